@@ -1,0 +1,133 @@
+"""The group: finds a command, runs it, and says what went wrong."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+
+import click
+
+from recollect import __version__
+from recollect.cli.table import COMMANDS, CommandRow
+from recollect.errors import ExitCode, RecollectError
+
+__all__ = ["CommandGroup", "run"]
+
+_DEBUG = "RECOLLECT_DEBUG"
+
+
+class CommandGroup(click.Group):
+    """Commands named in a table and imported when they are used."""
+
+    def __init__(self, rows: Iterable[CommandRow]) -> None:
+        super().__init__(
+            "recollect",
+            help="Keep, find and show what you and Claude Code have said.",
+            epilog="Every command has its own page: recollect COMMAND --help.",
+            params=[_version_option()],
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+        self.rows = {row.name: row for row in rows}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names in the table's order."""
+        return list(self.rows)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Return the command of this name, imported now, or None."""
+        row = self.rows.get(cmd_name)
+        if row is None:
+            return None
+        name = row.module.rpartition(".")[2]
+        command = getattr(importlib.import_module(row.module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{row.module}.{name} is not a command")
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the table into the help page, importing no command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(row.name, row.summary) for row in self.rows.values()])
+
+
+def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
+    """Run the command that ``words`` ask for and return its exit code.
+
+    Every error ends here as a sentence; a closed pipe and Ctrl-C pass through.
+    """
+    group = CommandGroup(rows)
+    try:
+        with group.make_context("recollect", list(words)) as context:
+            group.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    except BrokenPipeError:
+        raise
+    except RecollectError as error:
+        return _report(str(error), error.hint, error.exit_code)
+    except click.ClickException as error:
+        return _report(_sentence(error), _page(error), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
+        return _report_unexpected(error)
+    return ExitCode.DONE
+
+
+def _version_option() -> click.Option:
+    def show(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+        if asked:
+            click.echo(f"recollect {__version__}")
+            context.exit()
+
+    return click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show the version and exit.",
+    )
+
+
+def _sentence(error: click.ClickException) -> str:
+    words = " ".join(error.format_message().split()).removesuffix(".")
+    return words[:1].lower() + words[1:]
+
+
+def _page(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"see {context.command_path if context else 'recollect'} --help"
+
+
+def _report_unexpected(error: Exception) -> int:
+    if os.environ.get(_DEBUG):
+        traceback.print_exception(error)
+    sentence = f"this should not have happened: {type(error).__name__}: {error}"
+    return _report(
+        sentence, f"re-run with {_DEBUG}=1 for the traceback", ExitCode.FAILED
+    )
+
+
+def _report(sentence: str, hint: str, code: int) -> int:
+    sys.stderr.write(f"error: {_printable(sentence)}\n\nhint: {_printable(hint)}\n")
+    return code
+
+
+def _printable(text: str) -> str:
+    # A name taken from a transcript or a folder must not steer the terminal.
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )

@@ -1,0 +1,74 @@
+"""What can go wrong, and what the command line says when it does.
+
+* RecollectError
+  - NothingFound
+  - PathMissing
+
+A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
+someone's transcript, kept beside the records and never raised.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+from typing import ClassVar, Self
+
+__all__ = ["ExitCode", "NothingFound", "PathMissing", "RecollectError"]
+
+
+class ExitCode(IntEnum):
+    """How a command ended; ``meaning`` is the sentence the documentation prints."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """Make a member that is its code and carries its meaning."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    DONE = 0, "The command did what was asked."
+    FAILED = 1, "The command could not do what was asked."
+    ASKED_WRONGLY = 2, "The command, an option or a path was given wrongly."
+    NO_ARCHIVE = 10, "There is no archive yet."
+    ARCHIVE_TOO_NEW = 11, "A newer version of Recollect wrote the archive."
+    ARCHIVE_IN_USE = 12, "Another command is writing to the archive."
+    INTERRUPTED = 130, "The command was interrupted with Ctrl-C."
+
+
+class RecollectError(Exception):
+    """Any error of ours: a sentence, a hint on what to do, and an exit code."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+    hint: ClassVar[str]
+
+
+class NothingFound(RecollectError):
+    """No transcripts in the places looked at, or no place to look at."""
+
+    hint = "name a transcript, a folder of transcripts or a Claude Code home"
+
+    def __init__(self, *looked_in: Path) -> None:
+        super().__init__(*looked_in)
+        self.looked_in = looked_in
+
+    def __str__(self) -> str:
+        if not self.looked_in:
+            return "this machine has no Claude Code home"
+        return f"no transcripts in {', '.join(map(str, self.looked_in))}"
+
+
+class PathMissing(RecollectError):
+    """A path that was asked for is not there."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "check the spelling; a path is taken from the current directory"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path} does not exist"

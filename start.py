@@ -1,0 +1,178 @@
+"""Sets Recollect up in ``.venv`` and runs it, or its tests.
+
+``python3 start.py`` inspects this machine's Claude Code home;
+``python3 start.py WORDS`` runs ``recollect WORDS``;
+``python3 start.py test`` runs every gate, with further words passed to pytest.
+
+Needs Python 3.11 and nothing else; uv is used where it is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
+STAMP = VENV / "installed"
+PINS = ROOT / "requirements-dev.txt"
+INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
+
+
+class Gate(NamedTuple):
+    """A check that must pass, and the words that run it."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """How a gate ended, and what it printed."""
+
+    name: str
+    failed: bool
+    seconds: float
+    output: str
+
+
+GATES = (
+    Gate("tests", (str(PYTHON), "-m", "pytest", "-q", "-n", "2")),
+    Gate("types", (str(PYTHON), "-m", "mypy")),
+    Gate("format", (str(PYTHON), "-m", "ruff", "format", "--check", ".")),
+    Gate("lint", (str(PYTHON), "-m", "ruff", "check", ".")),
+    Gate("imports", (str(PROGRAMS / "lint-imports"), "--no-cache")),
+)
+
+
+def main(words: list[str]) -> int:
+    """Set up what is missing, go on with the words, and return the exit code."""
+    # An older Python can read this file, and deserves to be told.
+    if sys.version_info < (3, 11):  # noqa: UP036
+        print("Recollect needs Python 3.11 or newer.", file=sys.stderr)
+        return 1
+    testing = words[:1] == ["test"]
+    try:
+        install(tools=testing)
+    except subprocess.CalledProcessError as error:
+        print(f"Setting up failed: {error}", file=sys.stderr)
+        return 1
+    if testing:
+        return run_gates(words[1:])
+    if words:
+        return recollect(words)
+    code = recollect(["inspect"])
+    # With no transcripts on this machine there is nothing to fail at.
+    return code if has_transcripts() else 0
+
+
+def recollect(words: list[str]) -> int:
+    """Run the command line and return its exit code."""
+    return subprocess.run([PYTHON, "-m", "recollect", *words], check=False).returncode
+
+
+def has_transcripts() -> bool:
+    """Whether one of the usual homes holds a transcript."""
+    homes = [Path.home() / ".claude", Path.home() / ".config" / "claude"]
+    if configured := os.environ.get("CLAUDE_CONFIG_DIR"):
+        homes.append(Path(configured))
+    return any(next(home.glob("projects/*/*.jsonl"), None) for home in homes)
+
+
+def install(*, tools: bool) -> None:
+    """Bring ``.venv`` up to date, with the developers' tools if asked."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in INSTALLED_FROM:
+        digest.update(path.read_bytes())
+    wanted = f"{digest.hexdigest()} {'tools' if tools else 'program'}"
+    found = STAMP.read_text("utf-8") if STAMP.exists() and PYTHON.exists() else ""
+    if found in (wanted, f"{digest.hexdigest()} tools"):
+        return
+    print("Setting up .venv …", file=sys.stderr, flush=True)
+    if not install_with_uv(tools=tools):
+        install_with_pip(tools=tools)
+    STAMP.write_text(wanted, "utf-8")
+
+
+def install_with_uv(*, tools: bool) -> bool:
+    """Install what ``uv.lock`` names, hashes checked; False if uv cannot."""
+    uv = shutil.which("uv")
+    if uv is None:
+        return False
+    groups = [] if tools else ["--no-dev"]
+    words = [uv, "sync", "--quiet", "--locked", "--python", sys.executable, *groups]
+    surroundings = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(VENV)}
+    surroundings.pop("VIRTUAL_ENV", None)
+    done = subprocess.run(words, cwd=ROOT, env=surroundings, check=False)
+    if done.returncode:
+        print("uv could not do it; going on with pip.", file=sys.stderr, flush=True)
+    return done.returncode == 0
+
+
+def install_with_pip(*, tools: bool) -> None:
+    """Install the versions that ``requirements-dev.txt`` pins."""
+    # Where Python comes without ensurepip, the pip beside it can still fill a venv.
+    own_pip = importlib.util.find_spec("pip") is None
+    venv.create(VENV, clear=True, with_pip=own_pip, symlinks=os.name != "nt")
+    if own_pip:
+        pip = [str(PYTHON), "-m", "pip"]
+    else:
+        pip = [sys.executable, "-m", "pip", "--python", str(PYTHON)]
+    pip += ["--quiet", "--disable-pip-version-check", "install"]
+    if tools:
+        subprocess.run([*pip, "-r", str(PINS)], check=True)
+    subprocess.run([*pip, "-c", str(PINS), "-e", str(ROOT)], check=True)
+
+
+def run_gates(words: list[str]) -> int:
+    """Run all gates side by side, show those that failed, and return 0 or 1.
+
+    The last line is the one with which pytest ends.
+    """
+    outcomes = {}
+    with ThreadPoolExecutor(len(GATES)) as pool:
+        runs = [pool.submit(run_gate, gate, words) for gate in GATES]
+        for run in as_completed(runs):
+            outcome = run.result()
+            outcomes[outcome.name] = outcome
+            mark = "failed" if outcome.failed else "ok"
+            print(f"{mark:7}{outcome.name:8}{outcome.seconds:6.1f} s", flush=True)
+    for outcome in outcomes.values():
+        if outcome.failed:
+            print(f"\n{outcome.name}:\n{outcome.output}", flush=True)
+    failed = any(outcome.failed for outcome in outcomes.values())
+    closing = outcomes["tests"].output.rstrip().rpartition("\n")[2]
+    print(f"{'Some gates failed' if failed else 'All gates passed'}; tests: {closing}")
+    return int(failed)
+
+
+def run_gate(gate: Gate, words: list[str]) -> Outcome:
+    """Run one gate to its end; only the tests take the words."""
+    start = time.monotonic()
+    done = subprocess.run(
+        [*gate.words, *(words if gate.name == "tests" else ())],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONUTF8": "1"},
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    )
+    seconds = time.monotonic() - start
+    return Outcome(gate.name, done.returncode != 0, seconds, done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
