@@ -1,0 +1,133 @@
+"""Writes the reference pages from the code: ``python -m docs.make``."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from docs.requirements import ROOT, pending, requirements, showing_tests
+from recollect import errors
+from recollect.cli.group import CommandGroup
+from recollect.cli.table import COMMANDS, CommandRow
+from recollect.errors import ExitCode, RecollectError
+
+REFERENCE = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by `python -m docs.make`; change the code instead. -->\n"
+WIDTH = 80
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated page by its path."""
+    texts = {
+        "commands.md": commands_page(),
+        "exit-codes.md": exit_codes_page(),
+        "requirements.md": requirements_page(),
+    }
+    return {REFERENCE / name: f"{NOTE}\n{text}" for name, text in texts.items()}
+
+
+def commands_page() -> str:
+    """Return the page of commands: the group's help, then each command's."""
+    group = CommandGroup(COMMANDS)
+    parts = ["# Commands\n", help_block(group, "recollect")]
+    for row in COMMANDS:
+        parts.append(f"## {row.name}\n\n{row.summary}\n")
+        parts.extend(command_help(group, row))
+    parts.append("How a command ends: [exit codes](exit-codes.md).\n")
+    return "\n".join(parts)
+
+
+def command_help(group: CommandGroup, row: CommandRow) -> Iterator[str]:
+    """Yield the command's help page, if the command is written yet."""
+    if importlib.util.find_spec(row.module) is None:
+        return
+    command = group.get_command(click.Context(group), row.name)
+    if command is not None:
+        yield help_block(command, f"recollect {row.name}")
+
+
+def help_block(command: click.Command, name: str) -> str:
+    """Return what ``name --help`` prints, as a block of text."""
+    context = click.Context(
+        command,
+        info_name=name,
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    return f"```text\n{command.get_help(context)}\n```\n"
+
+
+def exit_codes_page() -> str:
+    """Return the page of exit codes and the errors that end with them."""
+    rows = [f"| {code.value} | {code.meaning} |" for code in ExitCode]
+    return "\n".join(
+        [
+            "# Exit codes\n",
+            "| code | meaning |",
+            "|---:|---|",
+            *rows,
+            "\n## Errors\n",
+            "| error | code | what is the case | hint |",
+            "|---|---:|---|---|",
+            *(error_row(error) for error in error_classes()),
+            "",
+        ]
+    )
+
+
+def error_classes() -> list[type[RecollectError]]:
+    """Return the errors that are raised, by name."""
+    return [
+        found
+        for _, found in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(found, RecollectError) and not found.__subclasses__()
+    ]
+
+
+def error_row(error: type[RecollectError]) -> str:
+    """Return one error's line of the table."""
+    first = (inspect.getdoc(error) or "").partition("\n")[0]
+    code = int(error.exit_code)
+    return f"| `{error.__name__}` | {code} | {first} | {error.hint} |"
+
+
+def requirements_page() -> str:
+    """Return the page of requirements with the tests that show each."""
+    shown, open_steps = showing_tests(), pending()
+    parts = [
+        "# Requirements\n",
+        "What Recollect must do, and the tests that show it.\n",
+    ]
+    for title, numbers in requirements().items():
+        parts.append(f"## {title}\n")
+        for number, sentence in numbers.items():
+            parts.append(f"**{number}** {sentence}\n")
+            for path, tests in shown.get(number, {}).items():
+                parts.extend(test_lines(path, tests))
+            if number in open_steps:
+                parts.append(f"- not yet: step {open_steps[number]}")
+            parts.append("")
+    return "\n".join(parts)
+
+
+def test_lines(path: str, tests: list[str]) -> Iterator[str]:
+    """Yield the lines that list one file's tests."""
+    yield f"- [{path}](../../{path})"
+    for test in tests:
+        yield f"  - {test.removeprefix('test_').replace('_', ' ')}"
+
+
+def main() -> None:
+    """Write every page."""
+    REFERENCE.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

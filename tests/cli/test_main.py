@@ -1,0 +1,211 @@
+"""The manners of the command line, whatever the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from recollect import __version__
+from recollect.cli import main
+from recollect.cli.group import CommandGroup, run
+from recollect.cli.table import COMMANDS, CommandRow
+from recollect.errors import ExitCode, PathMissing
+
+HERE = Path(__file__).parent
+ROWS = (CommandRow("act", "commands_under_test.act", "Act."),)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Return a function that makes a function the command ``act``."""
+
+    def become(function: Callable[[], None]) -> None:
+        module = type(sys)("commands_under_test.act")
+        vars(module)["act"] = click.command("act")(function)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    return become
+
+
+def child(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_help_page_names_every_command(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    golden: Callable[[Path, str], None],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main(["--help"]) == ExitCode.DONE
+
+    golden(HERE / "help.txt", capsys.readouterr().out)
+
+
+def test_no_words_at_all_show_the_help_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == ExitCode.DONE
+    assert "Commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--version", "inspect"]])
+def test_the_version_is_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.DONE
+    assert capsys.readouterr().out == f"recollect {__version__}\n"
+
+
+def test_the_version_waits_for_nothing() -> None:
+    done = child(
+        "import sys; from recollect.cli import main; main(['--version']);"
+        "sys.exit(bool({'click', 'msgspec'} & set(sys.modules)))"
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_help_page_imports_no_command() -> None:
+    done = child(
+        "import sys; from recollect.cli import main; main(['--help']);"
+        "from recollect.cli.table import COMMANDS;"
+        "sys.exit(any(row.module in sys.modules for row in COMMANDS))"
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_every_command_of_the_table_can_be_had(row: CommandRow) -> None:
+    pytest.importorskip(row.module, exc_type=ModuleNotFoundError)
+    group = CommandGroup(COMMANDS)
+
+    command = group.get_command(click.Context(group), row.name)
+
+    assert command is not None
+    assert command.name == row.name
+    assert command.help
+
+
+def test_an_unknown_command_is_asked_wrongly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["inspekt"]) == ExitCode.ASKED_WRONGLY
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: no such command 'inspekt'")
+    assert shown.err.endswith("\n\nhint: see recollect --help\n")
+
+
+def test_our_errors_are_a_sentence_a_hint_and_a_code(
+    command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> None:
+        raise PathMissing(Path("here"))
+
+    command(act)
+
+    assert run(["act"], ROWS) == ExitCode.ASKED_WRONGLY
+    assert capsys.readouterr().err == (
+        f"error: here does not exist\n\nhint: {PathMissing.hint}\n"
+    )
+
+
+def test_a_name_cannot_steer_the_terminal(
+    command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> None:
+        raise PathMissing(Path("\x1b[2Jgone\udcff\u202e"))
+
+    command(act)
+    run(["act"], ROWS)
+
+    assert capsys.readouterr().err.startswith(
+        r"error: \x1b[2Jgone\udcff\u202e does not exist"
+    )
+
+
+def test_what_nobody_expected_is_a_sentence_too(
+    command: Callable[[Callable[[], None]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def act() -> None:
+        raise ZeroDivisionError("by nought")
+
+    command(act)
+    monkeypatch.delenv("RECOLLECT_DEBUG", raising=False)
+
+    assert run(["act"], ROWS) == ExitCode.FAILED
+    assert capsys.readouterr().err == (
+        "error: this should not have happened: ZeroDivisionError: by nought\n\n"
+        "hint: re-run with RECOLLECT_DEBUG=1 for the traceback\n"
+    )
+
+
+def test_a_traceback_can_be_asked_for(
+    command: Callable[[Callable[[], None]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def act() -> None:
+        raise ZeroDivisionError
+
+    command(act)
+    monkeypatch.setenv("RECOLLECT_DEBUG", "1")
+
+    assert run(["act"], ROWS) == ExitCode.FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_module_without_its_command_is_our_fault(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = type(sys)("commands_under_test.act")
+    vars(module)["act"] = "not a command"
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    assert run(["act"], ROWS) == ExitCode.FAILED
+    assert "commands_under_test.act.act is not a command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, click.Abort])
+def test_an_interrupt_is_a_sentence(
+    stop: type[BaseException],
+    command: Callable[[Callable[[], None]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def act() -> None:
+        raise stop
+
+    command(act)
+    monkeypatch.setattr("recollect.cli.group.run", lambda words: run(words, ROWS))
+
+    assert main(["act"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "\ninterrupted\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes close differently there")
+def test_a_closed_pipe_is_success() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,49 @@
+"""What the documents say is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.make import pages
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
+PATH = re.compile(r"`((?:\.ci|src|tests|docs|benchmarks)/[\w./-]*)`")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(document: Path) -> str:
+    return FENCED.sub("", document.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    links = LINK.findall(prose(document))
+
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_path_named_exists(document: Path) -> None:
+    paths = PATH.findall(prose(document))
+
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(("path", "text"), pages().items(), ids=map(name_of, pages()))
+def test_a_generated_page_is_current(path: Path, text: str) -> None:
+    assert path.exists(), "run: python -m docs.make"
+    assert path.read_text("utf-8") == text, "stale; run: python -m docs.make"
+
+
+def test_no_generated_page_is_left_over() -> None:
+    assert set((ROOT / "docs" / "reference").glob("*.md")) == set(pages())
