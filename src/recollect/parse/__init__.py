@@ -1,0 +1,19 @@
+"""PARSE: bytes of one line to a record or a problem; no state, no files."""
+
+from __future__ import annotations
+
+from recollect.parse.full import parse_line, parse_record, unknown_fields
+from recollect.parse.light import sketch_line
+from recollect.parse.machine import read_text
+from recollect.parse.outcomes import parse_outcome
+from recollect.parse.texts import texts_of
+
+__all__ = [
+    "parse_line",
+    "parse_outcome",
+    "parse_record",
+    "read_text",
+    "sketch_line",
+    "texts_of",
+    "unknown_fields",
+]

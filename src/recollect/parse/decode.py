@@ -1,0 +1,151 @@
+"""Decoding a struct field by field, so that one odd field costs that field only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Raw, Struct
+
+__all__ = ["Hook", "Odd", "decode_struct", "field_names"]
+
+Odd = Callable[[str, str], None]
+"""Takes the path of an odd field and what is odd about it."""
+
+Hook = Callable[[Raw, str, Odd], Any]
+"""Decodes one field that no single type describes; takes value, path and odd."""
+
+T = TypeVar("T", bound=Struct)
+
+_KEYS = msgspec.json.Decoder(dict[str, Raw])
+_ELEMENTS = msgspec.json.Decoder(list[Raw])
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_MISSING: Any = object()
+
+
+def decode_struct(
+    kind: type[T],
+    raw: bytes | Raw,
+    odd: Odd,
+    *,
+    path: str = "",
+    hooks: Mapping[tuple[type, str], Hook] = {},
+) -> T:
+    """Return the struct that the JSON object ``raw`` describes.
+
+    A field whose value does not fit is left out and told to ``odd``; null means
+    missing. Fields that the struct does not have are passed over.
+    """
+    plan = _plan(kind)
+    values = {}
+    for key, value in _KEYS.decode(raw).items():
+        field = plan.get(key)
+        if field is None or bytes(value) == b"null":
+            continue
+        name, wanted = field
+        hook = hooks.get((kind, name))
+        place = f"{path}.{key}" if path else key
+        decoded = (
+            hook(value, place, odd)
+            if hook
+            else _value(wanted, value, place, odd, hooks)
+        )
+        if decoded is not _MISSING:
+            values[name] = decoded
+    return kind(**values)
+
+
+def field_names(kind: type[Struct]) -> frozenset[str]:
+    """Return the names that a struct's fields have in a transcript."""
+    return frozenset(_plan(kind))
+
+
+@cache
+def _plan(kind: type[Struct]) -> dict[str, tuple[str, Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        field.encode_name: (field.name, hints[field.name])
+        for field in msgspec.structs.fields(kind)
+    }
+
+
+@cache
+def _decoder(wanted: Any, *, strict: bool) -> msgspec.json.Decoder[Any] | None:  # noqa: ANN401 (any type)
+    try:
+        return msgspec.json.Decoder(wanted, strict=strict)
+    except TypeError:
+        # A struct with a hooked field has no decoder of its own.
+        return None
+
+
+def _value(
+    wanted: Any,  # noqa: ANN401 (a type of any form)
+    raw: Raw,
+    path: str,
+    odd: Odd,
+    hooks: Mapping[tuple[type, str], Hook],
+) -> Any:  # noqa: ANN401 (as wanted)
+    """Return the value, or ``_MISSING`` after telling ``odd`` what is wrong."""
+    reason = "unexpected shape"
+    for strict in (True, False):
+        decoder = _decoder(wanted, strict=strict)
+        if decoder is not None:
+            try:
+                return decoder.decode(raw)
+            except _FAILURES as error:
+                reason = str(error)
+    first = bytes(raw[:1]) if isinstance(raw, bytes) else bytes(raw)[:1]
+    for option in (wanted, *get_args(wanted)):
+        if first == b"{" and isinstance(option, type) and issubclass(option, Struct):
+            return decode_struct(option, raw, odd, path=path, hooks=hooks)
+        container, inner = get_origin(option), get_args(option)
+        if first == b"[" and container in {tuple, list}:
+            return _elements(container, inner[0], raw, path, odd, hooks)
+        if first == b"{" and container is dict:
+            return _mapping(inner[1], raw, path, odd, hooks)
+    whole = _whole_number(wanted, raw)
+    if whole is None:
+        odd(path, reason)
+        return _MISSING
+    return whole
+
+
+def _elements(  # noqa: PLR0913 (one step of _value)
+    container: type,
+    wanted: Any,  # noqa: ANN401
+    raw: Raw,
+    path: str,
+    odd: Odd,
+    hooks: Mapping[tuple[type, str], Hook],
+) -> Any:  # noqa: ANN401
+    decoded = [
+        _value(wanted, element, f"{path}[{number}]", odd, hooks)
+        for number, element in enumerate(_ELEMENTS.decode(raw))
+    ]
+    return container(value for value in decoded if value is not _MISSING)
+
+
+def _mapping(
+    wanted: Any,  # noqa: ANN401
+    raw: Raw,
+    path: str,
+    odd: Odd,
+    hooks: Mapping[tuple[type, str], Hook],
+) -> Any:  # noqa: ANN401
+    decoded = {
+        key: _value(wanted, value, f"{path}.{key}", odd, hooks)
+        for key, value in _KEYS.decode(raw).items()
+    }
+    return {key: value for key, value in decoded.items() if value is not _MISSING}
+
+
+def _whole_number(wanted: Any, raw: Raw) -> int | None:  # noqa: ANN401
+    """Return a count that a gateway wrote as a fraction, rounded down."""
+    if int not in (wanted, *get_args(wanted)):
+        return None
+    try:
+        return int(msgspec.json.decode(raw, type=float))
+    except (*_FAILURES, ValueError, OverflowError):
+        return None

@@ -1,0 +1,179 @@
+"""The full decode of one record, for somebody who looks at it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from recollect.model.attachments import (
+    ATTACHMENTS,
+    Attachment,
+    AttachmentRecord,
+    UnknownAttachment,
+)
+from recollect.model.blocks import BLOCKS, Block, ToolResult, UnknownBlock
+from recollect.model.ids import Line, Position
+from recollect.model.metadata import METADATA, MetadataRecord
+from recollect.model.problems import Problem
+from recollect.model.records import (
+    AssistantRecord,
+    Envelope,
+    HookContextRecord,
+    ProgressRecord,
+    SystemRecord,
+    UnknownRecord,
+    UserRecord,
+    WireMessage,
+)
+from recollect.parse.decode import Hook, Odd, decode_struct, field_names
+from recollect.parse.salvage import Part, salvage
+
+__all__ = ["RECORDS", "Record", "parse_line", "parse_record", "unknown_fields"]
+
+Record = Envelope | MetadataRecord | UnknownRecord
+"""What one line says: a record of the tree, metadata, or unknown."""
+
+RECORDS: dict[str, type[Envelope] | type[MetadataRecord]] = {
+    "user": UserRecord,
+    "assistant": AssistantRecord,
+    "system": SystemRecord,
+    "attachment": AttachmentRecord,
+    "progress": ProgressRecord,
+    "saved_hook_context": HookContextRecord,
+    **METADATA,
+}
+"""The struct of each record type by the name it has in a transcript."""
+
+_KEYS = msgspec.json.Decoder(dict[str, Raw])
+_ELEMENTS = msgspec.json.Decoder(list[Raw])
+_STRING = msgspec.json.Decoder(str)
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def parse_line(line: Line) -> tuple[Record | Problem, ...]:
+    """Return the records on a line, each after the problems met in it.
+
+    A record of a type we do not know is not a problem; see
+    :class:`~recollect.model.records.UnknownRecord`. Nothing raises.
+    """
+    found: list[Record | Problem] = []
+    for part in salvage(line):
+        if isinstance(part, Part):
+            found.extend(parse_record(part.raw, part.position))
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+def parse_record(raw: bytes, position: Position) -> tuple[Record | Problem, ...]:
+    """Return the record that a JSON object is, after the problems met in it."""
+    problems: list[Record | Problem] = []
+
+    def odd(path: str, reason: str) -> None:
+        problems.append(Problem("odd-field", position, f"{path}: {reason}"))
+
+    try:
+        record = _record(raw, odd)
+    except RecursionError:
+        return (*problems, Problem("too-deep", position))
+    return (*problems, record if record is not None else Problem("no-type", position))
+
+
+def unknown_fields(raw: bytes) -> tuple[str, ...]:
+    """Return the names of fields that this version knows nothing of.
+
+    Looks at the record, its message and its attachment, not into tools' own input
+    and output. ``raw`` must be one sound JSON object.
+    """
+    fields = _KEYS.decode(raw)
+    name = _string(fields.get("type"))
+    kind = RECORDS.get(name or "")
+    if kind is None:
+        return ()
+    strange = [key for key in fields if key not in field_names(kind) | _PASSED_OVER]
+    message = fields.get("message")
+    if kind in {UserRecord, AssistantRecord} and message and bytes(message)[:1] == b"{":
+        known = field_names(WireMessage)
+        strange += [f"message.{key}" for key in _KEYS.decode(message) if key not in known]
+    return tuple(strange)
+
+
+_PASSED_OVER = frozenset(
+    {
+        "queueSkipAttachments",
+        "classifierMetaLines",
+        "toolEndsTurn",
+        "turnCompanion",
+        "serverClassifierContext",
+        "bashEditDiff",
+        "quotaLimits",
+        "stackedExpansion",
+        "stackedOriginalInput",
+        "userFeedback",
+        "summarizeMetadata",
+        "apiErrorIsTransient",
+    }
+)
+"""Fields that are known and of no use to anybody."""
+
+
+def _record(raw: bytes, odd: Odd) -> Record | None:
+    name = _string(_KEYS.decode(raw).get("type"))
+    if name is None:
+        return None
+    kind = RECORDS.get(name)
+    if kind is None:
+        return UnknownRecord(name, raw)
+    return decode_struct(kind, raw, odd, hooks=_HOOKS)
+
+
+def _string(raw: Raw | None) -> str | None:
+    try:
+        return _STRING.decode(raw) if raw is not None else None
+    except _FAILURES:
+        return None
+
+
+def _content(raw: Raw, path: str, odd: Odd) -> str | tuple[Block, ...] | None:
+    """Decode content: a string, or a list that may hold anything at all."""
+    first = bytes(raw)[:1]
+    if first == b'"':
+        return _STRING.decode(raw)
+    if first == b"[":
+        elements = enumerate(_ELEMENTS.decode(raw))
+        return tuple(_block(block, f"{path}[{at}]", odd) for at, block in elements)
+    if first == b"{":
+        return (_block(raw, path, odd),)
+    odd(path, "neither text nor a list of blocks")
+    return None
+
+
+def _block(raw: Raw, path: str, odd: Odd) -> Block:
+    if bytes(raw)[:1] != b"{":
+        return UnknownBlock("", bytes(raw))
+    name = _string(_KEYS.decode(raw).get("type")) or ""
+    kind = BLOCKS.get(name)
+    if kind is None:
+        return UnknownBlock(name, bytes(raw))
+    block: Any = decode_struct(kind, raw, odd, path=path, hooks=_HOOKS)
+    return block  # type: ignore[no-any-return]
+
+
+def _attachment(raw: Raw, path: str, odd: Odd) -> Attachment | UnknownAttachment:
+    if bytes(raw)[:1] != b"{":
+        odd(path, "not an object")
+        return UnknownAttachment(type="", raw=bytes(raw))
+    name = _string(_KEYS.decode(raw).get("type")) or ""
+    kind = ATTACHMENTS.get(name)
+    if kind is None:
+        return UnknownAttachment(type=name, raw=bytes(raw))
+    return decode_struct(kind, raw, odd, path=path, hooks=_HOOKS)
+
+
+_HOOKS: dict[tuple[type[Struct], str], Hook] = {
+    (WireMessage, "content"): _content,
+    (ToolResult, "content"): _content,
+    (AttachmentRecord, "attachment"): _attachment,
+}
