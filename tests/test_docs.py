@@ -39,6 +39,22 @@ def test_every_path_named_exists(document: Path) -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_the_architecture_tells_what_is_here_from_what_is_planned() -> None:
+    package = ROOT / "src" / "recollect"
+    table = re.findall(
+        r"^\| (`.*?`) \|.*\| (here|planned) \|$",
+        (ROOT / "ARCHITECTURE.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    state = {part: said for names, said in table for part in re.findall(r"\w+", names)}
+
+    here = {path.stem for path in package.glob("*.py")}
+    here |= {path.parent.name for path in package.glob("*/*.py")}
+    assert here - {"__init__", "__main__"} == {
+        part for part, said in state.items() if said == "here"
+    }
+
+
 @pytest.mark.parametrize(("path", "text"), pages().items(), ids=map(name_of, pages()))
 def test_a_generated_page_is_current(path: Path, text: str) -> None:
     assert path.exists(), "run: python -m docs.make"

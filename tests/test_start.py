@@ -1,0 +1,96 @@
+"""The script that sets up and goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import start
+from start import Gate
+
+
+def gate(name: str, code: str) -> Gate:
+    return Gate(name, (sys.executable, "-c", code))
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a user who has never run Claude Code."""
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    return tmp_path
+
+
+def test_the_last_line_is_the_one_with_which_pytest_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gates = (gate("tests", "print('...\\n3 passed in 0.1s')"), gate("lint", "pass"))
+    monkeypatch.setattr(start, "GATES", gates)
+
+    assert start.run_gates([]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "All gates passed; tests: 3 passed in 0.1s"
+    assert len(lines) == 3
+
+
+def test_a_gate_that_fails_is_shown_and_fails_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gates = (
+        gate("tests", "print('3 passed in 0.1s')"),
+        gate("lint", "raise SystemExit('untidy')"),
+    )
+    monkeypatch.setattr(start, "GATES", gates)
+
+    assert start.run_gates([]) == 1
+
+    shown = capsys.readouterr().out
+    assert "lint:\nuntidy" in shown
+    assert shown.endswith("Some gates failed; tests: 3 passed in 0.1s\n")
+
+
+def test_further_words_go_to_the_tests_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "import sys; print(sys.argv[1:]); sys.exit(1)"
+    monkeypatch.setattr(start, "GATES", (gate("tests", words), gate("lint", words)))
+
+    start.run_gates(["-k", "tree"])
+
+    shown = capsys.readouterr().out
+    assert "tests:\n['-k', 'tree']" in shown
+    assert "lint:\n[]" in shown
+
+
+@pytest.mark.parametrize(("code", "ended"), [(0, 0), (1, 0)])
+def test_without_claude_code_having_said_so_is_enough(
+    code: int, ended: int, nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (nobody / ".claude").mkdir()
+    monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
+    monkeypatch.setattr(start, "recollect", lambda words: code if words else 2)
+
+    assert start.main([]) == ended
+
+
+def test_a_failure_with_transcripts_is_a_failure(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = nobody / ".claude" / "projects" / "-p"
+    project.mkdir(parents=True)
+    (project / "a.jsonl").touch()
+    monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
+    monkeypatch.setattr(start, "recollect", len)
+
+    assert start.main([]) == 1
+
+
+def test_a_home_that_was_named_wrongly_is_a_failure(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(nobody / "elsewhere"))
+
+    assert not start.has_nowhere_to_look()
