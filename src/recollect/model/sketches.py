@@ -26,6 +26,7 @@ __all__ = [
     "Sketch",
     "SketchBlock",
     "SketchMessage",
+    "SketchOrigin",
     "SketchProgress",
     "Sketched",
 ]
@@ -54,6 +55,12 @@ class SketchMessage(Struct, frozen=True, kw_only=True, gc=False):
     id: MessageId | None = None
     content: str | list[SketchBlock] | None = None
     usage: WireUsage | None = None
+
+
+class SketchOrigin(Struct, frozen=True, kw_only=True, gc=False):
+    """Who sent a user record, as newer versions say it."""
+
+    kind: str | None = None
 
 
 class SketchProgress(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
@@ -95,6 +102,7 @@ class Sketch(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
     forked_from: ForkedFrom | None = None
     supersedes_uuids: tuple[RecordId, ...] = ()
     session_kind: str | None = None
+    origin: SketchOrigin | None = None
 
 
 class Sketched(Struct, frozen=True, gc=False):

@@ -12,9 +12,10 @@ __all__ = ["Command", "IndexField", "Notification", "Origin", "Passage", "Told"]
 
 
 class Origin(StrEnum):
-    """Who really produced a user text."""
+    """Who really produced a user text; a caller is what started an agent run."""
 
     PERSON = "person"
+    CALLER = "caller"
     TOOL = "tool"
     COMMAND = "command"
     COMMAND_OUTPUT = "command-output"

@@ -1,10 +1,10 @@
-"""Token counts as the API reports them; cost is derived elsewhere."""
+"""Token counts: as the API reports them, and as we add them up."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["CacheWrites", "ServerTools", "WireUsage"]
+__all__ = ["CacheWrites", "ServerTools", "Usage", "WireUsage"]
 
 
 class CacheWrites(Struct, frozen=True, kw_only=True, gc=False):
@@ -37,3 +37,52 @@ class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     server_tool_use: ServerTools | None = None
     speed: str | None = None
     inference_geo: str | None = None
+
+
+class Usage(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Tokens of one or many messages, by what they are billed as."""
+
+    input: int = 0
+    """Input that was neither read from nor written to the cache."""
+    output: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    cache_read: int = 0
+    web_searches: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens, whatever they cost."""
+        return self.input + self.output + self.cache_write + self.cache_read
+
+    @property
+    def cache_write(self) -> int:
+        """Tokens written to the cache, for whatever time."""
+        return self.cache_write_5m + self.cache_write_1h
+
+    @property
+    def context(self) -> int:
+        """Tokens that the model had before it when it began to answer."""
+        return self.input + self.cache_write + self.cache_read
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum, field by field."""
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_write_5m=self.cache_write_5m + other.cache_write_5m,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            cache_read=self.cache_read + other.cache_read,
+            web_searches=self.web_searches + other.web_searches,
+        )
+
+    def __or__(self, other: Usage) -> Usage:
+        """Return the larger of each field: the truth of two records of a message."""
+        return Usage(
+            input=max(self.input, other.input),
+            output=max(self.output, other.output),
+            cache_write_5m=max(self.cache_write_5m, other.cache_write_5m),
+            cache_write_1h=max(self.cache_write_1h, other.cache_write_1h),
+            cache_read=max(self.cache_read, other.cache_read),
+            web_searches=max(self.web_searches, other.web_searches),
+        )

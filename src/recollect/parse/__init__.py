@@ -5,10 +5,12 @@ from __future__ import annotations
 from recollect.parse.full import parse_line, parse_record, unknown_fields
 from recollect.parse.light import sketch_line
 from recollect.parse.machine import read_text
+from recollect.parse.nodes import node_of
 from recollect.parse.outcomes import parse_outcome
 from recollect.parse.texts import texts_of
 
 __all__ = [
+    "node_of",
     "parse_line",
     "parse_outcome",
     "parse_record",

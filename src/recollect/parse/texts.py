@@ -21,7 +21,7 @@ from recollect.model.texts import IndexField, Origin, Passage
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
 
-__all__ = ["INPUT_LIMIT", "RESULT_LIMIT", "TEXT_LIMIT", "texts_of"]
+__all__ = ["INPUT_LIMIT", "RESULT_LIMIT", "TEXT_LIMIT", "text_of_content", "texts_of"]
 
 TEXT_LIMIT = 16 * 1024 * 1024
 """Characters of one text that are indexed; the bytes are all kept."""
@@ -158,15 +158,8 @@ def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
 def _beginning(raw: Raw) -> tuple[str, bool]:
     """Return the first characters of a result, and whether there are more."""
     content = bytes(raw)
-    try:
-        if content[:1] == b'"':
-            text = _string(content) if len(content) <= _SMALL else _string_head(content)
-        else:
-            blocks = _blocks(content)
-            texts = (b if isinstance(b, str) else b.text if b else None for b in blocks)
-            text = "\n".join(text for text in texts if text)
-    except _FAILURES:
-        return "", False
+    is_long = content[:1] == b'"' and len(content) > _SMALL
+    text = _string_head(content) if is_long else text_of_content(raw)
     return text[:RESULT_LIMIT], len(text) > RESULT_LIMIT
 
 
@@ -210,11 +203,19 @@ def _small_record(sketched: Sketched) -> Iterator[Passage]:
 def _queued(queued: QueuedCommand) -> Iterator[Passage]:
     if queued.command_mode == "task-notification":
         return
-    text, _ = _beginning(queued.prompt)
-    try:
-        text = _string(queued.prompt)
-    except _FAILURES:
-        pass
-    typed = _typed(text)
+    typed = _typed(text_of_content(queued.prompt))
     if typed:
         yield _passage(IndexField.TEXT, typed)
+
+
+def text_of_content(raw: Raw) -> str:
+    """Return the text of a value that is a string or a list of blocks."""
+    content = bytes(raw)
+    try:
+        if content[:1] == b'"':
+            return _string(content)
+        blocks = _blocks(content)
+    except _FAILURES:
+        return ""
+    texts = (b if isinstance(b, str) else b.text if b else None for b in blocks)
+    return "\n".join(text for text in texts if text)
