@@ -1,0 +1,231 @@
+"""Lines with their exact places."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.ids import Line, Position, SourceId
+from recollect.model.problems import Problem
+from recollect.sources import discover, read_at, read_lines
+
+BYTES = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"a", b"{}", b"\0", b"\xe2\x80\xa8", b"\xff"])
+    | st.binary(max_size=5)
+).map(b"".join)
+BLOCKS = st.integers(1, 9)
+
+
+def lines(file: Path, *, start: int = 0, block: int = 1 << 18) -> list[Line]:
+    read = list(read_lines(SourceId(file.as_posix()), start=start, block=block))
+    assert not [one for one in read if isinstance(one, Problem)]
+    return [one for one in read if isinstance(one, Line)]
+
+
+def joined(read: list[Line]) -> bytes:
+    return b"".join(line.raw + b"\n" * line.ended for line in read)
+
+
+@pytest.mark.req("F7", "E1")
+@given(raw=BYTES, block=BLOCKS)
+def test_the_lines_joined_are_the_bytes(file: Path, raw: bytes, block: int) -> None:
+    file.write_bytes(raw)
+
+    read = lines(file, block=block)
+
+    assert joined(read) == raw
+    assert all(line.ended for line in read[:-1])
+    assert not [line for line in read if b"\n" in line.raw]
+
+
+@given(raw=BYTES, block=BLOCKS)
+def test_a_position_opens_its_line_again(file: Path, raw: bytes, block: int) -> None:
+    file.write_bytes(raw)
+
+    for line in lines(file, block=block):
+        assert read_at(line.position) == line.raw
+
+
+@given(raw=BYTES, block=BLOCKS)
+def test_the_size_of_the_blocks_does_not_matter(
+    file: Path, raw: bytes, block: int
+) -> None:
+    file.write_bytes(raw)
+
+    assert lines(file, block=block) == lines(file)
+
+
+@pytest.mark.req("F7")
+@given(raw=BYTES, block=BLOCKS)
+def test_reading_from_a_line_on_gives_the_rest(
+    file: Path, raw: bytes, block: int
+) -> None:
+    file.write_bytes(raw)
+    whole = lines(file)
+
+    for number, line in enumerate(whole):
+        start = line.position.offset
+        assert lines(file, start=start, block=block) == whole[number:]
+
+
+@pytest.mark.req("E1")
+def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+    raw = '"\u2028\u2029\x85\x0b\x0c\r"'.encode()
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf{}\r\n\n" + raw)
+
+    assert [line.raw for line in lines(tmp_path / "a.jsonl")] == [
+        b"\xef\xbb\xbf{}\r",
+        b"",
+        raw,
+    ]
+
+
+@pytest.mark.req("F7", "E1")
+def test_a_line_without_newline_is_not_ended(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{}\n{"a":"\xc3')
+    source = SourceId((tmp_path / "a.jsonl").as_posix())
+
+    assert list(read_lines(source, generation=3)) == [
+        Line(Position(source, 3, 0, 2), b"{}"),
+        Line(Position(source, 3, 3, 7), b'{"a":"\xc3', ended=False),
+    ]
+
+
+@pytest.mark.req("E1")
+def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").touch()
+
+    assert lines(tmp_path / "a.jsonl") == []
+
+
+@pytest.mark.req("F7")
+def test_what_is_written_while_reading_is_left_for_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"a\nb\nc")
+
+    reading = read_lines(SourceId(file.as_posix()), block=3)
+    next(reading)
+    with file.open("ab") as growing:
+        growing.write(b"c\nd\n")
+    rest = [line.raw for line in reading if isinstance(line, Line)]
+
+    assert rest == [b"b", b"c"]
+
+
+@pytest.mark.req("E1", "F7")
+def test_a_file_that_shrinks_while_it_is_read_is_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"a\nbb\nc\n")
+
+    reading = read_lines(SourceId(file.as_posix()), block=3)
+    next(reading)
+    with file.open("r+b") as shrinking:
+        shrinking.truncate(3)
+    line, problem = reading
+
+    assert isinstance(line, Line)
+    assert (line.raw, line.ended) == (b"b", False)
+    assert isinstance(problem, Problem)
+    assert (problem.kind, problem.position.offset) == ("shrunk", 3)
+
+
+def test_a_start_behind_the_end_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"a\n")
+
+    (problem,) = read_lines(SourceId(f"{tmp_path.as_posix()}/a.jsonl"), start=3)
+
+    assert isinstance(problem, Problem)
+    assert problem.kind == "shrunk"
+
+
+def test_bytes_that_are_gone_are_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"abc")
+    position = Position(SourceId(f"{tmp_path.as_posix()}/a.jsonl"), 0, 1, 5)
+
+    answer = read_at(position)
+
+    assert isinstance(answer, Problem)
+    assert (answer.kind, answer.position) == ("shrunk", position)
+
+
+def test_a_source_is_read_as_well_as_its_id(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"a\nb")
+    (source,) = discover(tmp_path)
+    assert not isinstance(source, Problem)
+
+    assert list(read_lines(source)) == list(read_lines(source.id))
+
+
+@pytest.mark.req("E3")
+def test_a_large_file_is_read_in_the_memory_of_a_few_blocks(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    with file.open("wb") as large:
+        for _ in range(64):
+            large.write((b"x" * 1000 + b"\n") * 1000)
+    tracemalloc.start()
+
+    count = sum(1 for _ in read_lines(SourceId(file.as_posix())))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert count == 64_000
+    assert peak < 2_000_000
+
+
+@pytest.mark.req("E3")
+def test_offsets_beyond_four_gigabytes_are_exact(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    far = (1 << 32) + 7
+    with file.open("wb") as sparse:  # takes no space: the hole is not written
+        sparse.seek(far)
+        sparse.write(b"a\nb")
+
+    read = lines(file, start=far)
+
+    assert [(line.position.offset, line.raw) for line in read] == [
+        (far, b"a"),
+        (far + 2, b"b"),
+    ]
+    assert read_at(read[1].position) == b"b"
+
+
+@pytest.mark.req("E3", "E1")
+@pytest.mark.skipif(sys.platform == "win32", reason="no figure of the peak there")
+def test_a_huge_line_costs_little_more_than_twice_its_length(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    size = 64 << 20
+    with file.open("wb") as huge:
+        huge.write(b"{}\n")
+        for _ in range(size >> 20):
+            huge.write(b"x" * (1 << 20))
+        huge.write(b"\n{}\n")
+    script = textwrap.dedent(
+        """
+        import resource, sys
+        from recollect.sources import read_lines
+
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        before = peak()
+        print([line.position.length for line in read_lines(sys.argv[1])])
+        print((peak() - before) * (1 if sys.platform == "darwin" else 1024))
+        """
+    )
+
+    answer = subprocess.run(
+        [sys.executable, "-c", script, file.as_posix()],
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout.splitlines()
+
+    assert answer[0] == f"[2, {size}, 2]"
+    assert int(answer[1]) < 2.2 * size

@@ -1,0 +1,53 @@
+"""Names of files as text, and back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.ids import Line
+from recollect.sources import discover, native_path, path_text, read_lines
+from tests.sources.trees import found
+
+BYTES_ON_DISK = pytest.mark.skipif(
+    sys.platform in {"win32", "darwin"}, reason="names are always text here"
+)
+
+
+@BYTES_ON_DISK
+@pytest.mark.req("F2")
+@given(st.binary() | st.just(b"\xee\xbe\x80"), st.text())
+def test_each_name_has_a_text_of_its_own_that_leads_back(raw: bytes, end: str) -> None:
+    name = os.fsdecode(raw + end.encode("utf-8", "replace"))
+
+    text = path_text(name)
+
+    assert native_path(text) == name
+    assert text.encode("utf-8").decode("utf-8") == text
+
+
+def test_ordinary_names_stay_as_they_are() -> None:
+    assert path_text("/home/Ünal/プロ/😀.jsonl") == "/home/Ünal/プロ/😀.jsonl"
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_no_text_raises(text: str) -> None:
+    assert isinstance(native_path(text), str)
+
+
+@BYTES_ON_DISK
+@pytest.mark.req("F2")
+def test_a_file_whose_name_is_not_text_is_found_and_read(tmp_path: Path) -> None:
+    raw = b"caf\xe9\xee\xbe\x80.jsonl"
+    (tmp_path / os.fsdecode(raw)).write_bytes(b"{}")
+
+    (source,) = discover(tmp_path)
+    lines = list(read_lines(found(tmp_path).popitem()[1]))
+
+    assert "\udce9" not in repr(source)
+    assert [line.raw for line in lines if isinstance(line, Line)] == [b"{}"]

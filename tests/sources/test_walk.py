@@ -1,0 +1,334 @@
+"""What a walk finds, by its place."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.model.sources import Source
+from recollect.sources import discover
+from tests.sources.trees import UUID, found, kinds, lay
+
+OTHER = "0a1b2c3d-0000-4000-8000-000000000002"
+RUN = f"{UUID}/subagents/workflows/wf_0a1b2c3d-0a1"
+
+HOME = {
+    "history.jsonl": "history",
+    f"file-history/{UUID}/0123456789abcdef@v1": "file-history",
+    f"file-history/{UUID}/more/0123456789abcdef@v2": "file-history",
+    "plans/quiet-river.md": "plan",
+    f"tasks/{UUID}/1.json": "task",
+    "tasks/team/1.json": "task",
+    f"todos/{UUID}-agent-{UUID}.json": "todo",
+    f"projects/-p/{UUID}.jsonl": "session",
+    f"projects/-p/{UUID}.jsonl.backup": "sidecar",
+    "projects/-p/sessions-index.json": "sidecar",
+    "projects/-p/agent-0a1b2c3.jsonl": "agent",
+    "projects/-p/agent-0a1b2c3d.jsonl": "agent",
+    f"projects/-p/{UUID}/custom-title.json": "sidecar",
+    f"projects/-p/{UUID}/subagents/agent-a0123456789abcdef.jsonl": "agent",
+    f"projects/-p/{UUID}/subagents/agent-a0123456789abcdef.meta.json": "sidecar",
+    f"projects/-p/{UUID}/subagents/agent-acompact-0a1b2c.jsonl": "agent",
+    f"projects/-p/{RUN}/agent-a1.jsonl": "agent",
+    f"projects/-p/{RUN}/journal.jsonl": "journal",
+    f"projects/-p/{UUID}/tool-results/toolu_1.txt": "tool-result",
+    f"projects/-p/{UUID}/tool-results/toolu_2.json": "tool-result",
+    f"projects/-p/{UUID}/workflows/wf_0a1b2c3d-0a1.json": "workflow",
+    f"projects/-p/{UUID}/workflows/scripts/x-wf_0a1b2c3d-0a1.js": "workflow",
+}
+
+NEVER = (
+    ".claude.json",
+    ".credentials.json",
+    "settings.json",
+    "settings.local.json",
+    "sessions/1.json",
+    "sessions/1.0a1b.key",
+    "plugins/x/fixture.jsonl",
+    "debug/x.jsonl",
+    "tasks/team/.lock",
+    "tasks/team/list.lock",
+    "todos/notes.txt",
+    "plans/draft.txt",
+    "projects/-p/memory/MEMORY.md",
+    f"projects/-p/._{UUID}.jsonl",
+    f"projects/-p/{UUID}/tool-results/.DS_Store",
+)
+
+
+@pytest.mark.req("F1", "F2")
+def test_a_home_gives_each_file_its_kind_and_nothing_else(tmp_path: Path) -> None:
+    home = lay(tmp_path / "home", *HOME, *NEVER)
+
+    assert kinds(home) == HOME
+
+
+@pytest.mark.req("F2")
+def test_folders_that_are_not_named_are_not_even_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = lay(tmp_path / ".claude", *HOME, *NEVER)
+    listed: list[str] = []
+    scan = os.scandir
+
+    def note(path: str) -> Iterator[os.DirEntry[str]]:
+        listed.append(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", note)
+
+    list(discover(home))
+
+    assert listed
+    assert not [path for path in listed if "sessions" in path or "plugins" in path]
+
+
+@pytest.mark.req("F2")
+def test_a_source_knows_where_it_lies(tmp_path: Path) -> None:
+    home = lay(tmp_path / ".claude", f"projects/-p/{UUID}.jsonl", text="{}\n{}\n")
+    file = home / "projects" / "-p" / f"{UUID}.jsonl"
+    os.utime(file, ns=(5, 1_700_000_000_123_456_789))
+
+    (source,) = discover(home)
+
+    assert isinstance(source, Source)
+    assert source.id == file.as_posix()
+    assert source.home == home.as_posix()
+    assert source.path == f"projects/-p/{UUID}.jsonl"
+    assert (source.size, source.mtime_ns) == (6, file.stat().st_mtime_ns)
+    assert source.project == "-p"
+
+
+@pytest.mark.req("F2")
+def test_a_source_knows_its_session_and_agent(tmp_path: Path) -> None:
+    sources = found(lay(tmp_path / "home", *HOME))
+
+    names = {
+        path.removeprefix("projects/-p/"): (source.session, source.agent)
+        for path, source in sources.items()
+    }
+
+    deep = f"{UUID}/subagents/agent-a0123456789abcdef"
+    assert names[f"{UUID}.jsonl"] == (UUID, None)
+    assert names[f"{UUID}.jsonl.backup"] == (UUID, None)
+    assert names["agent-0a1b2c3.jsonl"] == (None, "0a1b2c3")
+    assert names[f"{deep}.jsonl"] == (UUID, "a0123456789abcdef")
+    assert names[f"{deep}.meta.json"] == (UUID, "a0123456789abcdef")
+    assert names[f"{UUID}/subagents/agent-acompact-0a1b2c.jsonl"] == (
+        UUID,
+        "acompact-0a1b2c",
+    )
+    assert names[f"{RUN}/agent-a1.jsonl"] == (UUID, "a1")
+    assert names[f"{RUN}/journal.jsonl"] == (UUID, None)
+    assert names[f"{UUID}/tool-results/toolu_1.txt"] == (UUID, None)
+    assert names[f"file-history/{UUID}/0123456789abcdef@v1"] == (UUID, None)
+    assert names[f"file-history/{UUID}/more/0123456789abcdef@v2"] == (UUID, None)
+    assert names[f"todos/{UUID}-agent-{UUID}.json"] == (UUID, UUID)
+    assert names[f"tasks/{UUID}/1.json"] == (UUID, None)
+    assert names["tasks/team/1.json"] == (None, None)
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize(
+    "start",
+    ["", "projects", "projects/-p", f"projects/-p/{UUID}", f"projects/-p/{RUN}"],
+)
+def test_a_file_is_the_same_wherever_the_walk_begins(
+    tmp_path: Path, start: str
+) -> None:
+    home = lay(tmp_path / "home", *HOME)
+    whole = {source.id: source for source in found(home).values()}
+
+    part = found(home / start)
+
+    assert part
+    for source in part.values():
+        same = whole[source.id]
+        assert (source.kind, source.project, source.session, source.agent) == (
+            same.kind,
+            same.project,
+            same.session,
+            same.agent,
+        )
+
+
+@pytest.mark.req("F1")
+@pytest.mark.parametrize("name", HOME)
+def test_a_single_file_is_what_its_place_says(tmp_path: Path, name: str) -> None:
+    home = lay(tmp_path / "home", *HOME)
+
+    (source,) = discover(home / name)
+
+    assert isinstance(source, Source)
+    assert source.kind == HOME[name]
+    assert source.home == (home / name).parent.as_posix()
+    assert source.path == (home / name).name
+
+
+@pytest.mark.req("F1")
+def test_a_single_file_of_any_name_is_taken_for_a_session(tmp_path: Path) -> None:
+    lay(tmp_path, "notes.txt")
+
+    assert kinds(tmp_path) == {}
+    assert kinds(tmp_path / "notes.txt") == {"notes.txt": "session"}
+
+
+@pytest.mark.req("F1")
+def test_loose_transcripts_are_found_at_any_depth(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        "transcript.jsonl",
+        "README.md",
+        "a/b/c/full.jsonl",
+        "a/agent-a b.jsonl",
+        "episode/subagents/agent-a1.jsonl",
+        "episode.jsonl",
+        "deep/subagents/other.jsonl",
+    )
+
+    sources = found(tmp_path)
+
+    assert {path: (s.kind, s.session, s.agent) for path, s in sources.items()} == {
+        "transcript.jsonl": ("session", "transcript", None),
+        "a/b/c/full.jsonl": ("session", "full", None),
+        "a/agent-a b.jsonl": ("agent", None, None),
+        "episode/subagents/agent-a1.jsonl": ("agent", "episode", "a1"),
+        "episode.jsonl": ("session", "episode", None),
+        "deep/subagents/other.jsonl": ("agent", None, None),
+    }
+
+
+@pytest.mark.req("F1")
+def test_homes_copied_from_other_machines_are_found_below_a_folder(
+    tmp_path: Path,
+) -> None:
+    lay(
+        tmp_path,
+        f"laptop/.claude/projects/C--work-demo/{UUID}.jsonl",
+        "laptop/.claude/settings.json",
+        "laptop/.claude/debug/x.jsonl",
+        f"wsl/copy/projects/-mnt-c-x/{OTHER}.jsonl",
+        "wsl/copy/history.jsonl",
+        "wsl/copy/plugins/x.jsonl",
+    )
+
+    sources = found(tmp_path)
+
+    assert {path: s.project for path, s in sources.items()} == {
+        f"laptop/.claude/projects/C--work-demo/{UUID}.jsonl": "C--work-demo",
+        "wsl/copy/history.jsonl": None,
+        f"wsl/copy/projects/-mnt-c-x/{OTHER}.jsonl": "-mnt-c-x",
+    }
+
+
+@pytest.mark.req("F1")
+def test_a_folder_called_projects_does_not_make_a_home(tmp_path: Path) -> None:
+    lay(tmp_path, "projects/mine/a.jsonl", "more/b.jsonl", "history.txt")
+
+    assert set(found(tmp_path)) == {"projects/mine/a.jsonl", "more/b.jsonl"}
+
+
+@pytest.mark.req("F1")
+def test_a_path_with_dots_names_the_file_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(tmp_path, "a/x.jsonl", "b/y")
+    monkeypatch.chdir(tmp_path / "b")
+
+    for path in ("../a", "../a/./x.jsonl", "../b/../a"):
+        (source,) = discover(Path(path))
+
+        assert isinstance(source, Source)
+        assert source.id == (tmp_path / "a" / "x.jsonl").as_posix()
+
+
+@pytest.mark.req("F1")
+def test_a_relative_path_names_the_file_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(tmp_path, "a/x.jsonl")
+    monkeypatch.chdir(tmp_path)
+
+    (source,) = discover(Path())
+
+    assert isinstance(source, Source)
+    assert source.id == (tmp_path / "a" / "x.jsonl").as_posix()
+    assert source.path == "a/x.jsonl"
+
+
+@pytest.mark.req("F2")
+def test_the_order_depends_on_the_names_only(tmp_path: Path) -> None:
+    names = ["b.jsonl", "c/z.jsonl", "a.jsonl", "c.jsonl", "b/y.jsonl", "B.jsonl"]
+
+    forth = list(found(lay(tmp_path / "forth", *names)))
+    back = list(found(lay(tmp_path / "back", *reversed(names))))
+
+    assert forth == back
+    assert forth == [
+        "B.jsonl",
+        "a.jsonl",
+        "b.jsonl",
+        "c.jsonl",
+        "b/y.jsonl",
+        "c/z.jsonl",
+    ]
+
+
+@pytest.mark.req("F2")
+def test_no_file_is_opened_during_the_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = lay(tmp_path / ".claude", *HOME)
+    monkeypatch.setattr(os, "open", None)
+    monkeypatch.setattr("builtins.open", None)
+
+    assert len(list(discover(home))) == len(HOME)
+
+
+@pytest.mark.req("F2")
+def test_a_walk_is_lazy(tmp_path: Path) -> None:
+    lay(tmp_path, "a.jsonl", "b/c.jsonl")
+
+    walk = discover(tmp_path)
+    next(walk)
+    lay(tmp_path, "b/a.jsonl")
+
+    assert [one.path for one in walk if isinstance(one, Source)] == [
+        "b/a.jsonl",
+        "b/c.jsonl",
+    ]
+
+
+@pytest.mark.req("E3")
+def test_a_walk_goes_deeper_than_calls_can(tmp_path: Path) -> None:
+    deep = "d/" * 300 + "bottom.jsonl"
+    lay(tmp_path, deep)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 150)
+
+    try:
+        paths = [one.path for one in discover(tmp_path) if isinstance(one, Source)]
+    finally:
+        sys.setrecursionlimit(limit)
+
+    assert paths == [deep]
+
+
+@pytest.mark.req("E3")
+def test_many_files_are_walked_in_little_memory(tmp_path: Path) -> None:
+    for number in range(50):
+        lay(tmp_path, *(f"projects/-p{number}/{n:036}.jsonl" for n in range(100)))
+    tracemalloc.start()
+
+    count = sum(1 for _ in discover(tmp_path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert count == 5000
+    assert peak < 500_000

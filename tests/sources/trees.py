@@ -1,0 +1,42 @@
+"""Folders in a few words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recollect.model.problems import Problem
+from recollect.model.sources import Source
+from recollect.sources import discover
+
+__all__ = ["UUID", "found", "kinds", "lay", "problems"]
+
+UUID = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def lay(root: Path, *names: str, text: str = "{}\n") -> Path:
+    """Write a file for each name below ``root``, folders included; return ``root``."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return root
+
+
+def found(root: Path) -> dict[str, Source]:
+    """Return what a walk finds by its relative path; nothing may be a problem."""
+    seen = list(discover(root))
+    assert not [one for one in seen if isinstance(one, Problem)]
+    return {one.path: one for one in seen if isinstance(one, Source)}
+
+
+def kinds(root: Path) -> dict[str, str]:
+    return {path: source.kind.value for path, source in found(root).items()}
+
+
+def problems(root: Path) -> dict[str, str]:
+    """Return the kinds of problems a walk meets, by the name of what has them."""
+    return {
+        one.position.source.rpartition("/")[2]: one.kind
+        for one in discover(root)
+        if isinstance(one, Problem)
+    }
