@@ -18,6 +18,7 @@ from recollect.model.ids import (
     SessionId,
     ToolUseId,
 )
+from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
 from recollect.model.usage import Usage
@@ -27,6 +28,9 @@ __all__ = [
     "AgentNote",
     "BlockFact",
     "CompactionFacts",
+    "RetractionFacts",
+    "DurationFacts",
+    "CostFacts",
     "Extra",
     "JournalFacts",
     "LineageFacts",
@@ -54,6 +58,8 @@ class BlockFact(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     """The file, the command or the words by which a call is told from others."""
     path: str | None = None
     """The file that a call names."""
+    agent_type: str | None = None
+    """The kind of agent that a call asks for."""
     digest: int = 0
     """Of a text; equal digests in one message mean one block written twice."""
     size: int = 0
@@ -64,6 +70,8 @@ class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     """What an outcome says beyond the result's text."""
 
     agent: AgentId | None = None
+    told_agent: AgentId | None = None
+    """As the result's text tells the model, where nothing better names it."""
     status: str | None = None
     duration_ms: int | None = None
     tokens: int | None = None
@@ -229,4 +237,5 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
     source: Source
     nodes: tuple[Node, ...] = ()
+    problems: tuple[Problem, ...] = ()
     note: AgentNote | None = None

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from recollect.parse.full import parse_line, parse_record, unknown_fields
+from recollect.parse.full import Record, parse_line, parse_record, unknown_fields
 from recollect.parse.light import sketch_line
 from recollect.parse.machine import read_text
 from recollect.parse.nodes import node_of
 from recollect.parse.outcomes import parse_outcome
-from recollect.parse.texts import texts_of
+from recollect.parse.sidecars import parse_note
+from recollect.parse.texts import text_of_content, texts_of
 
 __all__ = [
+    "Record",
     "node_of",
     "parse_line",
+    "parse_note",
     "parse_outcome",
     "parse_record",
     "read_text",
     "sketch_line",
+    "text_of_content",
     "texts_of",
     "unknown_fields",
 ]

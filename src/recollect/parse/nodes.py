@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from typing import Any
 from zlib import crc32
 
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from recollect.model.attachments import AttachmentRecord, QueuedCommand
-from recollect.model.ids import AgentId, SessionId
+from recollect.model.ids import AgentId
 from recollect.model.metadata import (
     AgentName,
     ContinuedIn,
@@ -134,7 +134,7 @@ def _message(sketch: Sketch) -> dict[str, Any]:
 
 def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
     if any(block.tool_use_id for block in blocks):
-        return {"origin": Origin.TOOL, "result": _result(sketch.tool_use_result)}
+        return _tool_results(sketch, blocks)
     tolds = [read_text(block.text) for block in blocks if block.text is not None]
     typed = "\n".join(told.typed for told in tolds if told.typed)
     has_media = any(block.type in {"image", "document"} for block in blocks)
@@ -148,6 +148,24 @@ def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
         "command": told.command,
         "notification": told.notification,
     }
+
+
+def _tool_results(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
+    facts = _result(sketch.tool_use_result)
+    head = ""
+    for block in blocks:
+        content = bytes(block.content)
+        if block.is_error and not head:
+            head = text_of_content(block.content)[:HEAD_LIMIT]
+        named = _AGENT_TAIL.search(content[-_TAIL:]) if b"agentId" in content[-_TAIL:] else None
+        if named and (facts is None or facts.agent is None):
+            told = AgentId(named[1].decode())
+            facts = structs.replace(facts or ResultFacts(), told_agent=told)
+    return {"origin": Origin.TOOL, "result": facts, "head": head}
+
+
+_AGENT_TAIL = re.compile(rb"agentId: ([A-Za-z0-9_-]+)")
+_TAIL = 600
 
 
 def _leading(tolds: list[Told], *, has_media: bool) -> Told:
@@ -203,6 +221,7 @@ class _Input(Struct, frozen=True, gc=False):
     subject: str | None = None
     plan: str | None = None
     prompt: str | None = None
+    subagent_type: str | None = None
 
 
 _input = msgspec.json.Decoder(_Input).decode
@@ -241,6 +260,7 @@ def _call(block: SketchBlock) -> BlockFact:
         name=block.name,
         note=note[:_NOTE_LIMIT] if note else None,
         path=path,
+        agent_type=known.subagent_type,
         digest=crc32(prompt.encode("utf-8", "replace")) if prompt else 0,
         size=len(bytes(block.input)),
     )

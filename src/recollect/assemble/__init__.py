@@ -1,0 +1,16 @@
+"""ASSEMBLE: nodes to sessions; pure functions, no files, no SQL, no rendering."""
+
+from __future__ import annotations
+
+from recollect.assemble.edits import FileVersion, edits_of, versions_of
+from recollect.assemble.projects import projects_of
+from recollect.assemble.sessions import assemble, session_of
+
+__all__ = [
+    "FileVersion",
+    "assemble",
+    "edits_of",
+    "projects_of",
+    "session_of",
+    "versions_of",
+]

@@ -1,0 +1,297 @@
+"""Messages: records joined to what one side said, and calls met by their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from recollect.assemble.queue import steering
+from recollect.assemble.visible import hidden_reason
+from recollect.model.ids import Position, RecordId, ToolUseId
+from recollect.model.nodes import (
+    CompactionFacts,
+    DurationFacts,
+    Node,
+    RetractionFacts,
+)
+from recollect.model.problems import Problem
+from recollect.model.sessions import (
+    AgentRun,
+    Hidden,
+    Loader,
+    Message,
+    Piece,
+    Role,
+    ToolCall,
+)
+from recollect.model.texts import Origin
+from recollect.model.usage import Usage
+
+__all__ = ["Said", "say"]
+
+_OUTPUTS = {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT}
+_INTERRUPTED = ("interrupted", "doesn't want to proceed", "tool use was rejected")
+
+
+class Said(Struct, frozen=True):
+    """The messages of a transcript in order, and the records that are in none."""
+
+    messages: tuple[Message, ...]
+    hidden: tuple[Hidden, ...]
+    problems: tuple[Problem, ...]
+
+
+class _Answer(Struct):
+    """A result block that waits for its call."""
+
+    node: Node
+    index: int
+
+
+def say(
+    nodes: Sequence[Node],
+    branch: Mapping[RecordId, int],
+    loader: Loader,
+    agents: Mapping[ToolUseId, AgentRun] = {},
+) -> Said:
+    """Return what was said, given each record's branch and each call's agent."""
+    return _Sayer(nodes, branch, loader, agents).say()
+
+
+class _Sayer:
+    """Walks the nodes once; what a record joins is decided by what came before."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        branch: Mapping[RecordId, int],
+        loader: Loader,
+        agents: Mapping[ToolUseId, AgentRun],
+    ) -> None:
+        self._nodes = nodes
+        self._branch = branch
+        self._loader = loader
+        self._agents = agents
+        self._problems: list[Problem] = []
+        self._hidden: list[Hidden] = []
+        self._answers, self._bodies = self._gather()
+        self._gone = _gone(nodes)
+        self._steering = {node.position for node in steering(nodes)}
+        self._groups: list[list[Node]] = []
+        self._open: dict[tuple[str, int], list[Node]] = {}
+        self._attached: dict[RecordId, list[Node]] = {}
+        self._durations: dict[Position, int] = {}
+        self._heads: dict[RecordId, Node] = {}
+
+    def say(self) -> Said:
+        calls = {
+            block.id
+            for node in self._nodes
+            for block in node.blocks
+            if block.name is not None and block.id is not None
+        }
+        for node in self._nodes:
+            self._place(node, calls)
+        messages = tuple(self._message(group) for group in self._groups)
+        return Said(messages, tuple(self._hidden), tuple(self._problems))
+
+    def _gather(
+        self,
+    ) -> tuple[dict[ToolUseId, _Answer], dict[ToolUseId, list[Node]]]:
+        """Return the results and the injected bodies by the call they belong to."""
+        answers: dict[ToolUseId, _Answer] = {}
+        bodies: dict[ToolUseId, list[Node]] = {}
+        for node in self._nodes:
+            if node.kind == "user" and node.source_call is not None:
+                bodies.setdefault(node.source_call, []).append(node)
+            for index, block in enumerate(node.blocks):
+                if block.id is None or block.name is not None:
+                    continue
+                if block.id in answers and answers[block.id].node.uuid != node.uuid:
+                    problem = Problem("double-result", node.position, block.id)
+                    self._problems.append(problem)
+                answers[block.id] = _Answer(node, index)
+        return answers, bodies
+
+    def _place(self, node: Node, calls: set[ToolUseId]) -> None:
+        """Put a record into a message, beside one, or among the hidden."""
+        if node.position in self._steering:
+            self._groups.append([node])
+            return
+        if isinstance(node.extra, DurationFacts) and self._groups:
+            self._durations[self._groups[-1][0].position] = node.extra.milliseconds
+        reason = hidden_reason(node, self._gone)
+        if node.kind == "user" and node.source_call in calls:
+            return
+        if reason in {None, "harness"} and self._attach(node):
+            return
+        if reason is not None:
+            self._hide(node, reason)
+        elif node.kind == "assistant":
+            self._answer(node)
+        elif node.origin is Origin.TOOL:
+            self._result(node, calls)
+        else:
+            self._groups.append([node])
+            if node.uuid is not None:
+                self._heads[node.uuid] = node
+        if node.origin in {Origin.PERSON, Origin.CALLER} and node.kind == "user":
+            self._open.clear()
+
+    def _hide(self, node: Node, reason: str) -> None:
+        self._hidden.append(Hidden(reason, node.position, node.uuid))
+
+    def _answer(self, node: Node) -> None:
+        """Join an assistant record with the earlier pieces of its message."""
+        key = (node.message or f"@{node.uuid}", self._branch_of(node))
+        group = self._open.get(key)
+        if group is None:
+            group = self._open[key] = []
+            self._groups.append(group)
+        group.append(node)
+
+    def _result(self, node: Node, calls: set[ToolUseId]) -> None:
+        """Leave a result to its call; show it alone where it has none."""
+        ids = [block.id for block in node.blocks if block.id is not None]
+        lost = [id for id in ids if id not in calls]  # noqa: A001
+        self._problems += [Problem("lost-result", node.position, id_) for id_ in lost]
+        if lost:
+            self._groups.append([node])
+        elif all(self._answers[id_].node.uuid != node.uuid for id_ in ids):
+            self._hide(node, "answered-again")
+
+    def _attach(self, node: Node) -> bool:
+        """Hang outputs on their command, and a digest on its compaction."""
+        above = self._heads.get(node.parent) if node.parent is not None else None
+        if above is None or above.uuid is None:
+            return False
+        belongs = (
+            (node.origin in _OUTPUTS)
+            or (node.origin is Origin.HARNESS and above.command is not None)
+            or (
+                node.origin is Origin.COMPACTION
+                and isinstance(above.extra, CompactionFacts)
+            )
+        )
+        if belongs:
+            self._attached.setdefault(above.uuid, []).append(node)
+            if node.uuid is not None:
+                self._heads[node.uuid] = above
+        return belongs
+
+    def _branch_of(self, node: Node) -> int:
+        return self._branch.get(node.uuid, 0) if node.uuid is not None else 0
+
+    def _message(self, group: list[Node]) -> Message:
+        first = group[0]
+        uuid = first.uuid or RecordId(f"@{first.position.source}:{first.position.offset}")
+        pieces = _pieces(group)
+        role = Role.ASSISTANT if first.kind == "assistant" else Role.USER
+        if first.kind == "system" and first.command is None:
+            role = Role.SYSTEM
+        usage: Usage | None = None
+        for node in group:
+            if node.usage is not None and not node.is_synthetic:
+                usage = node.usage if usage is None else usage | node.usage
+        compaction = first.extra if isinstance(first.extra, CompactionFacts) else None
+        return Message(
+            id=uuid,
+            role=role,
+            origin=first.origin,
+            time=first.time,
+            head=next((node.head for node in group if node.head), ""),
+            pieces=pieces,
+            branch=self._branch_of(first),
+            api_id=first.message,
+            model=first.model,
+            usage=usage,
+            calls=self._calls(group, pieces),
+            attached=_pieces(self._attached.get(uuid, ())),
+            command=first.command,
+            notification=first.notification,
+            compaction=compaction,
+            notice=first.subtype if first.kind in {"system", "attachment"} else None,
+            is_error=first.is_error,
+            is_steering=first.kind in {"attachment", "queue-operation"},
+            turn_ms=self._durations.get(first.position),
+            loader=self._loader,
+        )
+
+    def _calls(
+        self, group: Sequence[Node], pieces: Sequence[Piece]
+    ) -> tuple[ToolCall, ...]:
+        kept = {piece.position: piece.blocks for piece in pieces}
+        return tuple(
+            self._call(node, index)
+            for node in group
+            for index in kept.get(node.position, ())
+            if node.blocks[index].name is not None and node.blocks[index].id is not None
+        )
+
+    def _call(self, node: Node, index: int) -> ToolCall:
+        block = node.blocks[index]
+        id_ = block.id or ToolUseId("")
+        call = ToolCall(
+            id=id_,
+            name=block.name or "",
+            note=block.note or "",
+            path=block.path,
+            record=node.uuid or RecordId(""),
+            place=node.position,
+            index=index,
+            time=node.time,
+            attached=_pieces(self._bodies.get(id_, ())),
+            agent=self._agents.get(id_),
+            loader=self._loader,
+        )
+        answer = self._answers.get(id_)
+        return call if answer is None else _answered(call, answer)
+
+
+def _answered(call: ToolCall, answer: _Answer) -> ToolCall:
+    node, block = answer.node, answer.node.blocks[answer.index]
+    alone = sum(1 for other in node.blocks if other.id is not None) == 1
+    return structs.replace(
+        call,
+        answered_at=node.position,
+        answer_index=answer.index,
+        answer_record=node.uuid,
+        answer_time=node.time,
+        is_error=block.is_error,
+        is_interrupted=block.is_error and _sounds_interrupted(node.head),
+        result_size=block.size,
+        facts=node.result if alone else None,
+    )
+
+
+def _sounds_interrupted(head: str) -> bool:
+    return any(phrase in head for phrase in _INTERRUPTED)
+
+
+def _gone(nodes: Iterable[Node]) -> dict[RecordId, str]:
+    """Return the records that a later one takes back, and how."""
+    gone: dict[RecordId, str] = {}
+    for node in nodes:
+        gone.update(dict.fromkeys(node.supersedes, "superseded"))
+        if isinstance(node.extra, RetractionFacts):
+            gone.update(dict.fromkeys(node.extra.records, "retracted"))
+    return gone
+
+
+def _pieces(group: Iterable[Node]) -> tuple[Piece, ...]:
+    """Return the records with the blocks that each adds to those before it."""
+    seen: set[object] = set()
+    pieces = []
+    for node in group:
+        fresh = []
+        within: set[object] = set()
+        for index, block in enumerate(node.blocks):
+            sign = block.id or (block.kind, block.digest, block.size)
+            if sign not in seen:
+                fresh.append(index)
+                within.add(sign)
+        seen |= within
+        record = node.uuid or RecordId("")
+        pieces.append(Piece(node.position, record, tuple(fresh)))
+    return tuple(pieces)

@@ -1,0 +1,56 @@
+"""What a session worked on: the directory that its records name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from recollect.model.ids import ProjectKey
+from recollect.model.nodes import Node, PlaceFacts
+from recollect.model.sessions import Project, Session
+
+__all__ = ["project_of", "projects_of"]
+
+_DRIVE = re.compile(r"^[a-z]:(?=[\\/])")
+_WORKTREE = re.compile(r"[\\/]\.claude[\\/]worktrees[\\/].*$")
+
+
+def project_of(nodes: Sequence[Node]) -> str | None:
+    """Return the directory in which a session began.
+
+    A worktree counts as the repository that it was made from. Folder names are not
+    decoded: two directories may share one.
+    """
+    for node in nodes:
+        if node.kind == "worktree-state" and isinstance(node.extra, PlaceFacts):
+            return _same_case(node.extra.path)
+    first = next((node.cwd for node in nodes if node.cwd), None)
+    return _same_case(_WORKTREE.sub("", first)) if first else None
+
+
+def _same_case(path: str) -> str:
+    """Return a Windows path with the drive's letter as the command line writes it."""
+    return _DRIVE.sub(lambda drive: drive[0].upper(), path)
+
+
+def projects_of(sessions: Iterable[Session]) -> tuple[Project, ...]:
+    """Return the projects of sessions, by path; those of one key but two paths apart."""
+    found: dict[str | None, list[Session]] = {}
+    for session in sessions:
+        key = session.project or (f"?{session.keys[0]}" if session.keys else None)
+        found.setdefault(key, []).append(session)
+    projects = []
+    for some in found.values():
+        keys: dict[ProjectKey, None] = {}
+        for session in some:
+            keys.update(dict.fromkeys(session.keys))
+        size = sum(source.size for session in some for source in session.sources)
+        projects.append(
+            Project(
+                path=some[0].project,
+                keys=tuple(keys),
+                sessions=tuple(session.id for session in some),
+                size=size,
+            )
+        )
+    return tuple(sorted(projects, key=lambda p: (p.path or "", p.keys)))

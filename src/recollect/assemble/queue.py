@@ -1,0 +1,65 @@
+"""Text that a person typed while Claude worked: what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from recollect.model.ids import RecordId
+from recollect.model.nodes import Node, QueueFacts
+from recollect.model.texts import Origin
+
+__all__ = ["queued_prompts", "steering"]
+
+
+def queued_prompts(nodes: Sequence[Node]) -> frozenset[RecordId]:
+    """Return the prompts that waited in the queue before they were sent."""
+    waiting: set[int] = set()
+    found = set()
+    for node in nodes:
+        if _operation(node) == "enqueue" and node.digest:
+            waiting.add(node.digest)
+        elif node.kind == "user" and node.digest in waiting and node.uuid is not None:
+            found.add(node.uuid)
+    return frozenset(found)
+
+
+def steering(nodes: Sequence[Node]) -> list[Node]:
+    """Return the queued texts that reached the model and are recorded nowhere else.
+
+    Before about 2.1.97 a text that was delivered while Claude worked stands only in
+    the queue: put in, and then removed. One that was taken back into the editor, or
+    that became a record of its own, is not steering.
+    """
+    said = {
+        node.digest
+        for node in nodes
+        if node.kind in {"user", "attachment"} and node.origin is Origin.PERSON
+    }
+    waiting: list[Node] = []
+    found = []
+    for node in nodes:
+        operation = _operation(node)
+        if operation == "enqueue":
+            waiting.append(node)
+        elif operation == "popAll":
+            waiting.clear()
+        elif operation in {"dequeue", "remove"} and waiting:
+            taken = _taken(waiting, node)
+            waiting.remove(taken)
+            if operation == "remove" and _is_new(taken, said):
+                found.append(taken)
+    return found
+
+
+def _taken(waiting: list[Node], node: Node) -> Node:
+    """Return the text that an operation names, else the one that waits longest."""
+    named = (text for text in waiting if node.digest and text.digest == node.digest)
+    return next(named, waiting[0])
+
+
+def _is_new(text: Node, said: set[int]) -> bool:
+    return text.origin is Origin.PERSON and bool(text.digest) and text.digest not in said
+
+
+def _operation(node: Node) -> str | None:
+    return node.extra.operation if isinstance(node.extra, QueueFacts) else None

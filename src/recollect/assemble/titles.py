@@ -1,0 +1,90 @@
+"""What a session is called, by precedence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from recollect.model.ids import RecordId, SessionId
+from recollect.model.nodes import Node, TitleFacts, Transcript
+from recollect.model.sessions import Title, TitleKind
+from recollect.model.texts import Origin
+
+__all__ = ["TITLE_LIMIT", "Summaries", "summaries_of", "tags_of", "title_of"]
+
+TITLE_LIMIT = 200
+
+_SPACE = re.compile(r"\s+")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Summaries(Struct, frozen=True):
+    """The text that names each leaf, gathered from all files of a project."""
+
+    texts: Mapping[RecordId, str]
+
+
+def summaries_of(transcripts: Iterable[Transcript]) -> Summaries:
+    """Return what summaries call their leaves; the newest file has the last word."""
+    newest = sorted(transcripts, key=lambda t: (t.source.mtime_ns, t.source.id))
+    texts: dict[RecordId, str] = {}
+    for transcript in newest:
+        for node in transcript.nodes:
+            facts = node.extra
+            if node.kind == "summary" and isinstance(facts, TitleFacts) and facts.leaf:
+                texts[facts.leaf] = facts.text
+    return Summaries(texts)
+
+
+def title_of(
+    session: SessionId, nodes: Sequence[Node], summaries: Summaries
+) -> Title:
+    """Return a session's title, and where it comes from."""
+    for kind, text in _candidates(nodes, summaries):
+        cleaned = _clean(text)
+        if cleaned:
+            return Title(cleaned, kind)
+    return Title(session, TitleKind.ID)
+
+
+def _candidates(
+    nodes: Sequence[Node], summaries: Summaries
+) -> Iterable[tuple[TitleKind, str]]:
+    yield TitleKind.CUSTOM, _last(nodes, "custom-title")
+    yield TitleKind.GENERATED, _last(nodes, "ai-title")
+    if not any(node.team for node in nodes):
+        yield TitleKind.AGENT_NAME, _last(nodes, "agent-name")
+    leaves = [n.uuid for n in nodes if n.uuid in summaries.texts]
+    yield TitleKind.SUMMARY, summaries.texts[leaves[-1]] if leaves and leaves[-1] else ""
+    main = [node for node in nodes if not node.is_sidechain]
+    yield TitleKind.PROMPT, _first(main, {Origin.PERSON, Origin.CALLER})
+    yield TitleKind.COMMAND, _first(main, {Origin.COMMAND})
+    yield TitleKind.LAST_PROMPT, _last(nodes, "last-prompt")
+    yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
+
+
+def _first(nodes: Iterable[Node], origins: set[Origin]) -> str:
+    kinds = {"user", "system", "attachment"}
+    heads = (n.head for n in nodes if n.origin in origins and n.kind in kinds)
+    return next((head for head in heads if head.strip()), "")
+
+
+def _last(nodes: Sequence[Node], kind: str) -> str:
+    for node in reversed(nodes):
+        if node.kind == kind and isinstance(node.extra, TitleFacts) and node.extra.text:
+            return node.extra.text
+    return ""
+
+
+def _clean(text: str) -> str:
+    """Return a title on one line, without control characters, cut if long."""
+    line = _SPACE.sub(" ", _CONTROL.sub("", text)).strip()
+    return line if len(line) <= TITLE_LIMIT else line[: TITLE_LIMIT - 1].rstrip() + "…"
+
+
+def tags_of(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the session's label; an empty one takes the earlier away."""
+    tags = [n.extra.text for n in nodes if n.kind == "tag" and isinstance(n.extra, TitleFacts)]
+    return (tags[-1],) if tags and tags[-1] else ()

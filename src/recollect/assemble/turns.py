@@ -1,0 +1,124 @@
+"""Turns and branches: messages laid out along the paths of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from recollect.assemble.branches import Fork
+from recollect.model.ids import RecordId
+from recollect.model.nodes import Node
+from recollect.model.sessions import Branch, Message, Role, Turn
+from recollect.model.texts import Origin
+from recollect.model.usage import Usage
+
+__all__ = ["branches_of", "turns_of"]
+
+
+def branches_of(
+    nodes: Sequence[Node],
+    branch: Mapping[RecordId, int],
+    forks: Sequence[Fork],
+    messages: Sequence[Message],
+    usages: Mapping[RecordId, Usage],
+) -> tuple[Branch, ...]:
+    """Return the live branch and then the others, newest first.
+
+    ``usages`` gives what each message cost first, by the message's id.
+    """
+    order = {node.uuid: at for at, node in enumerate(nodes) if node.uuid is not None}
+    leaves = _leaves(nodes, branch)
+    own: dict[int, list[Message]] = {}
+    for message in messages:
+        own.setdefault(message.branch, []).append(message)
+    paths: dict[int, list[Message]] = {0: own.get(0, [])}
+    made = [_branch(0, None, paths[0], paths[0], leaves, usages)]
+    for fork in forks:
+        until = order[fork.at] if fork.at is not None else -1
+        shared = [m for m in paths[fork.parent] if order.get(m.id, -1) <= until]
+        mine = own.get(fork.number, [])
+        paths[fork.number] = shared + mine
+        path = paths[fork.number]
+        made.append(_branch(fork.number, fork, path, mine, leaves, usages))
+    newest = sorted(made[1:], key=lambda b: order.get(b.id, -1), reverse=True)
+    return (made[0], *newest)
+
+
+def _leaves(nodes: Sequence[Node], branch: Mapping[RecordId, int]) -> dict[int, RecordId]:
+    """Return the last record of each branch: of what was said, if anything was."""
+    leaves: dict[int, RecordId] = {}
+    for said in (False, True):
+        for node in nodes:
+            if node.uuid in branch and (node.is_conversation or not said):
+                leaves[branch[node.uuid]] = node.uuid
+    return leaves
+
+
+def _branch(  # noqa: PLR0913 (the parts of a branch)
+    number: int,
+    fork: Fork | None,
+    path: Sequence[Message],
+    mine: Sequence[Message],
+    leaves: Mapping[int, RecordId],
+    usages: Mapping[RecordId, Usage],
+) -> Branch:
+    turns = turns_of(path, usages)
+    first = mine[0].id if mine else None
+    own = tuple(t for t in turns if any(m.branch == number for m in t.messages))
+    if fork is not None and own and own[0].messages[0].id != first:
+        own = turns_of(mine, usages)
+    return Branch(
+        id=leaves.get(number, RecordId("")),
+        number=number,
+        is_live=number == 0,
+        fork=fork.at if fork else None,
+        head=fork.head if fork else None,
+        parent=fork.parent if fork else None,
+        turns=turns,
+        own=own,
+        usage=sum((turn.usage for turn in own), Usage()),
+    )
+
+
+def turns_of(
+    messages: Sequence[Message], usages: Mapping[RecordId, Usage]
+) -> tuple[Turn, ...]:
+    """Return messages cut before each prompt, and each command that is answered."""
+    cuts: list[list[Message]] = []
+    for at, message in enumerate(messages):
+        following = messages[at + 1] if at + 1 < len(messages) else None
+        if not cuts or _begins(message, following):
+            cuts.append([])
+        cuts[-1].append(message)
+    return tuple(_turn(number, cut, usages) for number, cut in enumerate(cuts))
+
+
+def _begins(message: Message, following: Message | None) -> bool:
+    if message.is_steering:
+        return False
+    if message.origin is Origin.COMMAND:
+        return following is not None and following.role is Role.ASSISTANT
+    return message.is_prompt
+
+
+def _turn(
+    number: int, messages: Sequence[Message], usages: Mapping[RecordId, Usage]
+) -> Turn:
+    first = messages[0]
+    following = messages[1] if len(messages) > 1 else None
+    return Turn(
+        number=number,
+        prompt=first if _begins(first, following) else None,
+        messages=tuple(messages),
+        usage=sum((usages.get(m.id, Usage()) for m in messages), Usage()),
+        duration=_duration(messages),
+    )
+
+
+def _duration(messages: Sequence[Message]) -> timedelta | None:
+    measured = [m.turn_ms for m in messages if m.turn_ms is not None]
+    if measured:
+        return timedelta(milliseconds=sum(measured))
+    times: list[datetime] = [m.time for m in messages if m.time is not None]
+    times += [c.answer_time for m in messages for c in m.calls if c.answer_time]
+    return max(times) - min(times) if times else None

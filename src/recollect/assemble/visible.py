@@ -1,0 +1,89 @@
+"""Which records are shown, and why the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recollect.assemble.dedupe import TREE_KINDS
+from recollect.model.ids import RecordId
+from recollect.model.nodes import Node
+from recollect.model.texts import Origin
+
+__all__ = ["HIDDEN_REASONS", "SHOWN_NOTICES", "hidden_reason"]
+
+HIDDEN_REASONS = {
+    "copy": "the same record stands elsewhere",
+    "superseded": "a later record replaces it",
+    "retracted": "another model answered instead",
+    "synthetic": "the client wrote it to fill a gap",
+    "harness": "the harness put it into the context",
+    "hook": "a hook put it into the context",
+    "warm-up": "it only warms an agent up",
+    "context": "an attachment that repeats what is known",
+    "progress": "a sign of life of a running tool",
+    "notice": "a notice that tells a reader nothing",
+    "metadata": "it says something about the session, not in it",
+    "answered-again": "a later result of the same call is shown",
+    "unknown": "of a type that is not known",
+}
+"""Every reason for which a record is in no message."""
+
+SHOWN_NOTICES = frozenset(
+    {
+        None,
+        "compact_boundary",
+        "local_command",
+        "away_summary",
+        "informational",
+        "scheduled_task_fire",
+        "agents_killed",
+        "api_error",
+        "error",
+        "model_refusal_fallback",
+        "model_refusal_no_fallback",
+        "model_consent_fallback",
+    }
+)
+"""Subtypes of system records that a reader wants to see."""
+
+_SHOWN_ATTACHMENTS = {
+    "queued_command",
+    "hook_blocking_error",
+    "hook_non_blocking_error",
+    "structured_output",
+}
+
+
+def hidden_reason(node: Node, gone: Mapping[RecordId, str]) -> str | None:
+    """Return why a record is not shown, or ``None`` if it is."""
+    if node.uuid in gone:
+        return gone[node.uuid]
+    match node.kind:
+        case "assistant":
+            return "synthetic" if node.is_synthetic and not node.is_error else None
+        case "user":
+            return _of_user(node)
+        case "system":
+            return None if node.subtype in SHOWN_NOTICES else "notice"
+        case "attachment":
+            return _of_attachment(node)
+        case "progress":
+            return "progress"
+    return "metadata" if node.kind not in TREE_KINDS else "context"
+
+
+def _of_user(node: Node) -> str | None:
+    match node.origin:
+        case Origin.HARNESS | None:
+            return None if node.source_call else "harness"
+        case Origin.HOOK:
+            return "hook"
+        case Origin.WARMUP:
+            return "warm-up"
+    return None
+
+
+def _of_attachment(node: Node) -> str | None:
+    if node.subtype == "queued_command":
+        return None if node.origin is Origin.PERSON else "notice"
+    return None if node.subtype in _SHOWN_ATTACHMENTS else "context"

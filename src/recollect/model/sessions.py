@@ -1,0 +1,497 @@
+"""Sessions as they really were: branches, turns, messages, calls and agent runs.
+
+These values hold structure and places. What was said in full is opened through
+their loader when it is asked for, so that a session costs its structure only.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Raw, Struct
+
+from recollect.model.blocks import Block, ToolResult, ToolUse
+from recollect.model.ids import (
+    AgentId,
+    MessageId,
+    Position,
+    ProjectKey,
+    RecordId,
+    SessionId,
+    ToolUseId,
+)
+from recollect.model.nodes import CompactionFacts, ResultFacts
+from recollect.model.problems import Problem
+from recollect.model.sources import Source
+from recollect.model.texts import Command, Notification, Origin
+from recollect.model.tools import Outcome
+from recollect.model.usage import Usage
+
+__all__ = [
+    "AgentKind",
+    "AgentRun",
+    "AgentStatus",
+    "Branch",
+    "FileEdit",
+    "Hidden",
+    "Lineage",
+    "LineageKind",
+    "Loader",
+    "Message",
+    "Piece",
+    "Project",
+    "Role",
+    "Session",
+    "Spend",
+    "Title",
+    "TitleKind",
+    "ToolCall",
+    "Turn",
+]
+
+
+class Loader:
+    """Opens what stands at a position.
+
+    Loaders are all equal, so that sessions compare by what they say and not by
+    where they were read from.
+    """
+
+    def blocks(self, position: Position) -> tuple[Block, ...]:
+        """Return the content blocks of the record at a position."""
+        raise NotImplementedError
+
+    def outcome(self, position: Position) -> Outcome | None:
+        """Return the structured result in the record at a position."""
+        raise NotImplementedError
+
+    def raw(self, position: Position) -> bytes:
+        """Return the bytes at a position."""
+        raise NotImplementedError
+
+    def stored(self, position: Position, path: str) -> str | None:
+        """Return an output that was too long for the transcript, if it is kept."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a loader."""
+        return isinstance(other, Loader)
+
+    def __hash__(self) -> int:
+        """Return the same for all loaders."""
+        return 0
+
+
+class Role(StrEnum):
+    """Which side a message is on."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+
+
+class Piece(Struct, frozen=True, gc=False):
+    """A record of a message, and which of its blocks count.
+
+    A block that an earlier record of the message holds already does not.
+    """
+
+    position: Position
+    record: RecordId
+    blocks: tuple[int, ...] = ()
+
+
+class Hidden(Struct, frozen=True, gc=False):
+    """A record that is in no message, and why."""
+
+    reason: str
+    position: Position
+    record: RecordId | None = None
+
+
+class ToolCall(Struct, frozen=True, kw_only=True, weakref=True):
+    """A tool use and the result that answers it, or none yet."""
+
+    id: ToolUseId
+    name: str
+    note: str = ""
+    """The file, the command or the words by which it is told from others."""
+    path: str | None = None
+    record: RecordId
+    place: Position
+    index: int
+    time: datetime | None = None
+    answered_at: Position | None = None
+    answer_index: int = 0
+    answer_record: RecordId | None = None
+    answer_time: datetime | None = None
+    is_error: bool = False
+    is_interrupted: bool = False
+    result_size: int = 0
+    facts: ResultFacts | None = None
+    attached: tuple[Piece, ...] = ()
+    """Texts that the harness added for this call, such as a skill's body."""
+    agent: AgentRun | None = None
+    loader: Loader
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a result is there."""
+        return self.answered_at is not None
+
+    @property
+    def use(self) -> ToolUse | None:
+        """The call as it was made, opened now."""
+        found = _at(self.loader.blocks(self.place), self.index)
+        return found if isinstance(found, ToolUse) else None
+
+    @property
+    def input(self) -> Raw:
+        """The call's input as JSON, opened now."""
+        use = self.use
+        return use.input if use else Raw()
+
+    @property
+    def result(self) -> ToolResult | None:
+        """What the tool answered, opened now; ``None`` where nothing did."""
+        if self.answered_at is None:
+            return None
+        found = _at(self.loader.blocks(self.answered_at), self.answer_index)
+        return found if isinstance(found, ToolResult) else None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The structured form of the result, opened now."""
+        return self.loader.outcome(self.answered_at) if self.answered_at else None
+
+    @property
+    def stored_output(self) -> str | None:
+        """An output too long for the transcript, opened from the session's folder."""
+        if self.answered_at is None or not self.facts or not self.facts.stored_at:
+            return None
+        return self.loader.stored(self.answered_at, self.facts.stored_at)
+
+
+def _at(blocks: tuple[Block, ...], index: int) -> Block | None:
+    return blocks[index] if index < len(blocks) else None
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What one side said at one time: one or more records, joined."""
+
+    id: RecordId
+    """Of its first record."""
+    role: Role
+    origin: Origin | None = None
+    """Who really produced a message of the user's side."""
+    time: datetime | None = None
+    head: str = ""
+    """The beginning of its text."""
+    pieces: tuple[Piece, ...]
+    branch: int = 0
+    """The number of the branch on which it was said first."""
+    api_id: MessageId | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    calls: tuple[ToolCall, ...] = ()
+    attached: tuple[Piece, ...] = ()
+    """What a command printed or stood for, what a compaction kept."""
+    command: Command | None = None
+    notification: Notification | None = None
+    compaction: CompactionFacts | None = None
+    notice: str | None = None
+    """The subtype of a system record."""
+    is_error: bool = False
+    is_steering: bool = False
+    """Typed while Claude was at work; belongs to the turn it came into."""
+    turn_ms: int | None = None
+    """How long the turn took that ends behind it, as Claude Code measured it."""
+    loader: Loader
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether a person typed it (or a caller, in an agent run)."""
+        return self.origin in {Origin.PERSON, Origin.CALLER}
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Its blocks in order, each once, opened now."""
+        found: list[Block] = []
+        for piece in self.pieces:
+            blocks = self.loader.blocks(piece.position)
+            found.extend(blocks[at] for at in piece.blocks if at < len(blocks))
+        return tuple(found)
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """A prompt and all that follows until the next one on the same branch.
+
+    What comes before the first prompt is a turn without one.
+    """
+
+    number: int
+    prompt: Message | None
+    messages: tuple[Message, ...]
+    usage: Usage
+    duration: timedelta | None = None
+    """As Claude Code measured it, else from the first to the last record."""
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of all its messages."""
+        return tuple(call for message in self.messages for call in message.calls)
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """The path from a root to one leaf.
+
+    ``turns`` is the whole path; ``own`` begins behind the fork.
+    """
+
+    id: RecordId
+    """Of its leaf."""
+    number: int
+    is_live: bool
+    fork: RecordId | None = None
+    """The last record that it shares with the branch it left."""
+    head: RecordId | None = None
+    """The prompt with which it left."""
+    parent: int | None = None
+    """The number of the branch it left."""
+    turns: tuple[Turn, ...]
+    own: tuple[Turn, ...]
+    usage: Usage
+    """Of its own turns."""
+    title: str | None = None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages from the root to the leaf."""
+        return tuple(message for turn in self.turns for message in turn.messages)
+
+    @property
+    def prompts(self) -> tuple[Message, ...]:
+        """What a person typed on its own part."""
+        return tuple(m for turn in self.own for m in turn.messages if m.is_prompt)
+
+
+class AgentKind(StrEnum):
+    """What an agent run is for."""
+
+    TASK = "task"
+    WARM_UP = "warm-up"
+    REPLAY = "replay"
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it did something of its own."""
+        return self is AgentKind.TASK
+
+
+class AgentStatus(StrEnum):
+    """How far an agent run came."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    RUNNING = "running"
+    UNKNOWN = "unknown"
+
+
+class AgentRun(Struct, frozen=True, kw_only=True, weakref=True):
+    """The session within a session that a tool call started."""
+
+    id: AgentId
+    kind: AgentKind
+    status: AgentStatus
+    link: str | None = None
+    """By what it was linked to its call; ``None`` for an orphan."""
+    calls: tuple[ToolUseId, ...] = ()
+    """The calls that started it and went on with it."""
+    type: str | None = None
+    description: str | None = None
+    workflow: str | None = None
+    is_background: bool = False
+    depth: int = 1
+    started: datetime | None = None
+    ended: datetime | None = None
+    duration: timedelta | None = None
+    tool_count: int = 0
+    usage: Usage
+    """Its own, without the agents below it."""
+    live: Branch
+    branches: tuple[Branch, ...]
+    agents: tuple[AgentRun, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    source: Source | None = None
+    """The agent's file; ``None`` where its records stand in the session's."""
+    spends: tuple[Spend, ...] = ()
+
+
+class TitleKind(StrEnum):
+    """Where a title comes from, in order of precedence."""
+
+    CUSTOM = "custom"
+    GENERATED = "generated"
+    AGENT_NAME = "agent-name"
+    SUMMARY = "summary"
+    PROMPT = "prompt"
+    COMMAND = "command"
+    LAST_PROMPT = "last-prompt"
+    SLUG = "slug"
+    ID = "id"
+
+
+class Title(Struct, frozen=True, gc=False):
+    """What a session is called."""
+
+    text: str
+    kind: TitleKind
+
+
+class LineageKind(StrEnum):
+    """How two sessions are related."""
+
+    CONTINUES = "continues"
+    FORKED_FROM = "forked-from"
+    CONTINUED_IN = "continued-in"
+    SAME_PREFIX = "same-prefix"
+
+
+class Lineage(Struct, frozen=True, gc=False):
+    """A relation to another session, by the records that they share."""
+
+    kind: LineageKind
+    session: SessionId
+    record: RecordId | None = None
+    """The last shared record, where it is known."""
+    shared: int = 0
+
+
+class FileEdit(Struct, frozen=True, kw_only=True):
+    """A change of one file by one call."""
+
+    path: str
+    call: ToolCall
+    message: RecordId
+    turn: int
+    branch: int
+    agent: AgentId | None = None
+    time: datetime | None = None
+    added: int = 0
+    removed: int = 0
+    is_new: bool = False
+    has_patch: bool = False
+
+
+class Spend(Struct, frozen=True, kw_only=True, gc=False):
+    """The tokens of one message, and who spent them."""
+
+    key: str
+    """The same for the same message in any file."""
+    record: RecordId
+    model: str | None
+    usage: Usage
+    time: datetime | None = None
+    branch: int = 0
+    agent: AgentId | None = None
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """What a person worked on."""
+
+    path: str | None
+    """The directory that the records name; ``None`` where they name none."""
+    keys: tuple[ProjectKey, ...] = ()
+    sessions: tuple[SessionId, ...] = ()
+    size: int = 0
+    """Bytes of its sources."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, or the key."""
+        path = (self.path or "").replace("\\", "/").rstrip("/")
+        return path.rsplit("/", 1)[-1] or (self.keys[0] if self.keys else "")
+
+
+class Session(Struct, frozen=True, kw_only=True, weakref=True):
+    """One conversation, gathered from every source that holds a piece of it."""
+
+    id: SessionId
+    title: Title
+    project: str | None = None
+    """The directory of the project that it belongs to."""
+    keys: tuple[ProjectKey, ...] = ()
+    directories: tuple[str, ...] = ()
+    git_branches: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    entrypoints: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    slug: str | None = None
+    tags: tuple[str, ...] = ()
+    started: datetime | None = None
+    ended: datetime | None = None
+    live: Branch
+    branches: tuple[Branch, ...]
+    """The live one first, then the abandoned ones, newest first."""
+    agents: tuple[AgentRun, ...] = ()
+    """Those that its own calls started, and orphans; each holds those below it."""
+    endpoints: tuple[RecordId, ...] = ()
+    """Leaves, and the records that summaries name."""
+    edits: tuple[FileEdit, ...] = ()
+    usage: Usage
+    """Of its branches, without agents."""
+    spends: tuple[Spend, ...] = ()
+    """What was spent here first; copies of older messages are not."""
+    snapshots: tuple[Position, ...] = ()
+    """Where file history stands in its sources."""
+    lineage: tuple[Lineage, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    sources: tuple[Source, ...] = ()
+    is_empty: bool = False
+    """No prompt and no answer in it: not listed unless asked for."""
+
+    @property
+    def all_agents(self) -> tuple[AgentRun, ...]:
+        """Its agents and those below them, callers before the called."""
+        found: list[AgentRun] = []
+        waiting = list(reversed(self.agents))
+        while waiting:
+            agent = waiting.pop()
+            found.append(agent)
+            waiting.extend(reversed(agent.agents))
+        return tuple(found)
+
+    @property
+    def total(self) -> Usage:
+        """The usage with all agents but replays and warm-ups."""
+        return sum(
+            (agent.usage for agent in self.all_agents if agent.kind.is_shown),
+            self.usage,
+        )
+
+    @property
+    def prompts(self) -> tuple[Message, ...]:
+        """What a person typed on the live branch."""
+        return tuple(m for m in self.live.messages if m.is_prompt)
+
+    @property
+    def message_count(self) -> int:
+        """Prompts and answers on the live branch."""
+        messages = self.live.messages
+        return sum(1 for m in messages if m.is_prompt or m.role is Role.ASSISTANT)
+
+    def branch(self, record: str) -> Branch | None:
+        """Return the branch that has this leaf, else one that holds this record."""
+        for branch in self.branches:
+            if branch.id == record:
+                return branch
+        for branch in self.branches:
+            for turn in branch.own:
+                for message in turn.messages:
+                    if any(piece.record == record for piece in message.pieces):
+                        return branch
+        return None

@@ -1,0 +1,220 @@
+"""Reading sessions straight from files, without any archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from recollect.assemble import assemble
+from recollect.errors import NothingFound, PathMissing
+from recollect.model.attachments import AttachmentRecord, QueuedCommand
+from recollect.model.blocks import Block, Text
+from recollect.model.ids import Line, Position, SourceId
+from recollect.model.metadata import QueueOperation
+from recollect.model.nodes import AgentNote, Transcript
+from recollect.model.problems import Problem
+from recollect.model.records import AssistantRecord, SystemRecord, UserRecord
+from recollect.model.sessions import Loader, Session
+from recollect.model.sketches import Sketched
+from recollect.model.sources import Source, SourceKind
+from recollect.model.tools import Outcome
+from recollect.parse import (
+    Record,
+    node_of,
+    parse_line,
+    parse_note,
+    parse_outcome,
+    sketch_line,
+    text_of_content,
+)
+from recollect.sources import discover, read_at, read_lines
+
+__all__ = ["Reading", "read"]
+
+_KEPT_OPEN = 64
+"""Decoded records that a loader remembers: a message's calls share records."""
+_STORED_LIMIT = 16 * 1024 * 1024
+
+
+def read(path: str | Path) -> Reading:
+    """Return the sessions in a home, a folder of transcripts, or one file.
+
+    Nothing is read before it is iterated; one project's structure is in memory at a
+    time, and what was said is opened when it is asked for.
+
+    >>> for session in read("tests/cases/plain/input"):  # doctest: +SKIP
+    ...     print(session.title.text, len(session.live.turns))
+    """
+    return Reading(Path(path))
+
+
+class Reading:
+    """Sessions of a path, oldest first within each project."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise PathMissing(path)
+        self.path = path
+        self.problems: list[Problem] = []
+        """Of files that could not be read at all; sessions hold their own."""
+
+    def __iter__(self) -> Iterator[Session]:
+        """Yield sessions, project by project."""
+        self.problems.clear()
+        found = False
+        for sources in _projects(self._sources()):
+            loader = FileLoader()
+            found = True
+            yield from assemble(_transcripts(sources), loader)
+        if not found:
+            raise NothingFound(self.path)
+
+    def _sources(self) -> Iterator[Source]:
+        for source in discover(self.path):
+            if isinstance(source, Problem):
+                self.problems.append(source)
+            else:
+                yield source
+
+
+def _projects(sources: Iterable[Source]) -> Iterator[list[Source]]:
+    """Group sources that may belong together.
+
+    That is the files of one folder, and folders that hold pieces of one session: a
+    worktree or a moved project has its own.
+    """
+    groups: dict[str, list[Source]] = {}
+    alias: dict[str, str] = {}
+    for source in sources:
+        if source.kind not in _READ:
+            continue
+        folder = f"{source.home}/{source.project or _folder(source)}"
+        group = alias.setdefault(folder, folder)
+        if source.session is not None and source.kind is SourceKind.SESSION:
+            other = alias.setdefault(f"session {source.session}", group)
+            if other != group:
+                groups.setdefault(other, []).extend(groups.pop(group, []))
+                for name, target in alias.items():
+                    if target == group:
+                        alias[name] = other
+                group = other
+        groups.setdefault(group, []).append(source)
+    yield from groups.values()
+
+
+_READ = {SourceKind.SESSION, SourceKind.AGENT, SourceKind.SIDECAR}
+
+
+def _folder(source: Source) -> str:
+    """Return the folder of a loose file, with that of its agents."""
+    path = source.path.partition("/subagents/")[0]
+    return path.rpartition("/")[0]
+
+
+def _transcripts(sources: Iterable[Source]) -> Iterator[Transcript]:
+    notes: dict[str, Source] = {}
+    files = []
+    for source in sources:
+        if source.kind is SourceKind.SIDECAR:
+            notes[source.id.removesuffix(".meta.json")] = source
+        else:
+            files.append(source)
+    for source in files:
+        yield transcript_of(source, notes.get(source.id.removesuffix(".jsonl")))
+
+
+def transcript_of(source: Source, sidecar: Source | None = None) -> Transcript:
+    """Return the nodes of a source, with the problems met on the way."""
+    nodes = []
+    problems: list[Problem] = []
+    for line in read_lines(source):
+        if isinstance(line, Problem):
+            problems.append(line)
+            continue
+        for found in sketch_line(line):
+            if isinstance(found, Sketched):
+                nodes.append(node_of(found))
+            else:
+                problems.append(found)
+    return Transcript(
+        source=source,
+        nodes=tuple(nodes),
+        problems=tuple(problems),
+        note=_note(source, sidecar),
+    )
+
+
+def _note(source: Source, sidecar: Source | None) -> AgentNote | None:
+    if sidecar is None or source.agent is None:
+        return None
+    raw = read_at(Position(sidecar.id, 0, 0, sidecar.size))
+    return None if isinstance(raw, Problem) else parse_note(raw, source.agent)
+
+
+class FileLoader(Loader):
+    """Opens records from the files that they were found in."""
+
+    def __init__(self) -> None:
+        self._record = lru_cache(maxsize=_KEPT_OPEN)(self._open)
+
+    def raw(self, position: Position) -> bytes:
+        """Return the bytes at a position; none where the file is gone."""
+        found = read_at(position)
+        return b"" if isinstance(found, Problem) else found
+
+    def blocks(self, position: Position) -> tuple[Block, ...]:
+        """Return the blocks of the record at a position."""
+        return blocks_of(self._record(position))
+
+    def outcome(self, position: Position) -> Outcome | None:
+        """Return the structured result in the record at a position."""
+        record = self._record(position)
+        if not isinstance(record, UserRecord):
+            return None
+        return parse_outcome(bytes(record.tool_use_result))
+
+    def stored(self, position: Position, path: str) -> str | None:
+        """Return a long output from the session's own folder, whatever the path says.
+
+        Only the name of the file is taken from the transcript.
+        """
+        session = position.source.partition("/subagents/")[0].removesuffix(".jsonl")
+        name = path.replace("\\", "/").rpartition("/")[2]
+        if not name or name.startswith("."):
+            return None
+        place = SourceId(f"{session}/tool-results/{name}")
+        lines = []
+        size = 0
+        for line in read_lines(place):
+            if isinstance(line, Problem):
+                return None
+            size += len(line.raw) + 1
+            if size > _STORED_LIMIT:
+                break
+            lines.append(line.raw)
+        return b"\n".join(lines).decode("utf-8", "replace")
+
+    def _open(self, position: Position) -> Record | None:
+        for found in parse_line(Line(position, self.raw(position))):
+            if not isinstance(found, Problem):
+                return found
+        return None
+
+
+def blocks_of(record: Record | None) -> tuple[Block, ...]:
+    """Return what a record of any type says, as blocks."""
+    match record:
+        case UserRecord(message=message) | AssistantRecord(message=message):
+            content = message.content if message else None
+        case SystemRecord():
+            content = record.content
+        case AttachmentRecord(attachment=QueuedCommand() as queued):
+            content = text_of_content(queued.prompt)
+        case QueueOperation():
+            content = text_of_content(record.content)
+        case _:
+            content = None
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return content or ()
