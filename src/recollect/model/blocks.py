@@ -74,7 +74,9 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     server_name: str | None = None
 
 
-class ToolResult(Struct, frozen=True, kw_only=True):
+class ToolResult(
+    Struct, frozen=True, kw_only=True, rename={"outcome": "toolUseResult"}
+):
     """What a tool answered; ``content`` is text, blocks, or nothing."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_result", "mcp_tool_result")
@@ -199,7 +201,7 @@ class McpToolListing(Struct, frozen=True, kw_only=True):
 class UnknownBlock(Struct, frozen=True):
     """A block of a type this version does not know, kept as it was written.
 
-    A bare string or null in a content list is one too; its type is empty.
+    What is no object in a content list (null, a number) is one too; its type is empty.
     """
 
     type: str

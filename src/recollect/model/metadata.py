@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Raw
+from msgspec import Raw, field
 
 from recollect.model.ids import AgentId, RecordId, SessionId, ToolUseId
 from recollect.model.records import Moment
@@ -125,7 +125,7 @@ class Snapshot(Wire, frozen=True, kw_only=True):
     """The tracked files at one message."""
 
     message_id: RecordId | None = None
-    tracked_file_backups: dict[str, Backup] = {}
+    tracked_file_backups: dict[str, Backup] = field(default_factory=dict)
     timestamp: Moment | None = None
 
 
@@ -252,7 +252,7 @@ class CostState(MetadataRecord, frozen=True, kw_only=True):
     total_lines_removed: int | None = None
     start_time: Raw = Raw()
     has_unknown_model_cost: bool | None = None
-    model_usage: dict[str, ModelCost] = {}
+    model_usage: dict[str, ModelCost] = field(default_factory=dict)
 
 
 class TaskSummary(MetadataRecord, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ PROBLEM_KINDS = {
         ProblemKind("cut-line", "the last line is not finished yet, or never was"),
         ProblemKind("not-json", "the line, or a part of it, is not JSON"),
         ProblemKind("spliced", "one line holds several records or a torn one"),
-        ProblemKind("nul-run", "zero bytes stand before the record"),
+        ProblemKind("nul-run", "zero bytes stand where a record should be"),
         ProblemKind("bom", "a byte order mark stands before the first record"),
         ProblemKind("mended", "characters or numbers that are not JSON were replaced"),
         ProblemKind("too-deep", "values are nested too deeply to be decoded"),

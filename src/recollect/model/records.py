@@ -18,14 +18,14 @@ __all__ = [
     "Envelope",
     "ForkedFrom",
     "HookContextRecord",
-    "WireMessage",
     "Moment",
-    "WireOrigin",
     "Progress",
     "ProgressRecord",
     "SystemRecord",
     "UnknownRecord",
     "UserRecord",
+    "WireMessage",
+    "WireOrigin",
 ]
 
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -87,9 +87,12 @@ class WireOrigin(Wire, frozen=True, kw_only=True):
 
     kind: str | None = None
     server: str | None = None
-    origin: Raw = Raw()
+    sender: Raw = Raw()
     name: str | None = None
+    body: Raw = Raw()
+    handback: Raw = Raw()
     subkind: str | None = None
+    fire_reason: str | None = None
     from_session: str | None = None
     sender_task_id: str | None = None
     run_id: str | None = None

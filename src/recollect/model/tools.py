@@ -124,7 +124,12 @@ class ReadOutcome(Wire, frozen=True, kw_only=True):
 class EditOutcome(Wire, frozen=True, kw_only=True):
     """A file that was edited or written, with the patch."""
 
-    signs: ClassVar[tuple[str, ...]] = ("structuredPatch", "oldString", "originalFile", "originalFileContents")
+    signs: ClassVar[tuple[str, ...]] = (
+        "structuredPatch",
+        "oldString",
+        "originalFile",
+        "originalFileContents",
+    )
 
     type: str | None = None
     file_path: str | None = None

@@ -22,6 +22,7 @@ _EXCEPTIONS = {
     "microcompaction": "microcompactMetadata",
     "hooks": "hookInfos",
     "progress": "data",
+    "sender": "from",
     "version_number": "v",
     "cleared_attachments": "clearedAttachmentUUIDs",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -25,6 +25,13 @@ _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MISSING: Any = object()
 
 
+class _Way(Struct, frozen=True):
+    """What is the same all the way down a value."""
+
+    odd: Odd
+    hooks: Mapping[tuple[type, str], Hook]
+
+
 def decode_struct(
     kind: type[T],
     raw: bytes | Raw,
@@ -39,6 +46,7 @@ def decode_struct(
     missing. Fields that the struct does not have are passed over.
     """
     plan = _plan(kind)
+    way = _Way(odd, hooks)
     values = {}
     for key, value in _KEYS.decode(raw).items():
         field = plan.get(key)
@@ -47,11 +55,7 @@ def decode_struct(
         name, wanted = field
         hook = hooks.get((kind, name))
         place = f"{path}.{key}" if path else key
-        decoded = (
-            hook(value, place, odd)
-            if hook
-            else _value(wanted, value, place, odd, hooks)
-        )
+        decoded = hook(value, place, odd) if hook else _value(wanted, value, place, way)
         if decoded is not _MISSING:
             values[name] = decoded
     return kind(**values)
@@ -80,13 +84,7 @@ def _decoder(wanted: Any, *, strict: bool) -> msgspec.json.Decoder[Any] | None: 
         return None
 
 
-def _value(
-    wanted: Any,  # noqa: ANN401 (a type of any form)
-    raw: Raw,
-    path: str,
-    odd: Odd,
-    hooks: Mapping[tuple[type, str], Hook],
-) -> Any:  # noqa: ANN401 (as wanted)
+def _value(wanted: Any, raw: Raw, path: str, way: _Way) -> Any:  # noqa: ANN401 (a type of any form, and its value)
     """Return the value, or ``_MISSING`` after telling ``odd`` what is wrong."""
     reason = "unexpected shape"
     for strict in (True, False):
@@ -96,52 +94,38 @@ def _value(
                 return decoder.decode(raw)
             except _FAILURES as error:
                 reason = str(error)
-    first = bytes(raw[:1]) if isinstance(raw, bytes) else bytes(raw)[:1]
+    first = bytes(memoryview(raw)[:1])
     for option in (wanted, *get_args(wanted)):
-        if first == b"{" and isinstance(option, type) and issubclass(option, Struct):
-            return decode_struct(option, raw, odd, path=path, hooks=hooks)
         container, inner = get_origin(option), get_args(option)
-        if first == b"[" and container in {tuple, list}:
-            return _elements(container, inner[0], raw, path, odd, hooks)
+        if first == b"{" and isinstance(option, type) and issubclass(option, Struct):
+            return decode_struct(option, raw, way.odd, path=path, hooks=way.hooks)
         if first == b"{" and container is dict:
-            return _mapping(inner[1], raw, path, odd, hooks)
+            return _mapping(inner[1], raw, path, way)
+        if first == b"[" and container in {tuple, list}:
+            return container(_elements(inner[0], raw, path, way))
     whole = _whole_number(wanted, raw)
     if whole is None:
-        odd(path, reason)
+        way.odd(path, reason)
         return _MISSING
     return whole
 
 
-def _elements(  # noqa: PLR0913 (one step of _value)
-    container: type,
-    wanted: Any,  # noqa: ANN401
-    raw: Raw,
-    path: str,
-    odd: Odd,
-    hooks: Mapping[tuple[type, str], Hook],
-) -> Any:  # noqa: ANN401
-    decoded = [
-        _value(wanted, element, f"{path}[{number}]", odd, hooks)
-        for number, element in enumerate(_ELEMENTS.decode(raw))
-    ]
-    return container(value for value in decoded if value is not _MISSING)
+def _elements(wanted: Any, raw: Raw, path: str, way: _Way) -> Iterator[Any]:  # noqa: ANN401 (as in _value)
+    for number, element in enumerate(_ELEMENTS.decode(raw)):
+        decoded = _value(wanted, element, f"{path}[{number}]", way)
+        if decoded is not _MISSING:
+            yield decoded
 
 
-def _mapping(
-    wanted: Any,  # noqa: ANN401
-    raw: Raw,
-    path: str,
-    odd: Odd,
-    hooks: Mapping[tuple[type, str], Hook],
-) -> Any:  # noqa: ANN401
+def _mapping(wanted: Any, raw: Raw, path: str, way: _Way) -> dict[str, Any]:  # noqa: ANN401 (as in _value)
     decoded = {
-        key: _value(wanted, value, f"{path}.{key}", odd, hooks)
+        key: _value(wanted, value, f"{path}.{key}", way)
         for key, value in _KEYS.decode(raw).items()
     }
     return {key: value for key, value in decoded.items() if value is not _MISSING}
 
 
-def _whole_number(wanted: Any, raw: Raw) -> int | None:  # noqa: ANN401
+def _whole_number(wanted: Any, raw: Raw) -> int | None:  # noqa: ANN401 (as in _value)
     """Return a count that a gateway wrote as a fraction, rounded down."""
     if int not in (wanted, *get_args(wanted)):
         return None

@@ -13,7 +13,7 @@ from recollect.model.attachments import (
     AttachmentRecord,
     UnknownAttachment,
 )
-from recollect.model.blocks import BLOCKS, Block, ToolResult, UnknownBlock
+from recollect.model.blocks import BLOCKS, Block, Text, ToolResult, UnknownBlock
 from recollect.model.ids import Line, Position
 from recollect.model.metadata import METADATA, MetadataRecord
 from recollect.model.problems import Problem
@@ -28,14 +28,14 @@ from recollect.model.records import (
     WireMessage,
 )
 from recollect.parse.decode import Hook, Odd, decode_struct, field_names
-from recollect.parse.salvage import Part, salvage
+from recollect.parse.salvage import Part, salvage, sound_text
 
 __all__ = ["RECORDS", "Record", "parse_line", "parse_record", "unknown_fields"]
 
 Record = Envelope | MetadataRecord | UnknownRecord
 """What one line says: a record of the tree, metadata, or unknown."""
 
-RECORDS: dict[str, type[Envelope] | type[MetadataRecord]] = {
+RECORDS: dict[str, type[Envelope | MetadataRecord]] = {
     "user": UserRecord,
     "assistant": AssistantRecord,
     "system": SystemRecord,
@@ -68,26 +68,31 @@ def parse_line(line: Line) -> tuple[Record | Problem, ...]:
 
 
 def parse_record(raw: bytes, position: Position) -> tuple[Record | Problem, ...]:
-    """Return the record that a JSON object is, after the problems met in it."""
+    """Return the record that a JSON object is, after the problems met in it.
+
+    Bytes that are not UTF-8 are replaced. Nothing raises.
+    """
     problems: list[Record | Problem] = []
 
     def odd(path: str, reason: str) -> None:
         problems.append(Problem("odd-field", position, f"{path}: {reason}"))
 
     try:
-        record = _record(raw, odd)
+        record = _record(sound_text(raw), odd)
     except RecursionError:
         return (*problems, Problem("too-deep", position))
+    except _FAILURES as error:
+        return (Problem("not-json", position, str(error)),)
     return (*problems, record if record is not None else Problem("no-type", position))
 
 
 def unknown_fields(raw: bytes) -> tuple[str, ...]:
     """Return the names of fields that this version knows nothing of.
 
-    Looks at the record, its message and its attachment, not into tools' own input
-    and output. ``raw`` must be one sound JSON object.
+    Looks at the record and its message, not into attachments nor into tools' own
+    input and output. ``raw`` must be one JSON object.
     """
-    fields = _KEYS.decode(raw)
+    fields = _KEYS.decode(sound_text(raw))
     name = _string(fields.get("type"))
     kind = RECORDS.get(name or "")
     if kind is None:
@@ -96,7 +101,9 @@ def unknown_fields(raw: bytes) -> tuple[str, ...]:
     message = fields.get("message")
     if kind in {UserRecord, AssistantRecord} and message and bytes(message)[:1] == b"{":
         known = field_names(WireMessage)
-        strange += [f"message.{key}" for key in _KEYS.decode(message) if key not in known]
+        strange += [
+            f"message.{key}" for key in _KEYS.decode(message) if key not in known
+        ]
     return tuple(strange)
 
 
@@ -151,6 +158,8 @@ def _content(raw: Raw, path: str, odd: Odd) -> str | tuple[Block, ...] | None:
 
 
 def _block(raw: Raw, path: str, odd: Odd) -> Block:
+    if bytes(raw)[:1] == b'"':
+        return Text(text=_STRING.decode(raw))
     if bytes(raw)[:1] != b"{":
         return UnknownBlock("", bytes(raw))
     name = _string(_KEYS.decode(raw).get("type")) or ""

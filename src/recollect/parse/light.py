@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import Raw
 
 from recollect.model.ids import Line
 from recollect.model.problems import Problem
-from recollect.model.sketches import Sketch, Sketched
-from recollect.parse.decode import decode_struct
+from recollect.model.sketches import Sketch, SketchBlock, Sketched, SketchMessage
+from recollect.parse.decode import Hook, Odd, decode_struct
 from recollect.parse.salvage import Part, salvage
 
 __all__ = ["sketch_line"]
 
 _decode = msgspec.json.Decoder(Sketch).decode
+_ELEMENTS = msgspec.json.Decoder(list[Raw])
+_STRING = msgspec.json.Decoder(str)
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -47,9 +50,37 @@ def _sketch(part: Part) -> list[Sketched | Problem]:
         problems.append(Problem("odd-field", part.position, f"{path}: {reason}"))
 
     try:
-        sketch = decode_struct(Sketch, part.raw, odd)
+        sketch = decode_struct(Sketch, part.raw, odd, hooks=_HOOKS)
     except RecursionError:
         return [Problem("too-deep", part.position)]
     if sketch.type is None:
         return [*problems, Problem("no-type", part.position)]
     return [*problems, Sketched(sketch, part.position, part.raw)]
+
+
+def _content(raw: Raw, path: str, odd: Odd) -> str | list[SketchBlock] | None:
+    """Decode content of any shape: a text, a block, a list with bare strings in it."""
+    match bytes(memoryview(raw)[:1]):
+        case b'"':
+            return _STRING.decode(raw)
+        case b"[":
+            blocks = enumerate(_ELEMENTS.decode(raw))
+            return [_block(block, f"{path}[{at}]", odd) for at, block in blocks]
+        case b"{":
+            return [_block(raw, path, odd)]
+        case _:
+            odd(path, "neither text nor a list of blocks")
+            return None
+
+
+def _block(raw: Raw, path: str, odd: Odd) -> SketchBlock:
+    match bytes(memoryview(raw)[:1]):
+        case b"{":
+            return decode_struct(SketchBlock, raw, odd, path=path)
+        case b'"':
+            return SketchBlock(type="text", text=_STRING.decode(raw))
+        case _:
+            return SketchBlock()
+
+
+_HOOKS: dict[tuple[type, str], Hook] = {(SketchMessage, "content"): _content}

@@ -56,7 +56,8 @@ _OUTPUTS = (
 _FIRST_TAG = re.compile(r"<([a-z][a-z_-]*)[\s>]")
 _AROUND = r"(?:system-reminder|ide_opened_file|ide_selection|ide_diagnostics)"
 _BEFORE = re.compile(rf"\s*<({_AROUND})>.*?</\1>\s*", re.DOTALL)
-_BEHIND = re.compile(r"\s*<(system-reminder)>(?:(?!<system-reminder>).)*</\1>\s*\Z", re.DOTALL)
+_REMINDER = "<system-reminder>"
+_REMINDER_END = "</system-reminder>"
 
 
 def read_text(text: str) -> Told:
@@ -87,14 +88,22 @@ def _without_surroundings(text: str) -> str:
     """Cut off what the harness put before and behind a prompt."""
     if "<" not in text:
         return text
-    while match := _BEFORE.match(text):
-        text = text[match.end() :]
-    while text.rstrip().endswith("</system-reminder>"):
-        cut = _BEHIND.search(text)
-        if cut is None:
+    # Indexes, not slices: some texts are megabytes of reminders.
+    start, end = 0, len(text)
+    while match := _BEFORE.match(text, start):
+        start = match.end()
+    while text.endswith(_REMINDER_END, start, solid := _solid_end(text, start, end)):
+        opening = text.rfind(_REMINDER, start, solid)
+        if opening < 0:
             break
-        text = text[: cut.start()]
-    return text
+        end = _solid_end(text, start, opening)
+    return text[start:end]
+
+
+def _solid_end(text: str, start: int, end: int) -> int:
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def _tagged(origin: Origin, text: str) -> Told:

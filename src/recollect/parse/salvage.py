@@ -2,7 +2,7 @@
 
 Transcripts are damaged in ordinary use: a crash leaves zero bytes, two writers leave
 two records on a line, an editor leaves a byte order mark. What is whole is read, and
-what is not is said.
+what is not is said, without repeating it: a torn record may be a private one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ import msgspec
 from msgspec import Raw, Struct
 
 from recollect.model.ids import Line, Position
+from recollect.model.metadata import METADATA
 from recollect.model.problems import Problem
 
-__all__ = ["Part", "salvage"]
+__all__ = ["Part", "salvage", "sound_text"]
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ANY = msgspec.json.Decoder(Raw)
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError)
 _BOM = b"\xef\xbb\xbf"
-_START = re.compile(rb'\{\s*"(?:type|parentUuid|uuid|sessionId|isSidechain)"\s*:')
-_STARTS_TRIED = 1000
-"""More candidates than any real damage has; keeps hostile lines linear."""
-_DETAIL = 80
+_BLANK = b"\0\t\r\n "
+_SOLID = re.compile(rb"[^\0\t\r\n ]")
+_START = re.compile(r'\{\s*"[^"\\]{0,100}"\s*:')
+_LONG = 19
+"""Digits of a number that may not fit into 64 bits."""
+_READINGS = 16
+"""How often a damaged line is read over, at most; keeps hostile lines linear."""
+_GLANCES = 64
+"""How many characters are looked over in the time in which one is read."""
 
 
 class Part(Struct, frozen=True):
@@ -41,101 +48,120 @@ class Part(Struct, frozen=True):
 
 def salvage(line: Line) -> Iterator[Part | Problem]:
     """Yield every whole object on a line, and every problem met on the way."""
-    raw, offset = line.raw, line.position.offset
-    body = raw.rstrip(b"\r\n\t \0") if raw[-1:] in b"\r\n\t \0" else raw
-    if not body:
-        kind = "nul-run" if b"\0" in raw else "blank"
-        yield Problem(kind, line.position)
-        return
-    start = 0
-    if offset == 0 and body.startswith(_BOM):
-        yield Problem("bom", _within(line.position, 0, len(_BOM)))
+    raw = line.raw
+    start, end = 0, len(raw.rstrip(_BLANK))
+    if line.position.offset == 0 and raw.startswith(_BOM):
         start = len(_BOM)
-    stripped = body[start:].lstrip(b"\0\t ")
-    skipped = len(body) - start - len(stripped)
-    if b"\0" in body[start : start + skipped]:
-        yield Problem("nul-run", _within(line.position, start, skipped))
-    yield from _objects(line, start + skipped, len(body))
-
-
-def _objects(line: Line, start: int, end: int) -> Iterator[Part | Problem]:
-    body = line.raw[start:end]
-    place = _within(line.position, start, end - start)
-    try:
-        _OBJECT.decode(body)
-    except RecursionError:
-        yield Problem("too-deep", place)
-    except msgspec.ValidationError:
-        yield Problem("not-an-object", place, _head(body))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        mended = _mend(body)
-        if mended is not None:
-            yield from _mended(place, mended, str(error))
-        else:
-            yield from _pieces(line, start, end, str(error))
+        yield Problem("bom", _within(line, 0, start))
+    if start >= end:
+        kind = "nul-run" if b"\0" in raw else "blank"
+        yield Problem(kind, _within(line, start, len(raw)))
+        return
+    first = _solid(raw, start)
+    yield from _gap(line, start, first)
+    whole = _whole(_within(line, first, end), raw[first:end])
+    if isinstance(whole, str):
+        yield from _pieces(line, first, end, whole)
     else:
-        yield Part(place, body)
+        yield from whole
+    yield from _gap(line, end, len(raw))
 
 
-def _mended(place: Position, mended: bytes, reason: str) -> Iterator[Part | Problem]:
+def sound_text(raw: bytes) -> bytes:
+    """Return JSON in which bytes that are not UTF-8 are replaced."""
     try:
-        _OBJECT.decode(mended)
+        return raw if raw.isascii() else raw.decode().encode()
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace").encode()
+
+
+def _whole(place: Position, raw: bytes) -> list[Part | Problem] | str:
+    """Return the object that the bytes are, or why they are not JSON at all."""
+    try:
+        _OBJECT.decode(raw)
+        if not raw.isascii():
+            raw.decode()
     except RecursionError:
-        yield Problem("too-deep", place)
-    except msgspec.ValidationError:
-        yield Problem("not-an-object", place, _head(mended))
+        return [Problem("too-deep", place)]
+    except _FAILURES as error:
+        reason = str(error)
     else:
-        yield Problem("mended", place, reason)
-        yield Part(place, mended)
+        return [Part(place, raw)]
+    mended = _mend(raw)
+    if mended is None:
+        return reason
+    if not mended.startswith(b"{"):
+        return [Problem("not-an-object", place, reason)]
+    return [Problem("mended", place, reason), Part(place, mended)]
 
 
 def _pieces(line: Line, start: int, end: int, reason: str) -> Iterator[Part | Problem]:
     """Yield the whole records inside a spliced line, and the torn rest as problems."""
     # Latin-1 maps each byte to one character, so indexes stay byte offsets.
-    text = line.raw[start:end].decode("latin-1")
-    scanner = json.JSONDecoder(strict=False)
-    done = 0
+    text = line.raw[:end].decode("latin-1")
+    effort = _READINGS * len(text)
     found: list[Part | Problem] = []
-    for tried, match in enumerate(_START.finditer(line.raw, start, end)):
-        if tried == _STARTS_TRIED:
-            break
-        at = match.start() - start
-        if at < done:
-            continue
-        stop = _extent(scanner, text, at)
-        if stop is None:
-            continue
-        if text[done:at].strip("\0 \t\r"):
-            torn = _within(line.position, start + done, at - done)
-            found.append(Problem("spliced", torn, _head(line.raw[start + done :])))
-        place = _within(line.position, start + at, stop - at)
-        piece = line.raw[start + at : start + stop]
-        found.append(Part(place, _mend(piece) or piece))
-        done = stop
-    if not any(isinstance(piece, Part) for piece in found):
-        kind = "not-json" if line.ended else "cut-line"
-        yield Problem(kind, _within(line.position, start, end - start), reason)
-        return
-    if len([piece for piece in found if isinstance(piece, Part)]) > 1:
+    at = done = start
+    while effort > 0 and (match := _START.search(text, at)):
+        at = match.start()
+        stop, cost = _extent(text, at)
+        effort -= cost
+        pieces = _taken(line, at, stop, is_next=_solid(line.raw, done) == at)
+        if pieces:
+            found += [*_gap(line, done, at), *pieces]
+            at = done = stop
+        else:
+            at += 1
+    if sum(isinstance(piece, Part) for piece in found) > 1:
         yield Problem("spliced", line.position, "several records on one line")
     yield from found
-    if text[done:].strip("\0 \t\r"):
-        rest = _within(line.position, start + done, end - start - done)
-        yield Problem("spliced", rest, _head(line.raw[start + done : end]))
+    if done < end and (done == start or not line.ended):
+        kind = "not-json" if line.ended else "cut-line"
+        yield Problem(kind, _within(line, done, end), reason)
+    else:
+        yield from _gap(line, done, end)
 
 
-def _extent(scanner: json.JSONDecoder, text: str, at: int) -> int | None:
-    """Return where the object beginning at ``at`` ends, if it is whole.
+def _extent(text: str, at: int) -> tuple[int, int]:
+    """Return where the object at ``at`` ends, and how much was read to know it.
 
-    What follows must be nothing, or another object: a block inside a torn record
-    is followed by a comma or a bracket and is not taken for a record.
+    What is not whole ends where it begins.
     """
     try:
-        _, stop = scanner.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return None
-    rest = text[stop : stop + 4096].lstrip("\0 \t\r")
-    return stop if not rest or rest[0] == "{" else None
+        _, stop = _LENIENT.raw_decode(text, at)
+    except RecursionError:
+        return at, len(text)
+    except json.JSONDecodeError as error:
+        is_open = error.msg.startswith("Unterminated")
+        read = (len(text) if is_open else error.pos) - at
+        # Making the error counts the newlines before it.
+        return at, 1 + read + error.pos // _GLANCES
+    return stop, stop - at
+
+
+def _taken(line: Line, at: int, stop: int, *, is_next: bool) -> list[Part | Problem]:
+    """Return the record between two places, or nothing if it is none.
+
+    A block inside a torn record is whole as well. It does not stand next to another
+    record but in the torn one, and mostly a comma or a bracket follows.
+    """
+    is_inside = not is_next and line.raw[stop : stop + 1] in {b",", b"]", b"}"}
+    if at == stop or is_inside:
+        return []
+    whole = _whole(_within(line, at, stop), line.raw[at:stop])
+    if isinstance(whole, str) or not (is_next or _is_record(whole[-1])):
+        return []
+    return whole
+
+
+def _is_record(piece: Part | Problem) -> bool:
+    if isinstance(piece, Problem):
+        return False
+    fields = _OBJECT.decode(piece.raw)
+    name = bytes(fields.get("type", b"")).decode().strip('"')
+    return bool(name) and (
+        bool(fields.keys() & {"uuid", "sessionId"}) or name in METADATA
+    )
 
 
 def _mend(raw: bytes) -> bytes | None:
@@ -157,7 +183,7 @@ def _mend(raw: bytes) -> bytes | None:
 
 
 def _integer(digits: str) -> int | float | None:
-    return int(digits) if len(digits) < 19 else _number(digits)  # noqa: PLR2004 (64 bits)
+    return int(digits) if len(digits) < _LONG else _number(digits)
 
 
 def _number(digits: str) -> float | None:
@@ -173,11 +199,22 @@ _LENIENT = json.JSONDecoder(
 )
 
 
-def _within(position: Position, start: int, length: int) -> Position:
-    return Position(
-        position.source, position.generation, position.offset + start, length
-    )
+def _gap(line: Line, start: int, end: int) -> Iterator[Problem]:
+    """Yield the problem with what stands between records, if it is one."""
+    between = line.raw[start:end]
+    if between.strip(_BLANK):
+        detail = f"{end - start} bytes of a torn record"
+        yield Problem("spliced", _within(line, start, end), detail)
+    elif b"\0" in between:
+        yield Problem("nul-run", _within(line, start, end))
 
 
-def _head(raw: bytes) -> str:
-    return raw[:_DETAIL].decode("utf-8", "replace")
+def _solid(raw: bytes, start: int) -> int:
+    """Return where the first byte stands that is not blank."""
+    match = _SOLID.search(raw, start)
+    return match.start() if match else len(raw)
+
+
+def _within(line: Line, start: int, end: int) -> Position:
+    place = line.position
+    return Position(place.source, place.generation, place.offset + start, end - start)

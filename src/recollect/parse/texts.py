@@ -20,42 +20,38 @@ from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import IndexField, Origin, Passage
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
+from recollect.parse.salvage import sound_text
 
 __all__ = ["INPUT_LIMIT", "RESULT_LIMIT", "TEXT_LIMIT", "text_of_content", "texts_of"]
 
 TEXT_LIMIT = 16 * 1024 * 1024
-"""Characters of one text that are indexed; the bytes are all kept."""
+"""Characters of one record that are indexed; the bytes are all kept."""
 INPUT_LIMIT = 200
 RESULT_LIMIT = 500
 
-_SMALL = 4096
+_HEAD = 12 * (RESULT_LIMIT + 2)
+"""Bytes that hold more characters than the limit: one takes twelve at most, as two
+escaped halves of a surrogate pair."""
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Input(Struct, frozen=True, gc=False):
-    """The parts of a tool's input that people search for."""
+    """The parts of a tool's input that are indexed whole."""
 
     file_path: str | None = None
     notebook_path: str | None = None
     path: str | None = None
     command: str | None = None
-    description: str | None = None
-    pattern: str | None = None
-    query: str | None = None
-    url: str | None = None
-    prompt: str | None = None
-    skill: str | None = None
-    subject: str | None = None
 
 
 class _ResultBlock(Struct, frozen=True, gc=False):
-    type: str | None = None
     text: str | None = None
 
 
 _input = msgspec.json.Decoder(_Input).decode
 _anything = msgspec.json.Decoder().decode
-_blocks = msgspec.json.Decoder(list[_ResultBlock | str | None]).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
+_block = msgspec.json.Decoder(_ResultBlock | str | None).decode
 _string = msgspec.json.Decoder(str).decode
 
 
@@ -63,34 +59,48 @@ def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
     """Return the passages of a record that are indexed, in the record's order.
 
     Machine text, images, snapshots, queue operations and private records give none.
+    What goes beyond :data:`TEXT_LIMIT` is left out and the last passage says so.
     """
     sketch = sketched.sketch
     match sketch.type:
         case "user" | "assistant":
-            return tuple(_message(sketch))
+            return tuple(_limited(_message(sketch)))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
-            return tuple(_small_record(sketched))
+            return tuple(_limited(_small_record(sketched)))
         case "system" if sketch.subtype == "away_summary":
-            return tuple(_small_record(sketched))
+            return tuple(_limited(_small_record(sketched)))
         case "attachment" if b'"queued_command"' in sketched.raw:
-            return tuple(_small_record(sketched))
+            return tuple(_limited(_small_record(sketched)))
     return ()
+
+
+def _limited(passages: Iterator[Passage]) -> Iterator[Passage]:
+    """Leave out what is empty, and what is too much for one record."""
+    left = TEXT_LIMIT
+    for passage in passages:
+        if len(passage.text) > left:
+            text = passage.text[:left]
+            yield msgspec.structs.replace(passage, text=text, is_cut=True)
+            return
+        if passage.text:
+            yield passage
+        left -= len(passage.text)
 
 
 def _message(sketch: Sketch) -> Iterator[Passage]:
     content = sketch.message.content if sketch.message else None
-    blocks = [SketchBlock(type="text", text=content)] if isinstance(content, str) else content
-    for block in blocks or ():
+    if isinstance(content, str):
+        content = [SketchBlock(type="text", text=content)]
+    for block in content or ():
         if block.text and not sketch.is_meta:
             text = block.text if sketch.type == "assistant" else _typed(block.text)
-            if text:
-                yield _passage(IndexField.TEXT, text)
+            yield Passage(IndexField.TEXT, text)
         if block.thinking:
-            yield _passage(IndexField.THINKING, block.thinking)
+            yield Passage(IndexField.THINKING, block.thinking)
         if block.name:
             yield Passage(IndexField.TOOL, block.name)
             yield from _tool_input(block.input)
-        if block.tool_use_id and bytes(block.content):
+        if block.tool_use_id:
             text, is_cut = _beginning(block.content)
             yield Passage(
                 IndexField.RESULT, text, is_cut=is_cut, is_error=bool(block.is_error)
@@ -106,41 +116,33 @@ def _typed(text: str) -> str:
     return told.output
 
 
-def _passage(field: IndexField, text: str) -> Passage:
-    if len(text) > TEXT_LIMIT:
-        return Passage(field, text[:TEXT_LIMIT], is_cut=True)
-    return Passage(field, text)
-
-
 def _tool_input(raw: Raw) -> Iterator[Passage]:
+    content = sound_text(bytes(raw))
     try:
-        known = _input(raw)
+        known = _input(content)
     except _FAILURES:
         known = _Input()
-    for path in (known.file_path, known.notebook_path, known.path):
-        if path:
-            yield _passage(IndexField.PATH, path)
-    if known.command:
-        yield _passage(IndexField.COMMAND, known.command)
-    rest, is_cut = _rest_of_input(raw, known)
-    if rest:
-        yield Passage(IndexField.INPUT, rest, is_cut=is_cut)
+    paths = (known.file_path, known.notebook_path, known.path)
+    for path in paths:
+        yield Passage(IndexField.PATH, path or "")
+    yield Passage(IndexField.COMMAND, known.command or "")
+    rest = _rest_of_input(content, {*paths, known.command})
+    yield Passage(IndexField.INPUT, rest[:INPUT_LIMIT], is_cut=len(rest) > INPUT_LIMIT)
 
 
-def _rest_of_input(raw: Raw, known: _Input) -> tuple[str, bool]:
-    """Return the other words of an input, up to the limit."""
-    if len(bytes(raw)) <= _SMALL:
-        try:
-            whole = _anything(raw)
-        except _FAILURES:
-            whole = {}
-        taken = {known.file_path, known.notebook_path, known.path, known.command}
-        words = " ".join(word for word in _strings(whole) if word not in taken)
-    else:
-        parts = (known.description, known.pattern, known.query, known.url)
-        parts += (known.skill, known.subject, known.prompt)
-        words = " ".join(part for part in parts if part)
-    return words[:INPUT_LIMIT], len(words) > INPUT_LIMIT
+def _rest_of_input(content: bytes, taken: set[str | None]) -> str:
+    """Return the other words of an input, or of their beginning more than the limit."""
+    try:
+        whole = _anything(content)
+    except _FAILURES:
+        return ""
+    rest = ""
+    for words in _strings(whole):
+        if words not in taken:
+            rest = f"{rest} {words}".strip()
+        if len(rest) > INPUT_LIMIT:
+            break
+    return rest
 
 
 def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
@@ -158,27 +160,38 @@ def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
 def _beginning(raw: Raw) -> tuple[str, bool]:
     """Return the first characters of a result, and whether there are more."""
     content = bytes(raw)
-    is_long = content[:1] == b'"' and len(content) > _SMALL
+    is_long = content[:1] == b'"' and len(content) > _HEAD
     text = _string_head(content) if is_long else text_of_content(raw)
     return text[:RESULT_LIMIT], len(text) > RESULT_LIMIT
 
 
 def _string_head(content: bytes) -> str:
     """Decode the beginning of a long JSON string without reading all of it."""
-    # A character takes at most twelve bytes here: two escaped surrogates.
-    head = content[1:_SMALL]
-    run = len(head) - len(head.rstrip(b"\\"))
-    escape = head.rfind(b"\\u", -6)
-    if run % 2:
-        head = head[:-1]
-    elif escape >= 0:
-        head = head[:escape]
-    text = head.decode("utf-8", "ignore")
+    head = content[1:_HEAD].decode("utf-8", "replace").encode()
+    # The cut may stand inside an escape, or inside a pair of them.
+    while True:
+        try:
+            return _string(b'"' + head + b'"')
+        except _FAILURES:
+            head = head[:-1]
+
+
+def text_of_content(raw: Raw) -> str:
+    """Return the text of a value that is a string, a block or a list of both."""
+    content = sound_text(bytes(raw))
     try:
-        return _string(b'"' + text.encode() + b'"')
+        elements = _elements(content) if content[:1] == b"[" else [content]
     except _FAILURES:
-        # The cut parted a surrogate pair, or a literal backslash stands before a u.
-        return text
+        return ""
+    return "\n".join(text for text in map(_block_text, elements) if text)
+
+
+def _block_text(raw: Raw | bytes) -> str | None:
+    try:
+        block = _block(raw)
+    except _FAILURES:
+        return None
+    return block.text if isinstance(block, _ResultBlock) else block
 
 
 def _small_record(sketched: Sketched) -> Iterator[Passage]:
@@ -186,36 +199,14 @@ def _small_record(sketched: Sketched) -> Iterator[Passage]:
     match record:
         case Title():
             title = record.custom_title or record.ai_title
+            yield Passage(IndexField.TITLE, title or "")
         case Summary() | TaskSummary():
-            title = record.summary
+            yield Passage(IndexField.TITLE, record.summary or "")
         case SystemRecord():
-            yield _passage(IndexField.TEXT, record.content or "")
-            return
+            yield Passage(IndexField.TEXT, record.content or "")
         case AttachmentRecord(attachment=QueuedCommand() as queued):
-            yield from _queued(queued)
-            return
+            if queued.command_mode != "task-notification":
+                typed = _typed(text_of_content(queued.prompt))
+                yield Passage(IndexField.TEXT, typed)
         case _:
             return
-    if title:
-        yield _passage(IndexField.TITLE, title)
-
-
-def _queued(queued: QueuedCommand) -> Iterator[Passage]:
-    if queued.command_mode == "task-notification":
-        return
-    typed = _typed(text_of_content(queued.prompt))
-    if typed:
-        yield _passage(IndexField.TEXT, typed)
-
-
-def text_of_content(raw: Raw) -> str:
-    """Return the text of a value that is a string or a list of blocks."""
-    content = bytes(raw)
-    try:
-        if content[:1] == b'"':
-            return _string(content)
-        blocks = _blocks(content)
-    except _FAILURES:
-        return ""
-    texts = (b if isinstance(b, str) else b.text if b else None for b in blocks)
-    return "\n".join(text for text in texts if text)

@@ -1,0 +1,148 @@
+"""The laws of reading: nothing is lost, and no input raises."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.ids import Line
+from recollect.model.problems import Problem
+from recollect.model.records import UnknownRecord
+from recollect.model.sketches import Sketched
+from recollect.parse import (
+    node_of,
+    parse_line,
+    parse_outcome,
+    parse_record,
+    read_text,
+    sketch_line,
+    texts_of,
+    unknown_fields,
+)
+from recollect.parse.salvage import Part, salvage
+from tests import strategies
+from tests.build import Written, line, source_line
+
+
+def sketched(one: Line) -> list[Sketched]:
+    return [part for part in sketch_line(one) if isinstance(part, Sketched)]
+
+
+@pytest.mark.req("E1")
+@given(strategies.any_lines)
+def test_every_line_is_a_record_or_a_problem_in_both_depths(one: Line) -> None:
+    assert sketch_line(one)
+    assert parse_line(one)
+
+
+@pytest.mark.req("E1", "R1")
+@given(strategies.records())
+def test_what_is_written_well_is_one_record_without_a_problem(record: Written) -> None:
+    one = source_line(line(record))
+
+    (light,) = sketch_line(one)
+    (full,) = parse_line(one)
+
+    assert isinstance(light, Sketched)
+    assert not isinstance(full, Problem)
+    assert light.sketch.type == full.type == record["type"]
+
+
+@given(strategies.any_lines)
+def test_light_and_full_find_the_same_records(one: Line) -> None:
+    light = sketched(one)
+    full = [part for part in parse_line(one) if not isinstance(part, Problem)]
+
+    assert [part.sketch.type for part in light] == [record.type for record in full]
+    for part, record in zip(light, full, strict=True):
+        if not isinstance(record, UnknownRecord):
+            assert part.sketch.uuid == record.uuid
+            assert part.sketch.session_id == record.session_id
+            assert part.sketch.timestamp == record.timestamp
+            parent = getattr(record, "parent_uuid", part.sketch.parent_uuid)
+            assert part.sketch.parent_uuid == parent
+
+
+@given(strategies.any_lines)
+def test_a_position_is_where_the_bytes_of_a_record_stand(one: Line) -> None:
+    start = one.position.offset
+
+    for part in [*salvage(one), *sketch_line(one)]:
+        place = part.position
+        assert (place.source, place.generation) == ("a.jsonl", 0)
+        assert start <= place.offset
+        assert place.offset + place.length <= start + len(one.raw)
+    mended = {p.position for p in salvage(one) if isinstance(p, Problem)}
+    for part in [*salvage(one), *sketched(one)]:
+        at = part.position.offset - start
+        if isinstance(part, Part | Sketched) and part.position not in mended:
+            assert part.raw == one.raw[at : at + part.position.length]
+
+
+@given(strategies.any_lines)
+def test_a_record_opened_by_its_position_is_the_same(one: Line) -> None:
+    for part in sketched(one):
+        at = part.position.offset - one.position.offset
+        raw = one.raw[at : at + part.position.length]
+
+        (again,) = sketched(source_line(raw, offset=part.position.offset))
+
+        assert again.position == part.position
+        assert again.sketch == part.sketch
+
+
+@pytest.mark.req("E1")
+@given(strategies.spliced_lines())
+def test_every_record_that_stayed_whole_is_found_on_a_damaged_line(
+    spliced: tuple[bytes, list[Written]],
+) -> None:
+    raw, whole = spliced
+
+    one = source_line(raw, offset=5)
+
+    assert [part.raw for part in sketched(one)] == [line(record) for record in whole]
+
+
+@given(st.lists(strategies.any_lines, max_size=4), st.randoms())
+def test_a_line_says_the_same_whatever_was_read_before(
+    several: list[Line], random: Random
+) -> None:
+    before = {one: (sketch_line(one), parse_line(one)) for one in several}
+    shuffled = [*several]
+    random.shuffle(shuffled)
+
+    after = {one: (sketch_line(one), parse_line(one)) for one in shuffled}
+
+    assert {one: after[one] for one in several} == before
+
+
+@pytest.mark.req("E1")
+@given(strategies.any_lines)
+def test_nothing_that_parsing_accepted_raises_later(one: Line) -> None:
+    for part in sketched(one):
+        texts_of(part)
+        unknown_fields(part.raw)
+        node_of(part)
+        parse_record(part.raw, part.position)
+        parse_outcome(bytes(part.sketch.tool_use_result))
+
+
+@given(st.binary(max_size=80) | strategies.raw_lines)
+def test_any_bytes_can_be_asked_for_their_record_and_outcome(raw: bytes) -> None:
+    assert parse_record(raw, source_line(raw).position)
+    parse_outcome(raw)
+
+
+@given(strategies.outcomes)
+def test_an_outcome_of_any_form_is_kept(outcome: object) -> None:
+    assert parse_outcome(line(outcome)) is not None
+
+
+@given(strategies.user_texts() | st.text())
+def test_any_text_can_be_told_apart(text: str) -> None:
+    told = read_text(text)
+
+    assert told.typed in text
