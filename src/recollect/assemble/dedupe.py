@@ -45,39 +45,74 @@ def _beginning(transcript: Transcript) -> tuple[datetime, str]:
 def each_once(
     nodes: Sequence[Node],
 ) -> tuple[list[Node], list[Hidden], list[Problem]]:
-    """Return the nodes with every id once, at the place where it came first.
+    """Return the nodes with every record once, at the place where it came first.
 
     A copy that names another parent wins for the parent (compaction hangs kept
     records elsewhere); of two contents the longer is kept, and the clash is said.
-    Records of the tree without an id get one made of their place, and hang on the
-    record before them.
+    A history that was replayed under new ids is known by its times and contents; what
+    hangs on the replay then hangs on the original. Records of the tree without an id
+    get one made of their place, and hang on the record before them.
     """
-    places: dict[RecordId, int] = {}
-    once: list[Node] = []
-    hidden: list[Hidden] = []
-    problems: list[Problem] = []
+    once = _Once()
     last: RecordId | None = None
     for node in nodes:
         if node.kind not in TREE_KINDS and node.uuid is None:
-            once.append(node)
+            once.nodes.append(node)
             continue
         if node.uuid is None:
             name = RecordId(f"@{node.position.source}:{node.position.offset}")
             node = structs.replace(node, uuid=name, parent=last)  # noqa: PLW2901
-        uuid = node.uuid or RecordId("")
-        at = places.get(uuid)
-        if at is None:
-            places[uuid] = len(once)
-            once.append(node)
-        else:
-            kept, dropped, clash = _of_two(once[at], node)
-            once[at] = kept
-            hidden.append(Hidden("copy", dropped.position, uuid))
-            if clash:
-                problems.append(Problem("clash", dropped.position, uuid))
+        once.take(node, node.uuid or RecordId(""))
         if node.kind in TREE_KINDS:
-            last = uuid
-    return once, hidden, problems
+            last = node.uuid
+    alias = once.alias
+    kept = [
+        structs.replace(node, parent=alias[node.parent]) if node.parent in alias else node
+        for node in once.nodes
+    ]
+    return kept, once.hidden, once.problems
+
+
+class _Once:
+    """Nodes by id and by content, in the order in which they came first."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.hidden: list[Hidden] = []
+        self.problems: list[Problem] = []
+        self.alias: dict[RecordId, RecordId] = {}
+        self._places: dict[RecordId, int] = {}
+        self._contents: dict[object, RecordId] = {}
+
+    def take(self, node: Node, uuid: RecordId) -> None:
+        """Keep a node unless it is a copy; of two versions keep the better."""
+        at = self._places.get(uuid)
+        if at is not None:
+            kept, dropped, clash = _of_two(self.nodes[at], node)
+            self.nodes[at] = kept
+            self.hidden.append(Hidden("copy", dropped.position, uuid))
+            if clash:
+                self.problems.append(Problem("clash", dropped.position, uuid))
+            return
+        signs = _signs(node)
+        if signs and all(sign in self._contents for sign in signs):
+            self.alias[uuid] = self._contents[signs[-1]]
+            self.hidden.append(Hidden("copy", node.position, uuid))
+            return
+        self._contents.update(dict.fromkeys(signs, uuid))
+        self._places[uuid] = len(self.nodes)
+        self.nodes.append(node)
+
+
+def _signs(node: Node) -> list[object]:
+    """Return what only a copy of the record shares with it, block by block.
+
+    A replay may part a prompt into one record a block; all keep the prompt's time.
+    """
+    if node.time is None or not node.is_conversation:
+        return []
+    whose = (node.kind, node.time, node.message, node.agent)
+    return [(whose, b.kind, b.id, b.digest, b.size) for b in node.blocks]
 
 
 def _of_two(first: Node, second: Node) -> tuple[Node, Node, bool]:
