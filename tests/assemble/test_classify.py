@@ -1,0 +1,127 @@
+"""What a file is, by what it holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.assemble.classify import classify
+from recollect.model.ids import AgentId
+from recollect.model.surveys import FileClass, FileFacts
+
+AGENT = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt="Count the lines")
+
+CASES = {
+    FileClass.EMPTY: FileFacts(),
+    FileClass.SUMMARY_ONLY: FileFacts(summaries=3),
+    FileClass.HISTORY_ONLY: FileFacts(snapshots=2),
+    FileClass.METADATA_ONLY: FileFacts(summaries=1, snapshots=1),
+    FileClass.MIXED: FileFacts(
+        summaries=2, nodes=5, messages=4, begins_with_summary=True
+    ),
+    FileClass.CONVERSATION: FileFacts(nodes=5, messages=4, metadata=2),
+    FileClass.AGENT_TASK: AGENT,
+    FileClass.AGENT_WARMUP: FileFacts(
+        nodes=2, messages=2, sidechains=2, first_prompt="Warmup"
+    ),
+    FileClass.AGENT_REPLAY: FileFacts(
+        nodes=2,
+        messages=2,
+        sidechains=2,
+        first_prompt="Hello",
+        agent=AgentId("acompact-f3a1"),
+    ),
+    FileClass.AGENT_INCOMPLETE: FileFacts(nodes=1, messages=1, sidechains=1),
+    FileClass.UNKNOWN: FileFacts(unknown=4),
+}
+
+
+@pytest.mark.req("F4")
+@pytest.mark.parametrize(("expected", "facts"), CASES.items())
+def test_a_file_is_what_it_holds(expected: FileClass, facts: FileFacts) -> None:
+    assert classify(facts) is expected
+
+
+@pytest.mark.req("F4")
+def test_every_class_has_a_case() -> None:
+    assert set(CASES) == set(FileClass)
+
+
+@pytest.mark.req("F4")
+@pytest.mark.parametrize(
+    "kind", ["acompact-1", "aside_question-2", "aprompt_suggestion-3"]
+)
+def test_an_agent_of_the_harness_itself_is_a_replay(kind: str) -> None:
+    facts = FileFacts(
+        nodes=2, messages=2, sidechains=2, first_prompt="Warmup", agent=AgentId(kind)
+    )
+
+    assert classify(facts) is FileClass.AGENT_REPLAY
+
+
+@pytest.mark.req("F4")
+@pytest.mark.parametrize("prompt", ["warmup", "Warmup the oven", "", " Warmup"])
+def test_a_warm_up_is_exactly_that_word(prompt: str) -> None:
+    facts = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt=prompt)
+
+    assert classify(facts) is FileClass.AGENT_TASK
+
+
+@pytest.mark.req("F4")
+def test_a_conversation_in_a_file_named_like_an_agent_is_a_conversation() -> None:
+    facts = FileFacts(nodes=4, messages=4, sidechains=1, is_agent_by_name=True)
+
+    assert classify(facts) is FileClass.CONVERSATION
+
+
+@pytest.mark.req("F4")
+def test_an_agent_in_a_file_named_like_a_session_is_an_agent() -> None:
+    assert AGENT.is_agent_by_name is False
+    assert classify(AGENT) is FileClass.AGENT_TASK
+
+
+@pytest.mark.req("F4")
+def test_an_agent_file_without_any_message_is_incomplete() -> None:
+    facts = FileFacts(metadata=1, is_agent_by_name=True)
+
+    assert classify(facts) is FileClass.AGENT_INCOMPLETE
+
+
+@pytest.mark.req("F4")
+def test_notices_of_the_harness_alone_make_a_conversation() -> None:
+    assert classify(FileFacts(nodes=2)) is FileClass.CONVERSATION
+
+
+@pytest.mark.req("F4")
+def test_lines_that_nobody_can_read_make_an_unknown_file_not_an_empty_one() -> None:
+    assert classify(FileFacts(oddities=1)) is FileClass.UNKNOWN
+
+
+@pytest.mark.req("F4")
+def test_metadata_beside_unknown_records_does_not_make_the_file_known() -> None:
+    assert classify(FileFacts(metadata=3, unknown=1)) is FileClass.UNKNOWN
+
+
+counts = st.integers(0, 2)
+
+
+@given(
+    st.builds(
+        FileFacts,
+        summaries=counts,
+        snapshots=counts,
+        metadata=counts,
+        nodes=counts,
+        messages=counts,
+        sidechains=counts,
+        unknown=counts,
+        oddities=counts,
+        begins_with_summary=st.booleans(),
+        first_prompt=st.sampled_from([None, "", "Warmup", "Go"]),
+        agent=st.sampled_from([None, AgentId("a1"), AgentId("acompact-1")]),
+        is_agent_by_name=st.booleans(),
+    )
+)
+def test_every_file_has_a_class(facts: FileFacts) -> None:
+    assert classify(facts) in FileClass

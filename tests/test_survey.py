@@ -1,0 +1,528 @@
+"""One pass over files that counts what they hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import fields
+
+from recollect.model.ids import Line
+from recollect.model.sketches import Sketch, Sketched, SketchMessage
+from recollect.model.sources import Source, SourceKind
+from recollect.model.surveys import (
+    ContentKind,
+    DriftKind,
+    FileClass,
+    ProblemRow,
+    Survey,
+)
+from recollect.parse import sketch_line, unknown_fields
+from recollect.sources import discover, read_lines
+from recollect.survey import survey, weigh
+from recollect.survey.fit import fit_line, strange_fields
+from tests import build
+from tests.build import Home, jsonl, line, prompt, reply, session_id, source_line
+
+CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus"
+SKETCH = tuple(field.name for field in fields(Sketch))
+MESSAGE = tuple(field.name for field in fields(SketchMessage))
+needs_corpus = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="there are no shared transcripts beside this checkout"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / ".claude")
+
+
+def written(path: Path, records: Iterable[object]) -> Path:
+    path.write_bytes(jsonl(records))
+    return path
+
+
+def of_file(tmp_path: Path, *records: object) -> Survey:
+    return survey([written(tmp_path / "a.jsonl", records)])
+
+
+def classes(found: Survey) -> dict[FileClass, int]:
+    return {row.kind: row.files for row in found.files}
+
+
+def sizes(found: Survey) -> dict[ContentKind, int]:
+    return {row.kind: row.bytes for row in found.content if row.bytes}
+
+
+def drift(found: Survey) -> list[tuple[DriftKind, str, str | None, int]]:
+    return [(row.kind, row.name, row.version, row.records) for row in found.drift]
+
+
+@pytest.mark.req("F4")
+def test_each_file_of_a_home_is_classified_by_its_content(home: Home) -> None:
+    summary = build.summary("Old work", "u")
+    home.session(session_id(1), [prompt("hello"), reply("hi")])
+    home.session(session_id(2), [summary, prompt("hello")])
+    home.session(session_id(3), [summary])
+    home.session(session_id(4), [build.snapshot("u")])
+    home.session(session_id(5), [summary, build.snapshot("u")])
+    home.session(session_id(6), [])
+    home.session(session_id(7), [b"\n", b"  "])
+    home.session(session_id(8), [b"not json"])
+    home.session(session_id(9), [{"type": "brand-new"}])
+    home.agent(session_id(1), "a1", [prompt("count"), reply("3")])
+    home.agent(session_id(1), "a2", [prompt("Warmup"), reply("ready")], flat=True)
+    home.agent(session_id(1), "acompact-3", [prompt("hello"), reply("hi")])
+    home.agent(session_id(1), "a4", [reply("…")])
+
+    assert classes(survey([home.path])) == {
+        FileClass.CONVERSATION: 1,
+        FileClass.MIXED: 1,
+        FileClass.SUMMARY_ONLY: 1,
+        FileClass.HISTORY_ONLY: 1,
+        FileClass.METADATA_ONLY: 1,
+        FileClass.EMPTY: 2,
+        FileClass.UNKNOWN: 2,
+        FileClass.AGENT_TASK: 1,
+        FileClass.AGENT_WARMUP: 1,
+        FileClass.AGENT_REPLAY: 1,
+        FileClass.AGENT_INCOMPLETE: 1,
+    }
+
+
+@pytest.mark.req("F4")
+def test_a_warm_up_may_be_written_as_a_block(home: Home) -> None:
+    home.agent(session_id(1), "a1", [prompt([build.text("Warmup")]), reply("ready")])
+
+    assert classes(survey([home.path])) == {FileClass.AGENT_WARMUP: 1}
+
+
+def test_records_are_counted_by_type_and_subtype(tmp_path: Path) -> None:
+    found = of_file(
+        tmp_path,
+        prompt("a"),
+        prompt("b"),
+        build.system("turn_duration"),
+        build.system(None),
+        build.attachment("hook_success"),
+        build.progress("bash_progress"),
+    )
+
+    assert [(row.type, row.subtype, row.records) for row in found.records] == [
+        ("system", None, 1),
+        ("system", "turn_duration", 1),
+        ("user", None, 2),
+        ("attachment", "hook_success", 1),
+        ("progress", "bash_progress", 1),
+    ]
+    assert all(row.is_known for row in found.records)
+    assert found.drift == ()
+
+
+def test_versions_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    versions = ["2.0.10", "1.0.128", "2.0.9", "2.0.9", "2.1.0-beta"]
+
+    found = of_file(tmp_path, *(prompt("a", version=version) for version in versions))
+
+    assert [(row.version, row.records) for row in found.versions] == [
+        ("1.0.128", 1),
+        ("2.0.9", 2),
+        ("2.0.10", 1),
+        ("2.1.0-beta", 1),
+    ]
+
+
+def test_sessions_agents_and_the_span_of_time_are_counted(home: Home) -> None:
+    home.session(session_id(1), build.thread(prompt("a"), reply("b")))
+    home.session(session_id(2), build.thread(prompt("c"), start=60))
+    home.agent(session_id(1), "a1", [prompt("d")])
+
+    total = survey([home.path]).total
+
+    assert (total.files, total.sessions, total.agents) == (3, 2, 1)
+    assert total.first is not None
+    assert total.last is not None
+    assert (total.last - total.first).total_seconds() == 60
+
+
+def test_what_was_not_met_before_is_named_with_its_version(tmp_path: Path) -> None:
+    found = of_file(
+        tmp_path,
+        {"type": "brand-new"},
+        build.system("moon_phase"),
+        build.attachment("parcel"),
+        build.progress("dig_progress"),
+        reply([{"type": "hologram"}]),
+        build.tool_result("toolu_1", [{"type": "smell"}]),
+        prompt("a", version="3.0.0", mood="good"),
+    )
+
+    assert drift(found) == [
+        (DriftKind.RECORD, "brand-new", None, 1),
+        (DriftKind.SUBTYPE, "moon_phase", build.VERSION, 1),
+        (DriftKind.ATTACHMENT, "parcel", build.VERSION, 1),
+        (DriftKind.PROGRESS, "dig_progress", build.VERSION, 1),
+        (DriftKind.BLOCK, "hologram", build.VERSION, 1),
+        (DriftKind.BLOCK, "smell", build.VERSION, 1),
+        (DriftKind.FIELD, "user.mood", "3.0.0", 1),
+    ]
+
+
+def test_an_attachment_that_is_none_is_a_nameless_one(tmp_path: Path) -> None:
+    broken = build.attachment("file") | {"attachment": "torn"}
+
+    found = of_file(tmp_path, broken)
+
+    assert drift(found) == [(DriftKind.ATTACHMENT, "", build.VERSION, 1)]
+
+
+def test_bytes_are_counted_by_what_they_are_for(tmp_path: Path) -> None:
+    found = of_file(
+        tmp_path,
+        prompt("grüße"),
+        reply([build.thinking("hm"), build.tool_use("Bash", command="ls")]),
+        build.tool_result("toolu_1", "file", outcome={"stdout": "file"}),
+        prompt([build.image("AAAA")]),
+    )
+
+    kinds = sizes(found)
+
+    assert kinds[ContentKind.TEXT] == len("grüße".encode())
+    assert kinds[ContentKind.THINKING] == len("hm")
+    assert kinds[ContentKind.INPUT] == len('{"command":"ls"}')
+    assert kinds[ContentKind.RESULT] == len('"file"')
+    assert kinds[ContentKind.OUTCOME] == len('{"stdout":"file"}')
+    assert kinds[ContentKind.IMAGE] == len(line(build.image("AAAA")["source"]))
+    assert sum(kinds.values()) == found.total.bytes
+
+
+def test_an_image_in_a_result_is_an_image(tmp_path: Path) -> None:
+    blocks = [build.text("see"), build.image("A" * 1000)]
+
+    kinds = sizes(of_file(tmp_path, build.tool_result("toolu_1", blocks)))
+
+    assert kinds[ContentKind.IMAGE] > 1000 > kinds[ContentKind.RESULT]
+
+
+def test_records_outside_the_tree_are_counted_whole(tmp_path: Path) -> None:
+    snapshot, title, strange = build.snapshot("u"), build.title("T"), {"type": "new"}
+
+    kinds = sizes(of_file(tmp_path, snapshot, title, strange))
+
+    assert kinds == {
+        ContentKind.SNAPSHOT: len(line(snapshot)),
+        ContentKind.METADATA: len(line(title)),
+        ContentKind.UNKNOWN: len(line(strange)),
+        ContentKind.ENVELOPE: 3,
+    }
+
+
+def test_attachments_and_progress_are_kinds_of_their_own(tmp_path: Path) -> None:
+    told = build.progress("bash_progress", output="…")
+
+    kinds = sizes(of_file(tmp_path, build.attachment("file", content="x"), told))
+
+    assert kinds[ContentKind.ATTACHMENT] == len('{"type":"file","content":"x"}')
+    assert kinds[ContentKind.PROGRESS] == len(line(told["data"]))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xef\xbb\xbf" + line(prompt("a")) + b"\n",
+        b"\0\0\0" + line(prompt("a")) + b"\n",
+        line(prompt("a")) + line(reply("b")) + b"\n" + line(prompt("c")),
+        line(prompt("a"))[:40] + line(reply("b")) + b"\n",
+        line(prompt("a")).replace(b'"a"', b'"\xff\\ud800"') + b"\r\n",
+        b"[]\n7\nnull\n{}\n\n \n\0\n",
+        line(prompt("a"))[:-9],
+        b'{"type":"user","\xff":1}\n',
+    ],
+)
+def test_bytes_add_up_whatever_is_wrong_with_them(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(raw)
+
+    found = survey([path])
+
+    assert found.total.bytes == len(raw) == sum(sizes(found).values())
+    assert all(row.bytes >= 0 for row in found.content)
+
+
+@given(st.lists(st.binary(max_size=40) | st.sampled_from([line(prompt("a")), b"{"])))
+def test_every_byte_and_every_line_is_accounted_for(raws: list[bytes]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.jsonl"
+        path.write_bytes(b"\n".join(raws))
+        found = survey([path])
+
+    assert found.total.bytes == len(b"\n".join(raws)) == sum(sizes(found).values())
+    assert found.total.unread_lines <= found.total.problems
+    assert found.total.lines - found.total.unread_lines <= found.total.records
+
+
+def test_a_problem_is_told_with_the_number_of_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", [prompt("a"), b"{torn", b"", prompt("b")])
+
+    (torn, blank) = survey([path]).problems
+
+    assert (blank.kind, torn.kind) == ("not-json", "blank")
+    assert [(row.source, row.line) for row in (*torn.first, *blank.first)] == [
+        (path.as_posix(), 3),
+        (path.as_posix(), 2),
+    ]
+
+
+def test_only_the_first_problems_of_a_kind_are_kept_but_all_are_told(
+    tmp_path: Path,
+) -> None:
+    told: list[ProblemRow] = []
+    path = written(tmp_path / "a.jsonl", [b"{"] * 50)
+
+    (row,) = survey([path], notice=told.append).problems
+
+    assert row.problems == len(told) == 50
+    assert [problem.line for problem in told] == list(range(1, 51))
+    assert row.first == tuple(told[:3])
+
+
+def test_a_problem_with_a_whole_file_has_no_line(home: Home) -> None:
+    (home.path / "projects" / "p" / "x.jsonl").mkdir(parents=True)
+
+    (row,) = survey([home.path]).problems
+
+    assert (row.kind, row.first[0].line) == ("not-a-file", None)
+
+
+def test_files_beside_transcripts_are_counted_and_not_read(home: Home) -> None:
+    home.session(session_id(1), [prompt("a")])
+    home.agent(session_id(1), "a1", [prompt("b")], meta={"agentType": "x"})
+    home.tool_result(session_id(1), "b1.txt", "much")
+
+    found = survey([home.path])
+
+    assert [(row.kind, row.files) for row in found.kept] == [
+        (SourceKind.SIDECAR, 1),
+        (SourceKind.TOOL_RESULT, 1),
+    ]
+    assert found.total.files == 2
+
+
+def test_a_path_inside_another_is_counted_once(home: Home) -> None:
+    path = home.session(session_id(1), [prompt("a")])
+    link = home.path.parent / "link"
+    link.symlink_to(home.path)
+
+    assert survey([path, home.path, link, path.parent]).total.files == 1
+    assert weigh([path, home.path, link]) == path.stat().st_size
+
+
+def test_what_has_been_read_is_told_along_the_way(tmp_path: Path) -> None:
+    passed: list[int] = []
+    path = written(tmp_path / "a.jsonl", [prompt("x" * 1000)] * 10_000)
+
+    survey([path], passed=passed.append)
+
+    assert len(passed) > 2
+    assert sum(passed) == path.stat().st_size == weigh([path])
+
+
+def test_names_without_end_do_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.survey.counts._NAMES", 10)
+    records = [{"type": f"{'x' * 5000}{number}"} for number in range(5)]
+    records += [{"type": f"type-{number}"} for number in range(20)]
+
+    found = of_file(tmp_path, *records)
+
+    assert len(found.records) == 10
+    assert max(len(row.type) for row in found.records) == 100
+    assert found.total.records == 25
+    assert found.total.overflow == 11
+
+
+strange_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("user"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "text", "content", "role", "id", "x"]), inner
+        )
+    ),
+    max_leaves=5,
+)
+strange_records = st.builds(
+    lambda record, changes: record | changes,
+    st.sampled_from(
+        [
+            prompt("a"),
+            reply("b"),
+            build.system("turn_duration"),
+            build.attachment("file"),
+            build.progress("bash_progress"),
+            build.summary("s", "u"),
+            build.snapshot("u"),
+        ]
+    ),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "type",
+                "message",
+                "uuid",
+                "timestamp",
+                "subtype",
+                "requestId",
+                "data",
+                "y",
+            ]
+        ),
+        strange_values,
+        max_size=2,
+    ),
+)
+
+
+def values(sketch: Sketch) -> list[object]:
+    said = [getattr(sketch, name) for name in SKETCH if name != "message"]
+    if sketch.message:
+        said += [getattr(sketch.message, name) for name in MESSAGE]
+    return said
+
+
+def assert_fits_only_what_is_known(read: Line) -> None:
+    fitting = fit_line(read)
+    if fitting:
+        (plain,) = sketch_line(read)
+        assert isinstance(plain, Sketched)
+        assert values(fitting.sketch) == values(plain.sketch)
+        assert unknown_fields(read.raw) == ()
+
+
+@given(strange_records)
+def test_a_line_that_fits_is_sketched_alike_and_holds_nothing_new(
+    record: build.Written,
+) -> None:
+    assert_fits_only_what_is_known(source_line(line(record)))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *build.session("a", "b<a", "c<b:system", "d<c:attachment", "e<d:progress"),
+        build.tool_result("toolu_1", "x", outcome={"stdout": "x"}),
+        build.snapshot("u"),
+        build.summary("s", "u"),
+        build.title("t"),
+        build.queue("enqueue", "x"),
+    ],
+)
+def test_an_ordinary_line_fits(record: build.Written) -> None:
+    assert fit_line(source_line(line(record)))
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"type":7}'])
+def test_what_cannot_be_read_has_no_strange_fields(raw: bytes) -> None:
+    assert strange_fields(raw) == ()
+
+
+def corpus_lines() -> Iterable[Line]:
+    for source in discover(CORPUS):
+        if isinstance(source, Source) and source.path.endswith(".jsonl"):
+            for read in read_lines(source):
+                assert isinstance(read, Line)
+                yield read
+
+
+@needs_corpus
+def test_every_shared_line_is_a_record_or_a_problem_and_bytes_add_up() -> None:
+    size = number = records = odd_lines = 0
+    problems: Counter[str] = Counter()
+    for read in corpus_lines():
+        number += 1
+        size += len(read.raw) + read.ended
+        found = sketch_line(read)
+        here = [part.kind for part in found if not isinstance(part, Sketched)]
+        records += len(found) - len(here)
+        odd_lines += len(found) == len(here)
+        problems.update(here)
+        assert found
+    on_disk = sum(path.stat().st_size for path in CORPUS.rglob("*.jsonl"))
+
+    surveyed = survey([CORPUS])
+
+    assert surveyed.total.bytes == on_disk == sum(sizes(surveyed).values())
+    assert surveyed.total.records == records
+    assert surveyed.total.lines == number
+    assert surveyed.total.unread_lines == odd_lines
+    assert {row.kind: row.problems for row in surveyed.problems} == problems
+
+
+@needs_corpus
+def test_every_shared_line_that_fits_is_sketched_alike() -> None:
+    for read in corpus_lines():
+        assert_fits_only_what_is_known(read)
+
+
+@needs_corpus
+def test_drift_in_shared_lines_is_what_looking_at_every_field_finds() -> None:
+    expected: Counter[str] = Counter()
+    for read in corpus_lines():
+        for part in sketch_line(read):
+            if isinstance(part, Sketched):
+                names = unknown_fields(part.raw)
+                expected.update(f"{part.sketch.type}.{name}" for name in names)
+
+    found: Counter[str] = Counter()
+    for row in survey([CORPUS]).drift:
+        if row.kind is DriftKind.FIELD:
+            found[row.name] += row.records
+
+    assert found == expected
+
+
+@pytest.mark.req("E3")
+@pytest.mark.skipif(os.name == "nt", reason="peak memory is asked of a Unix system")
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    chunk = jsonl([prompt("x" * 10_000), reply("y" * 10_000)] * 50)
+    with path.open("wb") as file:
+        file.writelines(chunk for _ in range(200))
+
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert path.stat().st_size > 200_000_000
+    assert int(done.stdout) < 100_000_000
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from recollect.survey import survey
+survey([Path(sys.argv[1])])
+unit = 1 if sys.platform == "darwin" else 1024
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+"""
+
+
+@pytest.mark.req("E3")
+def test_a_line_of_many_megabytes_is_one_record(tmp_path: Path) -> None:
+    found = of_file(tmp_path, prompt("x" * 40_000_000), reply("b"))
+
+    assert (found.total.lines, found.total.records, found.problems) == (2, 2, ())
+    assert sizes(found)[ContentKind.TEXT] == 40_000_001
