@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from recollect.assemble.edits import FileVersion, edits_of, versions_of
+from recollect.assemble.gather import session_of
 from recollect.assemble.projects import projects_of
-from recollect.assemble.sessions import assemble, session_of
+from recollect.assemble.sessions import assemble
 
 __all__ = [
     "FileVersion",

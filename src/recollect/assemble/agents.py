@@ -20,7 +20,15 @@ __all__ = ["AgentPart", "Link", "inline_agents", "kind_of", "link", "status_of"]
 
 _CALLERS = {"Task", "Agent"}
 _REPLAYS = ("acompact-", "aside_question-", "aprompt_suggestion-")
-_RANKS = ("sidecar", "outcome", "progress", "notification", "text", "workflow", "prompt")
+_RANKS = (
+    "sidecar",
+    "outcome",
+    "progress",
+    "notification",
+    "text",
+    "workflow",
+    "prompt",
+)
 _ENDED = {
     "completed": AgentStatus.COMPLETED,
     "failed": AgentStatus.FAILED,
@@ -71,7 +79,7 @@ def link(main: Sequence[Node], parts: Sequence[AgentPart]) -> dict[AgentId, Link
     """Return the link of every agent run of a session."""
     calls = _calls(main, parts)
     told: dict[AgentId, dict[ToolUseId, int]] = {part.id: {} for part in parts}
-    for agent, call, rank in _evidence(main, parts, calls):
+    for agent, call, rank in _evidence(main, parts):
         if agent in told and call in calls and calls[call].owner != agent:
             before = told[agent].get(call, rank)
             told[agent][call] = min(before, rank)
@@ -108,7 +116,7 @@ def _owned(
 
 
 def _evidence(
-    main: Sequence[Node], parts: Sequence[AgentPart], calls: Mapping[ToolUseId, _Call]
+    main: Sequence[Node], parts: Sequence[AgentPart]
 ) -> Iterable[tuple[AgentId, ToolUseId, int]]:
     """Yield every hint of which call an agent belongs to, with its rank."""
     runs: dict[str, list[ToolUseId]] = {}
@@ -117,22 +125,33 @@ def _evidence(
             yield part.id, part.note.tool_use, 0
     for _, nodes in _owned(main, parts):
         for node in nodes:
-            answered = [b.id for b in node.blocks if b.id is not None and b.name is None]
-            if node.result is not None and len(answered) == 1 and answered[0]:
-                if node.result.agent:
-                    yield node.result.agent, answered[0], 1
-                if node.result.told_agent:
-                    yield node.result.told_agent, answered[0], 4
-                if node.result.run:
-                    runs.setdefault(node.result.run, []).append(answered[0])
-            if node.kind == "progress" and node.agent and node.source_call:
-                yield node.agent, node.source_call, 2
-            news = node.notification
-            if news is not None and news.task and news.tool_use:
-                yield AgentId(news.task), news.tool_use, 3
+            yield from _hints(node)
+            call = _answered(node)
+            if call is not None and node.result is not None and node.result.run:
+                runs.setdefault(node.result.run, []).append(call)
     for part in parts:
         for call in runs.get(part.workflow or "", ()):
             yield part.id, call, 5
+
+
+def _hints(node: Node) -> Iterable[tuple[AgentId, ToolUseId, int]]:
+    """Yield what one record says about which call an agent belongs to."""
+    call, facts = _answered(node), node.result
+    if call is not None and facts is not None and facts.agent:
+        yield facts.agent, call, 1
+    if node.kind == "progress" and node.agent and node.source_call:
+        yield node.agent, node.source_call, 2
+    news = node.notification
+    if news is not None and news.task and news.tool_use:
+        yield AgentId(news.task), news.tool_use, 3
+    if call is not None and facts is not None and facts.told_agent:
+        yield facts.told_agent, call, 4
+
+
+def _answered(node: Node) -> ToolUseId | None:
+    """Return the call that a record answers, if it answers just one."""
+    ids = [block.id for block in node.blocks if block.id and block.name is None]
+    return ids[0] if len(ids) == 1 else None
 
 
 def _by_prompt(

@@ -152,7 +152,9 @@ def _survey(
     return below
 
 
-def _downwards(children: Mapping[RecordId | None, list[RecordId]]) -> Iterator[RecordId]:
+def _downwards(
+    children: Mapping[RecordId | None, list[RecordId]],
+) -> Iterator[RecordId]:
     waiting = list(children.get(None, ()))
     while waiting:
         uuid = waiting.pop()
@@ -212,7 +214,9 @@ def _without_retries(view: _View, ways: list[list[RecordId]]) -> list[list[Recor
         head = view.head(way)
         answered = any(view.below[child].has_answer for child in way)
         later = [view.head(other) for other in ways[number + 1 :]]
-        again = [other for other in later if head.digest and other.digest == head.digest]
+        again = [
+            other for other in later if head.digest and other.digest == head.digest
+        ]
         if not any(not answered or other.time == head.time for other in again):
             kept.append(way)
     return kept

@@ -67,7 +67,9 @@ def each_once(
             last = node.uuid
     alias = once.alias
     kept = [
-        structs.replace(node, parent=alias[node.parent]) if node.parent in alias else node
+        structs.replace(node, parent=alias[node.parent])
+        if node.parent in alias
+        else node
         for node in once.nodes
     ]
     return kept, once.hidden, once.problems

@@ -90,7 +90,9 @@ def versions_of(
     for record in records:
         if isinstance(record, FileSnapshot):
             snapshot = record.snapshot
-            for path, backup in (snapshot.tracked_file_backups if snapshot else {}).items():
+            for path, backup in (
+                snapshot.tracked_file_backups if snapshot else {}
+            ).items():
                 keep(path, backup, record.message_id)
         elif record.tracking_path and record.backup:
             keep(record.tracking_path, record.backup, record.message_id)

@@ -185,7 +185,9 @@ class _Sayer:
 
     def _message(self, group: list[Node]) -> Message:
         first = group[0]
-        uuid = first.uuid or RecordId(f"@{first.position.source}:{first.position.offset}")
+        uuid = first.uuid or RecordId(
+            f"@{first.position.source}:{first.position.offset}"
+        )
         pieces = _pieces(group)
         role = Role.ASSISTANT if first.kind == "assistant" else Role.USER
         if first.kind == "system" and first.command is None:

@@ -34,7 +34,7 @@ def _same_case(path: str) -> str:
 
 
 def projects_of(sessions: Iterable[Session]) -> tuple[Project, ...]:
-    """Return the projects of sessions, by path; those of one key but two paths apart."""
+    """Return projects by path; two paths that share a key are two projects."""
     found: dict[str | None, list[Session]] = {}
     for session in sessions:
         key = session.project or (f"?{session.keys[0]}" if session.keys else None)

@@ -58,7 +58,9 @@ def _taken(waiting: list[Node], node: Node) -> Node:
 
 
 def _is_new(text: Node, said: set[int]) -> bool:
-    return text.origin is Origin.PERSON and bool(text.digest) and text.digest not in said
+    return (
+        text.origin is Origin.PERSON and bool(text.digest) and text.digest not in said
+    )
 
 
 def _operation(node: Node) -> str | None:

@@ -38,9 +38,7 @@ def summaries_of(transcripts: Iterable[Transcript]) -> Summaries:
     return Summaries(texts)
 
 
-def title_of(
-    session: SessionId, nodes: Sequence[Node], summaries: Summaries
-) -> Title:
+def title_of(session: SessionId, nodes: Sequence[Node], summaries: Summaries) -> Title:
     """Return a session's title, and where it comes from."""
     for kind, text in _candidates(nodes, summaries):
         cleaned = _clean(text)
@@ -57,7 +55,10 @@ def _candidates(
     if not any(node.team for node in nodes):
         yield TitleKind.AGENT_NAME, _last(nodes, "agent-name")
     leaves = [n.uuid for n in nodes if n.uuid in summaries.texts]
-    yield TitleKind.SUMMARY, summaries.texts[leaves[-1]] if leaves and leaves[-1] else ""
+    yield (
+        TitleKind.SUMMARY,
+        summaries.texts[leaves[-1]] if leaves and leaves[-1] else "",
+    )
     main = [node for node in nodes if not node.is_sidechain]
     yield TitleKind.PROMPT, _first(main, {Origin.PERSON, Origin.CALLER})
     yield TitleKind.COMMAND, _first(main, {Origin.COMMAND})
@@ -86,5 +87,9 @@ def _clean(text: str) -> str:
 
 def tags_of(nodes: Sequence[Node]) -> tuple[str, ...]:
     """Return the session's label; an empty one takes the earlier away."""
-    tags = [n.extra.text for n in nodes if n.kind == "tag" and isinstance(n.extra, TitleFacts)]
+    tags = [
+        n.extra.text
+        for n in nodes
+        if n.kind == "tag" and isinstance(n.extra, TitleFacts)
+    ]
     return (tags[-1],) if tags and tags[-1] else ()

@@ -135,9 +135,9 @@ def _detached(tree: Tree) -> frozenset[RecordId]:
     for uuid, node in tree.nodes.items():
         parent = tree.parents[uuid]
         above = tree.nodes.get(parent) if parent is not None else None
-        if above is not None and parent != last and _is_caveat(above):
-            if node.kind == "user" and node.origin in _AFTER_CAVEAT:
-                found.append(uuid)
+        is_past = above is not None and parent != last and _is_caveat(above)
+        if is_past and node.kind == "user" and node.origin in _AFTER_CAVEAT:
+            found.append(uuid)
         last = uuid
     return frozenset(found)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from recollect.assemble.branches import Fork
+from msgspec import structs
+
+from recollect.assemble.branches import Growth
 from recollect.model.ids import RecordId
 from recollect.model.nodes import Node
 from recollect.model.sessions import Branch, Message, Role, Turn
@@ -17,8 +19,7 @@ __all__ = ["branches_of", "turns_of"]
 
 def branches_of(
     nodes: Sequence[Node],
-    branch: Mapping[RecordId, int],
-    forks: Sequence[Fork],
+    growth: Growth,
     messages: Sequence[Message],
     usages: Mapping[RecordId, Usage],
 ) -> tuple[Branch, ...]:
@@ -27,53 +28,61 @@ def branches_of(
     ``usages`` gives what each message cost first, by the message's id.
     """
     order = {node.uuid: at for at, node in enumerate(nodes) if node.uuid is not None}
-    leaves = _leaves(nodes, branch)
+    leaves = _leaves(nodes, growth.branch)
     own: dict[int, list[Message]] = {}
     for message in messages:
         own.setdefault(message.branch, []).append(message)
     paths: dict[int, list[Message]] = {0: own.get(0, [])}
-    made = [_branch(0, None, paths[0], paths[0], leaves, usages)]
-    for fork in forks:
+    live = _branch(paths[0], paths[0], usages, id=leaves.get(0), number=0)
+    left = []
+    for fork in growth.forks:
         until = order[fork.at] if fork.at is not None else -1
         shared = [m for m in paths[fork.parent] if order.get(m.id, -1) <= until]
         mine = own.get(fork.number, [])
-        paths[fork.number] = shared + mine
-        path = paths[fork.number]
-        made.append(_branch(fork.number, fork, path, mine, leaves, usages))
-    newest = sorted(made[1:], key=lambda b: order.get(b.id, -1), reverse=True)
-    return (made[0], *newest)
+        path = paths[fork.number] = shared + mine
+        branch = _branch(
+            path, mine, usages, id=leaves.get(fork.number), number=fork.number
+        )
+        left.append(
+            structs.replace(branch, fork=fork.at, head=fork.head, parent=fork.parent)
+        )
+    left.sort(key=lambda branch: order.get(branch.id, -1), reverse=True)
+    return (live, *left)
 
 
-def _leaves(nodes: Sequence[Node], branch: Mapping[RecordId, int]) -> dict[int, RecordId]:
+def _leaves(
+    nodes: Sequence[Node], branch: Mapping[RecordId, int]
+) -> dict[int, RecordId]:
     """Return the last record of each branch: of what was said, if anything was."""
     leaves: dict[int, RecordId] = {}
-    for said in (False, True):
+    for only_said in (False, True):
         for node in nodes:
-            if node.uuid in branch and (node.is_conversation or not said):
-                leaves[branch[node.uuid]] = node.uuid
+            uuid = node.uuid
+            if uuid is None or (only_said and not node.is_conversation):
+                continue
+            if uuid in branch:
+                leaves[branch[uuid]] = uuid
     return leaves
 
 
-def _branch(  # noqa: PLR0913 (the parts of a branch)
-    number: int,
-    fork: Fork | None,
+def _branch(
     path: Sequence[Message],
     mine: Sequence[Message],
-    leaves: Mapping[int, RecordId],
     usages: Mapping[RecordId, Usage],
+    *,
+    id: RecordId | None,  # noqa: A002 (the field's name)
+    number: int,
 ) -> Branch:
     turns = turns_of(path, usages)
     first = mine[0].id if mine else None
     own = tuple(t for t in turns if any(m.branch == number for m in t.messages))
-    if fork is not None and own and own[0].messages[0].id != first:
+    if own and own[0].messages[0].id != first:
+        # The fork is inside a turn: its own part begins behind the fork.
         own = turns_of(mine, usages)
     return Branch(
-        id=leaves.get(number, RecordId("")),
+        id=id or RecordId(""),
         number=number,
         is_live=number == 0,
-        fork=fork.at if fork else None,
-        head=fork.head if fork else None,
-        parent=fork.parent if fork else None,
         turns=turns,
         own=own,
         usage=sum((turn.usage for turn in own), Usage()),

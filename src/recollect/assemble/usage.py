@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from recollect.model.ids import AgentId, RecordId
+from recollect.model.ids import RecordId
 from recollect.model.nodes import Node
 from recollect.model.sessions import Message, Spend
 from recollect.model.usage import Usage
@@ -70,7 +70,6 @@ def spends_of(
     nodes: Iterable[Node],
     branch: Mapping[RecordId, int],
     ledger: Ledger,
-    agent: AgentId | None = None,
 ) -> tuple[Spend, ...]:
     """Return what an account pays for, at the record where each answer begins."""
     found: dict[str, Spend] = {}
@@ -87,7 +86,6 @@ def spends_of(
             usage=ledger.usage[key],
             time=node.time,
             branch=branch.get(node.uuid, 0) if node.uuid else 0,
-            agent=agent,
         )
     return tuple(found.values())
 

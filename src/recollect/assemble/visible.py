@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from recollect.assemble.dedupe import TREE_KINDS
 from recollect.model.ids import RecordId
@@ -56,34 +56,38 @@ _SHOWN_ATTACHMENTS = {
 
 def hidden_reason(node: Node, gone: Mapping[RecordId, str]) -> str | None:
     """Return why a record is not shown, or ``None`` if it is."""
-    if node.uuid in gone:
+    if node.uuid is not None and node.uuid in gone:
         return gone[node.uuid]
-    match node.kind:
-        case "assistant":
-            return "synthetic" if node.is_synthetic and not node.is_error else None
-        case "user":
-            return _of_user(node)
-        case "system":
-            return None if node.subtype in SHOWN_NOTICES else "notice"
-        case "attachment":
-            return _of_attachment(node)
-        case "progress":
-            return "progress"
+    judge = _JUDGES.get(node.kind)
+    if judge is not None:
+        return judge(node)
     return "metadata" if node.kind not in TREE_KINDS else "context"
 
 
+def _of_assistant(node: Node) -> str | None:
+    return "synthetic" if node.is_synthetic and not node.is_error else None
+
+
 def _of_user(node: Node) -> str | None:
-    match node.origin:
-        case Origin.HARNESS | None:
-            return None if node.source_call else "harness"
-        case Origin.HOOK:
-            return "hook"
-        case Origin.WARMUP:
-            return "warm-up"
-    return None
+    if node.origin is Origin.HARNESS or node.origin is None:
+        return None if node.source_call else "harness"
+    return {Origin.HOOK: "hook", Origin.WARMUP: "warm-up"}.get(node.origin)
+
+
+def _of_system(node: Node) -> str | None:
+    return None if node.subtype in SHOWN_NOTICES else "notice"
 
 
 def _of_attachment(node: Node) -> str | None:
     if node.subtype == "queued_command":
         return None if node.origin is Origin.PERSON else "notice"
     return None if node.subtype in _SHOWN_ATTACHMENTS else "context"
+
+
+_JUDGES: dict[str, Callable[[Node], str | None]] = {
+    "assistant": _of_assistant,
+    "user": _of_user,
+    "system": _of_system,
+    "attachment": _of_attachment,
+    "progress": lambda _: "progress",
+}

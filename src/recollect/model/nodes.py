@@ -28,9 +28,8 @@ __all__ = [
     "AgentNote",
     "BlockFact",
     "CompactionFacts",
-    "RetractionFacts",
-    "DurationFacts",
     "CostFacts",
+    "DurationFacts",
     "Extra",
     "JournalFacts",
     "LineageFacts",
@@ -38,6 +37,7 @@ __all__ = [
     "PlaceFacts",
     "QueueFacts",
     "ResultFacts",
+    "RetractionFacts",
     "TitleFacts",
     "Transcript",
 ]

@@ -7,7 +7,6 @@ their loader when it is asked for, so that a session costs its structure only.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from msgspec import Raw, Struct
 
@@ -22,6 +21,20 @@ from recollect.model.ids import (
     ToolUseId,
 )
 from recollect.model.nodes import CompactionFacts, ResultFacts
+from recollect.model.parts import (
+    AgentKind,
+    AgentStatus,
+    Hidden,
+    Lineage,
+    LineageKind,
+    Loader,
+    Piece,
+    Project,
+    Role,
+    Spend,
+    Title,
+    TitleKind,
+)
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
@@ -49,65 +62,6 @@ __all__ = [
     "ToolCall",
     "Turn",
 ]
-
-
-class Loader:
-    """Opens what stands at a position.
-
-    Loaders are all equal, so that sessions compare by what they say and not by
-    where they were read from.
-    """
-
-    def blocks(self, position: Position) -> tuple[Block, ...]:
-        """Return the content blocks of the record at a position."""
-        raise NotImplementedError
-
-    def outcome(self, position: Position) -> Outcome | None:
-        """Return the structured result in the record at a position."""
-        raise NotImplementedError
-
-    def raw(self, position: Position) -> bytes:
-        """Return the bytes at a position."""
-        raise NotImplementedError
-
-    def stored(self, position: Position, path: str) -> str | None:
-        """Return an output that was too long for the transcript, if it is kept."""
-        raise NotImplementedError
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other is a loader."""
-        return isinstance(other, Loader)
-
-    def __hash__(self) -> int:
-        """Return the same for all loaders."""
-        return 0
-
-
-class Role(StrEnum):
-    """Which side a message is on."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    SYSTEM = "system"
-
-
-class Piece(Struct, frozen=True, gc=False):
-    """A record of a message, and which of its blocks count.
-
-    A block that an earlier record of the message holds already does not.
-    """
-
-    position: Position
-    record: RecordId
-    blocks: tuple[int, ...] = ()
-
-
-class Hidden(Struct, frozen=True, gc=False):
-    """A record that is in no message, and why."""
-
-    reason: str
-    position: Position
-    record: RecordId | None = None
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, weakref=True):
@@ -276,29 +230,6 @@ class Branch(Struct, frozen=True, kw_only=True):
         return tuple(m for turn in self.own for m in turn.messages if m.is_prompt)
 
 
-class AgentKind(StrEnum):
-    """What an agent run is for."""
-
-    TASK = "task"
-    WARM_UP = "warm-up"
-    REPLAY = "replay"
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether it did something of its own."""
-        return self is AgentKind.TASK
-
-
-class AgentStatus(StrEnum):
-    """How far an agent run came."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-    RUNNING = "running"
-    UNKNOWN = "unknown"
-
-
 class AgentRun(Struct, frozen=True, kw_only=True, weakref=True):
     """The session within a session that a tool call started."""
 
@@ -330,46 +261,6 @@ class AgentRun(Struct, frozen=True, kw_only=True, weakref=True):
     spends: tuple[Spend, ...] = ()
 
 
-class TitleKind(StrEnum):
-    """Where a title comes from, in order of precedence."""
-
-    CUSTOM = "custom"
-    GENERATED = "generated"
-    AGENT_NAME = "agent-name"
-    SUMMARY = "summary"
-    PROMPT = "prompt"
-    COMMAND = "command"
-    LAST_PROMPT = "last-prompt"
-    SLUG = "slug"
-    ID = "id"
-
-
-class Title(Struct, frozen=True, gc=False):
-    """What a session is called."""
-
-    text: str
-    kind: TitleKind
-
-
-class LineageKind(StrEnum):
-    """How two sessions are related."""
-
-    CONTINUES = "continues"
-    FORKED_FROM = "forked-from"
-    CONTINUED_IN = "continued-in"
-    SAME_PREFIX = "same-prefix"
-
-
-class Lineage(Struct, frozen=True, gc=False):
-    """A relation to another session, by the records that they share."""
-
-    kind: LineageKind
-    session: SessionId
-    record: RecordId | None = None
-    """The last shared record, where it is known."""
-    shared: int = 0
-
-
 class FileEdit(Struct, frozen=True, kw_only=True):
     """A change of one file by one call."""
 
@@ -384,36 +275,6 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     removed: int = 0
     is_new: bool = False
     has_patch: bool = False
-
-
-class Spend(Struct, frozen=True, kw_only=True, gc=False):
-    """The tokens of one message, and who spent them."""
-
-    key: str
-    """The same for the same message in any file."""
-    record: RecordId
-    model: str | None
-    usage: Usage
-    time: datetime | None = None
-    branch: int = 0
-    agent: AgentId | None = None
-
-
-class Project(Struct, frozen=True, kw_only=True):
-    """What a person worked on."""
-
-    path: str | None
-    """The directory that the records name; ``None`` where they name none."""
-    keys: tuple[ProjectKey, ...] = ()
-    sessions: tuple[SessionId, ...] = ()
-    size: int = 0
-    """Bytes of its sources."""
-
-    @property
-    def name(self) -> str:
-        """The last part of the path, or the key."""
-        path = (self.path or "").replace("\\", "/").rstrip("/")
-        return path.rsplit("/", 1)[-1] or (self.keys[0] if self.keys else "")
 
 
 class Session(Struct, frozen=True, kw_only=True, weakref=True):

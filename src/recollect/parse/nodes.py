@@ -18,6 +18,7 @@ from recollect.model.metadata import (
     ForkContext,
     Journal,
     LastPrompt,
+    MetadataRecord,
     QueueOperation,
     Relocated,
     Summary,
@@ -157,7 +158,11 @@ def _tool_results(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
         content = bytes(block.content)
         if block.is_error and not head:
             head = text_of_content(block.content)[:HEAD_LIMIT]
-        named = _AGENT_TAIL.search(content[-_TAIL:]) if b"agentId" in content[-_TAIL:] else None
+        named = (
+            _AGENT_TAIL.search(content[-_TAIL:])
+            if b"agentId" in content[-_TAIL:]
+            else None
+        )
         if named and (facts is None or facts.agent is None):
             told = AgentId(named[1].decode())
             facts = structs.replace(facts or ResultFacts(), told_agent=told)
@@ -378,23 +383,39 @@ def _title_head(extra: Extra) -> str:
     return extra.text[:HEAD_LIMIT] if isinstance(extra, TitleFacts) else ""
 
 
-def _extra(record: object) -> Extra | None:  # noqa: PLR0911 (one line a kind)
+def _extra(record: object) -> Extra | None:
+    if isinstance(record, MetadataRecord):
+        return _title(record) or _relation(record) or _note(record)
+    return None
+
+
+def _title(record: MetadataRecord) -> TitleFacts | None:
     match record:
         case Summary(summary=str(text)):
             return TitleFacts(text, record.leaf_uuid)
         case Title():
             return TitleFacts(record.custom_title or record.ai_title or "")
-        case AgentName(agent_name=str(text)):
-            return TitleFacts(text)
-        case Tag(tag=str(text)):
+        case AgentName(agent_name=str(text)) | Tag(tag=str(text)):
             return TitleFacts(text)
         case LastPrompt():
             text, leaf = record.last_prompt or "", record.leaf_uuid
             return TitleFacts(text, leaf, explicit=bool(record.explicit))
+        case _:
+            return None
+
+
+def _relation(record: MetadataRecord) -> LineageFacts | None:
+    match record:
         case ContinuedIn():
             return LineageFacts(record.continued_in_session_id)
         case ForkContext():
             return LineageFacts(record.parent_session_id, record.parent_last_uuid)
+        case _:
+            return None
+
+
+def _note(record: MetadataRecord) -> Extra | None:
+    match record:
         case Relocated(relocated_cwd=str(path)):
             return PlaceFacts(path)
         case WorktreeState(worktree_session=place) if place and place.original_cwd:
@@ -403,7 +424,8 @@ def _extra(record: object) -> Extra | None:  # noqa: PLR0911 (one line a kind)
             return JournalFacts(record.agent_id, record.label)
         case CostState(total_cost_usd=float(dollars)):
             return CostFacts(round(dollars * 1_000_000))
-    return None
+        case _:
+            return None
 
 
 def _system(record: SystemRecord) -> dict[str, Any]:
@@ -437,13 +459,15 @@ def _attachment(record: AttachmentRecord) -> dict[str, Any]:
     attachment = record.attachment
     facts: dict[str, Any] = {"subtype": attachment.type if attachment else None}
     if isinstance(attachment, QueuedCommand):
-        told_mode = attachment.command_mode == "task-notification"
         facts |= _queued(text_of_content(attachment.prompt))
         sender = attachment.origin.kind if attachment.origin else None
-        if told_mode or sender not in {None, "human"}:
-            if facts["origin"] is Origin.PERSON:
-                facts["origin"] = Origin.NOTIFICATION
+        is_news = attachment.command_mode == "task-notification"
+        if facts["origin"] is Origin.PERSON and (is_news or sender not in _PEOPLE):
+            facts["origin"] = Origin.NOTIFICATION
     return facts
+
+
+_PEOPLE = {None, "human"}
 
 
 def _queued(text: str) -> dict[str, Any]:

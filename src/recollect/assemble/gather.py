@@ -1,0 +1,146 @@
+"""Gathering: which files, records and agents belong to one session."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from recollect.assemble.agents import AgentPart, inline_agents, kind_of
+from recollect.assemble.dedupe import lineages
+from recollect.model.ids import AgentId, SessionId
+from recollect.model.nodes import LineageFacts, Node, Transcript
+from recollect.model.sessions import AgentKind, Lineage, LineageKind
+from recollect.model.sources import SourceKind
+
+__all__ = ["Gathered", "accounts", "first_time", "gather", "relate", "session_of"]
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_WORKFLOW = re.compile(r"/workflows/(wf_[^/]+)/")
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class Gathered(Struct, frozen=True):
+    """What belongs to one session, before it is assembled."""
+
+    id: SessionId
+    transcripts: tuple[Transcript, ...]
+    nodes: tuple[Node, ...]
+    """Of the session's own conversation, in order, copies included."""
+    agents: tuple[AgentPart, ...]
+
+
+def session_of(transcript: Transcript) -> SessionId:
+    """Return the session that a file holds: by its name, if that is an id.
+
+    Records of other sessions in it are copies, or come from a resume; they keep
+    their own ids.
+    """
+    named = transcript.source.session
+    if named is not None and _UUID.fullmatch(named):
+        return named
+    said = Counter(node.session for node in transcript.nodes if node.session)
+    most = said.most_common(1)
+    return most[0][0] if most else named or SessionId(transcript.source.id)
+
+
+def gather(ordered: Sequence[Transcript]) -> list[Gathered]:
+    """Return the pieces of each session, oldest session first."""
+    own: dict[SessionId, list[Transcript]] = {}
+    by_folder: dict[str, SessionId] = {}
+    for transcript in ordered:
+        if transcript.source.kind is SourceKind.SESSION:
+            session = session_of(transcript)
+            own.setdefault(session, []).append(transcript)
+            by_folder[transcript.source.id.removesuffix(".jsonl")] = session
+    agents: dict[SessionId, list[Transcript]] = {}
+    for transcript in ordered:
+        if transcript.source.kind is SourceKind.AGENT:
+            folder = transcript.source.id.partition("/subagents/")[0]
+            session = by_folder.get(folder) or _session_of_agent(transcript)
+            agents.setdefault(session, []).append(transcript)
+    names = [*own, *(name for name in agents if name not in own)]
+    gathered = [_one(name, own.get(name, []), agents.get(name, [])) for name in names]
+    return sorted(gathered, key=lambda one: (first_time(one.nodes) or _NEVER, one.id))
+
+
+def _session_of_agent(transcript: Transcript) -> SessionId:
+    named = transcript.source.session
+    if named is not None and "/subagents/" in transcript.source.path:
+        return named
+    said = Counter(node.session for node in transcript.nodes if node.session)
+    most = said.most_common(1)
+    return most[0][0] if most else SessionId(transcript.source.id)
+
+
+def _one(
+    session: SessionId, own: Sequence[Transcript], agents: Sequence[Transcript]
+) -> Gathered:
+    everything = [node for transcript in own for node in transcript.nodes]
+    main, inline = inline_agents(everything)
+    parts = {part.id: part for part in inline}
+    for transcript in agents:
+        agent = _agent_id(transcript)
+        before = parts.get(agent)
+        nodes = (*before.nodes, *transcript.nodes) if before else transcript.nodes
+        run = _WORKFLOW.search(transcript.source.path)
+        parts[agent] = AgentPart(
+            id=agent,
+            nodes=nodes,
+            source=transcript.source,
+            note=transcript.note or (before.note if before else None),
+            workflow=run[1] if run else None,
+        )
+    return Gathered(session, (*own, *agents), tuple(main), tuple(parts.values()))
+
+
+def _agent_id(transcript: Transcript) -> AgentId:
+    if transcript.source.agent is not None:
+        return transcript.source.agent
+    named = (node.agent for node in transcript.nodes if node.agent)
+    return next(named, AgentId(transcript.source.id))
+
+
+def first_time(nodes: Iterable[Node]) -> datetime | None:
+    """Return when the earliest of some records was written."""
+    return min((node.time for node in nodes if node.time is not None), default=None)
+
+
+def accounts(gathered: Sequence[Gathered]) -> Iterable[tuple[str, Sequence[Node]]]:
+    """Yield who may pay, in the order in which they do: replays pay last."""
+    for one in gathered:
+        yield one.id, one.nodes
+    runs = [(one.id, agent) for one in gathered for agent in one.agents]
+    replays = [run for run in runs if kind_of(run[1]) is AgentKind.REPLAY]
+    for run in (*(run for run in runs if run not in replays), *replays):
+        yield f"{run[0]}/{run[1].id}", run[1].nodes
+
+
+def relate(gathered: Sequence[Gathered]) -> dict[SessionId, tuple[Lineage, ...]]:
+    """Return how sessions are related, by their own word and by shared records."""
+    order = {
+        one.id: list(dict.fromkeys(n.uuid for n in one.nodes if n.uuid is not None))
+        for one in gathered
+    }
+    starts = {one.id: first_time(one.nodes) for one in gathered}
+    return lineages(order, starts, {one.id: _told_lineage(one) for one in gathered})
+
+
+def _told_lineage(one: Gathered) -> list[Lineage]:
+    """Return the relations that a session's own records tell of."""
+    found: dict[tuple[LineageKind, SessionId], Lineage] = {}
+    for node in one.nodes:
+        if node.forked_from is not None and node.forked_from.session:
+            kind, facts = LineageKind.FORKED_FROM, node.forked_from
+        elif node.kind == "continued-in" and isinstance(node.extra, LineageFacts):
+            kind, facts = LineageKind.CONTINUED_IN, node.extra
+        else:
+            continue
+        if facts.session is not None and facts.session != one.id:
+            key = (kind, facts.session)
+            shared = found[key].shared + 1 if key in found else 1
+            found[key] = Lineage(kind, facts.session, facts.record, shared)
+    return list(found.values())

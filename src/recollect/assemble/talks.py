@@ -1,0 +1,170 @@
+"""One conversation from its records: a session's own, or an agent run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct, structs
+
+from recollect.assemble.agents import AgentPart, Link, kind_of, link, status_of
+from recollect.assemble.branches import part
+from recollect.assemble.dedupe import each_once
+from recollect.assemble.gather import Gathered, first_time
+from recollect.assemble.messages import say
+from recollect.assemble.queue import queued_prompts
+from recollect.assemble.tree import grow, join
+from recollect.assemble.turns import branches_of
+from recollect.assemble.usage import Ledger, spends_of, usages_of
+from recollect.model.ids import AgentId, RecordId, ToolUseId
+from recollect.model.nodes import BlockFact, Node
+from recollect.model.problems import Problem
+from recollect.model.sessions import AgentRun, Branch, Hidden, Loader, Spend
+from recollect.model.usage import Usage
+
+__all__ = ["Talk", "Talks", "flat", "last_time"]
+
+
+class Talk(Struct, frozen=True):
+    """One assembled conversation."""
+
+    nodes: list[Node]
+    branches: tuple[Branch, ...]
+    hidden: tuple[Hidden, ...]
+    problems: tuple[Problem, ...]
+    spends: tuple[Spend, ...]
+    leaves: tuple[RecordId, ...]
+
+
+class Talks:
+    """Assembles the conversations of one session: its own and its agents'."""
+
+    def __init__(self, one: Gathered, ledger: Ledger, loader: Loader) -> None:
+        self._one = one
+        self._ledger = ledger
+        self._loader = loader
+        inner = (node for agent in one.agents for node in agent.nodes)
+        self._everything = [*one.nodes, *inner]
+
+    def own(self, runs: Sequence[AgentRun]) -> Talk:
+        """Return the session's own conversation, given the agents it started."""
+        return self._talk(self._one.nodes, _by_call(runs), None)
+
+    def agents(self) -> tuple[AgentRun, ...]:
+        """Return the agents at the session's own level, with those below them.
+
+        Those below others are made first, so that each call finds its agent.
+        """
+        links = link(self._one.nodes, self._one.agents)
+        below: dict[AgentId | None, list[AgentPart]] = {}
+        for agent in self._one.agents:
+            below.setdefault(links[agent.id].parent, []).append(agent)
+        made: dict[AgentId, AgentRun] = {}
+        for depth, agent in reversed(_by_depth(below)):
+            inner = tuple(made[a.id] for a in below.get(agent.id, ()))
+            run = self._run(agent, links[agent.id], inner)
+            made[agent.id] = structs.replace(run, depth=depth)
+        return tuple(made[agent.id] for agent in below.get(None, ()))
+
+    def _talk(
+        self,
+        nodes: Sequence[Node],
+        agents: Mapping[ToolUseId, AgentRun],
+        agent: AgentId | None,
+    ) -> Talk:
+        account = self._one.id if agent is None else f"{self._one.id}/{agent}"
+        once, copies, clashes = each_once(nodes)
+        tree = grow(once)
+        growth = part(tree, join(tree), queued_prompts(once))
+        said = say(once, growth.branch, self._loader, agents)
+        spends = spends_of(account, nodes, growth.branch, self._ledger)
+        if agent is not None:
+            spends = tuple(structs.replace(spend, agent=agent) for spend in spends)
+        usages = usages_of(said.messages, spends)
+        return Talk(
+            nodes=once,
+            branches=branches_of(once, growth, said.messages, usages),
+            hidden=(*copies, *said.hidden),
+            problems=(*clashes, *tree.problems, *said.problems),
+            spends=spends,
+            leaves=tree.leaves,
+        )
+
+    def _run(
+        self, agent: AgentPart, found: Link, inner: tuple[AgentRun, ...]
+    ) -> AgentRun:
+        talk = self._talk(agent.nodes, _by_call(inner), agent.id)
+        facts = [
+            n.result
+            for n in self._everything
+            if n.result and n.result.agent == agent.id
+        ]
+        measured = next((f.duration_ms for f in reversed(facts) if f.duration_ms), None)
+        started, ended = first_time(talk.nodes), last_time(talk.nodes)
+        lasted = timedelta(milliseconds=measured) if measured else None
+        if lasted is None and started is not None and ended is not None:
+            lasted = ended - started
+        calls = [
+            c for b in talk.branches for t in b.own for m in t.messages for c in m.calls
+        ]
+        note = agent.note
+        call = _launching(found, self._everything)
+        return AgentRun(
+            id=agent.id,
+            kind=kind_of(agent),
+            status=status_of(agent, found, self._everything),
+            link=found.by,
+            calls=found.calls,
+            type=(note.type if note else None) or (call.agent_type if call else None),
+            description=(note.description if note else None)
+            or (call.note if call else None),
+            workflow=agent.workflow,
+            is_background=any(f.status == "async_launched" for f in facts),
+            started=started,
+            ended=ended,
+            duration=lasted,
+            tool_count=len(calls),
+            usage=sum((spend.usage for spend in talk.spends), Usage()),
+            live=talk.branches[0],
+            branches=talk.branches,
+            agents=inner,
+            problems=talk.problems,
+            hidden=talk.hidden,
+            source=agent.source,
+            spends=talk.spends,
+        )
+
+
+def flat(runs: Sequence[AgentRun]) -> Iterable[AgentRun]:
+    """Yield agents and those below them, callers before the called."""
+    waiting = list(reversed(runs))
+    while waiting:
+        run = waiting.pop()
+        yield run
+        waiting.extend(reversed(run.agents))
+
+
+def last_time(nodes: Iterable[Node]) -> datetime | None:
+    """Return when the latest of some records was written."""
+    return max((node.time for node in nodes if node.time is not None), default=None)
+
+
+def _by_depth(
+    below: Mapping[AgentId | None, Sequence[AgentPart]],
+) -> list[tuple[int, AgentPart]]:
+    """Return agents with their depth, callers before the called."""
+    ordered = [(1, agent) for agent in below.get(None, ())]
+    for depth, agent in ordered:
+        ordered.extend((depth + 1, inner) for inner in below.get(agent.id, ()))
+    return ordered
+
+
+def _by_call(runs: Iterable[AgentRun]) -> dict[ToolUseId, AgentRun]:
+    return {call: run for run in runs for call in run.calls}
+
+
+def _launching(found: Link, everything: Iterable[Node]) -> BlockFact | None:
+    """Return the call that started an agent run."""
+    wanted = found.calls[0] if found.calls else None
+    blocks = (block for node in everything for block in node.blocks)
+    return next((b for b in blocks if b.name is not None and b.id == wanted), None)
