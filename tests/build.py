@@ -303,13 +303,17 @@ def queue(operation: str, content: str | list[Any] | None = None) -> Written:
     return meta("queue-operation", operation=operation, timestamp=moment(0), **said)
 
 
-def snapshot(message: str, *, update: bool = False, **backups: str | None) -> Written:
+def snapshot(
+    message: str,
+    backups: Mapping[str, str | None] | None = None,
+    *,
+    update: bool = False,
+) -> Written:
     """Return the tracked files at a message: name and backup, or None for a new file.
 
     A backup is named like ``0f1e2d3c4b5a6978@v2``; its version is read from there.
-    For names that are no words: ``snapshot("a", **{"src/main.py": None})``.
     """
-    tracked = {path: _backup(name) for path, name in backups.items()}
+    tracked = {path: _backup(name) for path, name in (backups or {}).items()}
     inner = {"messageId": message, "trackedFileBackups": tracked}
     return {
         "type": "file-history-snapshot",

@@ -1,0 +1,93 @@
+"""Parsing one thing in a few words, for the tests of this stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recollect.model.blocks import Block
+from recollect.model.ids import Line
+from recollect.model.problems import Problem
+from recollect.model.sketches import Sketch, Sketched
+from recollect.model.texts import Passage
+from recollect.parse import parse_line, parse_outcome, sketch_line, texts_of
+from recollect.parse.full import Record
+from recollect.parse.salvage import Part, salvage
+from tests.build import line, prompt, source_line
+
+__all__ = [
+    "block",
+    "full",
+    "kinds",
+    "light",
+    "odd_fields",
+    "outcome",
+    "passages",
+    "pieces",
+    "raws",
+]
+
+
+def full(record: object) -> Any:  # noqa: ANN401 (a test knows which record it is)
+    """Return the one record that is written there, which has no problem."""
+    (found,) = parse_line(_line(record))
+    assert not isinstance(found, Problem)
+    return found
+
+
+def pieces(record: object, *, ended: bool = True) -> tuple[Record | Problem, ...]:
+    """Return all that the full decode finds."""
+    return parse_line(_line(record, ended=ended))
+
+
+def light(record: object) -> Sketch:
+    """Return the last sketch of what is written there."""
+    sketched = sketch_line(_line(record))[-1]
+    assert isinstance(sketched, Sketched)
+    return sketched.sketch
+
+
+def passages(record: object) -> list[Passage]:
+    """Return what is indexed of a record."""
+    sketched = sketch_line(_line(record))[-1]
+    assert isinstance(sketched, Sketched)
+    return list(texts_of(sketched))
+
+
+def block(written: object) -> Block:
+    """Return the only block of a message with this block."""
+    (found,) = full(prompt([written])).message.content
+    return found  # type: ignore[no-any-return]
+
+
+def outcome(value: object) -> Any:  # noqa: ANN401 (a test knows which outcome it is)
+    """Return a structured result, decoded."""
+    return parse_outcome(line(value))
+
+
+def kinds(record: object, *, ended: bool = True, offset: int = 7) -> list[str]:
+    """Return the kinds of the problems with a line, in both depths the same."""
+    one = _line(record, ended=ended, offset=offset)
+    full = [part.kind for part in parse_line(one) if isinstance(part, Problem)]
+    light = [part.kind for part in sketch_line(one) if isinstance(part, Problem)]
+    assert light == full
+    return full
+
+
+def odd_fields(record: object) -> list[str]:
+    """Return the paths of the fields that were left out."""
+    return [
+        part.detail.partition(":")[0]
+        for part in pieces(record)
+        if isinstance(part, Problem)
+    ]
+
+
+def raws(record: object, *, ended: bool = True, offset: int = 7) -> list[bytes]:
+    """Return the bytes of the whole objects on a line."""
+    parts = salvage(_line(record, ended=ended, offset=offset))
+    return [part.raw for part in parts if isinstance(part, Part)]
+
+
+def _line(record: object, *, ended: bool = True, offset: int = 7) -> Line:
+    raw = record if isinstance(record, bytes) else line(record)
+    return source_line(raw, offset=offset, ended=ended)

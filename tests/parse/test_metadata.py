@@ -1,0 +1,319 @@
+"""Metadata records and attachments: each type has its struct, private ones too."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.model.attachments import (
+    ATTACHMENTS,
+    AttachmentRecord,
+    ContextFile,
+    HookReport,
+    PrivateAttachment,
+    QueuedCommand,
+    UnknownAttachment,
+)
+from recollect.model.metadata import METADATA, MetadataRecord, PrivateRecord
+from recollect.parse import unknown_fields
+from tests.build import (
+    SESSION,
+    Written,
+    attachment,
+    delta,
+    line,
+    meta,
+    moment,
+    queue,
+    snapshot,
+    summary,
+    title,
+)
+from tests.parse.reading import full, light, passages, pieces
+
+MODEL_COST: Written = {
+    "inputTokens": 1,
+    "outputTokens": 2,
+    "thinkingTokens": 3,
+    "cacheReadInputTokens": 4,
+    "cacheCreationInputTokens": 5,
+    "webSearchRequests": 6,
+    "costUSD": 0.5,
+}
+RECORDS: dict[str, Written] = {
+    "summary": {"summary": "Mended it", "leafUuid": "z", "cwd": "/work/demo"},
+    "ai-title": {"aiTitle": "Mending"},
+    "custom-title": {"customTitle": "Mine", "uuid": "u", "timestamp": moment(0)},
+    "agent-name": {"agentName": "ann"},
+    "agent-color": {"agentColor": "red"},
+    "agent-setting": {"agentSetting": "reviewer"},
+    "tag": {"tag": ""},
+    "last-prompt": {"lastPrompt": "go on", "leafUuid": "z", "explicit": True},
+    "mode": {"mode": "normal"},
+    "permission-mode": {"permissionMode": "plan"},
+    "queue-operation": {"operation": "remove", "content": "hi", "reason": "r"},
+    "pr-link": {"prNumber": 7, "prUrl": "https://x", "prRepository": "o/r"},
+    "worktree-state": {
+        "worktreeSession": {
+            "originalCwd": "/work/demo",
+            "worktreePath": "/w",
+            "worktreeName": "n",
+            "worktreeBranch": "b",
+            "originalBranch": "main",
+            "originalHeadCommit": "c0ffee",
+            "sessionId": SESSION,
+            "tmuxSessionName": "t",
+            "hookBased": False,
+        }
+    },
+    "relocated": {"relocatedCwd": "/elsewhere"},
+    "continued-in": {"continuedInSessionId": "s2"},
+    "fork-context-ref": {
+        "agentId": "a1",
+        "parentSessionId": SESSION,
+        "parentLastUuid": "z",
+        "contextLength": 12,
+    },
+    "history-suppression": {"cause": "fork_inherit"},
+    "content-replacement": {
+        "agentId": "a1",
+        "replacements": [
+            {"kind": "tool-result", "toolUseId": "toolu_1", "replacement": "[cut]"}
+        ],
+    },
+    "cost-state": {
+        "totalCostUSD": 1.25,
+        "totalAPIDuration": 100,
+        "totalAPIDurationWithoutRetries": 90,
+        "totalToolDuration": 5,
+        "totalDuration": 200,
+        "totalLinesAdded": 3,
+        "totalLinesRemoved": 1,
+        "startTime": 1_767_600_000_000,
+        "hasUnknownModelCost": False,
+        "modelUsage": {"claude-sonnet-4-5": MODEL_COST},
+    },
+    "frame-link": {"path": "/f", "frameUrl": "u", "title": "t", "artifactCount": 1},
+    "task-summary": {"summary": "did it", "timestamp": moment(0)},
+    "attribution-snapshot": {"messageId": "z", "surface": "cli", "fileStates": {}},
+    "speculation-accept": {"timestamp": moment(0), "timeSavedMs": 10},
+    "launched": {"key": "k"},
+    "started": {"key": "k", "agentId": "a1", "label": "l", "phase": 1},
+    "result": {"key": "k", "agentId": "a1", "result": {"ok": True}},
+    "failed": {"key": "k", "agentId": "a1", "error": "no"},
+    "bridge-session": {
+        "bridgeSessionId": "b",
+        "lastSequenceNum": 4,
+        "ownerAccountUuid": "o",
+        "ownerOrganizationUuid": "p",
+    },
+    "artifact-autoreact-ledger": {"v": 1, "artifacts": [], "accountUuid": "o"},
+}
+ATTACHED: dict[str, Written] = {
+    "queued_command": {
+        "prompt": "and the tests",
+        "commandMode": "prompt",
+        "origin": {"kind": "human"},
+        "imagePasteIds": [1],
+    },
+    "file": {"filename": "a.py", "content": {"type": "text"}, "displayPath": "a.py"},
+    "edited_text_file": {"filename": "a.py", "snippet": "1\tx"},
+    "read_truncation_notice": {"banner": "cut", "toolUseID": "toolu_1"},
+    "already_read_file": {"filename": "a.py"},
+    "hook_success": {
+        "hookName": "h",
+        "hookEvent": "Stop",
+        "toolUseID": "t",
+        "stdout": "o",
+        "stderr": "e",
+        "exitCode": 0,
+        "command": "c",
+        "durationMs": 12,
+        "content": "said",
+    },
+    "hook_blocking_error": {"blockingError": {"blockingError": "no", "command": "c"}},
+    "hook_cancelled": {"command": "c", "durationMs": 3},
+    "hook_system_message": {"content": "said"},
+    "async_hook_response": {"processId": "p1"},
+    "deferred_tools_delta": {"addedNames": [], "addedLines": [], "removedNames": []},
+    "mcp_instructions_delta": {"addedNames": [], "addedBlocks": []},
+    "skill_listing": {"content": "- x", "skillCount": 1, "isInitial": True},
+    "command_permissions": {"allowedTools": ["Bash"]},
+    "team_context": {
+        "agentId": "a1",
+        "agentName": "ann",
+        "teamName": "team",
+        "teamConfigPath": "/t",
+        "taskListPath": "/l",
+    },
+    "task_reminder": {"content": [], "itemCount": 0},
+    "plan_mode": {
+        "reminderType": "full",
+        "isSubAgent": False,
+        "planFilePath": "/p.md",
+        "planExists": True,
+    },
+    "auto_mode": {"reminderType": "full"},
+    "session_context": {"email": "ann@example.com"},
+    "credential_org": {"org": "o"},
+    "prompt_snapshot": {"systemPrompt": "You are"},
+}
+
+
+@pytest.mark.req("R1")
+@pytest.mark.parametrize("name", METADATA)
+def test_every_metadata_type_is_decoded_to_its_struct(name: str) -> None:
+    written = meta(name, **RECORDS.get(name, {}))
+
+    record = full(written)
+
+    assert isinstance(record, METADATA[name])
+    assert (record.type, record.session_id) == (name, SESSION)
+    assert unknown_fields(line(written)) == ()
+    assert light(written).type == name
+
+
+@pytest.mark.req("R1")
+@pytest.mark.parametrize("name", ATTACHMENTS)
+def test_every_attachment_type_is_decoded_to_its_struct(name: str) -> None:
+    written = attachment(name, uuid="x", parent="a", **ATTACHED.get(name, {}))
+
+    record = full(written)
+
+    assert isinstance(record, AttachmentRecord)
+    assert isinstance(record.attachment, ATTACHMENTS[name])
+    assert record.attachment.type == name
+    assert (record.uuid, record.parent_uuid) == ("x", "a")
+    assert unknown_fields(line(written)) == ()
+
+
+@pytest.mark.req("R1")
+def test_the_fields_of_attachments_are_kept() -> None:
+    hook = full(attachment("hook_success", **ATTACHED["hook_success"])).attachment
+    file = full(attachment("file", **ATTACHED["file"])).attachment
+
+    assert isinstance(hook, HookReport)
+    assert (hook.hook_name, hook.tool_use_ref, hook.exit_code) == ("h", "t", 0)
+    assert isinstance(file, ContextFile)
+    assert (file.filename, file.display_path) == ("a.py", "a.py")
+
+
+@pytest.mark.req("R1")
+def test_an_attachment_of_tomorrow_is_kept_whole() -> None:
+    record = full(attachment("from_tomorrow", glow=1) | {"rendered": ["x"]})
+
+    assert record.attachment == UnknownAttachment(
+        type="from_tomorrow", raw=b'{"type":"from_tomorrow","glow":1}'
+    )
+    assert bytes(record.rendered) == b'["x"]'
+
+
+@pytest.mark.req("R9")
+def test_a_queued_command_is_a_prompt_with_its_mode_and_sender() -> None:
+    written = attachment("queued_command", **ATTACHED["queued_command"])
+
+    queued = full(written).attachment
+
+    assert isinstance(queued, QueuedCommand)
+    assert bytes(queued.prompt) == b'"and the tests"'
+    assert queued.command_mode == "prompt"
+    assert queued.origin is not None
+    assert queued.origin.kind == "human"
+
+
+@pytest.mark.req("R9")
+@pytest.mark.parametrize("operation", ["enqueue", "dequeue", "remove", "popAll"])
+def test_a_queue_operation_keeps_its_text_and_is_not_indexed(operation: str) -> None:
+    record = full(queue(operation, "let me know the version"))
+
+    assert record.operation == operation
+    assert bytes(record.content) == b'"let me know the version"'
+    assert record.timestamp is not None
+    assert passages(queue(operation, "let me know the version")) == []
+
+
+@pytest.mark.req("R9")
+def test_queued_blocks_and_queued_nothing_are_read() -> None:
+    assert bytes(full(queue("enqueue", [{"type": "text"}])).content)[:1] == b"["
+    assert bytes(full(queue("dequeue")).content) == b""
+
+
+@pytest.mark.req("H1")
+def test_a_snapshot_lists_the_versions_of_files_and_null_means_new() -> None:
+    backup = "2ac9f4c88c39e759@v2"
+    written = snapshot("z", {"src/main.go": backup, "new.go": None})
+
+    record = full(written)
+
+    assert (record.message_id, record.is_snapshot_update) == ("z", False)
+    assert record.snapshot.message_id == "z"
+    tracked = record.snapshot.tracked_file_backups
+    assert tracked["src/main.go"].backup_file_name == backup
+    assert tracked["src/main.go"].version == 2
+    assert tracked["src/main.go"].backup_time == record.snapshot.timestamp
+    assert tracked["new.go"].backup_file_name is None
+
+
+@pytest.mark.req("H1")
+def test_an_update_of_a_snapshot_says_so() -> None:
+    assert full(snapshot("z", update=True)).is_snapshot_update
+
+
+@pytest.mark.req("H1")
+def test_a_delta_adds_a_version_to_an_earlier_snapshot() -> None:
+    record = full(delta("z", "y", "src/main.go", "2ac9f4c88c39e759@v3"))
+
+    assert (record.message_id, record.snapshot_message_id) == ("z", "y")
+    assert (record.tracking_path, record.backup.version) == ("src/main.go", 3)
+
+
+@pytest.mark.req("H1", "E1")
+def test_one_odd_backup_costs_that_backup_only() -> None:
+    written = snapshot("z", {"a.py": "00@v1", "b.py": "00@v2"})
+    written["snapshot"]["trackedFileBackups"]["a.py"] = "oops"
+
+    problem, record = pieces(written)
+
+    assert "snapshot.trackedFileBackups.a.py" in str(problem)
+    assert list(record.snapshot.tracked_file_backups) == ["b.py"]  # type: ignore[union-attr]
+
+
+@pytest.mark.req("R1")
+def test_titles_summaries_and_totals_are_kept() -> None:
+    cost = full(meta("cost-state", **RECORDS["cost-state"]))
+
+    assert full(summary("Mended it", "z")).leaf_uuid == "z"
+    assert full(title("Mending")).ai_title == "Mending"
+    assert full(title("Mine", custom=True)).custom_title == "Mine"
+    assert (cost.total_cost_usd, cost.total_api_duration) == (1.25, 100)
+    assert cost.model_usage["claude-sonnet-4-5"].cost_usd == 0.5
+
+
+@pytest.mark.req("R1", "E1")
+@pytest.mark.parametrize(
+    "written",
+    [
+        meta("bridge-session", **RECORDS["bridge-session"]),
+        meta("artifact-autoreact-ledger", v=1, accountUuid="o"),
+        meta("artifact-comment-monitor"),
+        attachment("session_context", email="ann@example.com"),
+        attachment("session_context", email="ann", note='"queued_command"'),
+        attachment("credential_org", org="o"),
+        attachment("prompt_snapshot", systemPrompt="You are"),
+    ],
+    ids=lambda written: str(written.get("attachment", written)["type"]),
+)
+def test_case_32_private_records_are_typed_so_and_never_indexed(
+    written: Written,
+) -> None:
+    record = full(written)
+    private = getattr(record, "attachment", record)
+
+    assert private.is_private
+    assert isinstance(private, PrivateRecord | PrivateAttachment)
+    assert passages(written) == []
+
+
+def test_what_is_not_private_says_so() -> None:
+    kinds: list[type[MetadataRecord]] = [*METADATA.values()]
+
+    assert {kind for kind in kinds if kind.is_private} == {PrivateRecord}
