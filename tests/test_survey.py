@@ -13,11 +13,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import fields
 
-from recollect.model.ids import Line
-from recollect.model.sketches import Sketch, Sketched, SketchMessage
-from recollect.model.sources import Source, SourceKind
+from recollect.model.sketches import Sketched
+from recollect.model.sources import SourceKind
 from recollect.model.surveys import (
     ContentKind,
     DriftKind,
@@ -25,19 +23,11 @@ from recollect.model.surveys import (
     ProblemRow,
     Survey,
 )
-from recollect.parse import sketch_line, unknown_fields
-from recollect.sources import discover, read_lines
+from recollect.parse import sketch_line
 from recollect.survey import survey, weigh
-from recollect.survey.fit import fit_line, strange_fields
 from tests import build
-from tests.build import Home, jsonl, line, prompt, reply, session_id, source_line
-
-CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus"
-SKETCH = tuple(field.name for field in fields(Sketch))
-MESSAGE = tuple(field.name for field in fields(SketchMessage))
-needs_corpus = pytest.mark.skipif(
-    not CORPUS.is_dir(), reason="there are no shared transcripts beside this checkout"
-)
+from tests.build import Home, jsonl, line, prompt, reply, session_id
+from tests.survey.shared import CORPUS, corpus_lines, needs_corpus
 
 
 @pytest.fixture
@@ -351,99 +341,6 @@ def test_names_without_end_do_not_fill_the_memory(
     assert found.total.overflow == 11
 
 
-strange_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("user"),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["type", "text", "content", "role", "id", "x"]), inner
-        )
-    ),
-    max_leaves=5,
-)
-strange_records = st.builds(
-    lambda record, changes: record | changes,
-    st.sampled_from(
-        [
-            prompt("a"),
-            reply("b"),
-            build.system("turn_duration"),
-            build.attachment("file"),
-            build.progress("bash_progress"),
-            build.summary("s", "u"),
-            build.snapshot("u"),
-        ]
-    ),
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "type",
-                "message",
-                "uuid",
-                "timestamp",
-                "subtype",
-                "requestId",
-                "data",
-                "y",
-            ]
-        ),
-        strange_values,
-        max_size=2,
-    ),
-)
-
-
-def values(sketch: Sketch) -> list[object]:
-    said = [getattr(sketch, name) for name in SKETCH if name != "message"]
-    if sketch.message:
-        said += [getattr(sketch.message, name) for name in MESSAGE]
-    return said
-
-
-def assert_fits_only_what_is_known(read: Line) -> None:
-    fitting = fit_line(read)
-    if fitting:
-        (plain,) = sketch_line(read)
-        assert isinstance(plain, Sketched)
-        assert values(fitting.sketch) == values(plain.sketch)
-        assert unknown_fields(read.raw) == ()
-
-
-@given(strange_records)
-def test_a_line_that_fits_is_sketched_alike_and_holds_nothing_new(
-    record: build.Written,
-) -> None:
-    assert_fits_only_what_is_known(source_line(line(record)))
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        *build.session("a", "b<a", "c<b:system", "d<c:attachment", "e<d:progress"),
-        build.tool_result("toolu_1", "x", outcome={"stdout": "x"}),
-        build.snapshot("u"),
-        build.summary("s", "u"),
-        build.title("t"),
-        build.queue("enqueue", "x"),
-    ],
-)
-def test_an_ordinary_line_fits(record: build.Written) -> None:
-    assert fit_line(source_line(line(record)))
-
-
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"type":7}'])
-def test_what_cannot_be_read_has_no_strange_fields(raw: bytes) -> None:
-    assert strange_fields(raw) == ()
-
-
-def corpus_lines() -> Iterable[Line]:
-    for source in discover(CORPUS):
-        if isinstance(source, Source) and source.path.endswith(".jsonl"):
-            for read in read_lines(source):
-                assert isinstance(read, Line)
-                yield read
-
-
 @needs_corpus
 def test_every_shared_line_is_a_record_or_a_problem_and_bytes_add_up() -> None:
     size = number = records = odd_lines = 0
@@ -466,29 +363,6 @@ def test_every_shared_line_is_a_record_or_a_problem_and_bytes_add_up() -> None:
     assert surveyed.total.lines == number
     assert surveyed.total.unread_lines == odd_lines
     assert {row.kind: row.problems for row in surveyed.problems} == problems
-
-
-@needs_corpus
-def test_every_shared_line_that_fits_is_sketched_alike() -> None:
-    for read in corpus_lines():
-        assert_fits_only_what_is_known(read)
-
-
-@needs_corpus
-def test_drift_in_shared_lines_is_what_looking_at_every_field_finds() -> None:
-    expected: Counter[str] = Counter()
-    for read in corpus_lines():
-        for part in sketch_line(read):
-            if isinstance(part, Sketched):
-                names = unknown_fields(part.raw)
-                expected.update(f"{part.sketch.type}.{name}" for name in names)
-
-    found: Counter[str] = Counter()
-    for row in survey([CORPUS]).drift:
-        if row.kind is DriftKind.FIELD:
-            found[row.name] += row.records
-
-    assert found == expected
 
 
 @pytest.mark.req("E3")

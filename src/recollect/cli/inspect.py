@@ -1,0 +1,118 @@
+"""``recollect inspect``: what transcripts hold, before anything is kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from recollect import __version__
+from recollect.cli.survey_page import Page, place_text
+from recollect.cli.terminal import (
+    Colour,
+    Paint,
+    ProgressBar,
+    columns,
+    has_colour,
+    plain,
+    short_path,
+)
+from recollect.errors import NothingFound, PathMissing
+from recollect.model.surveys import ProblemRow, StartRow, Survey
+from recollect.sources import homes, path_text
+from recollect.survey import survey, weigh
+
+__all__ = ["inspect"]
+
+
+@click.command("inspect")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
+@click.option("--problems", "all_problems", is_flag=True, help="List every problem.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option(
+    "--color",
+    "colour",
+    type=click.Choice([choice.value for choice in Colour]),
+    default=Colour.AUTO.value,
+    show_default=True,
+    help="When to use colour; NO_COLOR is honoured.",
+)
+def inspect(
+    paths: tuple[Path, ...], *, all_problems: bool, as_json: bool, colour: str
+) -> None:
+    """Say what transcripts hold: records, versions, problems, drift.
+
+    A PATH is a transcript, a folder of transcripts or a Claude Code home; without one,
+    the homes of this machine are inspected. Nothing is written anywhere.
+
+    Problems are facts about the files, not failures: finding some ends with code 0.
+    """
+    places = _existing(paths)
+    write = _json if as_json else _plain
+    if as_json:
+        _json(StartRow(recollect=__version__, places=tuple(map(path_text, places))))
+    with ProgressBar(weigh(places) if sys.stderr.isatty() else 0) as bar:
+
+        def notice(problem: ProblemRow) -> None:
+            bar.clear()
+            write(problem)
+
+        found = survey(
+            places, notice=notice if all_problems else None, passed=bar.advance
+        )
+    if as_json:
+        for row in _rows(found):
+            _json(row)
+    elif found.total.files or found.total.problems:
+        _page(found, places, Colour(colour), with_places=not all_problems)
+    if not found.total.files:
+        raise NothingFound(*places)
+
+
+def _existing(paths: Sequence[Path]) -> Sequence[Path]:
+    for path in paths:
+        if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
+            raise PathMissing(path)
+    found = paths or homes(os.environ, Path.home())
+    if not found:
+        raise NothingFound
+    return found
+
+
+def _rows(found: Survey) -> Iterator[msgspec.Struct]:
+    for name in found.__struct_fields__:
+        rows = getattr(found, name)
+        yield from rows if isinstance(rows, tuple) else (rows,)
+
+
+def _json(row: msgspec.Struct) -> None:
+    click.echo(msgspec.json.encode(row))
+
+
+def _plain(problem: ProblemRow) -> None:
+    reason = f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind
+    click.echo(plain(f"{place_text(problem, _short)}: {reason}"))
+
+
+def _page(
+    found: Survey, places: Sequence[Path], colour: Colour, *, with_places: bool
+) -> None:
+    page = Page(
+        paint=Paint(coloured=has_colour(colour, sys.stdout, os.environ)),
+        columns=columns(sys.stdout, os.environ),
+        short=_short,
+        is_cut=sys.stdout.isatty(),
+    )
+    if not with_places and found.problems:
+        click.echo()
+    names = [path_text(path) for path in places]
+    for line in page.lines(found, names, with_places=with_places):
+        click.echo(line, color=True)
+
+
+def _short(path: str) -> str:
+    return short_path(path, here=Path.cwd(), home=Path.home())

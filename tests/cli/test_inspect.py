@@ -1,0 +1,294 @@
+"""``recollect inspect``, as people and programs see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli import main
+from recollect.cli.survey_page import Page
+from recollect.cli.terminal import Paint, width
+from recollect.errors import ExitCode
+from recollect.model import surveys
+from recollect.model.surveys import ContentKind, DriftKind, FileClass
+from recollect.survey import survey
+from tests import build
+from tests.build import Home, jsonl, prompt, reply, session_id
+
+HERE = Path(__file__).parent
+GUIDE = HERE.parent.parent / "docs" / "guide" / "inspect.md"
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e\r\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home with a bit of everything, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "home"))
+    home = Home(tmp_path / "home")
+    home.session(
+        session_id(1),
+        [
+            build.summary("Earlier work", "u"),
+            *build.thread(
+                prompt("Please count the lines"),
+                reply([build.thinking("wc"), build.tool_use("Bash", command="wc -l")]),
+                build.tool_result("toolu_1", "3", outcome={"stdout": "3"}),
+                reply("Three.", version="2.1.201"),
+                build.system("turn_duration"),
+                build.system("moon_phase"),
+            ),
+            prompt("again", mood="good"),
+            b'{"type":"user","message":',
+            b"",
+            b"null",
+        ],
+    )
+    home.session(session_id(2), [])
+    home.agent(session_id(1), "a1", [prompt("Warmup"), reply("ready")], meta={})
+    return home
+
+
+def rows(output: str) -> list[dict[str, Any]]:
+    return [json.JSONDecoder().decode(line) for line in output.splitlines()]
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "recollect", "inspect", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_page_says_what_the_files_hold(
+    home: Home,
+    capsys: pytest.CaptureFixture[str],
+    golden: Callable[[Path, str], None],
+) -> None:
+    assert main(["inspect", str(home.path)]) == ExitCode.DONE
+
+    golden(HERE / "inspect.txt", capsys.readouterr().out)
+
+
+def test_without_a_path_the_homes_of_the_machine_are_inspected(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect"]) == ExitCode.DONE
+    unasked = capsys.readouterr().out
+
+    assert main(["inspect", str(home.path)]) == ExitCode.DONE
+    assert unasked == capsys.readouterr().out
+
+
+def test_problems_are_facts_and_not_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"{\n{\n{\n{\n{\n")
+
+    assert main(["inspect", str(path)]) == ExitCode.DONE
+    assert "and 2 more; --problems lists all" in capsys.readouterr().out
+
+
+def test_every_problem_is_listed_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_bytes(b"{\n" * 5 + b"null\n")
+
+    assert main(["inspect", "--problems", "a.jsonl"]) == ExitCode.DONE
+
+    listed = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert [line.rpartition(": ")[0].split(": ")[0] for line in listed] == [
+        f"a.jsonl:{number}" for number in range(1, 7)
+    ]
+    assert listed[5].startswith("a.jsonl:6: not-an-object")
+
+
+def test_a_path_that_is_missing_was_asked_for_wrongly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(tmp_path / "gone")]) == ExitCode.ASKED_WRONGLY
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_folder_without_transcripts_has_nothing_to_inspect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(tmp_path)]) == ExitCode.FAILED
+
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "no transcripts in" in output.err
+
+
+def test_a_machine_without_a_home_has_nothing_to_inspect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "gone"))
+
+    assert main(["inspect"]) == ExitCode.FAILED
+    assert "no Claude Code home" in capsys.readouterr().err
+
+
+def test_where_nothing_could_be_read_the_reason_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").mkdir()
+
+    assert main(["inspect", str(tmp_path)]) == ExitCode.FAILED
+    assert "1 not-a-file" in capsys.readouterr().out
+
+
+def test_json_begins_with_its_schema_and_ends_with_the_total(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", "--json", "--problems", str(home.path)]) == ExitCode.DONE
+
+    found = rows(capsys.readouterr().out)
+    assert found[0]["row"] == "inspect"
+    assert found[0]["schema"] == surveys.SCHEMA
+    assert [row["row"] for row in found[1:4]] == ["problem"] * 3
+    assert found[-1]["row"] == "total"
+    assert found[-1]["problems"] == 3
+    content = sum(row["bytes"] for row in found if row["row"] == "content")
+    files = sum(row["bytes"] for row in found if row["row"] == "files")
+    assert found[-1]["bytes"] == content == files
+
+
+def test_json_and_the_page_tell_the_same(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["inspect", "--json", str(home.path)])
+    found = rows(capsys.readouterr().out)
+    main(["inspect", str(home.path)])
+    page = capsys.readouterr().out
+
+    for row in found:
+        if row["row"] == "files":
+            assert re.search(rf"{row['class']} +{row['files']} ", page)
+        if row["row"] == "problems":
+            assert f"{row['problems']} {row['kind']}" in page
+        if row["row"] == "drift":
+            assert f"{row['kind']} {row['name']}" in page
+
+
+def test_the_guide_explains_every_row_field_and_name() -> None:
+    guide = GUIDE.read_text("utf-8")
+    structs = [
+        struct
+        for name in surveys.__all__
+        if name.endswith("Row") and (struct := getattr(surveys, name))
+    ]
+    wanted = {config.tag for struct in structs if (config := struct.__struct_config__)}
+    wanted |= {name for struct in structs for name in struct.__struct_encode_fields__}
+    wanted |= {*FileClass, *ContentKind, *DriftKind}
+
+    assert {name for name in wanted if f"`{name}`" not in guide} == set()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_nothing_is_wider_than_the_terminal(home: Home, columns: int) -> None:
+    long = home.path / "projects" / ("日本" * 30) / f"{session_id(3)}.jsonl"
+    long.parent.mkdir()
+    long.write_bytes(jsonl([b"{torn", {"type": "very-new-" * 20}]))
+    page = Page(paint=Paint(coloured=False), columns=columns, is_cut=True)
+
+    lines = list(page.lines(survey([home.path]), [str(long)]))
+
+    assert max(width(line) for line in lines) <= columns
+
+
+@pytest.mark.parametrize("words", [[], ["--problems"], ["--json"]])
+def test_transcripts_cannot_steer_the_terminal(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a\x1b[2J.jsonl"
+    hostile = [
+        {"type": HOSTILE},
+        build.system(HOSTILE),
+        build.attachment(HOSTILE),
+        reply([{"type": HOSTILE}], version=HOSTILE),
+        prompt("a") | {HOSTILE: 1},
+        prompt("a") | {"sessionId": [HOSTILE]},
+        HOSTILE,
+    ]
+    path.write_bytes(jsonl(hostile) + HOSTILE.encode())
+
+    assert main(["inspect", *words, str(path)]) == ExitCode.DONE
+
+    shown = capsys.readouterr().out
+    assert all(line.isprintable() or words == ["--json"] for line in shown.split("\n"))
+    assert not set("\x1b\x07\r") & set(shown)
+
+
+def test_a_pipe_gets_neither_colour_nor_progress(home: Home) -> None:
+    done = run(str(home.path))
+
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_colour_can_be_asked_for(home: Home) -> None:
+    assert "\x1b[1m" in run("--color", "always", str(home.path)).stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_a_terminal_gets_colour_and_its_own_width(home: Home) -> None:
+    shown = on_a_terminal(home.path, columns=60)
+
+    assert "\x1b[1mFiles\x1b[0m" in shown
+    assert max(width(line) for line in without_colour(shown).splitlines()) <= 60
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_a_terminal_without_colour_gets_none(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert "\x1b" not in on_a_terminal(home.path, columns=60)
+
+
+def without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[\d*m", "", text)
+
+
+def on_a_terminal(path: Path, *, columns: int) -> str:
+    """Return what inspecting ``path`` shows on a terminal of this width."""
+    import fcntl  # noqa: PLC0415 (Unix only)
+    import pty  # noqa: PLC0415
+    import struct  # noqa: PLC0415
+    import termios  # noqa: PLC0415
+
+    ours, theirs = pty.openpty()
+    size = struct.pack("HHHH", 40, columns, 0, 0)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "recollect", "inspect", str(path)],
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 65536):
+            shown += piece
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(ours)
+    assert child.wait() == 0
+    return shown.decode().replace("\r\n", "\n")
