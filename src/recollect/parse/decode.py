@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -95,7 +96,7 @@ def _value(wanted: Any, raw: Raw, path: str, way: _Way) -> Any:  # noqa: ANN401 
             except _FAILURES as error:
                 reason = str(error)
     first = bytes(memoryview(raw)[:1])
-    for option in (wanted, *get_args(wanted)):
+    for option in _options(wanted):
         container, inner = get_origin(option), get_args(option)
         if first == b"{" and isinstance(option, type) and issubclass(option, Struct):
             return decode_struct(option, raw, way.odd, path=path, hooks=way.hooks)
@@ -125,9 +126,13 @@ def _mapping(wanted: Any, raw: Raw, path: str, way: _Way) -> dict[str, Any]:  # 
     return {key: value for key, value in decoded.items() if value is not _MISSING}
 
 
+def _options(wanted: Any) -> tuple[Any, ...]:  # noqa: ANN401 (as in _value)
+    return get_args(wanted) if isinstance(wanted, UnionType) else (wanted,)
+
+
 def _whole_number(wanted: Any, raw: Raw) -> int | None:  # noqa: ANN401 (as in _value)
     """Return a count that a gateway wrote as a fraction, rounded down."""
-    if int not in (wanted, *get_args(wanted)):
+    if int not in _options(wanted):
         return None
     try:
         return int(msgspec.json.decode(raw, type=float))

@@ -1,0 +1,207 @@
+"""Structured results: each tool's shape is told by the fields it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.model.tools import (
+    OUTCOMES,
+    TOOL_NAMES,
+    AgentOutcome,
+    BashOutcome,
+    EditOutcome,
+    FoundOutcome,
+    NotebookOutcome,
+    ObjectOutcome,
+    PlanOutcome,
+    QuestionOutcome,
+    ReadOutcome,
+    SkillOutcome,
+    TaskOutcome,
+    TaskStopOutcome,
+    TextOutcome,
+    TodoOutcome,
+    WebFetchOutcome,
+    WebSearchOutcome,
+    WorkflowOutcome,
+)
+from recollect.parse import parse_outcome
+from tests.build import Written, line, text, tool_result
+from tests.parse.reading import full, light, outcome
+
+PATCH: Written = {
+    "oldStart": 1,
+    "oldLines": 1,
+    "newStart": 1,
+    "newLines": 2,
+    "lines": [" a", "+b"],
+}
+EDIT: Written = {
+    "filePath": "/a.py",
+    "oldString": "a",
+    "newString": "b",
+    "originalFile": None,
+    "structuredPatch": [PATCH],
+    "userModified": False,
+    "replaceAll": False,
+}
+USAGE = {"input_tokens": 7, "output_tokens": 3437}
+SHAPES: list[tuple[str, type, Written]] = [
+    ("Bash", BashOutcome, {"stdout": "o", "stderr": "", "interrupted": False}),
+    ("BashOutput", BashOutcome, {"shellId": "b1", "stdoutLines": 3, "exitCode": 0}),
+    ("Read", ReadOutcome, {"type": "text", "file": {"filePath": "/a", "numLines": 3}}),
+    ("image", ReadOutcome, {"type": "image", "file": {"base64": "x", "type": "png"}}),
+    ("notebook", ReadOutcome, {"type": "notebook", "file": {"cells": []}}),
+    ("pdf", ReadOutcome, {"type": "pdf", "file": {"originalSize": 9}}),
+    ("parts", ReadOutcome, {"type": "parts", "file": {"count": 2}, "pages": "1-2"}),
+    ("unchanged", ReadOutcome, {"type": "file_unchanged", "file": {"filePath": "/a"}}),
+    ("Edit", EditOutcome, EDIT),
+    ("MultiEdit", EditOutcome, {"filePath": "/a", "edits": [], "structuredPatch": []}),
+    (
+        "Write",
+        EditOutcome,
+        {"type": "create", "filePath": "/a", "content": "x", "structuredPatch": []},
+    ),
+    ("NotebookEdit", NotebookOutcome, {"notebook_path": "/n", "new_source": "x"}),
+    ("Glob", FoundOutcome, {"filenames": ["/a"], "numFiles": 1, "truncated": False}),
+    ("Grep", FoundOutcome, {"mode": "content", "filenames": [], "numMatches": 2}),
+    ("WebFetch", WebFetchOutcome, {"url": "u", "code": 200, "codeText": "OK"}),
+    (
+        "WebSearch",
+        WebSearchOutcome,
+        {"query": "q", "results": [None, "x"], "durationSeconds": 1.5},
+    ),
+    ("TodoWrite", TodoOutcome, {"oldTodos": [], "newTodos": [{"content": "x"}]}),
+    ("TaskCreate", TaskOutcome, {"task": {"id": "1", "subject": "x"}}),
+    ("TaskGet", TaskOutcome, {"task": None}),
+    ("TaskUpdate", TaskOutcome, {"success": True, "taskId": "1"}),
+    ("TaskList", TaskOutcome, {"tasks": []}),
+    ("TaskOutput", TaskOutcome, {"retrieval_status": "success", "task": {}}),
+    ("AgentOutput", TaskOutcome, {"retrieval_status": "success", "agents": {}}),
+    ("Monitor", TaskOutcome, {"taskId": "1", "timeoutMs": 1000, "persistent": True}),
+    ("TaskStop", TaskStopOutcome, {"message": "m", "task_id": "1", "task_type": "x"}),
+    ("KillShell", TaskStopOutcome, {"success": True, "shellId": "b1"}),
+    ("killed", TaskStopOutcome, {"message": "m", "shell_id": "b1"}),
+    (
+        "AskUserQuestion",
+        QuestionOutcome,
+        {"questions": [], "answers": {}, "annotations": {}},
+    ),
+    ("ExitPlanMode", PlanOutcome, {"plan": "first", "isAgent": False}),
+    ("Skill", SkillOutcome, {"success": True, "commandName": "pdf"}),
+    (
+        "Workflow",
+        WorkflowOutcome,
+        {"status": "async_launched", "taskId": "1", "runId": "wf_1"},
+    ),
+    (
+        "Agent",
+        AgentOutcome,
+        {
+            "status": "completed",
+            "agentId": "a1",
+            "content": [text("done")],
+            "prompt": "look",
+            "totalToolUseCount": 25,
+            "totalDurationMs": 100032,
+            "totalTokens": 32927,
+            "usage": USAGE,
+        },
+    ),
+    ("async", AgentOutcome, {"status": "async_launched", "agentId": "a1"}),
+    ("remote", AgentOutcome, {"status": "remote_launched", "sessionUrl": "u"}),
+    ("teammate", AgentOutcome, {"status": "teammate_spawned", "agent_id": "a1"}),
+]
+
+
+@pytest.mark.req("R6")
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [shape[1:] for shape in SHAPES],
+    ids=[shape[0] for shape in SHAPES],
+)
+def test_every_documented_outcome_is_decoded_to_its_struct(
+    kind: type, written: Written
+) -> None:
+    assert isinstance(outcome(written), kind)
+
+
+@pytest.mark.req("R6")
+def test_every_struct_of_an_outcome_has_a_documented_shape() -> None:
+    assert {kind for _, kind, _ in SHAPES} == set(OUTCOMES)
+
+
+@pytest.mark.req("R6")
+def test_an_edit_keeps_its_patch() -> None:
+    edit = outcome(EDIT)
+
+    (hunk,) = edit.structured_patch
+    assert (edit.file_path, edit.old_string, edit.new_string) == ("/a.py", "a", "b")
+    assert (hunk.old_start, hunk.new_lines, hunk.lines) == (1, 2, (" a", "+b"))
+
+
+@pytest.mark.req("R6")
+def test_a_created_file_a_read_one_and_a_shell_keep_what_they_hold() -> None:
+    created = outcome({"type": "create", "filePath": "/a", "structuredPatch": []})
+    read = outcome({"type": "text", "file": {"filePath": "/a", "content": "x"}})
+    shell = outcome({"stdout": "o", "stderr": "e", "interrupted": True})
+
+    assert (created.type, created.file_path) == ("create", "/a")
+    assert (read.file.file_path, read.file.content) == ("/a", "x")
+    assert (shell.stdout, shell.stderr, shell.interrupted) == ("o", "e", True)
+
+
+@pytest.mark.req("R6")
+def test_an_agents_result_keeps_its_id_counts_and_usage() -> None:
+    agent = outcome(next(written for name, _, written in SHAPES if name == "Agent"))
+
+    assert (agent.agent_id, agent.status) == ("a1", "completed")
+    assert (agent.total_tokens, agent.total_tool_use_count) == (32927, 25)
+    assert agent.usage.output_tokens == 3437
+
+
+@pytest.mark.req("R6")
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("Error: no", TextOutcome("Error: no")),
+        ([text("x")], ObjectOutcome(line([text("x")]))),
+        ({"of": "no shape"}, ObjectOutcome(b'{"of":"no shape"}')),
+        (7, ObjectOutcome(b"7")),
+        (None, None),
+    ],
+    ids=["text", "list", "object", "number", "null"],
+)
+def test_an_outcome_may_have_any_form(written: object, wanted: object) -> None:
+    assert outcome(written) == wanted
+
+
+@pytest.mark.req("R6")
+def test_no_outcome_is_none() -> None:
+    assert parse_outcome(b"") is None
+
+
+@pytest.mark.req("R6", "E1")
+def test_an_outcome_that_is_not_json_is_kept_as_it_is() -> None:
+    assert parse_outcome(b'{"stdout":') == ObjectOutcome(b'{"stdout":')
+    assert parse_outcome(b'"\xff"') == ObjectOutcome(b'"\xff"')
+
+
+@pytest.mark.req("R6")
+def test_an_outcome_stands_at_the_top_of_the_record_in_both_depths() -> None:
+    written = tool_result("t1", "ok", outcome={"agentId": "a1"})
+
+    assert bytes(full(written).tool_use_result) == b'{"agentId":"a1"}'
+    assert bytes(light(written).tool_use_result) == b'{"agentId":"a1"}'
+
+
+@pytest.mark.req("E1")
+def test_an_odd_field_of_an_outcome_costs_that_field_only() -> None:
+    edit = outcome(EDIT | {"structuredPatch": [PATCH, "torn"], "userModified": "?"})
+
+    assert len(edit.structured_patch) == 1
+    assert edit.user_modified is None
+
+
+def test_old_names_of_tools_lead_to_names_of_today() -> None:
+    assert not set(TOOL_NAMES) & set(TOOL_NAMES.values())

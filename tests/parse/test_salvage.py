@@ -1,0 +1,335 @@
+"""Damaged lines: what is whole is read, and what is not is said."""
+
+from __future__ import annotations
+
+import sys
+from unittest.mock import patch
+
+import pytest
+
+from recollect.model.problems import Problem
+from recollect.parse import parse_line, salvage, sketch_line
+from recollect.parse.salvage import Part
+from tests.build import attachment, line, prompt, reply, source_line, summary, text
+from tests.parse.reading import full, kinds, light, pieces, raws
+
+ONE = line(prompt("one", uuid="a"))
+TWO = line(reply("two", uuid="b", parent="a"))
+
+
+@pytest.mark.req("E1")
+def test_case_1_a_cut_last_line_is_said_to_be_cut() -> None:
+    assert kinds(ONE[:-30], ended=False) == ["cut-line"]
+    assert kinds(ONE[:-30], ended=True) == ["not-json"]
+
+
+@pytest.mark.req("E1")
+def test_case_1_a_line_cut_inside_a_character_is_cut() -> None:
+    raw = line(prompt("grüße", uuid="a"))
+    at = raw.index("ü".encode()) + 1
+
+    assert kinds(raw[:at], ended=False) == ["cut-line"]
+
+
+@pytest.mark.req("E1")
+def test_case_1_a_line_cut_right_behind_a_block_is_no_record_of_the_blocks_type() -> (
+    None
+):
+    raw = line(reply([text("x")]))
+    at = raw.index(b'"x"}') + 4
+
+    assert raws(raw[:at], ended=False) == []
+    assert kinds(raw[:at], ended=False) == ["cut-line"]
+
+
+@pytest.mark.req("E1")
+def test_case_1_a_whole_last_line_without_a_newline_is_a_record() -> None:
+    assert kinds(ONE, ended=False) == []
+    assert kinds(ONE + TWO, ended=False) == ["spliced"]
+    assert kinds(ONE + TWO[:-9], ended=False) == ["cut-line"]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize("at", range(1, len(ONE), 7))
+def test_case_2_a_torn_record_does_not_hide_the_one_behind_it(at: int) -> None:
+    assert raws(ONE[:at] + TWO) == [TWO]
+    assert kinds(ONE[:at] + TWO) == ["spliced"]
+
+
+@pytest.mark.req("E1")
+def test_case_2_records_without_a_newline_between_them_are_all_read() -> None:
+    assert raws(ONE + TWO) == [ONE, TWO]
+    assert raws(ONE + b" \r" + TWO + ONE) == [ONE, TWO, ONE]
+    assert kinds(ONE + TWO) == ["spliced"]
+
+
+@pytest.mark.req("E1")
+def test_case_2_a_torn_record_with_many_blocks_is_stepped_over() -> None:
+    torn = line(reply([text(f"block {number}") for number in range(3000)]))
+
+    assert raws(torn[:-200] + ONE) == [ONE]
+
+
+@pytest.mark.req("E1")
+def test_case_2_a_record_torn_right_behind_a_block_is_not_taken_for_two() -> None:
+    torn = line(reply([text("x")]))
+    at = torn.index(b'"x"}') + 4
+
+    assert raws(torn[:at] + ONE) == [ONE]
+
+
+@pytest.mark.req("E1")
+def test_case_2_metadata_behind_a_torn_record_is_found() -> None:
+    titled = line(summary("Mended", "z"))
+
+    assert raws(ONE[:40] + titled) == [titled]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize(
+    "tail",
+    [b'tail of a text"}', b'"}]}', b"5}", b"[1,2", b"null,", b'"x":{"uuid":1}}'],
+)
+def test_case_2_the_tail_of_a_torn_record_does_not_hide_what_follows(
+    tail: bytes,
+) -> None:
+    assert raws(tail + ONE) == [ONE]
+
+
+@pytest.mark.req("E1")
+def test_case_2_the_tail_of_a_torn_record_does_not_hide_what_stands_before() -> None:
+    assert raws(ONE + b'","uuid":"x"}') == [ONE]
+    assert kinds(ONE + b'","uuid":"x"}') == ["spliced"]
+
+
+@pytest.mark.req("E1", "R1")
+def test_case_2_a_problem_repeats_nothing_of_a_torn_record() -> None:
+    torn = line(attachment("session_context", email="ann@example.com"))
+
+    for raw in (torn[:-3], torn[:-3] + ONE, ONE + torn[:-3], b"[" + torn + b"]"):
+        told = [str(part) for part in pieces(raw) if isinstance(part, Problem)]
+        assert told
+        assert "ann@" not in "".join(told)
+
+
+@pytest.mark.req("E1")
+def test_case_3_zero_bytes_before_a_record_are_stepped_over() -> None:
+    one = source_line(b"\0\0\0\0" + ONE, offset=100)
+
+    problem, part = salvage.salvage(one)
+
+    assert isinstance(problem, Problem)
+    assert (problem.kind, problem.position.offset, problem.position.length) == (
+        "nul-run",
+        100,
+        4,
+    )
+    assert isinstance(part, Part)
+    assert (part.raw, part.position.offset) == (ONE, 104)
+
+
+@pytest.mark.req("E1")
+def test_case_3_zero_bytes_behind_and_between_records_are_said_too() -> None:
+    assert raws(ONE + b"\0\0" + TWO + b"\0") == [ONE, TWO]
+    assert kinds(ONE + b"\0\0" + TWO + b"\0") == ["spliced", "nul-run", "nul-run"]
+    assert kinds(ONE[:50] + b"\0" * 5000 + TWO) == ["spliced"]
+    assert kinds(b"\0" * 4096) == ["nul-run"]
+
+
+@pytest.mark.req("E1")
+def test_case_4_control_characters_inside_texts_are_kept_when_escaped() -> None:
+    assert full(rb'{"type":"system","content":"a\u0000\u001bb"}').content == "a\0\x1bb"
+
+
+@pytest.mark.req("E1")
+def test_case_4_control_characters_as_they_are_cost_nothing_but_a_remark() -> None:
+    raw = b'{"type":"system","content":"a\0\x1bb"}'
+
+    assert kinds(raw) == ["mended"]
+    assert pieces(raw)[-1].content == "a\0\x1bb"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        (rb"cut \ud83d here", "cut � here"),
+        (rb"\ude00\ud83d", "��"),
+        (b"bad \xff here", "bad � here"),
+        (b"cut \xf0\x9f\x98", "cut �"),
+    ],
+)
+def test_case_5_half_characters_are_replaced_in_both_depths(
+    raw: bytes, wanted: str
+) -> None:
+    one = b'{"type":"user","uuid":"a","message":{"content":"' + raw + b'"}}'
+
+    message = light(one).message
+
+    assert kinds(one) == ["mended"]
+    assert pieces(one)[-1].message.content == wanted  # type: ignore[union-attr]
+    assert message is not None
+    assert message.content == wanted
+
+
+@pytest.mark.req("E1")
+def test_case_5_a_pair_of_escaped_halves_is_one_character() -> None:
+    assert full(rb'{"type":"system","content":"\ud83d\ude00"}').content == "😀"
+
+
+@pytest.mark.req("E1")
+def test_case_6_a_byte_order_mark_is_one_at_the_beginning_only() -> None:
+    raw = b"\xef\xbb\xbf" + ONE
+
+    assert kinds(raw, offset=0) == ["bom"]
+    assert raws(raw, offset=0) == [ONE]
+    assert kinds(raw, offset=500) == ["spliced"]
+    assert raws(raw, offset=500) == [ONE]
+    assert kinds(b"\xef\xbb\xbf", offset=0) == ["bom", "blank"]
+
+
+@pytest.mark.req("E1")
+def test_case_6_a_carriage_return_is_no_part_of_a_record() -> None:
+    assert kinds(ONE + b"\r") == []
+    assert raws(ONE + b"\r") == [ONE]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize("raw", [b"", b"\r", b" \t "])
+def test_case_6_an_empty_line_is_blank(raw: bytes) -> None:
+    assert kinds(raw) == ["blank"]
+
+
+@pytest.mark.req("E1")
+def test_case_6_line_separators_of_unicode_are_just_characters() -> None:
+    words = "one\u2028two\u2029three\u0085four"
+
+    assert full(prompt(words)).message.content == words
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize("raw", [b"[1]", b'"text"', b"7", b"null", b"true", b"NaN"])
+def test_case_7_what_is_json_and_no_object_is_said(raw: bytes) -> None:
+    assert kinds(raw) == ["not-an-object"]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize("raw", [b"{}", b'{"uuid":"a"}', b'{"type":null}'])
+def test_case_7_a_record_without_a_type_is_said(raw: bytes) -> None:
+    assert kinds(raw) == ["no-type"]
+
+
+@pytest.mark.req("E1")
+def test_case_7_a_type_that_is_no_text_is_none() -> None:
+    assert [part.kind for part in pieces(b'{"type":7}')] == ["no-type"]  # type: ignore[union-attr]
+    assert kinds_of_sketch(b'{"type":7}') == ["odd-field", "no-type"]
+
+
+def kinds_of_sketch(raw: bytes) -> list[str]:
+    found = sketch_line(source_line(raw))
+    return [part.kind for part in found if isinstance(part, Problem)]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])
+def test_case_8_numbers_that_are_none_are_replaced_by_null(number: bytes) -> None:
+    raw = b'{"type":"cost-state","totalCostUSD":' + number + b',"totalDuration":5}'
+
+    assert kinds(raw) == ["mended"]
+    record = pieces(raw)[-1]
+    assert (record.total_cost_usd, record.total_duration) == (None, 5)  # type: ignore[union-attr]
+
+
+@pytest.mark.req("E1")
+def test_case_8_long_numbers_beside_damage_are_replaced_too() -> None:
+    raw = b'{"type":"x","n":[NaN,1e999,' + b"9" * 5000 + b"," + b"9" * 20 + b",12,0.5]}"
+
+    assert raws(raw) == [b'{"type": "x", "n": [null, null, null, 1e+20, 12, 0.5]}']
+
+
+@pytest.mark.req("E1")
+def test_case_8_of_a_key_written_twice_the_last_counts() -> None:
+    raw = b'{"type":"user","uuid":"a","type":"tag","uuid":"b","tag":"x"}'
+
+    assert (full(raw).type, full(raw).uuid) == ("tag", "b")
+    assert (light(raw).type, light(raw).uuid) == ("tag", "b")
+
+
+@pytest.mark.req("E1")
+def test_case_8_numbers_beyond_64_bits_are_read() -> None:
+    assert full(b'{"type":"from-tomorrow","n":' + b"9" * 400 + b"}").type
+    assert full(meta_count(2**53 + 1)).pr_number == 2**53 + 1
+
+
+def meta_count(number: int) -> bytes:
+    return line({"type": "pr-link", "prNumber": number})
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"content":['])
+def test_case_8_what_is_nested_without_end_is_said(opening: bytes) -> None:
+    closing = {b"[": b"]", b'{"a":': b"}", b'{"content":[': b"]}"}[opening]
+    depth = 100_000
+    value = opening * depth + b"1" + closing * depth
+
+    assert kinds(b'{"type":"user","message":' + value + b"}") == ["too-deep"]
+    assert kinds(opening * depth) == ["too-deep"] or opening == b"["
+
+
+@pytest.mark.req("E1")
+def test_case_8_blocks_nested_too_deeply_for_the_full_decode_are_said() -> None:
+    depth = sys.getrecursionlimit() // 3
+    value = b'"x"'
+    for _ in range(depth):
+        value = b'[{"type":"tool_result","content":' + value + b"}]"
+    raw = b'{"type":"user","message":{"content":' + value + b"}}"
+
+    assert [part.kind for part in pieces(raw)] == ["too-deep"]  # type: ignore[union-attr]
+
+
+@pytest.mark.req("E1")
+def test_case_9_a_line_of_megabytes_is_read() -> None:
+    words = "x" * 3_000_000
+
+    assert full(prompt(words)).message.content == words
+
+
+@pytest.mark.req("E1")
+def test_case_10_other_tools_order_keys_and_put_spaces_as_they_like() -> None:
+    raw = b'{ "message" : { "content" : "hi" } , "uuid" : "a" , "type" : "user" }'
+
+    assert full(raw).message.content == "hi"
+    assert raws(raw + raw) == [raw, raw]
+    assert raws(ONE[:60] + raw) == [raw]
+
+
+@pytest.mark.req("E1")
+@pytest.mark.parametrize(
+    "hostile",
+    [b'{"type":', b'{"type":"', b'{"a":x', b'{"type":[1,', b'{"a":1}', b'{"a":1},'],
+)
+def test_the_work_on_a_hostile_line_grows_with_its_length_only(hostile: bytes) -> None:
+    assert effort(hostile, 60_000) <= 2.5 * effort(hostile, 30_000) + 10_000
+
+
+@pytest.mark.req("E1")
+def test_a_hostile_line_of_nested_lists_is_not_read_over_for_each_of_them() -> None:
+    raw = b'{"type":[' * 200 + b"1," * 50_000
+
+    assert effort(raw, len(raw)) <= 20 * len(raw)
+
+
+def effort(hostile: bytes, length: int) -> int:
+    """Return how many characters were read to salvage a line."""
+    spent = []
+    extent = salvage._extent
+
+    def counted(text: str, at: int) -> tuple[int, int]:
+        stop, cost = extent(text, at)
+        spent.append(cost)
+        return stop, cost
+
+    raw = (hostile * (length // len(hostile) + 1))[:length]
+    with patch.object(salvage, "_extent", counted):
+        assert parse_line(source_line(raw))
+    return sum(spent)

@@ -1,0 +1,241 @@
+"""What of a record is indexed, and how much of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.texts import IndexField, Passage
+from recollect.parse import texts
+from tests.build import (
+    Written,
+    attachment,
+    image,
+    line,
+    progress,
+    prompt,
+    queue,
+    reply,
+    snapshot,
+    summary,
+    system,
+    text,
+    thinking,
+    title,
+    tool_result,
+    tool_use,
+)
+from tests.parse.reading import passages
+
+
+def told(record: object) -> list[tuple[str, str]]:
+    return [(part.field.value, part.text) for part in passages(record)]
+
+
+def test_text_and_thinking_are_indexed_in_full() -> None:
+    long = "word " * 20_000
+
+    assert told(prompt(long)) == [("text", long)]
+    assert told(reply([thinking(long), text(long)])) == [
+        ("thinking", long),
+        ("text", long),
+    ]
+
+
+def test_a_call_gives_its_name_paths_command_and_other_words() -> None:
+    call = tool_use(
+        "Bash", command="ls " * 200, description="List all", timeout=5, tags=["a", {}]
+    )
+    grep = tool_use("Grep", path="/src", pattern="x+", glob=["*.py", {"n": "*.md"}])
+
+    assert told(reply([call])) == [
+        ("tool", "Bash"),
+        ("command", "ls " * 200),
+        ("input", "List all a"),
+    ]
+    assert told(reply([grep])) == [
+        ("tool", "Grep"),
+        ("path", "/src"),
+        ("input", "x+ *.py *.md"),
+    ]
+
+
+def test_paths_are_indexed_whole_and_the_rest_of_an_input_up_to_its_limit() -> None:
+    path = "/deep" * 100
+    call = tool_use("Write", file_path=path, content="x" * 10_000)
+
+    found = passages(reply([call]))
+
+    assert found[1:] == [
+        Passage(IndexField.PATH, path),
+        Passage(IndexField.INPUT, "x" * 200, is_cut=True),
+    ]
+
+
+@pytest.mark.parametrize("given", [b'"ls"', b"null", b"7", b'{"command":7}', b"[]"])
+def test_a_malformed_input_gives_what_words_it_has(given: bytes) -> None:
+    raw = line(reply([tool_use("Bash") | {"input": "?"}])).replace(b'"?"', given)
+
+    words = [("input", "ls")] if given == b'"ls"' else []
+    assert told(raw) == [("tool", "Bash"), *words]
+
+
+def test_a_result_is_indexed_up_to_its_limit_with_its_error() -> None:
+    short, long = (
+        tool_result("t", "x" * 500),
+        tool_result("t", "x" * 501, is_error=True),
+    )
+
+    assert passages(short) == [Passage(IndexField.RESULT, "x" * 500)]
+    assert passages(long) == [
+        Passage(IndexField.RESULT, "x" * 500, is_cut=True, is_error=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ([text("one"), image(), text("two")], "one\ntwo"),
+        (["bare", None, 7, {"type": "text", "text": 5}, text("two")], "bare\ntwo"),
+        (text("alone"), "alone"),
+    ],
+)
+def test_a_result_of_blocks_gives_their_texts(content: object, wanted: str) -> None:
+    record = prompt([{"type": "tool_result", "tool_use_id": "t", "content": content}])
+
+    assert told(record) == [("result", wanted)]
+
+
+@pytest.mark.parametrize("content", [None, "", [], {}, 7, [image()]])
+def test_a_result_without_text_gives_nothing(content: object) -> None:
+    record = prompt([{"type": "tool_result", "tool_use_id": "t", "content": content}])
+
+    assert passages(record) == []
+
+
+@given(
+    st.lists(
+        st.sampled_from(["x", "ü", "😀", "\\", '"', "\n", "\0", "\\u"]), min_size=2
+    ),
+    st.booleans(),
+    st.integers(0, 13),
+)
+def test_the_beginning_of_a_long_result_is_exact_wherever_it_is_cut(
+    pattern: list[str], escape: bool, shift: int
+) -> None:
+    words = "y" * shift + "".join(pattern) * 4000
+    raw = line(tool_result("t", "?"))
+    said = line(words) if not escape else ascii_json(words)
+
+    (found,) = passages(raw.replace(b'"?"', said))
+
+    assert found == Passage(IndexField.RESULT, words[:500], is_cut=True)
+
+
+def ascii_json(words: str) -> bytes:
+    units = words.encode("utf-16-be")
+    pairs = [units[at : at + 2].hex() for at in range(0, len(units), 2)]
+    return b'"' + "".join(f"\\u{pair}" for pair in pairs).encode() + b'"'
+
+
+@pytest.mark.parametrize("length", [10, 20_000])
+def test_a_result_with_bytes_that_are_no_text_is_still_indexed(length: int) -> None:
+    raw = line(tool_result("t", "?")).replace(b"?", b"bad \xff byte " * length)
+
+    (found,) = passages(raw)
+
+    assert found.text == ("bad � byte " * length)[:500]
+
+
+def test_an_input_with_bytes_that_are_no_text_is_still_indexed() -> None:
+    raw = line(reply([tool_use("Bash", command="?")])).replace(b"?", b"ls \xff")
+
+    assert told(raw) == [("tool", "Bash"), ("command", "ls �")]
+
+
+def test_what_a_person_typed_is_indexed_without_what_was_put_around_it() -> None:
+    typed = prompt("fix it\n<system-reminder>be brief</system-reminder>")
+
+    assert told(typed) == [("text", "fix it")]
+    assert told(prompt("<command-name>/review</command-name>")) == [("text", "/review")]
+    assert told(prompt("<bash-stdout>a.py</bash-stdout>")) == [("text", "a.py")]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        prompt("body of a skill", isMeta=True),
+        prompt("[Request interrupted by user]"),
+        prompt("<system-reminder>x</system-reminder>"),
+        prompt("Warmup"),
+        prompt([image()]),
+        prompt("") | {"message": None},
+        reply([{"type": "thinking", "thinking": "", "signature": "s"}]),
+        snapshot("z", {"a.py": None}),
+        queue("enqueue", "typed while it worked"),
+        progress("bash_progress", output="o"),
+        system("informational", "a notice"),
+        system("away_summary"),
+        attachment("file", filename="a.py", content="x"),
+        attachment("queued_command", prompt="x", commandMode="task-notification"),
+        attachment("queued_command", prompt=[7, image()]),
+        attachment("file", note='"queued_command"', content="queued_command"),
+        title(""),
+        summary("", "z"),
+        {"type": "from-tomorrow", "text": "x"},
+    ],
+    ids=lambda record: str(record["type"]),
+)
+def test_what_says_nothing_to_a_reader_gives_nothing(record: Written) -> None:
+    assert passages(record) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted"),
+    [
+        (title("Mending"), ("title", "Mending")),
+        (title("Mine", custom=True), ("title", "Mine")),
+        (summary("Mended", "z"), ("title", "Mended")),
+        ({"type": "task-summary", "summary": "Did it"}, ("title", "Did it")),
+        (system("away_summary", "You were away"), ("text", "You were away")),
+        (attachment("queued_command", prompt="and tests"), ("text", "and tests")),
+        (
+            attachment("queued_command", prompt=[text("x" * 900)]),
+            ("text", "x" * 900),
+        ),
+        (
+            prompt("This session is being continued from a previous conversation"),
+            ("text", "This session is being continued from a previous conversation"),
+        ),
+    ],
+    ids=lambda value: str(value["type"]) if isinstance(value, dict) else "",
+)
+def test_titles_recaps_and_queued_prompts_are_indexed(
+    record: Written, wanted: tuple[str, str]
+) -> None:
+    assert told(record) == [wanted]
+
+
+def test_ids_places_and_times_are_no_part_of_the_text() -> None:
+    record = reply("hello", gitBranch="secret-branch", slug="brave-fox")
+
+    assert told(record) == [("text", "hello")]
+
+
+def test_text_beyond_the_limit_of_a_record_is_left_out_with_a_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(texts, "TEXT_LIMIT", 10)
+
+    found = passages(reply([thinking("123456"), text("7890ABC"), text("D")]))
+
+    assert found == [
+        Passage(IndexField.THINKING, "123456"),
+        Passage(IndexField.TEXT, "7890", is_cut=True),
+    ]
+    assert passages(prompt("1234567890")) == [Passage(IndexField.TEXT, "1234567890")]
+
+
+def test_the_limit_of_a_record_is_sixteen_mebi() -> None:
+    assert texts.TEXT_LIMIT == 16 * 1024 * 1024
