@@ -53,9 +53,9 @@ def say(
     nodes: Sequence[Node],
     branch: Mapping[RecordId, int],
     loader: Loader,
-    agents: Mapping[ToolUseId, AgentRun] = {},
+    agents: Mapping[ToolUseId, Sequence[AgentRun]] = {},
 ) -> Said:
-    """Return what was said, given each record's branch and each call's agent."""
+    """Return what was said, given each record's branch and each call's agents."""
     return _Sayer(nodes, branch, loader, agents).say()
 
 
@@ -67,7 +67,7 @@ class _Sayer:
         nodes: Sequence[Node],
         branch: Mapping[RecordId, int],
         loader: Loader,
-        agents: Mapping[ToolUseId, AgentRun],
+        agents: Mapping[ToolUseId, Sequence[AgentRun]],
     ) -> None:
         self._nodes = nodes
         self._branch = branch
@@ -244,7 +244,7 @@ class _Sayer:
             index=index,
             time=node.time,
             attached=_pieces(self._bodies.get(id_, ())),
-            agent=self._agents.get(id_),
+            agents=tuple(self._agents.get(id_, ())),
             loader=self._loader,
         )
         answer = self._answers.get(id_)

@@ -69,7 +69,7 @@ class Talks:
     def _talk(
         self,
         nodes: Sequence[Node],
-        agents: Mapping[ToolUseId, AgentRun],
+        agents: Mapping[ToolUseId, Sequence[AgentRun]],
         agent: AgentId | None,
     ) -> Talk:
         account = self._one.id if agent is None else f"{self._one.id}/{agent}"
@@ -159,8 +159,12 @@ def _by_depth(
     return ordered
 
 
-def _by_call(runs: Iterable[AgentRun]) -> dict[ToolUseId, AgentRun]:
-    return {call: run for run in runs for call in run.calls}
+def _by_call(runs: Iterable[AgentRun]) -> dict[ToolUseId, list[AgentRun]]:
+    found: dict[ToolUseId, list[AgentRun]] = {}
+    for run in runs:
+        for call in run.calls:
+            found.setdefault(call, []).append(run)
+    return found
 
 
 def _launching(found: Link, everything: Iterable[Node]) -> BlockFact | None:

@@ -86,8 +86,14 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True):
     facts: ResultFacts | None = None
     attached: tuple[Piece, ...] = ()
     """Texts that the harness added for this call, such as a skill's body."""
-    agent: AgentRun | None = None
+    agents: tuple[AgentRun, ...] = ()
+    """What it started or went on with: one run, or all those of a workflow."""
     loader: Loader
+
+    @property
+    def agent(self) -> AgentRun | None:
+        """The agent run that it started, the first of several."""
+        return self.agents[0] if self.agents else None
 
     @property
     def is_answered(self) -> bool:

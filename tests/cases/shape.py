@@ -1,0 +1,174 @@
+"""What a session is, in few enough lines to be read and judged by a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from recollect.model.problems import Problem
+from recollect.model.sessions import (
+    AgentRun,
+    Branch,
+    Hidden,
+    Message,
+    Piece,
+    Session,
+    Spend,
+    ToolCall,
+    Turn,
+)
+from recollect.model.usage import Usage
+
+__all__ = ["written"]
+
+Shape = dict[str, Any]
+
+
+def written(sessions: Iterable[Session]) -> str:
+    """Return sessions as stable JSON, one value a line; what is empty is left out."""
+    shapes = [_session(session) for session in sessions]
+    return json.dumps(shapes, indent=1, ensure_ascii=False) + "\n"
+
+
+def _session(session: Session) -> Shape:
+    return _full(
+        id=session.id,
+        title=f"{session.title.kind}: {session.title.text}",
+        project=session.project,
+        directories=[path for path in session.directories if path != session.project],
+        versions=" ".join(session.versions),
+        tags=" ".join(session.tags),
+        is_empty=session.is_empty,
+        lineage=[
+            f"{one.kind} {one.session} at {one.record}, {one.shared} shared"
+            for one in session.lineage
+        ],
+        branches=[_branch(branch) for branch in session.branches],
+        agents=[_agent(agent) for agent in session.agents],
+        endpoints=" ".join(session.endpoints),
+        edits=[
+            f"{edit.path} +{edit.added} -{edit.removed}"
+            f"{' new' if edit.is_new else ''} by {edit.call.id} of {edit.message},"
+            f" turn {edit.turn} of branch {edit.branch}"
+            f"{f' of {edit.agent}' if edit.agent else ''}"
+            for edit in session.edits
+        ],
+        usage=_usage(session.usage),
+        spends=[_spend(spend) for spend in session.spends],
+        hidden=_hidden(session.hidden),
+        problems=_problems(session.problems),
+        sources=[source.path.removeprefix("projects/") for source in session.sources],
+    )
+
+
+def _branch(branch: Branch) -> Shape:
+    place = (
+        "live"
+        if branch.is_live
+        else f"left {branch.parent} behind {branch.fork} with {branch.head}"
+    )
+    return _full(
+        branch=f"{branch.number}, {place}, leaf {branch.id}",
+        title=branch.title,
+        path="" if branch.is_live else " ".join(m.id for m in branch.messages),
+        prompts=[message.head for message in branch.prompts],
+        own=[_turn(turn) for turn in branch.own],
+        usage=_usage(branch.usage),
+    )
+
+
+def _turn(turn: Turn) -> Shape:
+    prompt = turn.prompt.id if turn.prompt else "none"
+    lasted = f", {turn.duration.total_seconds():g} s" if turn.duration else ""
+    messages: list[Any] = []
+    for message in turn.messages:
+        messages.append(_message(message))
+        messages.extend(_call(call) for call in message.calls)
+    return {f"turn {turn.number}, prompt {prompt}{lasted}": messages}
+
+
+def _message(message: Message) -> str:
+    kind = " ".join(filter(None, (message.role, message.origin, message.notice)))
+    marks = [
+        "steering" if message.is_steering else "",
+        "error" if message.is_error else "",
+        f"command {message.command.name}" if message.command else "",
+        f"{message.notification.task} {message.notification.status}"
+        if message.notification
+        else "",
+        f"compaction by {message.compaction.trigger}" if message.compaction else "",
+        f"pieces {_pieces(message.pieces)}" if len(message.pieces) > 1 else "",
+        f"attached {_pieces(message.attached)}" if message.attached else "",
+    ]
+    noted = "".join(f" [{mark}]" for mark in marks if mark)
+    return f"{message.id} {kind}{noted}: {message.head}"
+
+
+def _call(call: ToolCall) -> str:
+    outcome = "unanswered"
+    if call.is_answered:
+        outcome = f"answered by {call.answer_record}"
+    marks = [
+        "error" if call.is_error else "",
+        "interrupted" if call.is_interrupted else "",
+        f"attached {_pieces(call.attached)}" if call.attached else "",
+        f"agents {' '.join(run.id for run in call.agents)}" if call.agents else "",
+    ]
+    noted = "".join(f" [{mark}]" for mark in marks if mark)
+    return f"  {call.id} {call.name} {call.note}, {outcome}{noted}"
+
+
+def _pieces(pieces: Iterable[Piece]) -> str:
+    return " ".join(
+        f"{piece.record}{list(piece.blocks)}".replace(", ", ",") for piece in pieces
+    )
+
+
+def _agent(run: AgentRun) -> Shape:
+    background = ", in the background" if run.is_background else ""
+    lasted = f", {run.duration.total_seconds():g} s" if run.duration else ""
+    return _full(
+        agent=f"{run.id}, {run.kind}, {run.status}{background}{lasted}",
+        link=f"{run.link} to {' '.join(run.calls)}" if run.link else "orphan",
+        what=f"{run.type}: {run.description}, depth {run.depth}",
+        workflow=run.workflow,
+        tools=run.tool_count,
+        usage=_usage(run.usage),
+        branches=[_branch(branch) for branch in run.branches],
+        agents=[_agent(inner) for inner in run.agents],
+        hidden=_hidden(run.hidden),
+        problems=_problems(run.problems),
+    )
+
+
+def _usage(usage: Usage) -> str:
+    if usage == Usage():
+        return ""
+    return (
+        f"{usage.input} in, {usage.output} out,"
+        f" {usage.cache_write_5m}+{usage.cache_write_1h} written,"
+        f" {usage.cache_read} read, {usage.web_searches} searches"
+    )
+
+
+def _spend(spend: Spend) -> str:
+    whose = f" of {spend.agent}" if spend.agent else ""
+    return f"{spend.key} at {spend.record}: {spend.usage.total}" + (
+        f", branch {spend.branch}{whose}" if spend.branch or whose else ""
+    )
+
+
+def _hidden(hidden: Iterable[Hidden]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for one in hidden:
+        found.setdefault(one.reason, []).append(one.record or "·")
+    return {reason: " ".join(found[reason]) for reason in sorted(found)}
+
+
+def _problems(problems: Iterable[Problem]) -> list[str]:
+    return [f"{problem.kind} {problem.detail}".strip() for problem in problems]
+
+
+def _full(**fields: object) -> Shape:
+    return {name: value for name, value in fields.items() if value}

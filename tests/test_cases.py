@@ -1,0 +1,55 @@
+"""Homes made by us, and the sessions that are really in them.
+
+A case is a folder of ``tests/cases``: ``input`` is written by its story,
+``session.json`` is what was checked by a person to be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recollect.reading import read
+from tests.cases.make import CASES, copied, stories, write
+from tests.cases.shape import written
+
+every_case = pytest.mark.parametrize("name", sorted(stories()))
+Golden = Callable[[Path, str], None]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@every_case
+def test_an_input_is_what_its_story_tells(
+    name: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    if pytestconfig.getoption("--golden"):
+        write(name, CASES / name / "input")
+    write(name, tmp_path)
+
+    assert files(CASES / name / "input") == files(tmp_path)
+
+
+@every_case
+def test_a_case_reads_as_it_really_was(
+    name: str, tmp_path: Path, golden: Golden
+) -> None:
+    home = copied(CASES / name, tmp_path)
+
+    text = written(read(home)).replace(str(home), "")
+
+    golden(CASES / name / "session.json", text)
+
+
+def test_every_case_has_its_story() -> None:
+    folders = {path.parent.name for path in CASES.glob("*/input")}
+
+    assert folders == set(stories())
