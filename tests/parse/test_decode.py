@@ -120,6 +120,14 @@ def test_case_11_content_that_is_neither_text_nor_blocks_is_odd(
 
 
 @pytest.mark.req("E1", "R2")
+def test_case_11_a_text_is_kept_though_something_beside_it_is_odd() -> None:
+    record = prompt("x") | {"message": {"role": 7, "content": "hi"}}
+
+    assert kinds(record) == ["odd-field"]
+    assert [part.text for part in passages(record)] == ["hi"]
+
+
+@pytest.mark.req("E1", "R2")
 def test_case_11_bare_strings_nulls_and_numbers_among_blocks_cost_nothing() -> None:
     content = ["bare", None, 7, text("block"), {"type": "text", "text": None}]
 
@@ -337,6 +345,21 @@ def test_what_is_no_object_has_no_record() -> None:
         (problem,) = parse_record(raw, position)
         assert isinstance(problem, Problem)
         assert problem.kind == "not-json"
+
+
+@pytest.mark.req("E1")
+def test_an_odd_record_too_deep_for_the_light_pass_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def give_up(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("recollect.parse.light.decode_struct", give_up)
+
+    (problem,) = sketch_line(source_line(line(prompt("x") | {"uuid": 7})))
+
+    assert isinstance(problem, Problem)
+    assert problem.kind == "too-deep"
 
 
 @pytest.mark.req("E1")

@@ -277,6 +277,11 @@ def test_case_8_what_is_nested_without_end_is_said(opening: bytes) -> None:
 
 
 @pytest.mark.req("E1")
+def test_case_8_what_is_nested_without_end_behind_a_torn_record_is_given_up() -> None:
+    assert kinds(b"}" + b'{"type":' * 100_000) == ["not-json"]
+
+
+@pytest.mark.req("E1")
 def test_case_8_blocks_nested_too_deeply_for_the_full_decode_are_said() -> None:
     depth = sys.getrecursionlimit() // 3
     value = b'"x"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from recollect.model.texts import IndexField, Passage
 from recollect.parse import texts
@@ -112,6 +113,10 @@ def test_a_result_without_text_gives_nothing(content: object) -> None:
     record = prompt([{"type": "tool_result", "tool_use_id": "t", "content": content}])
 
     assert passages(record) == []
+
+
+def test_content_that_is_cut_has_no_text() -> None:
+    assert texts.text_of_content(Raw(b'[{"text":"x"}')) == ""
 
 
 @given(

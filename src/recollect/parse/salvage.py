@@ -155,9 +155,7 @@ def _taken(line: Line, at: int, stop: int, *, is_next: bool) -> list[Part | Prob
 
 
 def _is_record(piece: Part | Problem) -> bool:
-    if isinstance(piece, Problem):
-        return False
-    fields = _OBJECT.decode(piece.raw)
+    fields = _OBJECT.decode(piece.raw) if isinstance(piece, Part) else {}
     name = bytes(fields.get("type", b"")).decode().strip('"')
     return bool(name) and (
         bool(fields.keys() & {"uuid", "sessionId"}) or name in METADATA
