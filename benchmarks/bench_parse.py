@@ -1,0 +1,149 @@
+"""How fast lines become records, against decoding them with ``json`` and ``orjson``.
+
+``python -m benchmarks.bench_parse HOME`` runs five arms, each in its own process, over
+the same files read in the same way: reading alone, which all of them do, ``json.loads``
+a line, ``orjson.loads`` a line, the light pass, and ``recollect inspect``. Then the
+same over one file of a gigabyte and over one line of 200 MB, made in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.run import Arm, measure, ratios, title
+from recollect.model.ids import Line
+from recollect.model.sources import Source
+from recollect.parse import sketch_line
+from recollect.sources import discover, read_lines
+from recollect.survey import weigh
+
+USAGE = """\
+usage: python -m benchmarks.bench_parse HOME
+
+HOME is a folder of transcripts; a gigabyte is a good size. To make one where the
+generator is at hand: python ../shared/bench/gen.py HOME --mb 1000 --seed 1 --procs 2"""
+
+BIG_FILE = 1_000_000_000
+LONG_LINE = 200_000_000
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """Yield all lines of all transcripts."""
+    for source in discover(path):
+        if isinstance(source, Source) and source.kind.is_transcript:
+            for line in read_lines(source):
+                if isinstance(line, Line):
+                    yield line
+
+
+def decode(path: Path, loads: Callable[[bytes], object]) -> None:
+    """Decode every line, passing over those that are not JSON."""
+    for line in lines(path):
+        try:
+            loads(line.raw)
+        except ValueError:
+            continue
+
+
+def with_nothing(path: Path) -> None:
+    """Only read, which all arms do before they decode."""
+    for _ in lines(path):
+        pass
+
+
+def with_json(path: Path) -> None:
+    """Decode as the standard library does."""
+    decode(path, json.loads)
+
+
+def with_orjson(path: Path) -> None:
+    """Decode with the fastest decoder that builds everything."""
+    import orjson  # noqa: PLC0415 (only this arm pays for it)
+
+    decode(path, orjson.loads)
+
+
+def with_light_pass(path: Path) -> None:
+    """Sketch every line, as ingestion does."""
+    for line in lines(path):
+        sketch_line(line)
+
+
+ARMS = {
+    "read": with_nothing,
+    "json": with_json,
+    "orjson": with_orjson,
+    "light": with_light_pass,
+}
+
+
+def arms(path: Path) -> list[Arm]:
+    """Return the arms as programs that run over ``path``."""
+    here = [sys.executable, "-m", "benchmarks.bench_parse"]
+    found = [Arm(name, [*here, "--arm", name, str(path)]) for name in ARMS]
+    words = [sys.executable, "-m", "recollect", "inspect", "--json", str(path)]
+    return [*found, Arm("inspect", words)]
+
+
+def compare(path: Path, *, times: int) -> None:
+    """Run the arms over ``path`` and print their table."""
+    for row in ratios(
+        measure(arms(path), times=times),
+        size=weigh([path]),
+        against=("json", "orjson"),
+    ):
+        print(row, flush=True)
+
+
+def write_big_file(home: Path, path: Path) -> None:
+    """Write the home's lines, again and again, into one file."""
+    with path.open("wb") as file:
+        while file.tell() < BIG_FILE:
+            for line in lines(home):
+                file.write(line.raw + b"\n")
+                if file.tell() >= BIG_FILE:
+                    break
+
+
+def write_long_line(path: Path) -> None:
+    """Write one record with a long result, and the result again as its outcome."""
+    words = "The quick brown fox \\u00e4nd the dog.\\n" * (LONG_LINE // 2 // 38)
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"type":"user","message":{"role":"user","content":[')
+        file.write('{"type":"tool_result","tool_use_id":"toolu_1","content":"')
+        file.write(f'{words}"}}]}},"uuid":"u","toolUseResult":{{"stdout":"')
+        file.write(f'{words}"}}}}\n')
+
+
+def main(words: list[str]) -> int:
+    """Compare the arms over a home, or run one arm."""
+    if words[:1] == ["--arm"]:
+        ARMS[words[1]](Path(words[2]))
+        return 0
+    if len(words) != 1 or not Path(words[0]).exists():
+        print(USAGE, file=sys.stderr)
+        return 2
+    home = Path(words[0])
+    print(f"# Parsing · Python {platform.python_version()}, {platform.machine()}")
+    files = sum(isinstance(found, Source) for found in discover(home))
+    print(title(f"A home of {files:,} files, {weigh([home]) / 1e6:,.0f} MB"))
+    compare(home, times=3)
+    with tempfile.TemporaryDirectory() as folder:
+        big, long = Path(folder, "big.jsonl"), Path(folder, "long.jsonl")
+        write_big_file(home, big)
+        print(title(f"One file of {big.stat().st_size / 1e6:,.0f} MB"))
+        compare(big, times=3)
+        big.unlink()
+        write_long_line(long)
+        print(title(f"One line of {long.stat().st_size / 1e6:,.0f} MB"))
+        compare(long, times=3)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
