@@ -3,7 +3,7 @@
 ``python -m benchmarks.bench_parse HOME`` runs five arms, each in its own process, over
 the same files read in the same way: reading alone, which all of them do, ``json.loads``
 a line, ``orjson.loads`` a line, the light pass, and ``recollect inspect``. Then the
-same over one file of a gigabyte and over one line of 200 MB, made in a temporary folder.
+same over one file of a gigabyte and over one line of 200 MB, both made on the spot.
 """
 
 from __future__ import annotations
