@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import UnionType
@@ -92,8 +93,8 @@ def _value(wanted: Any, raw: Raw, path: str, way: _Way) -> Any:  # noqa: ANN401 
         decoder = _decoder(wanted, strict=strict)
         if decoder is not None:
             try:
-                return decoder.decode(raw)
-            except _FAILURES as error:
+                return _finite(decoder.decode(raw))
+            except (*_FAILURES, OverflowError) as error:
                 reason = str(error)
     first = bytes(memoryview(raw)[:1])
     for option in _options(wanted):
@@ -124,6 +125,13 @@ def _mapping(wanted: Any, raw: Raw, path: str, way: _Way) -> dict[str, Any]:  # 
         for key, value in _KEYS.decode(raw).items()
     }
     return {key: value for key, value in decoded.items() if value is not _MISSING}
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 (as in _value)
+    """Refuse the words that are read as numbers without end."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverflowError(value)
+    return value
 
 
 def _options(wanted: Any) -> tuple[Any, ...]:  # noqa: ANN401 (as in _value)

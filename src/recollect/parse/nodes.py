@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -47,11 +49,15 @@ from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import Origin, Told
 from recollect.model.usage import Usage, WireUsage
 from recollect.model.wire import wire_name
+from recollect.parse.decode import decode_struct
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
+from recollect.parse.salvage import sound_text
 from recollect.parse.texts import text_of_content
 
-__all__ = ["node_of"]
+__all__ = ["node_of", "usage_of"]
+
+T = TypeVar("T", bound=Struct)
 
 _SENDERS = {
     "human": None,
@@ -61,7 +67,6 @@ _SENDERS = {
     "coordinator": Origin.TEAMMATE,
 }
 """What the record's own word on its sender means; none leaves it to the text."""
-_LIGHT_KINDS = {"user", "assistant", "progress"}
 _NOTE_LIMIT = 200
 
 
@@ -73,7 +78,7 @@ def node_of(sketched: Sketched) -> Node:
         facts = _message(sketch)
     elif sketch.type == "progress":
         facts = _progress(sketch)
-    elif sketch.type not in _LIGHT_KINDS:
+    else:
         facts = _small_record(sketched)
     return Node(
         position=sketched.position,
@@ -233,6 +238,18 @@ _input = msgspec.json.Decoder(_Input).decode
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
+def _tolerant(kind: type[T], decode: Callable[[Raw], T], raw: Raw) -> T:
+    """Decode fast, and field by field where a field is odd."""
+    try:
+        return decode(raw)
+    except _FAILURES:
+        pass
+    try:
+        return decode_struct(kind, sound_text(bytes(raw)), lambda _path, _reason: None)
+    except _FAILURES:
+        return kind()
+
+
 def _block(block: SketchBlock) -> BlockFact:
     if block.name is not None:
         return _call(block)
@@ -251,10 +268,7 @@ def _block(block: SketchBlock) -> BlockFact:
 
 
 def _call(block: SketchBlock) -> BlockFact:
-    try:
-        known = _input(block.input)
-    except _FAILURES:
-        known = _Input()
+    known = _tolerant(_Input, _input, block.input)
     path = known.file_path or known.notebook_path
     note = path or known.command or known.description or known.pattern or known.query
     note = note or known.url or known.skill or known.subject or known.path or known.plan
@@ -303,10 +317,7 @@ _outcome = msgspec.json.Decoder(_Outcome, strict=False).decode
 def _result(raw: Raw) -> ResultFacts | None:
     if bytes(raw)[:1] != b"{":
         return None
-    try:
-        outcome = _outcome(raw)
-    except _FAILURES:
-        return None
+    outcome = _tolerant(_Outcome, _outcome, raw)
     patch = [line[:1] for hunk in outcome.structured_patch or () for line in hunk.lines]
     facts = ResultFacts(
         agent=AgentId(outcome.agent_id) if outcome.agent_id else None,
@@ -330,7 +341,7 @@ _NO_FACTS = ResultFacts()
 
 
 def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None else None
+    return int(value) if value is not None and math.isfinite(value) else None
 
 
 def usage_of(wire: WireUsage) -> Usage:
@@ -422,8 +433,8 @@ def _note(record: MetadataRecord) -> Extra | None:
             return PlaceFacts(place.original_cwd)
         case Journal():
             return JournalFacts(record.agent_id, record.label)
-        case CostState(total_cost_usd=float(dollars)):
-            return CostFacts(round(dollars * 1_000_000))
+        case CostState(total_cost_usd=float(dollars)) if math.isfinite(dollars * 1e6):
+            return CostFacts(round(dollars * 1e6))
         case _:
             return None
 

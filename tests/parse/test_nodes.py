@@ -1,0 +1,438 @@
+"""What a record adds to the structure of its session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recollect.model.ids import AgentId
+from recollect.model.nodes import (
+    HEAD_LIMIT,
+    AgentNote,
+    CompactionFacts,
+    CostFacts,
+    DurationFacts,
+    JournalFacts,
+    LineageFacts,
+    Node,
+    PlaceFacts,
+    QueueFacts,
+    RetractionFacts,
+    TitleFacts,
+)
+from recollect.model.texts import Command, Origin
+from recollect.model.usage import Usage
+from recollect.parse import node_of
+from recollect.parse.sidecars import parse_note
+from tests.build import (
+    SESSION,
+    Written,
+    attachment,
+    compact,
+    image,
+    line,
+    meta,
+    progress,
+    prompt,
+    queue,
+    reply,
+    sketches,
+    summary,
+    system,
+    text,
+    thinking,
+    title,
+    tool_result,
+    tool_use,
+)
+
+REMINDER = "<system-reminder>x</system-reminder>"
+NEWS = "<task-notification><summary>done</summary></task-notification>"
+
+
+def node(record: object) -> Any:  # noqa: ANN401 (its optional fields are known here)
+    (sketched,) = sketches([record])
+    return node_of(sketched)
+
+
+def test_a_node_has_the_place_of_its_record_in_the_tree() -> None:
+    found = node(
+        reply(
+            "x",
+            uuid="b",
+            parent="a",
+            message_id="msg_1",
+            model="m",
+            isSidechain=True,
+            agentId="a1",
+            forkedFrom={"sessionId": "s", "messageUuid": "u"},
+            supersedesUuids=["c"],
+            sourceToolAssistantUUID="d",
+        )
+    )
+
+    assert isinstance(found, Node)
+    assert (found.uuid, found.parent, found.session) == ("b", "a", SESSION)
+    assert (found.kind, found.message, found.model) == ("assistant", "msg_1", "m")
+    assert (found.agent, found.is_sidechain) == ("a1", True)
+    assert found.forked_from == LineageFacts("s", "u")  # type: ignore[arg-type]
+    assert (found.supersedes, found.source_record) == (("c",), "d")
+    assert found.is_conversation
+
+
+@pytest.mark.parametrize(
+    ("record", "origin"),
+    [
+        (prompt("hi"), "person"),
+        (prompt([text("hi"), text(REMINDER)]), "person"),
+        (prompt([text(REMINDER), text("hi")]), "person"),
+        (prompt([image()]), "person"),
+        (prompt([image(), text(REMINDER)]), "person"),
+        (prompt([]), "harness"),
+        (prompt("") | {"message": None}, "harness"),
+        (prompt(REMINDER), "harness"),
+        (prompt("hi", isMeta=True), "harness"),
+        (prompt("hi", sourceToolUseID="t"), "harness"),
+        (prompt("hi", isSidechain=True), "caller"),
+        (prompt("hi", isCompactSummary=True), "compaction"),
+        (prompt("/compact keep the tests"), "command"),
+        (prompt("/compact"), "command"),
+        (prompt("/compactly said"), "person"),
+        (prompt("hi", origin={"kind": "human"}), "person"),
+        (prompt("hi", origin={}), "person"),
+        (prompt("hi", origin={"kind": "peer"}), "teammate"),
+        (prompt("hi", origin={"kind": "observer"}), "harness"),
+        (prompt(NEWS, origin={"kind": "peer"}), "notification"),
+        (prompt("[Request interrupted by user]"), "interrupt"),
+        (tool_result("t", "x"), "tool"),
+        (attachment("queued_command", prompt="hi"), "person"),
+        (attachment("queued_command", prompt=NEWS), "notification"),
+        (
+            attachment("queued_command", prompt="x", origin={"kind": "peer"}),
+            "notification",
+        ),
+        (
+            attachment("queued_command", prompt="x", commandMode="task-notification"),
+            "notification",
+        ),
+        (system("local_command", "<command-name>/cost</command-name>"), "command"),
+        (queue("enqueue", "hi"), "person"),
+    ],
+)
+@pytest.mark.req("C2", "R9")
+def test_a_node_says_who_really_said_it(record: Written, origin: str) -> None:
+    assert node(record).origin is Origin(origin)
+
+
+def test_claudes_own_words_have_no_origin() -> None:
+    assert node(reply("x")).origin is None
+    assert node(reply("x") | {"message": None}).origin is None
+
+
+@pytest.mark.parametrize(
+    ("record", "head"),
+    [
+        (prompt([text("one"), text("two")]), "one\ntwo"),
+        (prompt("x" * 1000), "x" * HEAD_LIMIT),
+        (reply([thinking("hm"), text("said"), text("more")]), "said"),
+        (prompt("<command-name>/review</command-name>"), "/review"),
+        (prompt(NEWS), "done"),
+        (prompt("<bash-input>ls</bash-input>"), "ls"),
+        (title("Mending"), "Mending"),
+        (system("informational", "a notice"), "a notice"),
+        (
+            system("local_command", "<local-command-stdout>o</local-command-stdout>"),
+            "o",
+        ),
+        (tool_result("t", "fine"), ""),
+        (tool_result("t", "no such file", is_error=True), "no such file"),
+        (tool_result("t", [text("denied")], is_error=True), "denied"),
+    ],
+)
+def test_a_node_keeps_the_beginning_of_what_was_said(
+    record: Written, head: str
+) -> None:
+    assert node(record).head == head
+
+
+def test_equal_texts_have_equal_digests() -> None:
+    first, second, other = node(prompt("x")), node(prompt("x ")), node(prompt("y"))
+
+    assert node(prompt("x")).digest == first.digest != 0
+    assert len({first.digest, second.digest, other.digest}) == 3
+    assert node(prompt("")).digest == node(queue("dequeue")).digest == 0
+    assert node(attachment("queued_command", prompt="x")).digest == first.digest
+
+
+def test_a_block_is_kept_without_its_content() -> None:
+    blocks = [thinking("hm"), text("so"), image(), {"type": "from-tomorrow"}]
+
+    facts = node(reply(blocks)).blocks
+
+    assert [fact.kind for fact in facts] == [
+        "thinking",
+        "text",
+        "image",
+        "from-tomorrow",
+    ]
+    assert [bool(fact.digest) for fact in facts] == [True, True, False, False]
+    assert facts[1].size == 2
+    assert facts[2].size > 20
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ({"file_path": "/a", "command": "c"}, "/a"),
+        ({"notebook_path": "/n"}, "/n"),
+        ({"command": "ls", "description": "d"}, "ls"),
+        ({"pattern": "p", "path": "/src"}, "p"),
+        ({"path": "/src"}, "/src"),
+        ({"plan": "x" * 300}, "x" * 200),
+        ({"command": "ls", "description": 7}, "ls"),
+        ({}, None),
+    ],
+)
+def test_a_call_is_told_from_others_by_a_note(given: Written, note: str) -> None:
+    (fact,) = node(reply([tool_use("T", id="t1") | {"input": given}])).blocks
+
+    assert (fact.id, fact.name, fact.note) == ("t1", "T", note)
+
+
+@pytest.mark.parametrize("given", ["ls", None, 7, []])
+def test_a_malformed_call_is_a_call(given: object) -> None:
+    (fact,) = node(reply([tool_use("T") | {"input": given}])).blocks
+
+    assert (fact.name, fact.note) == ("T", None)
+
+
+def test_an_agents_call_keeps_its_type_and_the_digest_of_its_prompt() -> None:
+    call = tool_use("Task", prompt="look", subagent_type="Explore")
+
+    (fact,) = node(reply([call])).blocks
+
+    assert fact.agent_type == "Explore"
+    assert fact.digest == node(prompt("look")).digest
+
+
+def test_a_result_keeps_its_call_and_error() -> None:
+    (fact,) = node(tool_result("t9", "oops", is_error=True)).blocks
+
+    assert (fact.id, fact.is_error, fact.size) == ("t9", True, len('"oops"'))
+
+
+@pytest.mark.req("R6")
+def test_an_outcome_gives_its_facts() -> None:
+    patch = [{"lines": [" a", "+b", "+c", "-d"]}]
+    edit = node(
+        tool_result("t", outcome={"filePath": "/a", "structuredPatch": patch})
+    ).result
+    agent = node(
+        tool_result(
+            "t",
+            outcome={
+                "agentId": "a1",
+                "status": "completed",
+                "totalTokens": 9.0,
+                "totalDurationMs": 100,
+                "totalToolUseCount": 2,
+            },
+        )
+    ).result
+    read = node(tool_result("t", outcome={"file": {"filePath": "/r"}})).result
+
+    assert (edit.path, edit.added, edit.removed, edit.has_patch) == ("/a", 2, 1, True)
+    assert (agent.agent, agent.status, agent.tokens) == ("a1", "completed", 9)
+    assert (agent.duration_ms, agent.tool_count) == (100, 2)
+    assert read.path == "/r"
+
+
+@pytest.mark.parametrize("outcome", [None, "Error: no", [], {}, {"of": "no shape"}])
+def test_an_outcome_that_says_nothing_gives_no_facts(outcome: object) -> None:
+    assert node(tool_result("t", "x", outcome=outcome)).result is None
+
+
+@pytest.mark.req("E1")
+def test_an_odd_field_of_an_outcome_costs_that_fact_only() -> None:
+    odd = {"agentId": "a1", "status": 7, "totalTokens": "nan", "structuredPatch": "?"}
+
+    facts = node(tool_result("t", "x", outcome=odd)).result
+
+    assert (facts.agent, facts.status, facts.tokens) == ("a1", None, None)
+    assert not facts.has_patch
+
+
+def test_the_tail_of_a_result_may_name_its_agent() -> None:
+    said = "Found it.\nagentId: a1b2 (for resuming)"
+
+    assert node(tool_result("t", said)).result.told_agent == "a1b2"
+    assert node(tool_result("t", said, outcome={"status": "x"})).result.status == "x"
+    known = node(tool_result("t", said, outcome={"agentId": "known"})).result
+    assert (known.agent, known.told_agent) == ("known", None)
+    assert node(tool_result("t", "the agentId is unknown")).result is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "wanted"),
+    [
+        ({"input_tokens": 1, "output_tokens": 2}, Usage(input=1, output=2)),
+        ({"input_tokens": -5}, Usage()),
+        ({"cache_read_input_tokens": 7}, Usage(cache_read=7)),
+        ({"cache_creation_input_tokens": 9}, Usage(cache_write_5m=9)),
+        (
+            {
+                "cache_creation_input_tokens": 9,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": 2,
+                    "ephemeral_1h_input_tokens": 4,
+                },
+            },
+            Usage(cache_write_5m=5, cache_write_1h=4),
+        ),
+        (
+            {
+                "cache_creation_input_tokens": 0,
+                "cache_creation": {"ephemeral_1h_input_tokens": 4},
+            },
+            Usage(cache_write_1h=4),
+        ),
+        ({"server_tool_use": {"web_search_requests": 3}}, Usage(web_searches=3)),
+    ],
+)
+def test_usage_is_counted_by_what_it_is_billed_as(
+    usage: Written, wanted: Usage
+) -> None:
+    assert node(reply("x", usage=usage)).usage == wanted
+
+
+def test_a_message_without_usage_has_none() -> None:
+    assert node(prompt("x")).usage is None
+
+
+def test_a_sign_of_life_names_what_and_whose_it_is() -> None:
+    found = node(progress("agent_progress", call="t9", agentId="a1"))
+
+    assert (found.subtype, found.agent, found.source_call) == (
+        "agent_progress",
+        "a1",
+        "t9",
+    )
+    assert node(progress("x") | {"data": None}).subtype is None
+
+
+@pytest.mark.parametrize(
+    ("record", "extra"),
+    [
+        (summary("Mended", "z"), TitleFacts("Mended", "z")),  # type: ignore[arg-type]
+        (title("Mine", custom=True), TitleFacts("Mine")),
+        (meta("ai-title"), TitleFacts("")),
+        (meta("agent-name", agentName="ann"), TitleFacts("ann")),
+        (meta("tag", tag=""), TitleFacts("")),
+        (
+            meta("last-prompt", lastPrompt="go", leafUuid="z", explicit=True),
+            TitleFacts("go", "z", explicit=True),  # type: ignore[arg-type]
+        ),
+        (meta("continued-in", continuedInSessionId="s"), LineageFacts("s")),  # type: ignore[arg-type]
+        (
+            meta("fork-context-ref", parentSessionId="s", parentLastUuid="u"),
+            LineageFacts("s", "u"),  # type: ignore[arg-type]
+        ),
+        (meta("relocated", relocatedCwd="/w"), PlaceFacts("/w")),
+        (
+            meta("worktree-state", worktreeSession={"originalCwd": "/o"}),
+            PlaceFacts("/o"),
+        ),
+        (meta("worktree-state", worktreeSession=None), None),
+        (meta("started", agentId="a1", label="l"), JournalFacts(AgentId("a1"), "l")),
+        (meta("cost-state", totalCostUSD=1.25), CostFacts(1_250_000)),
+        (meta("cost-state", totalCostUSD=1e305), None),
+        (meta("cost-state", totalCostUSD="inf"), None),
+        (meta("mode", mode="normal"), None),
+        ({"type": "from-tomorrow"}, None),
+        (queue("popAll"), QueueFacts("popAll")),
+        (
+            compact("z", trigger="manual", tokens=9),
+            CompactionFacts("manual", 9),
+        ),
+        (system("turn_duration", durationMs=61_000.5), DurationFacts(61_000)),
+        (system("turn_duration"), None),
+        (
+            system("model_refusal_fallback", retractedMessageUuids=["b"]),
+            RetractionFacts(("b",)),  # type: ignore[arg-type]
+        ),
+        (system("informational", "x"), None),
+    ],
+)
+def test_a_node_keeps_what_records_of_its_kind_tell(
+    record: Written, extra: object
+) -> None:
+    assert node(record).extra == extra
+
+
+@pytest.mark.req("R8")
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"preservedMessages": {"anchorUuid": "a", "uuids": ["x", "y"]}},
+        {"preservedSegment": {"anchorUuid": "a"}},
+        None,
+    ],
+)
+def test_a_compaction_keeps_its_anchor(kept: Written | None) -> None:
+    extra = node(compact("z") | {"compactMetadata": kept}).extra
+
+    assert extra.anchor == ("a" if kept else None)
+    assert extra.preserved == (
+        ("x", "y") if "preservedMessages" in (kept or {}) else ()
+    )
+
+
+@pytest.mark.req("C1")
+def test_a_command_is_kept_in_both_of_its_forms() -> None:
+    said = "<command-name>/cost</command-name>"
+
+    assert node(prompt(said)).command == Command("/cost")
+    assert node(system("local_command", said)).command == Command("/cost")
+    assert node(attachment("queued_command", prompt=said)).command == Command("/cost")
+
+
+def test_an_attachment_names_its_type() -> None:
+    assert node(attachment("plan_mode")).subtype == "plan_mode"
+    assert node(attachment("from_tomorrow")).subtype == "from_tomorrow"
+    assert node(attachment("file") | {"attachment": None}).subtype is None
+
+
+@pytest.mark.req("R7")
+def test_an_answer_that_the_client_made_is_synthetic() -> None:
+    assert node(reply("x", model="<synthetic>")).is_synthetic
+    assert node(reply("x", isApiErrorMessage=True)).is_synthetic
+    assert not node(reply("x")).is_synthetic
+
+
+def test_an_agents_sidecar_is_read() -> None:
+    written = {
+        "toolUseId": "t1",
+        "agentType": "Explore",
+        "description": "look",
+        "parentAgentId": "a0",
+        "stoppedByUser": True,
+        "new": 1,
+    }
+
+    note = parse_note(line(written), AgentId("a1"))
+
+    assert note == AgentNote(
+        agent=AgentId("a1"),
+        tool_use="t1",  # type: ignore[arg-type]
+        type="Explore",
+        description="look",
+        parent=AgentId("a0"),
+        stopped_by_user=True,
+    )
+    assert parse_note(b"{}", AgentId("a1")) == AgentNote(agent=AgentId("a1"))
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"agentType":7}', b'{"\xff":1}'])
+def test_a_sidecar_that_cannot_be_read_says_nothing(raw: bytes) -> None:
+    assert parse_note(raw, AgentId("a1")) in {None, AgentNote(agent=AgentId("a1"))}
