@@ -1,0 +1,116 @@
+"""The few things that the model's values do by themselves."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.attachments import ATTACHMENTS, Attachment
+from recollect.model.blocks import BLOCKS
+from recollect.model.ids import Position, SourceId
+from recollect.model.metadata import METADATA, MetadataRecord
+from recollect.model.problems import PROBLEM_KINDS, Problem
+from recollect.model.sources import SourceKind
+from recollect.model.usage import Usage
+from recollect.model.wire import Wire, wire_name
+from recollect.parse.full import RECORDS
+
+PLACE = Position(SourceId("a.jsonl"), 0, 0, 1)
+
+usages = st.builds(
+    Usage,
+    input=st.integers(0, 99),
+    output=st.integers(0, 99),
+    cache_write_5m=st.integers(0, 99),
+    cache_write_1h=st.integers(0, 99),
+    cache_read=st.integers(0, 99),
+    web_searches=st.integers(0, 99),
+)
+
+
+@pytest.mark.parametrize("kind", PROBLEM_KINDS)
+def test_every_kind_of_problem_can_be_said_and_has_a_meaning(kind: str) -> None:
+    assert Problem(kind, PLACE).kind == kind
+    assert PROBLEM_KINDS[kind].meaning
+
+
+def test_a_problem_of_no_known_kind_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="odd-socks"):
+        Problem("odd-socks", PLACE)
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("uuid", "uuid"),
+        ("parent_uuid", "parentUuid"),
+        ("is_api_error_message", "isApiErrorMessage"),
+        ("session_id_again", "session_id"),
+        ("source_tool_use", "sourceToolUseID"),
+        ("cost_usd", "costUSD"),
+        ("progress", "data"),
+    ],
+)
+def test_a_field_is_called_as_it_is_written(field: str, name: str) -> None:
+    assert wire_name(field) == name
+
+
+@pytest.mark.parametrize(
+    ("table", "parent"), [(METADATA, MetadataRecord), (ATTACHMENTS, Attachment)]
+)
+def test_a_type_belongs_to_one_struct(
+    table: dict[str, type[MetadataRecord | Attachment]],
+    parent: type[MetadataRecord | Attachment],
+) -> None:
+    names = [name for kind in parent.__subclasses__() for name in kind.types]
+
+    assert len(names) == len(set(names)) == len(table)
+
+
+def test_what_is_written_may_lack_any_field_but_its_type() -> None:
+    kinds = [*RECORDS.values(), *ATTACHMENTS.values(), *BLOCKS.values()]
+
+    for kind in kinds:
+        needed = {
+            field.name for field in msgspec.structs.fields(kind) if field.required
+        }
+        assert needed <= {"type"}
+
+
+def test_values_are_frozen_and_nothing_is_private_by_accident() -> None:
+    assert not Wire.is_private
+    assert all(kind.__struct_config__.frozen for kind in RECORDS.values())
+
+
+@given(usages, usages)
+def test_sums_and_maxima_of_usage_go_field_by_field(one: Usage, other: Usage) -> None:
+    for field in Usage.__struct_fields__:
+        first, second = getattr(one, field), getattr(other, field)
+        assert getattr(one + other, field) == first + second
+        assert getattr(one | other, field) == max(first, second)
+
+
+@given(usages)
+def test_nothing_adds_nothing_and_twice_is_once(usage: Usage) -> None:
+    assert usage + Usage() == usage == usage | usage
+
+
+def test_usage_is_counted_together() -> None:
+    usage = Usage(input=1, output=2, cache_write_5m=4, cache_write_1h=8, cache_read=16)
+
+    assert (usage.cache_write, usage.context, usage.total) == (12, 29, 31)
+
+
+def test_sessions_and_agents_are_transcripts() -> None:
+    assert {kind.value for kind in SourceKind if kind.is_transcript} == {
+        "session",
+        "agent",
+    }
+
+
+def test_positions_of_a_source_are_in_the_order_of_their_bytes() -> None:
+    later = Position(SourceId("a.jsonl"), 0, 5, 1)
+
+    assert sorted([later, PLACE]) == [PLACE, later]
