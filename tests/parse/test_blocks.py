@@ -91,6 +91,20 @@ def test_content_that_is_one_block_is_read_as_a_list_of_it() -> None:
     assert sketched(text("alone")) == ["alone"]
 
 
+TYPES = """
+text thinking redacted_thinking tool_use server_tool_use web_search_tool_result
+web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result
+text_editor_code_execution_tool_result tool_search_tool_result advisor_tool_result
+mcp_tool_use mcp_tool_result mcp_tool_listing tool_result tool_reference image document
+search_result container_upload compaction fallback tool_addition tool_removal
+"""
+
+
+@pytest.mark.req("R4")
+def test_every_documented_block_type_is_known_and_no_other() -> None:
+    assert set(BLOCKS) == set(TYPES.split())
+
+
 @pytest.mark.req("R4")
 @pytest.mark.parametrize("name", BLOCKS)
 def test_every_block_type_is_decoded_to_its_struct(name: str) -> None:

@@ -338,6 +338,15 @@ def test_a_problem_stands_before_its_record_at_the_records_place() -> None:
 
 
 @pytest.mark.req("E1")
+def test_case_5_a_record_with_bytes_that_are_no_text_can_be_opened_alone() -> None:
+    raw = b'{"type":"tag","t\xffg":1,"tag":"a\xff"}'
+
+    (record,) = parse_record(raw, source_line(raw).position)
+
+    assert record.tag == "a\ufffd"  # type: ignore[union-attr]
+
+
+@pytest.mark.req("E1")
 def test_what_is_no_object_has_no_record() -> None:
     position = source_line(b"").position
 

@@ -159,6 +159,38 @@ ATTACHED: dict[str, Written] = {
 }
 
 
+TYPES = """
+summary ai-title custom-title agent-name agent-color agent-setting tag last-prompt mode
+permission-mode queue-operation file-history-snapshot file-history-delta pr-link
+worktree-state relocated continued-in fork-context-ref history-suppression
+content-replacement cost-state bridge-session frame-link artifact-autoreact-ledger
+artifact-comment-monitor task-summary attribution-snapshot speculation-accept
+marble-origami-commit marble-origami-snapshot marble-origami-reset atis-latch
+isolation-latch ended-by-model observer-ref dev-mods launched started result failed
+agent_metadata
+"""
+ATTACHMENT_TYPES = """
+queued_command file edited_text_file compact_file_reference plan_file_reference
+nested_memory instructions memory relevant_memories read_truncation_notice
+already_read_file directory selected_lines_in_ide opened_file_in_ide hook_success
+hook_non_blocking_error hook_blocking_error hook_cancelled hook_system_message
+hook_additional_context hook_permission_decision async_hook_response
+deferred_tools_delta deferred_tools_record mcp_instructions_delta agent_listing_delta
+skill_listing dynamic_skill invoked_skills command_permissions team_context
+workflow_keyword_request task_reminder todo_reminder total_tokens_reminder
+silent_turn_reminder task_status date date_change model environment ultrathink_effort
+budget_usd goal_status max_turns_reached thinking_drop companion_intro
+remote_session_change diagnostics plan_mode plan_mode_exit plan_mode_reentry auto_mode
+auto_mode_exit structured_output session_context credential_org prompt_snapshot
+"""
+
+
+@pytest.mark.req("R1")
+def test_every_documented_type_is_known_and_no_other() -> None:
+    assert set(METADATA) == set(TYPES.split())
+    assert set(ATTACHMENTS) == set(ATTACHMENT_TYPES.split())
+
+
 @pytest.mark.req("R1")
 @pytest.mark.parametrize("name", METADATA)
 def test_every_metadata_type_is_decoded_to_its_struct(name: str) -> None:

@@ -95,6 +95,7 @@ def test_a_node_has_the_place_of_its_record_in_the_tree() -> None:
         (prompt("hi", isMeta=True), "harness"),
         (prompt("hi", sourceToolUseID="t"), "harness"),
         (prompt("hi", isSidechain=True), "caller"),
+        (prompt(REMINDER, isSidechain=True), "harness"),
         (prompt("hi", isCompactSummary=True), "compaction"),
         (prompt("/compact keep the tests"), "command"),
         (prompt("/compact"), "command"),
@@ -416,7 +417,7 @@ def test_an_agents_sidecar_is_read() -> None:
         "agentType": "Explore",
         "description": "look",
         "parentAgentId": "a0",
-        "stoppedByUser": True,
+        "stoppedByUser": "true",
         "new": 1,
     }
 

@@ -338,6 +338,12 @@ def test_superseded_and_retracted_records_are_named() -> None:
 
 
 @pytest.mark.req("R1")
+def test_every_documented_subtype_is_known_and_no_other() -> None:
+    assert set(SystemRecord.subtypes) == set(SYSTEM)
+    assert set(Progress.types) == set(PROGRESS)
+
+
+@pytest.mark.req("R1")
 @pytest.mark.parametrize("subtype", SystemRecord.subtypes, ids=str)
 def test_every_system_subtype_is_decoded(subtype: str | None) -> None:
     record = full(system(subtype, "said", **SYSTEM[subtype]))

@@ -10,7 +10,16 @@ import pytest
 from recollect.model.problems import Problem
 from recollect.parse import parse_line, salvage, sketch_line
 from recollect.parse.salvage import Part
-from tests.build import attachment, line, prompt, reply, source_line, summary, text
+from tests.build import (
+    attachment,
+    line,
+    meta,
+    prompt,
+    reply,
+    source_line,
+    summary,
+    text,
+)
 from tests.parse.reading import full, kinds, light, pieces, raws
 
 ONE = line(prompt("one", uuid="a"))
@@ -82,7 +91,10 @@ def test_case_2_a_record_torn_right_behind_a_block_is_not_taken_for_two() -> Non
 def test_case_2_metadata_behind_a_torn_record_is_found() -> None:
     titled = line(summary("Mended", "z"))
 
+    unknown = line(meta("from-tomorrow"))
+
     assert raws(ONE[:40] + titled) == [titled]
+    assert raws(ONE[:40] + unknown) == [unknown]
 
 
 @pytest.mark.req("E1")
