@@ -1,0 +1,126 @@
+"""Every answer is counted once, in whatever records and files it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.model.usage import Usage
+from recollect.reading import read
+from tests.build import Home, Written, prompt, reply, session_id, thread
+
+FIRST, SECOND = session_id(1), session_id(2)
+OWN_ID = "msg_01Wq7LzN4vT8kRb2YcXe5GdH"
+"""In the API's form; others are what a gateway makes up."""
+
+
+def spent(home: Path) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
+    for session in read(home):
+        for spend in session.spends:
+            assert spend.key not in found
+            found[spend.key] = spend.usage
+    return found
+
+
+def answer(
+    words: str, message_id: str = OWN_ID, request: str | None = "req_1", **counts: int
+) -> Written:
+    tokens = {f"{name}_tokens": count for name, count in counts.items()}
+    written = reply(words, message_id=message_id, usage=tokens, requestId=request)
+    if request is None:
+        del written["requestId"]
+    return written
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_of_the_records_of_an_answer_the_larger_of_each_count_is_taken(
+    home: Home,
+) -> None:
+    pieces = [answer("a", input=50, output=3), answer("b", input=1, output=10)]
+    home.session(FIRST, thread(prompt("go"), *pieces))
+
+    assert spent(home.path) == {OWN_ID: Usage(input=50, output=10)}
+
+
+def test_an_answer_in_two_sessions_is_paid_by_the_one_that_began_first(
+    home: Home,
+) -> None:
+    early = thread(prompt("go"), answer("a", input=5, output=1))
+    late = thread(prompt("new"), answer("a", input=5, output=9), start=99)
+    home.session(SECOND, early)
+    home.session(FIRST, late)
+
+    by_session = {session.id: session.total for session in read(home.path)}
+
+    assert by_session == {SECOND: Usage(input=5, output=9), FIRST: Usage()}
+
+
+def test_a_replay_under_a_new_request_costs_nothing(home: Home) -> None:
+    home.session(FIRST, thread(prompt("go"), answer("a", output=10)))
+    again = answer("a", request="req_2", output=10)
+    home.agent(FIRST, "aside_question-1", thread(prompt("go"), again, start=50))
+
+    assert spent(home.path) == {OWN_ID: Usage(output=10)}
+
+
+def test_a_record_that_lacks_the_request_is_still_of_its_answer(home: Home) -> None:
+    bare = answer("b", request=None, input=5, output=2)
+    home.session(FIRST, thread(prompt("go"), answer("a", input=5, output=8), bare))
+
+    assert spent(home.path) == {OWN_ID: Usage(input=5, output=8)}
+
+
+def test_requests_part_the_answers_of_a_gateway_with_one_id(home: Home) -> None:
+    first = answer("a", "chat", "req_1", input=5, output=1)
+    second = answer("b", "chat", "req_2", input=5, output=2)
+    home.session(FIRST, thread(prompt("go"), first, prompt("on"), second))
+
+    assert list(spent(home.path).values()) == [
+        Usage(input=5, output=1),
+        Usage(input=5, output=2),
+    ]
+
+
+def test_without_requests_contexts_part_the_answers_of_a_gateway_with_one_id(
+    home: Home,
+) -> None:
+    first = [answer(words, "chat", None, input=100, output=7) for words in "ab"]
+    home.session(FIRST, thread(prompt("go"), *first))
+    home.session(SECOND, thread(prompt("on"), answer("c", "chat", None, input=300)))
+
+    assert list(spent(home.path).values()) == [
+        Usage(input=100, output=7),
+        Usage(input=300),
+    ]
+
+
+def test_counts_that_come_with_the_last_piece_make_no_second_answer(
+    home: Home,
+) -> None:
+    pieces = [answer("a", "chat", None, input=0), answer("b", "chat", None, input=9)]
+    home.session(FIRST, thread(prompt("go"), *pieces))
+
+    assert spent(home.path) == {"chat": Usage(input=9)}
+
+
+def test_without_a_message_id_the_request_joins_the_pieces(home: Home) -> None:
+    pieces = [answer(words, output=4) for words in "ab"]
+    for piece in pieces:
+        del piece["message"]["id"]
+    home.session(FIRST, thread(prompt("go"), *pieces))
+
+    assert spent(home.path) == {"record req_1": Usage(output=4)}
+
+
+def test_what_the_client_wrote_itself_costs_nothing(home: Home) -> None:
+    made = reply("No response requested.", model="<synthetic>")
+    failed = reply("Overloaded", isApiErrorMessage=True)
+    home.session(FIRST, thread(prompt("go"), made, failed))
+
+    assert spent(home.path) == {}
