@@ -1,0 +1,308 @@
+"""Our token counts beside those of ccusage, down to the message.
+
+    python -m benchmarks.compare_ccusage HOME [--brief] -- COMMAND...
+
+``COMMAND`` starts ccusage 20, say ``npx ccusage@20``. Its session report has totals
+only, so ``benchmarks/ccusage_rules.py`` foretells it message by message, and is held
+to the report, session by session and model by model. Then each message whose counts
+differ is taken from ccusage's figure to ours in steps; a step that changes the figure
+is a reason. ``docs/concepts/usage.md`` explains the reasons. The exit code is 0 if
+they lead from the one figure to the other for every message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ccusage_rules import (
+    NONE,
+    Booked,
+    Counts,
+    Row,
+    foretell,
+    kept,
+    plus,
+    rank,
+    rows_of,
+)
+from recollect.reading import read
+
+__all__ = ["main"]
+
+_UNIQUE = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-")
+"""In ids that are never given to two answers."""
+
+EXPLAINED = {
+    "advisor": "ccusage adds the tokens of advisors; we do not yet",
+    "synthetic": "ccusage counts what the client wrote itself, or an error",
+    "unread": "ccusage passes over a line that we read",
+    "split": "cache writes: ccusage takes the split, we the larger of split and sum",
+    "requests": "ccusage counts one message id several times",
+    "sidechain": "ccusage prefers the main conversation's record to a larger one",
+    "fields": "ccusage takes one record whole, we the larger of each field",
+    "agent": "ccusage makes an agent's file a session of its own",
+    "copies": "ccusage books to another of the sessions that hold a message",
+    "speed": "ccusage names a model in fast mode apart",
+    "models": "records of one message name several models",
+}
+UNEXPLAINED = {
+    "twice": "we count a message in several projects",
+    "unforetold": "ccusage's total is not what its rules lead to",
+    "unknown": "no step leads from ccusage's figure to ours",
+}
+
+
+# From their figure to ours
+
+
+def reasons(rows: Sequence[Row], theirs: Booked, ours: Booked) -> list[str]:
+    """Return the steps that lead from ccusage's counts of a message to ours."""
+    spent = [row for row in rows if not row.is_client]
+    if theirs.counts == ours.counts == merged(spent):
+        return []
+    steps: list[tuple[str, Callable[[], Counts]]] = [
+        ("advisor", lambda: told(kept(r for r in rows if not r.unread))),
+        ("synthetic", lambda: told(kept(r for r in spent if not r.unread))),
+        ("unread", lambda: told(kept(spent))),
+        ("split", lambda: told(kept(map(as_ours, spent)))),
+        ("requests", lambda: told(best(spent, by_side=True))),
+        ("sidechain", lambda: told(best(spent, by_side=False))),
+        ("fields", lambda: merged(spent)),
+    ]
+    found = []
+    counts = theirs.counts
+    for name, step in steps:
+        after = step()
+        if after != counts:
+            found.append(name)
+        counts = after
+    if counts != ours.counts:
+        found.append("unknown")
+    return found
+
+
+def as_ours(row: Row) -> Row:
+    """Return a row with the cache writes that we take."""
+    return replace(row, flat=row.ours, split=None)
+
+
+def told(rows: Iterable[Row]) -> Counts:
+    """Return the sum of some records, as ccusage reads them."""
+    total = NONE
+    for row in rows:
+        total = plus(total, row.theirs)
+    return total
+
+
+def largest(rows: Iterable[Counts]) -> Counts:
+    """Return the larger of each field."""
+    first, second, third, fourth = zip(*rows, strict=True)
+    return (max(first), max(second), max(third), max(fourth))
+
+
+def answers(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the records of each answer: one, unless a gateway reuses its id."""
+    requests = {row.request for row in rows if row.request}
+    contexts = {row.context for row in rows if row.context}
+    found: dict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        mark: object = None
+        if row.message and not _UNIQUE.search(row.message):
+            if len(requests) > 1:
+                mark = row.request
+            elif not requests and len(contexts) > 1:
+                mark = row.context
+        found[mark].append(row)
+    return list(found.values())
+
+
+def best(rows: Sequence[Row], *, by_side: bool) -> list[Row]:
+    """Return the largest record of each answer, perhaps of the main side first."""
+    groups = answers([as_ours(row) for row in rows])
+    return [max(group, key=lambda row: rank(row)[not by_side :]) for group in groups]
+
+
+def merged(rows: Sequence[Row]) -> Counts:
+    """Return the sum of answers, of each the larger of each field."""
+    total = NONE
+    for group in answers(rows):
+        total = plus(total, largest(row.ours for row in group))
+    return total
+
+
+def bookings(
+    rows: Sequence[Row], theirs: Booked, ours: Booked, sessions: set[str]
+) -> list[str]:
+    """Return why a message is booked to other sessions or models."""
+    found = []
+    if theirs.sessions != ours.sessions and theirs.sessions and ours.sessions:
+        # An agent's file may name several sessions; ours is one of them.
+        holders = {row.place for row in rows} | {row.session for row in rows}
+        is_copy = theirs.sessions <= sessions
+        is_odd = is_copy and not ours.sessions <= holders
+        found.append("unknown" if is_odd else "copies" if is_copy else "agent")
+    if theirs.models != ours.models and theirs.models and ours.models:
+        plain = {model.removesuffix("-fast") for model in theirs.models}
+        named = {row.model for row in rows}
+        reason = "speed" if plain == ours.models else "models"
+        found.append(reason if ours.models <= named else "unknown")
+    return found
+
+
+# Both sides
+
+
+def count_theirs(command: Sequence[str], home: Path) -> tuple[list[Any], float]:
+    """Return the sessions of ccusage's report, and the CPU seconds it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as nowhere:
+        run = subprocess.run(
+            [*command, "claude", "session", "--json", "--offline"],
+            env=os.environ
+            | {"CLAUDE_CONFIG_DIR": str(home), "XDG_CONFIG_HOME": nowhere},
+            capture_output=True,
+            check=True,
+        )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return json.loads(run.stdout)["sessions"], seconds
+
+
+def count_ours(home: Path) -> tuple[dict[str, Booked], set[str], float]:
+    """Return our counts by message, our sessions, and the CPU seconds it took."""
+    before = time.process_time()
+    found: dict[str, Booked] = defaultdict(Booked)
+    sessions: set[str] = set()
+    for session in read(home):
+        sessions.add(session.id)
+        for spend in session.spends:
+            told = spend.usage
+            group = spend.key
+            if not group.startswith("record "):
+                group = group.partition(" ")[0]
+            counts = (told.input, told.output, told.cache_write, told.cache_read)
+            found[group].add(counts, session.id, spend.model)
+            found[group].keys[spend.key] += 1
+    return found, sessions, time.process_time() - before
+
+
+Sums = dict[tuple[str, str], Counts]
+"""Counts by ``session`` or ``model`` and its name."""
+
+
+def sums_of(booked: Iterable[Booked]) -> Sums:
+    """Return what is booked, by session and by model."""
+    found: Sums = defaultdict(lambda: NONE)
+    for one in booked:
+        for session, model, counts in one.lines:
+            found["session", session] = plus(found["session", session], counts)
+            found["model", model] = plus(found["model", model], counts)
+    return found
+
+
+def reported(sessions: Iterable[Any]) -> Sums:
+    """Return what ccusage reports, by session and by model."""
+    found: Sums = defaultdict(lambda: NONE)
+    for session in sessions:
+        told = [("session", session["sessionId"], session)]
+        told += [("model", m["modelName"], m) for m in session["modelBreakdowns"]]
+        for kind, name, counts in told:
+            found[kind, name] = plus(
+                found[kind, name],
+                (
+                    counts["inputTokens"],
+                    counts["outputTokens"],
+                    counts["cacheCreationTokens"],
+                    counts["cacheReadTokens"],
+                ),
+            )
+    return found
+
+
+def differences(
+    groups: dict[str, list[Row]],
+    theirs: dict[str, Booked],
+    ours: dict[str, Booked],
+    sessions: set[str],
+) -> dict[str, list[str]]:
+    """Return the reasons for each message that the two do not count alike."""
+    found = {}
+    for group in {**groups, **ours}:
+        rows = groups.get(group, [])
+        their, our = theirs.get(group, Booked()), ours.get(group, Booked())
+        why = reasons(rows, their, our)
+        if max(our.keys.values(), default=1) > 1:
+            why = ["twice"]
+        if not {"advisor", "unread", "twice"} & set(why):
+            why += bookings(rows, their, our, sessions)
+        if why:
+            found[group] = why
+    return found
+
+
+def show(kind: str, theirs: Sums, ours: Sums, *, brief: bool) -> None:
+    """Print both sides' counts by session or by model."""
+    heads = zip((22, 22, 26, 28), ("input", "output", "write", "read"), strict=True)
+    print(f"\n{kind:38}", *(f"{head:>{width}}" for width, head in heads))
+    names = sorted({name for k, name in (*theirs, *ours) if k == kind})
+    for name in names:
+        pair = (theirs.get((kind, name), NONE), ours.get((kind, name), NONE))
+        if pair[0] != pair[1] or not brief:
+            columns = zip((10, 10, 12, 13), *pair, strict=True)
+            cells = "".join(f" {a:>{w},} {b:>{w + 1},}" for w, a, b in columns)
+            print(f"{name:38}{cells} {'' if pair[0] == pair[1] else '*'}")
+
+
+def main(words: Sequence[str]) -> int:
+    """Compare, print, and return 0 if every difference is explained."""
+    parser = argparse.ArgumentParser(description="our counts beside those of ccusage")
+    parser.add_argument("home", type=Path)
+    parser.add_argument("command", nargs="+", help="starts ccusage; after --")
+    parser.add_argument("--brief", action="store_true", help="no sessions or messages")
+    chosen = parser.parse_args(words)
+    report, their_seconds = count_theirs(chosen.command, chosen.home)
+    ours, sessions, our_seconds = count_ours(chosen.home)
+    groups = rows_of(chosen.home)
+    theirs = foretell(groups)
+    found = differences(groups, theirs, ours, sessions)
+    told, foretold, counted = (
+        reported(report),
+        sums_of(theirs.values()),
+        sums_of(ours.values()),
+    )
+    print("left: ccusage, right: recollect; * differs")
+    show("model", told, counted, brief=False)
+    if not chosen.brief:
+        show("session", told, counted, brief=False)
+        for group, why in found.items():
+            pair = (theirs.get(group, Booked()), ours.get(group, Booked()))
+            print(group, " ".join(why), pair[0].counts, pair[1].counts, sep="  ")
+    tally = Counter(reason for why in found.values() for reason in why)
+    names = {*told, *foretold}
+    missed = [
+        n for n in names if told.get(n, NONE) != foretold.get(n, NONE) and n[1] != "-"
+    ]
+    tally["unforetold"] += len(missed)
+    print(f"\nmessages: {len(theirs):,} {len(ours):,}, of them unlike: {len(found):,}")
+    for reason, number in (+tally).most_common():
+        print(f"{number:9,} {reason:11} {(EXPLAINED | UNEXPLAINED)[reason]}")
+    print(*(f"unforetold: {' '.join(n)}" for n in missed), sep="\n")
+    print(f"CPU seconds: {their_seconds:.2f} {our_seconds:.2f}")
+    return int(any(tally[reason] for reason in UNEXPLAINED))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
