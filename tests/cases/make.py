@@ -15,7 +15,17 @@ __all__ = ["CASES", "Story", "copied", "stories", "write"]
 Story = Callable[[Home], None]
 
 CASES = Path(__file__).resolve().parent
-_MODULES = ("trees",)
+_MODULES = (
+    "agents",
+    "calls",
+    "compactions",
+    "lineage",
+    "oddities",
+    "rewinds",
+    "texts",
+    "titles",
+    "trees",
+)
 
 
 def stories() -> dict[str, Story]:

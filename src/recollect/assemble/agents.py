@@ -10,13 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from recollect.assemble.dedupe import name_of
 from recollect.model.ids import AgentId, RecordId, ToolUseId
-from recollect.model.nodes import AgentNote, BlockFact, Node
+from recollect.model.nodes import AgentNote, BlockFact, Node, ResultFacts
 from recollect.model.sessions import AgentKind, AgentStatus
 from recollect.model.sources import Source
 from recollect.model.texts import Origin
 
-__all__ = ["AgentPart", "Link", "inline_agents", "kind_of", "link", "status_of"]
+__all__ = [
+    "AgentPart",
+    "Link",
+    "Reports",
+    "answered_call",
+    "inline_agents",
+    "kind_of",
+    "link",
+    "reports_of",
+    "status_of",
+]
 
 _CALLERS = {"Task", "Agent"}
 _REPLAYS = ("acompact-", "aside_question-", "aprompt_suggestion-")
@@ -126,7 +137,7 @@ def _evidence(
     for _, nodes in _owned(main, parts):
         for node in nodes:
             yield from _hints(node)
-            call = _answered(node)
+            call = answered_call(node)
             if call is not None and node.result is not None and node.result.run:
                 runs.setdefault(node.result.run, []).append(call)
     for part in parts:
@@ -136,7 +147,7 @@ def _evidence(
 
 def _hints(node: Node) -> Iterable[tuple[AgentId, ToolUseId, int]]:
     """Yield what one record says about which call an agent belongs to."""
-    call, facts = _answered(node), node.result
+    call, facts = answered_call(node), node.result
     if call is not None and facts is not None and facts.agent:
         yield facts.agent, call, 1
     if node.kind == "progress" and node.agent and node.source_call:
@@ -148,7 +159,7 @@ def _hints(node: Node) -> Iterable[tuple[AgentId, ToolUseId, int]]:
         yield facts.told_agent, call, 4
 
 
-def _answered(node: Node) -> ToolUseId | None:
+def answered_call(node: Node) -> ToolUseId | None:
     """Return the call that a record answers, if it answers just one."""
     ids = [block.id for block in node.blocks if block.id and block.name is None]
     return ids[0] if len(ids) == 1 else None
@@ -195,36 +206,80 @@ def inline_agents(nodes: Sequence[Node]) -> tuple[list[Node], list[AgentPart]]:
     Each begins at a sidechain record whose parent is not one; parallel ones stand
     interleaved.
     """
+    beside = {n.uuid: n for n in nodes if n.is_sidechain and n.uuid is not None}
     main: list[Node] = []
     groups: dict[AgentId, list[Node]] = {}
-    of_record: dict[RecordId, AgentId] = {}
+    names: dict[RecordId, AgentId] = {}
+    last: AgentId | None = None
     for node in nodes:
         if not node.is_sidechain:
             main.append(node)
             continue
-        agent = node.agent
-        if agent is None and node.parent is not None:
-            agent = of_record.get(node.parent)
-        if agent is None:
-            agent = AgentId(f"inline-{(node.uuid or node.position.offset)}")
+        if node.uuid is None and node.agent is None and last is not None:
+            agent = last
+        else:
+            agent = _inline_name(node, beside, names)
         groups.setdefault(agent, []).append(node)
-        if node.uuid is not None:
-            of_record[node.uuid] = agent
+        last = agent
     return main, [AgentPart(id=a, nodes=tuple(some)) for a, some in groups.items()]
 
 
-def status_of(part: AgentPart, found: Link, everything: Iterable[Node]) -> AgentStatus:
+def _inline_name(
+    node: Node, beside: Mapping[RecordId, Node], names: dict[RecordId, AgentId]
+) -> AgentId:
+    """Return the agent that a record belongs to: that of its first ancestor."""
+    path: dict[RecordId, None] = {}
+    at = node
+    while at.agent is None and name_of(at) not in names:
+        path[name_of(at)] = None
+        above = beside.get(at.parent) if at.parent is not None else None
+        if above is None or name_of(above) in path:
+            break
+        at = above
+    agent = at.agent or names.get(name_of(at)) or AgentId(f"inline-{name_of(at)}")
+    names.update(dict.fromkeys(path, agent))
+    return agent
+
+
+class Reports(Struct, frozen=True):
+    """What the records of a session say of calls and of agents, found by id."""
+
+    calls: Mapping[ToolUseId, BlockFact]
+    results: Mapping[AgentId, Sequence[ResultFacts]]
+    ends: Mapping[str, tuple[int, AgentStatus]]
+    """The last word on how a call or a task ended, and when it was said."""
+
+
+def reports_of(nodes: Iterable[Node]) -> Reports:
+    """Return what records say, gathered in one pass."""
+    calls: dict[ToolUseId, BlockFact] = {}
+    results: dict[AgentId, list[ResultFacts]] = {}
+    ends: dict[str, tuple[int, AgentStatus]] = {}
+    for order, node in enumerate(nodes):
+        news = node.notification
+        if news is not None and news.status in _ENDED:
+            ends[news.task] = (order, _ENDED[news.status])
+        if node.result is not None and node.result.agent is not None:
+            results.setdefault(node.result.agent, []).append(node.result)
+        for block in node.blocks:
+            if block.id is None:
+                continue
+            if block.name is not None:
+                calls.setdefault(block.id, block)
+                continue
+            status = _answer_status(node, block)
+            if status is not None:
+                ends[block.id] = (order, status)
+    return Reports(calls, results, ends)
+
+
+def status_of(part: AgentPart, found: Link, reports: Reports) -> AgentStatus:
     """Return how far an agent run came, by what was recorded of its end."""
     if part.note is not None and part.note.stopped_by_user:
         return AgentStatus.INTERRUPTED
-    told = None
-    for node in everything:
-        if node.notification is not None and node.notification.task == part.id:
-            told = _ENDED.get(node.notification.status, told)
-        for block in node.blocks:
-            if block.id in found.calls and block.name is None:
-                told = _answer_status(node, block) or told
-    return told or _own_end(part)
+    names = (part.id, *found.calls)
+    told = [reports.ends[name] for name in names if name in reports.ends]
+    return max(told)[1] if told else _own_end(part)
 
 
 def _answer_status(node: Node, block: BlockFact) -> AgentStatus | None:

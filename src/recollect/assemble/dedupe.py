@@ -1,18 +1,18 @@
-"""One record once: copies within a session, and owners across sessions."""
+"""One record once, however often a session's files hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
 
 from msgspec import structs
 
-from recollect.model.ids import RecordId, SessionId
+from recollect.model.ids import RecordId
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
-from recollect.model.sessions import Hidden, Lineage, LineageKind
+from recollect.model.sessions import Hidden
 
-__all__ = ["TREE_KINDS", "each_once", "in_order", "lineages"]
+__all__ = ["TREE_KINDS", "each_once", "in_order", "name_of"]
 
 TREE_KINDS = frozenset(
     {"user", "assistant", "system", "attachment", "progress", "saved_hook_context"}
@@ -42,37 +42,39 @@ def _beginning(transcript: Transcript) -> tuple[datetime, str]:
     return min(times, default=_NEVER), transcript.source.id
 
 
+def name_of(node: Node) -> RecordId:
+    """Return a record's id, or one made of its place where it has none."""
+    return node.uuid or RecordId(f"@{node.position.source}:{node.position.offset}")
+
+
 def each_once(
-    nodes: Sequence[Node],
+    nodes: Sequence[Node], elsewhere: Container[RecordId] = frozenset()
 ) -> tuple[list[Node], list[Hidden], list[Problem]]:
     """Return the nodes with every record once, at the place where it came first.
 
-    A copy that names another parent wins for the parent (compaction hangs kept
-    records elsewhere); of two contents the longer is kept, and the clash is said.
-    A history that was replayed under new ids is known by its times and contents; what
-    hangs on the replay then hangs on the original. Records of the tree without an id
-    get one made of their place, and hang on the record before them.
+    What stands ``elsewhere`` is left out. Where compaction writes a record again below
+    its digest, the record stays where it was said; only a parent that nobody knows
+    gives way to that of a copy. Of two contents the longer is kept, and the clash is
+    said. A history that was replayed under new ids is known by its times and
+    contents; what hangs on the replay then hangs on the original. Records of the tree
+    without an id get one made of their place, and hang on the record before them.
     """
     once = _Once()
     last: RecordId | None = None
     for node in nodes:
+        if node.uuid in elsewhere:
+            once.hide(node)
+            last = node.uuid
+            continue
         if node.kind not in TREE_KINDS and node.uuid is None:
             once.nodes.append(node)
             continue
         if node.uuid is None:
-            name = RecordId(f"@{node.position.source}:{node.position.offset}")
-            node = structs.replace(node, uuid=name, parent=last)  # noqa: PLW2901
-        once.take(node, node.uuid or RecordId(""))
+            node = structs.replace(node, uuid=name_of(node), parent=last)  # noqa: PLW2901
+        once.take(node, name_of(node))
         if node.kind in TREE_KINDS:
             last = node.uuid
-    alias = once.alias
-    kept = [
-        structs.replace(node, parent=alias[node.parent])
-        if node.parent in alias
-        else node
-        for node in once.nodes
-    ]
-    return kept, once.hidden, once.problems
+    return [once.settled(node) for node in once.nodes], once.hidden, once.problems
 
 
 class _Once:
@@ -82,7 +84,8 @@ class _Once:
         self.nodes: list[Node] = []
         self.hidden: list[Hidden] = []
         self.problems: list[Problem] = []
-        self.alias: dict[RecordId, RecordId] = {}
+        self._alias: dict[RecordId, RecordId] = {}
+        self._others: dict[RecordId, RecordId] = {}
         self._places: dict[RecordId, int] = {}
         self._contents: dict[object, RecordId] = {}
 
@@ -92,18 +95,35 @@ class _Once:
         if at is not None:
             kept, dropped, clash = _of_two(self.nodes[at], node)
             self.nodes[at] = kept
-            self.hidden.append(Hidden("copy", dropped.position, uuid))
+            self.hide(dropped)
+            if node.parent is not None:
+                self._others[uuid] = node.parent
             if clash:
                 self.problems.append(Problem("clash", dropped.position, uuid))
             return
         signs = _signs(node)
         if signs and all(sign in self._contents for sign in signs):
-            self.alias[uuid] = self._contents[signs[-1]]
-            self.hidden.append(Hidden("copy", node.position, uuid))
+            self._alias[uuid] = self._contents[signs[-1]]
+            self.hide(node)
             return
         self._contents.update(dict.fromkeys(signs, uuid))
         self._places[uuid] = len(self.nodes)
         self.nodes.append(node)
+
+    def hide(self, node: Node) -> None:
+        """Note a copy."""
+        self.hidden.append(Hidden("copy", node.position, node.uuid))
+
+    def settled(self, node: Node) -> Node:
+        """Return a node that hangs on records which are kept."""
+        parent, follows = node.parent, node.logical_parent
+        if parent not in self._places and parent not in self._alias:
+            parent = self._others.get(name_of(node), parent)
+        parent = self._alias.get(parent, parent) if parent else parent
+        follows = self._alias.get(follows, follows) if follows else follows
+        if (parent, follows) == (node.parent, node.logical_parent):
+            return node
+        return structs.replace(node, parent=parent, logical_parent=follows)
 
 
 def _signs(node: Node) -> list[object]:
@@ -122,38 +142,8 @@ def _of_two(first: Node, second: Node) -> tuple[Node, Node, bool]:
     clash = _content(first) != _content(second)
     keeps_first = not clash or first.position.length > second.position.length
     kept, dropped = (first, second) if keeps_first else (second, first)
-    parent = second.parent if second.parent is not None else first.parent
-    return structs.replace(kept, parent=parent), dropped, clash
+    return structs.replace(kept, parent=first.parent), dropped, clash
 
 
 def _content(node: Node) -> object:
     return node.kind, node.subtype, node.blocks, node.digest, node.head
-
-
-def lineages(
-    order: Mapping[SessionId, Sequence[RecordId]],
-    starts: Mapping[SessionId, datetime | None],
-    links: Mapping[SessionId, Iterable[Lineage]],
-) -> dict[SessionId, tuple[Lineage, ...]]:
-    """Return how sessions are related: by their own word, and by shared records.
-
-    ``order`` holds the tree records of each session as they stand in its files. A
-    session that begins with records of an older one continues it.
-    """
-    older: dict[RecordId, SessionId] = {}
-    found = {session: list(links.get(session, ())) for session in order}
-    for session in sorted(order, key=lambda s: (starts.get(s) or _NEVER, s)):
-        records = order[session]
-        shared: dict[SessionId, list[RecordId]] = {}
-        for record in records:
-            owner = older.setdefault(record, session)
-            if owner != session:
-                shared.setdefault(owner, []).append(record)
-        told = {lineage.session for lineage in found[session]}
-        for owner, common in shared.items():
-            if owner in told:
-                continue
-            whole = list(order[owner]) == common
-            kind = LineageKind.CONTINUES if whole else LineageKind.SAME_PREFIX
-            found[session].append(Lineage(kind, owner, common[-1], len(common)))
-    return {session: tuple(edges) for session, edges in found.items()}

@@ -5,22 +5,30 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from msgspec import Struct
 
 from recollect.assemble.agents import AgentPart, inline_agents, kind_of
-from recollect.assemble.dedupe import lineages
+from recollect.assemble.lineage import by_age, lineages
 from recollect.model.ids import AgentId, SessionId
-from recollect.model.nodes import LineageFacts, Node, Transcript
-from recollect.model.sessions import AgentKind, Lineage, LineageKind
+from recollect.model.nodes import Node, Transcript
+from recollect.model.problems import Problem
+from recollect.model.sessions import AgentKind, Lineage
 from recollect.model.sources import SourceKind
 
-__all__ = ["Gathered", "accounts", "first_time", "gather", "relate", "session_of"]
+__all__ = [
+    "Gathered",
+    "accounts",
+    "first_time",
+    "gather",
+    "mixed",
+    "relate",
+    "session_of",
+]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _WORKFLOW = re.compile(r"/workflows/(wf_[^/]+)/")
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Gathered(Struct, frozen=True):
@@ -63,17 +71,20 @@ def gather(ordered: Sequence[Transcript]) -> list[Gathered]:
             session = by_folder.get(folder) or _session_of_agent(transcript)
             agents.setdefault(session, []).append(transcript)
     names = [*own, *(name for name in agents if name not in own)]
-    gathered = [_one(name, own.get(name, []), agents.get(name, [])) for name in names]
-    return sorted(gathered, key=lambda one: (first_time(one.nodes) or _NEVER, one.id))
+    gathered = {
+        name: _one(name, own.get(name, []), agents.get(name, [])) for name in names
+    }
+    ages = by_age({name: one.nodes for name, one in gathered.items()})
+    return [gathered[name] for name in ages]
 
 
 def _session_of_agent(transcript: Transcript) -> SessionId:
+    """Return the session that started an agent; a later one may go on with it."""
     named = transcript.source.session
     if named is not None and "/subagents/" in transcript.source.path:
         return named
-    said = Counter(node.session for node in transcript.nodes if node.session)
-    most = said.most_common(1)
-    return most[0][0] if most else SessionId(transcript.source.id)
+    said = (node.session for node in transcript.nodes if node.session)
+    return next(said, SessionId(transcript.source.id))
 
 
 def _one(
@@ -114,33 +125,22 @@ def accounts(gathered: Sequence[Gathered]) -> Iterable[tuple[str, Sequence[Node]
     for one in gathered:
         yield one.id, one.nodes
     runs = [(one.id, agent) for one in gathered for agent in one.agents]
-    replays = [run for run in runs if kind_of(run[1]) is AgentKind.REPLAY]
-    for run in (*(run for run in runs if run not in replays), *replays):
-        yield f"{run[0]}/{run[1].id}", run[1].nodes
+    for session, agent in sorted(
+        runs, key=lambda run: kind_of(run[1]) is AgentKind.REPLAY
+    ):
+        yield f"{session}/{agent.id}", agent.nodes
 
 
 def relate(gathered: Sequence[Gathered]) -> dict[SessionId, tuple[Lineage, ...]]:
-    """Return how sessions are related, by their own word and by shared records."""
-    order = {
-        one.id: list(dict.fromkeys(n.uuid for n in one.nodes if n.uuid is not None))
-        for one in gathered
-    }
-    starts = {one.id: first_time(one.nodes) for one in gathered}
-    return lineages(order, starts, {one.id: _told_lineage(one) for one in gathered})
+    """Return how sessions are related; they come from the oldest to the youngest."""
+    return lineages({one.id: one.nodes for one in gathered})
 
 
-def _told_lineage(one: Gathered) -> list[Lineage]:
-    """Return the relations that a session's own records tell of."""
-    found: dict[tuple[LineageKind, SessionId], Lineage] = {}
-    for node in one.nodes:
-        if node.forked_from is not None and node.forked_from.session:
-            kind, facts = LineageKind.FORKED_FROM, node.forked_from
-        elif node.kind == "continued-in" and isinstance(node.extra, LineageFacts):
-            kind, facts = LineageKind.CONTINUED_IN, node.extra
-        else:
-            continue
-        if facts.session is not None and facts.session != one.id:
-            key = (kind, facts.session)
-            shared = found[key].shared + 1 if key in found else 1
-            found[key] = Lineage(kind, facts.session, facts.record, shared)
-    return list(found.values())
+def mixed(transcript: Transcript, session: SessionId) -> Iterable[Problem]:
+    """Yield a problem if a session's file holds records of other sessions."""
+    others: dict[SessionId, Node] = {}
+    for node in transcript.nodes:
+        if node.session is not None and node.session != session:
+            others.setdefault(node.session, node)
+    for other, node in others.items():
+        yield Problem("mixed-sessions", node.position, other)

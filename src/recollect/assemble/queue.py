@@ -12,14 +12,25 @@ __all__ = ["queued_prompts", "steering"]
 
 
 def queued_prompts(nodes: Sequence[Node]) -> frozenset[RecordId]:
-    """Return the prompts that waited in the queue before they were sent."""
-    waiting: set[int] = set()
+    """Return the prompts that waited in the queue before they were sent.
+
+    A text that waited once counts for one prompt: the same words may be typed again.
+    """
+    waiting: list[Node] = []
     found = set()
     for node in nodes:
-        if _operation(node) == "enqueue" and node.digest:
-            waiting.add(node.digest)
-        elif node.kind == "user" and node.digest in waiting and node.uuid is not None:
-            found.add(node.uuid)
+        operation = _operation(node)
+        if operation == "enqueue":
+            waiting.append(node)
+        elif operation == "popAll":
+            waiting.clear()
+        elif operation == "remove" and waiting:
+            waiting.remove(_taken(waiting, node))
+        elif node.kind == "user" and node.digest and node.uuid is not None:
+            same = [text for text in waiting if text.digest == node.digest]
+            if same:
+                waiting.remove(same[0])
+                found.add(node.uuid)
     return frozenset(found)
 
 

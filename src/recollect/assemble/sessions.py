@@ -9,13 +9,22 @@ from msgspec import structs
 
 from recollect.assemble.dedupe import in_order
 from recollect.assemble.edits import edits_of
-from recollect.assemble.gather import Gathered, accounts, first_time, gather, relate
+from recollect.assemble.gather import (
+    Gathered,
+    accounts,
+    first_time,
+    gather,
+    mixed,
+    relate,
+)
 from recollect.assemble.projects import project_of
-from recollect.assemble.talks import Talks, flat, last_time
+from recollect.assemble.talks import Lent, Talk, Talks, flat, last_time
 from recollect.assemble.titles import Summaries, summaries_of, tags_of, title_of
 from recollect.assemble.usage import settle
 from recollect.model.nodes import Transcript
-from recollect.model.sessions import Branch, Lineage, Loader, Session
+from recollect.model.problems import Problem
+from recollect.model.sessions import AgentRun, Branch, Loader, Role, Session
+from recollect.model.sources import SourceKind
 from recollect.model.usage import Usage
 
 __all__ = ["assemble"]
@@ -23,36 +32,42 @@ __all__ = ["assemble"]
 T = TypeVar("T", bound=str)
 
 
-def assemble(transcripts: Iterable[Transcript], loader: Loader) -> tuple[Session, ...]:
+def assemble(
+    transcripts: Iterable[Transcript],
+    loader: Loader,
+    summaries: Summaries | None = None,
+) -> tuple[Session, ...]:
     """Return the sessions of transcripts, oldest first.
 
     Give it all files of a project: summaries, copies and agents of one session may
-    stand in another's file.
+    stand in another's file. Who knows the summaries of other files hands them in, and
+    needs to give only sessions that share records.
     """
     ordered = in_order(transcripts)
     gathered = gather(ordered)
-    summaries = summaries_of(ordered)
+    summaries = summaries or summaries_of(ordered)
     ledger = settle(accounts(gathered))
     related = relate(gathered)
-    return tuple(
-        _session(one, Talks(one, ledger, loader), summaries, related.get(one.id, ()))
-        for one in gathered
-    )
+    lent = Lent()
+    sessions = []
+    for one in gathered:
+        talks = Talks(one, ledger, loader)
+        runs = talks.agents()
+        session = _session(one, talks.own(runs, lent), runs, summaries)
+        sessions.append(structs.replace(session, lineage=related[one.id]))
+        lent.add(runs)
+    return tuple(sessions)
 
 
 def _session(
-    one: Gathered,
-    talks: Talks,
-    summaries: Summaries,
-    lineage: tuple[Lineage, ...],
+    one: Gathered, talk: Talk, runs: tuple[AgentRun, ...], summaries: Summaries
 ) -> Session:
-    runs = talks.agents()
-    talk = talks.own(runs)
     branches = tuple(_titled(branch, summaries) for branch in talk.branches)
     nodes = talk.nodes
     named = [n.uuid for n in nodes if n.uuid and n.uuid in summaries.texts]
+    shown = [run for run in flat(runs) if run.kind.is_shown]
     edits = list(edits_of(branches))
-    for run in flat(runs):
+    for run in shown:
         edits.extend(edits_of(run.branches, run.id))
     return Session(
         id=one.id,
@@ -75,14 +90,28 @@ def _session(
         endpoints=_distinct((*talk.leaves, *named)),
         edits=tuple(edits),
         usage=sum((spend.usage for spend in talk.spends), Usage()),
-        spends=(*talk.spends, *(s for run in flat(runs) for s in run.spends)),
+        spends=(*talk.spends, *(s for run in shown for s in run.spends)),
         snapshots=tuple(n.position for n in nodes if n.kind.startswith("file-history")),
-        lineage=lineage,
-        problems=(*(p for t in one.transcripts for p in t.problems), *talk.problems),
+        problems=(*_file_problems(one), *talk.problems),
         hidden=talk.hidden,
         sources=tuple(t.source for t in one.transcripts),
-        is_empty=not any(branch.turns for branch in branches),
+        is_empty=not any(map(_says_something, (*branches, *_shown(runs)))),
     )
+
+
+def _file_problems(one: Gathered) -> Iterable[Problem]:
+    for transcript in one.transcripts:
+        yield from transcript.problems
+        if transcript.source.kind is SourceKind.SESSION:
+            yield from mixed(transcript, one.id)
+
+
+def _shown(runs: Iterable[AgentRun]) -> Iterable[Branch]:
+    return (run.live for run in runs if run.kind.is_shown)
+
+
+def _says_something(branch: Branch) -> bool:
+    return any(m.is_prompt or m.role is Role.ASSISTANT for m in branch.messages)
 
 
 def _distinct(values: Iterable[T | None]) -> tuple[T, ...]:

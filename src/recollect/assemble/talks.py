@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 
 from msgspec import Struct, structs
 
-from recollect.assemble.agents import AgentPart, Link, kind_of, link, status_of
+from recollect.assemble.agents import (
+    AgentPart,
+    Link,
+    answered_call,
+    kind_of,
+    link,
+    reports_of,
+    status_of,
+)
 from recollect.assemble.branches import part
 from recollect.assemble.dedupe import each_once
 from recollect.assemble.gather import Gathered, first_time
@@ -17,12 +26,19 @@ from recollect.assemble.tree import grow, join
 from recollect.assemble.turns import branches_of
 from recollect.assemble.usage import Ledger, spends_of, usages_of
 from recollect.model.ids import AgentId, RecordId, ToolUseId
-from recollect.model.nodes import BlockFact, Node
+from recollect.model.nodes import Node
 from recollect.model.problems import Problem
-from recollect.model.sessions import AgentRun, Branch, Hidden, Loader, Spend
+from recollect.model.sessions import (
+    AgentKind,
+    AgentRun,
+    Branch,
+    Hidden,
+    Loader,
+    Spend,
+)
 from recollect.model.usage import Usage
 
-__all__ = ["Talk", "Talks", "flat", "last_time"]
+__all__ = ["Lent", "Talk", "Talks", "flat", "last_time"]
 
 
 class Talk(Struct, frozen=True):
@@ -44,11 +60,17 @@ class Talks:
         self._ledger = ledger
         self._loader = loader
         inner = (node for agent in one.agents for node in agent.nodes)
-        self._everything = [*one.nodes, *inner]
+        self._reports = reports_of(chain(one.nodes, inner))
+        self._owners = _owners(one)
 
-    def own(self, runs: Sequence[AgentRun]) -> Talk:
-        """Return the session's own conversation, given the agents it started."""
-        return self._talk(self._one.nodes, _by_call(runs), None)
+    def own(self, runs: Sequence[AgentRun], lent: Lent) -> Talk:
+        """Return the session's own conversation, given the agents it started.
+
+        Calls that went on with another session's agent, or that were copied from
+        there, find it among those ``lent``.
+        """
+        by_call = lent.by_call(self._one.nodes) | _by_call(runs)
+        return self._talk(self._one.nodes, by_call, None)
 
     def agents(self) -> tuple[AgentRun, ...]:
         """Return the agents at the session's own level, with those below them.
@@ -73,8 +95,10 @@ class Talks:
         agent: AgentId | None,
     ) -> Talk:
         account = self._one.id if agent is None else f"{self._one.id}/{agent}"
-        once, copies, clashes = each_once(nodes)
-        tree = grow(once)
+        owners = self._owners
+        foreign = {n.uuid for n in nodes if n.uuid and owners[n.uuid] != agent}
+        once, copies, clashes = each_once(nodes, foreign)
+        tree = grow(once, owners)
         growth = part(tree, join(tree), queued_prompts(once))
         said = say(once, growth.branch, self._loader, agents)
         spends = spends_of(account, nodes, growth.branch, self._ledger)
@@ -94,11 +118,7 @@ class Talks:
         self, agent: AgentPart, found: Link, inner: tuple[AgentRun, ...]
     ) -> AgentRun:
         talk = self._talk(agent.nodes, _by_call(inner), agent.id)
-        facts = [
-            n.result
-            for n in self._everything
-            if n.result and n.result.agent == agent.id
-        ]
+        facts = self._reports.results.get(agent.id, ())
         measured = next((f.duration_ms for f in reversed(facts) if f.duration_ms), None)
         started, ended = first_time(talk.nodes), last_time(talk.nodes)
         lasted = timedelta(milliseconds=measured) if measured else None
@@ -108,11 +128,11 @@ class Talks:
             c for b in talk.branches for t in b.own for m in t.messages for c in m.calls
         ]
         note = agent.note
-        call = _launching(found, self._everything)
+        call = self._reports.calls[found.calls[0]] if found.calls else None
         return AgentRun(
             id=agent.id,
             kind=kind_of(agent),
-            status=status_of(agent, found, self._everything),
+            status=status_of(agent, found, self._reports),
             link=found.by,
             calls=found.calls,
             type=(note.type if note else None) or (call.agent_type if call else None),
@@ -167,8 +187,43 @@ def _by_call(runs: Iterable[AgentRun]) -> dict[ToolUseId, list[AgentRun]]:
     return found
 
 
-def _launching(found: Link, everything: Iterable[Node]) -> BlockFact | None:
-    """Return the call that started an agent run."""
-    wanted = found.calls[0] if found.calls else None
-    blocks = (block for node in everything for block in node.blocks)
-    return next((b for b in blocks if b.name is not None and b.id == wanted), None)
+class Lent:
+    """The agents of older sessions, for younger ones that went on with them."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[AgentId, AgentRun] = {}
+        self._by_call: dict[ToolUseId, list[AgentRun]] = {}
+
+    def add(self, runs: Sequence[AgentRun]) -> None:
+        """Lend the agents of a session, and those below them."""
+        for run in flat(runs):
+            self._by_id.setdefault(run.id, run)
+            for call in run.calls:
+                self._by_call.setdefault(call, []).append(run)
+
+    def by_call(self, nodes: Iterable[Node]) -> dict[ToolUseId, list[AgentRun]]:
+        """Return the agents that the calls in some records started or went on with."""
+        found: dict[ToolUseId, list[AgentRun]] = {}
+        for node in nodes if self._by_id else ():
+            for block in node.blocks:
+                if block.id in self._by_call and block.name is not None:
+                    found[block.id] = self._by_call[block.id]
+            call, facts = answered_call(node), node.result
+            run = self._by_id.get(facts.agent) if facts and facts.agent else None
+            if call is not None and run is not None:
+                found.setdefault(call, [run])
+        return found
+
+
+def _owners(one: Gathered) -> dict[RecordId, AgentId | None]:
+    """Return where each record of a session is: its own, or the first agent with it.
+
+    Agents that replay come last: what they hold is mostly not theirs.
+    """
+    found: dict[RecordId, AgentId | None] = {}
+    runs = sorted(one.agents, key=lambda run: kind_of(run) is AgentKind.REPLAY)
+    for owner, nodes in ((None, one.nodes), *((run.id, run.nodes) for run in runs)):
+        for node in nodes:
+            if node.uuid is not None:
+                found.setdefault(node.uuid, owner)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from msgspec import Struct
 
@@ -36,9 +36,19 @@ class Tree(Struct, frozen=True):
         return tuple(uuid for uuid in self.nodes if uuid not in self.children)
 
 
-def grow(nodes: Sequence[Node]) -> Tree:
-    """Return the tree of nodes that are in order and have every id once."""
-    known = {n.uuid: n for n in nodes if n.kind in TREE_KINDS and n.uuid is not None}
+def grow(nodes: Sequence[Node], elsewhere: Container[RecordId] = ()) -> Tree:
+    """Return the tree of nodes that are in order and have every id once.
+
+    A parent that is ``elsewhere`` (a fork goes on from its caller's) is no ghost. A
+    record of an unknown type is in the tree if it hangs there, or something on it.
+    """
+    named = {node.parent for node in nodes}
+    known = {
+        n.uuid: n
+        for n in nodes
+        if n.uuid is not None
+        and (n.kind in TREE_KINDS or n.parent is not None or n.uuid in named)
+    }
     problems: list[Problem] = []
     parents: dict[RecordId, RecordId | None] = {}
     for uuid, node in known.items():
@@ -53,7 +63,7 @@ def grow(nodes: Sequence[Node]) -> Tree:
     ghosts: dict[RecordId, RecordId] = {}
     for uuid, parent in parents.items():
         children.setdefault(parent, []).append(uuid)
-        if parent is not None and parent not in known:
+        if parent is not None and parent not in known and parent not in elsewhere:
             ghosts.setdefault(parent, uuid)
     problems += [Problem("ghost", known[c].position, g) for g, c in ghosts.items()]
     return Tree(

@@ -1,0 +1,142 @@
+"""Where the harness replaced what came before by its own digest."""
+
+from __future__ import annotations
+
+from tests.build import SESSION, Home, Written, compact, moment, session
+from tests.forms import command, digest, printed
+
+
+def compaction(home: Home) -> None:
+    """By hand, noted as typed, then as a boundary, a digest and the command."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2"),
+        *_at(4, session("/compact<a2:user")),
+        _boundary(5, "a2", trigger="manual"),
+        # The digest was begun a little before the boundary was written.
+        _digest(4.9),
+        *_at(
+            6,
+            [
+                command("/compact", uuid="k1", parent="s1"),
+                printed("Compacted", uuid="o1", parent="k1"),
+            ],
+        ),
+        *_at(8, session("p3<o1:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_relinks(home: Home) -> None:
+    """Kept records are written again, with the same ids and another parent."""
+    first = session("p1", "a1<p1", "p2<a1", "a2<p2")
+    records = [
+        *first,
+        _boundary(4, "a2", preservedMessages={"anchorUuid": "s1", "uuids": ["p2"]}),
+        _digest(5),
+        first[2] | {"parentUuid": "s1"},
+        first[3],
+        *_at(6, session("p3<a2:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_lists(home: Home) -> None:
+    """Kept records are only listed; the next prompt hangs on the last of them."""
+    kept = {"anchorUuid": "s1", "uuids": ["p2", "a2"]}
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2"),
+        _boundary(4, "a2", preservedMessages=kept),
+        _digest(5),
+        *_at(6, session("p3<a2:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_replays(home: Home) -> None:
+    """Kept records are written again under fresh ids, with their old times."""
+    first = session("p1", "a1<p1", "p2<a1", "a2<p2")
+    records = [
+        *first,
+        _boundary(4, "a2"),
+        _digest(5),
+        first[2] | {"uuid": "q2", "parentUuid": "s1"},
+        first[3] | {"uuid": "c2", "parentUuid": "q2"},
+        *_at(6, session("p3<c2:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_dangling(home: Home) -> None:
+    """The boundary says that it follows a record that is nowhere."""
+    records = [
+        *session("p1", "a1<p1"),
+        _boundary(2, "gone"),
+        _digest(3),
+        *_at(4, session("p2<s1:user", "a2<p2")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_cyclic(home: Home) -> None:
+    """The boundary says that it follows a record that comes after it."""
+    records = [
+        *session("p1", "a1<p1"),
+        _boundary(2, "a2"),
+        _digest(3),
+        *_at(4, session("p2<s1:user", "a2<p2")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_twice(home: Home) -> None:
+    """The second boundary says that it follows a record before the first."""
+    records = [
+        *session("p1", "a1<p1"),
+        _boundary(2, "a1"),
+        _digest(3),
+        *_at(4, session("p2<s1:user", "a2<p2")),
+        _boundary(6, "a1", uuid="b2"),
+        _digest(7, uuid="s2", parent="b2"),
+        *_at(8, session("p3<s2:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_unmarked(home: Home) -> None:
+    """Old versions went on in a new file with a digest that no flag marks."""
+    flags = {"isCompactSummary": False, "isVisibleInTranscriptOnly": False}
+    records = [
+        digest(uuid="s1", parent=None) | flags,
+        *_at(1, session("a1<s1:assistant", "p1<a1", "a2<p1")),
+    ]
+    home.session(SESSION, [record | {"version": "1.0.44"} for record in records])
+
+
+def compaction_small(home: Home) -> None:
+    """A small compaction clears old results and does not cut the thread."""
+    records = [
+        *session("p1", "a1<p1"),
+        *_at(2, session("n1<a1:system")),
+        *_at(3, session("p2<n1:user", "a2<p2")),
+    ]
+    records[2]["subtype"] = "microcompact_boundary"
+    home.session(SESSION, records)
+
+
+def _boundary(
+    seconds: float, follows: str, uuid: str = "b1", **facts: object
+) -> Written:
+    record = compact(follows, uuid=uuid)
+    record["compactMetadata"] |= {"postTokens": 9_000} | facts
+    return record | {"timestamp": moment(seconds)}
+
+
+def _digest(seconds: float, uuid: str = "s1", parent: str = "b1") -> Written:
+    return digest(uuid=uuid, parent=parent, timestamp=moment(seconds))
+
+
+def _at(seconds: int, records: list[Written]) -> list[Written]:
+    return [
+        record | {"timestamp": moment(seconds + number)}
+        for number, record in enumerate(records)
+    ]

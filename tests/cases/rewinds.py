@@ -1,0 +1,232 @@
+"""Ways that a person went back from, and what only looks like one."""
+
+from __future__ import annotations
+
+from tests.build import (
+    SESSION,
+    Home,
+    Written,
+    attachment,
+    compact,
+    image,
+    meta,
+    moment,
+    prompt,
+    queue,
+    reply,
+    session,
+    text,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.forms import INTERRUPT, command, digest, printed
+
+
+def rewind_plain(home: Home) -> None:
+    """The third prompt hangs where the second did, and goes on from there."""
+    records = session(
+        "p1", "a1<p1", "p2<a1", "a2<p2", "p3<a1", "a3<p3", "p4<a3", "a4<p4"
+    )
+    home.session(SESSION, records)
+
+
+def rewind_twice(home: Home) -> None:
+    """Back to one place twice, and then back within a way that was left."""
+    records = session(
+        *("p1", "a1<p1", "p2<a1", "a2<p2", "p3<a2", "a3<p3"),
+        *("p4<a2", "a4<p4", "p5<a1", "a5<p5", "p6<a1", "a6<p6"),
+    )
+    home.session(SESSION, records)
+
+
+def rewind_parallel(home: Home) -> None:
+    """Back behind an answer with parallel calls, whose results fan out."""
+    records = thread(
+        prompt("Look at both", uuid="p1"),
+        reply([_read("1")], uuid="a1", message_id="msg_1"),
+        reply([_read("2")], uuid="a2", message_id="msg_1"),
+        tool_result("toolu_1", "one", uuid="r1", parent="a1"),
+        tool_result("toolu_2", "two", uuid="r2", parent="a2"),
+        reply("Both read.", uuid="a3", message_id="msg_2", parent="r1"),
+        prompt("Delete them", uuid="p2"),
+        reply([_read("3")], uuid="a4", message_id="msg_3"),
+        reply([_read("4")], uuid="a5", message_id="msg_3"),
+        tool_result("toolu_3", "three", uuid="r3", parent="a4"),
+        tool_result("toolu_4", "four", uuid="r4", parent="a5"),
+        reply("Deleted.", uuid="a6", message_id="msg_4"),
+        prompt("Keep them", uuid="p3", parent="a3"),
+        reply("Kept.", uuid="a7", message_id="msg_5"),
+    )
+    home.session(SESSION, records)
+
+
+def rewind_to_start(home: Home) -> None:
+    """A prompt in the middle of the file has no parent: all was taken back."""
+    records = session("p1", "a1<p1", "p2<a1", "a2<p2", "p3", "a3<p3")
+    told = meta("last-prompt", lastPrompt="p3", leafUuid=None, explicit=True)
+    home.session(SESSION, [*records, told])
+
+
+def rewind_behind_compaction(home: Home) -> None:
+    """Back to what a compaction had replaced."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2"),
+        compact("a2", uuid="b1") | {"timestamp": moment(4)},
+        digest(uuid="s1", parent="b1", timestamp=moment(5)),
+        *_later(6, session("p3<s1:user", "a3<p3", "p4<a1:user", "a4<p4")),
+    ]
+    home.session(SESSION, records)
+
+
+def rewind_before_compaction(home: Home) -> None:
+    """A way is left, the other is gone on and compacted: the left one stays so."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2", "p3<a1", "a3<p3"),
+        compact("a3", uuid="b1") | {"timestamp": moment(6)},
+        digest(uuid="s1", parent="b1", timestamp=moment(7)),
+        *_later(8, session("p4<s1:user", "a4<p4")),
+    ]
+    home.session(SESSION, records)
+
+
+def first_prompt_edited(home: Home) -> None:
+    """The first prompt is typed anew, below what the harness put before it."""
+    records = [
+        attachment("session_context", uuid="x0"),
+        *_later(1, session("p1<x0:user", "a1<p1", "p2<x0:user", "a2<p2", "p3<a2")),
+    ]
+    home.session(SESSION, records)
+
+
+def prompt_pulled_back(home: Home) -> None:
+    """A prompt was taken back into the editor before Claude answered."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "p3<a1", "a3<p3"),
+        *_later(5, session("p4<a3:user", "p5<a3:user", "a5<p5")),
+    ]
+    records[5]["message"]["content"] = "the same words"
+    records[6]["message"]["content"] = "the same words"
+    home.session(SESSION, records)
+
+
+def rewind_after_interrupt(home: Home) -> None:
+    """Claude was stopped, and the person went back to before the prompt."""
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        reply("Hello.", uuid="a1"),
+        prompt("Count to a million", uuid="p2"),
+        reply("One, two", uuid="a2"),
+        prompt([text(INTERRUPT)], uuid="i1"),
+        prompt("Count to ten", uuid="p3", parent="a1"),
+        reply("One to ten.", uuid="a3"),
+    )
+    home.session(SESSION, records)
+
+
+def rewind_to_command(home: Home) -> None:
+    """The way that was left began with a command that Claude answered."""
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        reply("Hello.", uuid="a1"),
+        command("/review", "all of it", uuid="k1"),
+        prompt("Review all of it, please.", uuid="m1", isMeta=True),
+        reply("It is fine.", uuid="a2"),
+        prompt("Never mind", uuid="p2", parent="a1"),
+        reply("As you like.", uuid="a3"),
+    )
+    home.session(SESSION, records)
+
+
+def command_in_passing(home: Home) -> None:
+    """A command that nobody answers hangs beside the prompt: nothing was left."""
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        reply("Hello.", uuid="a1"),
+        command("/cost", uuid="k1"),
+        printed("Little", uuid="o1"),
+        prompt("Go on", uuid="p2", parent="a1"),
+        reply("Gladly.", uuid="a2"),
+        command("/cost", uuid="k2", parent="a1"),
+        printed("More", uuid="o2"),
+    )
+    home.session(SESSION, records)
+
+
+def queued_prompt_on_stale_parent(home: Home) -> None:
+    """Prompts that waited hang where the session was when they were typed."""
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        reply("Hello.", uuid="a1"),
+        queue("enqueue", "First this"),
+        queue("enqueue", "Then that"),
+        queue("dequeue"),
+        prompt("First this", uuid="p2", parent="a1"),
+        reply("This is done.", uuid="a2"),
+        queue("dequeue"),
+        prompt("Then that", uuid="p3", parent="a1"),
+        reply("That is done.", uuid="a3"),
+        prompt("Good", uuid="p4"),
+        reply("Yes.", uuid="a4"),
+    )
+    home.session(SESSION, records)
+
+
+def rewind_to_queued_prompt(home: Home) -> None:
+    """The same words once waited; typed again further back they are a rewind."""
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        reply("Hello.", uuid="a1"),
+        queue("enqueue", "Go on"),
+        queue("dequeue"),
+        prompt("Go on", uuid="p2", parent="a1"),
+        reply("I went on.", uuid="a2"),
+        prompt("Stop", uuid="p3"),
+        reply("Stopped.", uuid="a3"),
+        prompt("Go on", uuid="p4", parent="a2"),
+        reply("I went on again.", uuid="a4"),
+    )
+    home.session(SESSION, records)
+
+
+def replayed_history(home: Home) -> None:
+    """An editor resumed and wrote the history again, ids fresh and times kept."""
+    first = thread(
+        prompt([text("See this"), image(), text("and that")], uuid="p1"),
+        reply("I see.", uuid="a1", message_id="msg_1"),
+        reply([_read("1")], uuid="a2", message_id="msg_1"),
+        tool_result("toolu_1", "one", uuid="r1"),
+        reply("Read.", uuid="a3", message_id="msg_2"),
+    )
+    again = [
+        prompt([text("See this")], uuid="q1", timestamp=moment(0)),
+        prompt([image()], uuid="q2", parent="q1", timestamp=moment(0)),
+        prompt([text("and that")], uuid="q3", parent="q2", timestamp=moment(0)),
+        *(
+            record | {"uuid": uuid, "parentUuid": parent}
+            for record, uuid, parent in (
+                (first[1], "c1", "q3"),
+                (first[2], "c2", "c1"),
+                (first[3], "s1", "c2"),
+                (first[4], "c3", "s1"),
+            )
+        ),
+    ]
+    more = thread(
+        prompt("Go on", uuid="p2", parent="c3"),
+        reply("Gladly.", uuid="a4", message_id="msg_3"),
+        start=60,
+    )
+    home.session(SESSION, [*first, *again, *more])
+
+
+def _later(seconds: int, records: list[Written]) -> list[Written]:
+    """Return records so many seconds later."""
+    return [
+        record | {"timestamp": moment(seconds + number)}
+        for number, record in enumerate(records)
+    ]
+
+
+def _read(number: str) -> Written:
+    return tool_use("Read", id=f"toolu_{number}", file_path=f"/work/demo/{number}.txt")
