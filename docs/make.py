@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from docs.requirements import ROOT, pending, requirements, showing_tests
+from docs.schemas import schemas_page
 from recollect import errors
 from recollect.cli.group import CommandGroup
 from recollect.cli.table import COMMANDS, CommandRow
@@ -26,6 +27,7 @@ def pages() -> dict[Path, str]:
         "commands.md": commands_page(),
         "exit-codes.md": exit_codes_page(),
         "requirements.md": requirements_page(),
+        "schemas.md": schemas_page(),
     }
     return {REFERENCE / name: f"{NOTE}\n{text}" for name, text in texts.items()}
 

@@ -25,4 +25,9 @@ COMMANDS = (
         "recollect.cli.inspect",
         "Say what transcripts hold: records, versions, problems, drift.",
     ),
+    CommandRow(
+        "show",
+        "recollect.cli.show",
+        "Show a session: prompts, answers, calls and how they ended.",
+    ),
 )

@@ -1,7 +1,7 @@
 """Manners at the terminal: width, colour, progress, tables, and text kept harmless.
 
 What comes from a transcript may hold anything; nothing of it reaches a terminal
-before :func:`plain` has taken out what could steer it.
+before :func:`~recollect.render.safe.safe_name` has taken out what could steer it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import os
 import shutil
 import sys
 import time
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Self, TextIO
+
+from recollect.render.safe import safe_name as plain
+from recollect.render.widths import fit_left, fit_right, width
 
 __all__ = [
     "Colour",
@@ -34,7 +36,6 @@ __all__ = [
 _NARROWEST = 40
 _PLAIN_WIDTH = 100
 """How wide text is set that goes into a file or a pipe."""
-_ELLIPSIS = "…"
 
 
 class Colour(StrEnum):
@@ -43,59 +44,6 @@ class Colour(StrEnum):
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
-
-
-def plain(text: str) -> str:
-    r"""Return text with everything escaped that is not simply seen.
-
-    Control characters, escape sequences, line ends and marks that turn the direction
-    of writing become ``\x1b`` and the like; one line stays one line.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )
-
-
-def width(text: str) -> int:
-    """Return how many columns a plain text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns_of(sign) for sign in text)
-
-
-def _columns_of(sign: str) -> int:
-    if unicodedata.combining(sign) or unicodedata.category(sign) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(sign) in {"W", "F"} else 1
-
-
-def fit_right(text: str, room: int) -> str:
-    """Return text that takes at most ``room`` columns, its end cut off if need be."""
-    if width(text) <= room:
-        return text
-    kept, taken = [], 1
-    for sign in text:
-        taken += _columns_of(sign)
-        if taken > room:
-            break
-        kept.append(sign)
-    return "".join(kept) + _ELLIPSIS if room > 0 else ""
-
-
-def fit_left(text: str, room: int) -> str:
-    """Return text that takes at most ``room`` columns, its beginning cut off."""
-    if width(text) <= room:
-        return text
-    kept, taken = [], 1
-    for sign in reversed(text):
-        taken += _columns_of(sign)
-        if taken > room:
-            break
-        kept.append(sign)
-    return _ELLIPSIS + "".join(reversed(kept)) if room > 0 else ""
 
 
 def columns(stream: TextIO, environ: Mapping[str, str]) -> int:

@@ -1,0 +1,79 @@
+"""Calls in full: what a tool was given and what it answered, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from recollect.model.sessions import ToolCall
+from recollect.model.tools import TOOL_NAMES, EditOutcome
+from recollect.render.inputs import Change, Input, input_of, outcome_of
+from recollect.render.prose import unwrapped
+from recollect.render.spans import Span, Style
+from recollect.render.words import result_text
+
+__all__ = ["answered", "given", "output_text"]
+
+
+def given(call: ToolCall) -> Iterator[Span]:
+    """Yield the lines of a call's input: a command, a diff, or any JSON."""
+    name = TOOL_NAMES.get(call.name, call.name)
+    fields = input_of(call)
+    if name in {"Bash", "PowerShell"} and fields.command:
+        yield from _lines(fields.command, Style.CODE)
+    elif name in {"Edit", "Write", "MultiEdit", "NotebookEdit"}:
+        yield from _changes(call, fields)
+    else:
+        yield from _lines(_json(bytes(call.input)), Style.CODE)
+
+
+def answered(call: ToolCall) -> Iterator[Span]:
+    """Yield the lines of a call's result; a long one comes from its own file."""
+    text = output_text(call)
+    if text:
+        yield from _lines(text, Style.ALERT if call.is_error else Style.OUTPUT)
+
+
+def output_text(call: ToolCall) -> str:
+    """Return what a call answered as one text, opened now."""
+    return call.stored_output or result_text(call.result)
+
+
+def _lines(text: str, style: Style) -> Iterator[Span]:
+    for line in unwrapped(text.rstrip("\n")):
+        yield Span(line, style)
+
+
+def _changes(call: ToolCall, fields: Input) -> Iterator[Span]:
+    outcome = outcome_of(call)
+    if isinstance(outcome, EditOutcome) and outcome.structured_patch:
+        for hunk in outcome.structured_patch:
+            yield Span(
+                f"@@ -{hunk.old_start},{hunk.old_lines} "
+                f"+{hunk.new_start},{hunk.new_lines} @@",
+                Style.FACT,
+            )
+            for line in hunk.lines:
+                for part in unwrapped(line):
+                    yield Span(part, _SIGNS.get(line[:1], Style.CODE))
+        return
+    changes = fields.edits or [
+        Change(fields.old_string, fields.new_string or fields.content)
+    ]
+    for change in changes:
+        for sign, text in (("-", change.old_string), ("+", change.new_string)):
+            for line in unwrapped(text) if text else ():
+                yield Span(sign + line, _SIGNS[sign])
+
+
+_SIGNS = {"+": Style.ADDED, "-": Style.REMOVED}
+
+
+def _json(raw: bytes) -> str:
+    if not raw or raw == b"{}":
+        return ""
+    try:
+        return msgspec.json.format(raw, indent=2).decode("utf-8", "replace")
+    except (msgspec.MsgspecError, RecursionError):
+        return raw.decode("utf-8", "replace")

@@ -1,0 +1,142 @@
+"""The lines above the rest: of a session, an agent run, a branch beside the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
+from recollect.model.sessions import AgentRun, Branch, Session
+from recollect.model.usage import Usage
+from recollect.render.figures import lasting, several, span, tokens
+from recollect.render.safe import safe_line
+from recollect.render.spans import Row, Span, Style, row
+from recollect.render.widths import fit_right, width
+
+__all__ = ["agent_facts", "fork_words", "heading", "listed"]
+
+_MOST = 3
+"""Names of one kind that are told; the others are counted."""
+_QUOTE = 40
+"""Columns of a prompt that is quoted to tell a branch from others."""
+
+
+def heading(
+    session: Session, branch: Branch, zone: tzinfo | None, room: int | None
+) -> Iterator[Row]:
+    """Yield what one wants to know of a session before reading it."""
+    title = safe_line(session.title.text) or session.id
+    yield row(Span(title if room is None else fit_right(title, room), Style.TITLE))
+    for facts in (
+        _place(session),
+        _time(session, zone),
+        _makers(session),
+        _counts(session, branch),
+        _spent(session.total),
+        _relations(session),
+    ):
+        for line in listed(facts, room):
+            yield row(Span(line, Style.FACT))
+
+
+def _place(session: Session) -> list[str]:
+    where = [session.project or ""]
+    branches = [name for name in session.git_branches if name != "HEAD"]
+    return [*where, f"git {_some(branches)}" if branches else ""]
+
+
+def _time(session: Session, zone: tzinfo | None) -> list[str]:
+    if session.started is None or session.ended is None:
+        return []
+    lasted = session.ended - session.started
+    return [span(session.started, session.ended, zone), lasting(lasted)]
+
+
+def _makers(session: Session) -> list[str]:
+    versions = session.versions
+    spoken = versions[0] if len(versions) == 1 else " to ".join(_ends(versions))
+    return [
+        _some(session.models),
+        f"Claude Code {spoken}" if versions else "",
+        _some([name for name in session.entrypoints if name != "cli"]),
+    ]
+
+
+def _ends(versions: Sequence[str]) -> list[str]:
+    return [versions[0], versions[-1]] if versions else []
+
+
+def _counts(session: Session, branch: Branch) -> list[str]:
+    prompts = sum(1 for message in branch.messages if message.is_prompt)
+    calls = sum(len(message.calls) for message in branch.messages)
+    agents = sum(1 for run in session.all_agents if run.kind.is_shown)
+    others = len(session.branches) - 1
+    return [
+        several(prompts, "prompt"),
+        several(calls, "call"),
+        several(agents, "agent") if agents else "",
+        several(others, "other branch", "other branches") if others else "",
+        "" if branch.is_live else f"branch {branch.number}",
+        several(len(session.problems), "problem") if session.problems else "",
+    ]
+
+
+def _spent(usage: Usage) -> list[str]:
+    if not usage.total:
+        return []
+    return [
+        f"{tokens(usage.total)} tokens",
+        f"{tokens(usage.input + usage.cache_write)} in",
+        f"{tokens(usage.cache_read)} read again",
+        f"{tokens(usage.output)} out",
+    ]
+
+
+def _relations(session: Session) -> list[str]:
+    told = [
+        f"{one.kind.replace('-', ' ')} {one.session[:8]}" for one in session.lineage
+    ]
+    return [f"session {session.id}", *told]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more
+
+
+def listed(facts: Sequence[str], room: int | None) -> Iterator[str]:
+    """Yield facts behind each other, on as many lines as they need."""
+    line = ""
+    for fact in facts:
+        told = safe_line(fact)
+        if not told:
+            continue
+        longer = f"{line} · {told}" if line else told
+        if room is not None and width(longer) > room and line:
+            yield line
+            longer = told
+        line = longer
+    if line:
+        yield line
+
+
+def agent_facts(run: AgentRun) -> list[str]:
+    """Return how an agent run went, in a few words each."""
+    return [
+        run.status,
+        "in the background" if run.is_background else "",
+        lasting(run.duration) if run.duration is not None else "",
+        several(run.tool_count, "call"),
+        f"{tokens(run.usage.total)} tokens" if run.usage.total else "",
+        several(len(run.agents), "agent") if run.agents else "",
+    ]
+
+
+def fork_words(branch: Branch) -> str:
+    """Return what a branch beside the way is."""
+    prompts = branch.prompts
+    head = fit_right(safe_line(prompts[0].head), _QUOTE) if prompts else ""
+    facts = [
+        several(len(prompts), "prompt") + (f" (“{head}”)" if head else ""),
+        f"{tokens(branch.usage.total)} tokens" if branch.usage.total else "",
+    ]
+    return ", ".join(filter(None, facts))

@@ -1,0 +1,266 @@
+"""The way through a session that every renderer goes: a step at a time.
+
+A step names values and opens nothing but the blocks of the message that it stands
+for, so a session of any size is walked in the memory of one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from recollect.model.blocks import Block, ToolUse
+from recollect.model.ids import RecordId
+from recollect.model.sessions import (
+    AgentRun,
+    Branch,
+    Message,
+    Role,
+    Session,
+    ToolCall,
+    Turn,
+)
+
+__all__ = [
+    "AgentEnd",
+    "AgentMet",
+    "BlockMet",
+    "Called",
+    "Forked",
+    "LeftEnd",
+    "Orphans",
+    "Said",
+    "Start",
+    "Step",
+    "TurnStart",
+    "View",
+    "walk",
+]
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What of a session is shown; by default the live branch, agents in brief."""
+
+    branch: int = 0
+    """The number of the branch that is followed."""
+    branches: bool = False
+    """Whether the other branches are walked where they fork."""
+    agents: bool = False
+    """Whether agent runs are walked where they were called."""
+    thinking: bool = False
+    tools: bool = False
+    """Whether the input and the output of calls are shown in full."""
+
+
+class Start(Struct, frozen=True):
+    """The session begins."""
+
+    session: Session
+    branch: Branch
+
+
+class TurnStart(Struct, frozen=True):
+    """A turn begins; what it says follows."""
+
+    turn: Turn
+    branch: Branch
+
+
+class Said(Struct, frozen=True):
+    """A message; its blocks and calls follow if it is an answer."""
+
+    message: Message
+    turn: Turn
+
+
+class BlockMet(Struct, frozen=True):
+    """A block of an answer that is no call."""
+
+    message: Message
+    block: Block
+
+
+class Called(Struct, frozen=True):
+    """A call of an answer."""
+
+    message: Message
+    call: ToolCall
+
+
+class AgentMet(Struct, frozen=True):
+    """An agent run at the call that started it, or an orphan.
+
+    If ``is_whole``, what it said follows, up to its :class:`AgentEnd`.
+    """
+
+    run: AgentRun
+    is_whole: bool
+    is_again: bool = False
+    """Whether an earlier call started it, and this one goes on with it."""
+
+
+class AgentEnd(Struct, frozen=True):
+    """An agent run has been walked."""
+
+    run: AgentRun
+
+
+class Forked(Struct, frozen=True):
+    """A branch leaves the way, or the way left it.
+
+    If ``is_whole``, its own turns follow, up to its :class:`LeftEnd`.
+    """
+
+    branch: Branch
+    is_whole: bool
+
+
+class LeftEnd(Struct, frozen=True):
+    """A branch beside the way has been walked."""
+
+    branch: Branch
+
+
+class Orphans(Struct, frozen=True):
+    """Agent runs follow that no call is known to have started."""
+
+    runs: tuple[AgentRun, ...]
+
+
+Step = (
+    Start
+    | TurnStart
+    | Said
+    | BlockMet
+    | Called
+    | AgentMet
+    | AgentEnd
+    | Forked
+    | LeftEnd
+    | Orphans
+)
+
+
+def walk(session: Session, view: View) -> Iterator[Step]:
+    """Yield the steps through a session, in the order in which one reads them.
+
+    Nothing recurses: agents may be nested, and branches left, to any depth.
+    """
+    branch = next(b for b in session.branches if b.number == view.branch)
+    yield Start(session, branch)
+    waiting: list[_Way] = [_session(session, branch, view)]
+    while waiting:
+        step = next(waiting[-1], None)
+        if step is None:
+            waiting.pop()
+        elif isinstance(step, Iterator):
+            waiting.append(step)
+        else:
+            yield step
+
+
+_Way = Iterator["Step | _Way"]
+_Beside = Mapping[RecordId | None, Sequence[Forked]]
+
+
+def _session(session: Session, branch: Branch, view: View) -> _Way:
+    seen: set[str] = set()
+    paths = _Paths(session.branches, view, seen)
+    yield from paths.follow(branch)
+    lost = tuple(run for run in session.agents if not run.calls and run.kind.is_shown)
+    if lost:
+        yield Orphans(lost)
+    for run in lost:
+        yield from _agent(run, view, seen)
+
+
+def _agent(run: AgentRun, view: View, seen: set[str]) -> _Way:
+    is_again = run.id in seen
+    seen.add(run.id)
+    is_whole = view.agents and not is_again
+    yield AgentMet(run, is_whole=is_whole, is_again=is_again)
+    if is_whole:
+        paths = _Paths(run.branches, view, seen)
+        yield paths.follow(run.live)
+        yield AgentEnd(run)
+
+
+class _Paths:
+    """Follows branches of one conversation, and meets the others where they fork."""
+
+    def __init__(self, branches: Sequence[Branch], view: View, seen: set[str]) -> None:
+        self._view = view
+        self._seen = seen
+        self._branches = {branch.number: branch for branch in branches}
+        self._anchors = {b.number: _anchor(b) for b in branches if b.number != 0}
+
+    def follow(self, branch: Branch) -> _Way:
+        """Yield the whole way of a branch."""
+        beside = self._beside(branch)
+        yield from self._forks(beside.get(None, ()))
+        yield from self._turns(branch, branch.turns, beside)
+
+    def _turns(self, branch: Branch, turns: Sequence[Turn], beside: _Beside) -> _Way:
+        for turn in turns:
+            yield TurnStart(turn, branch)
+            for message in turn.messages:
+                yield from self._message(message, turn)
+                yield from self._forks(beside.get(message.id, ()))
+
+    def _beside(self, branch: Branch) -> _Beside:
+        """Return the branches that leave a way, by the last message they share."""
+        found: dict[RecordId | None, list[Forked]] = {}
+        numbers = {branch.number}
+        below = branch
+        while below.parent in self._branches and below.parent not in numbers:
+            # Where the way left another, that one goes on without it.
+            above = self._branches[below.parent]
+            found.setdefault(self._anchors[below.number], []).append(
+                Forked(above, is_whole=False)
+            )
+            numbers.add(above.number)
+            below = above
+        for number in sorted(self._anchors):
+            other = self._branches[number]
+            if number not in numbers and other.parent in numbers:
+                fork = Forked(other, is_whole=self._view.branches)
+                found.setdefault(self._anchors[number], []).append(fork)
+        return found
+
+    def _forks(self, forks: Sequence[Forked]) -> _Way:
+        for fork in forks:
+            yield fork
+            if fork.is_whole:
+                branch = fork.branch
+                yield self._turns(branch, branch.own, self._beside(branch))
+                yield LeftEnd(branch)
+
+    def _message(self, message: Message, turn: Turn) -> _Way:
+        yield Said(message, turn)
+        if message.role is not Role.ASSISTANT:
+            return
+        calls = {call.id: call for call in message.calls if call.name}
+        for block in message.blocks:
+            used = block.id if isinstance(block, ToolUse) else None
+            call = calls.pop(used, None) if used is not None else None
+            if call is None:
+                yield BlockMet(message, block)
+            else:
+                yield from self._call(message, call)
+        # A file that is gone opens no blocks; the calls are known all the same.
+        for call in calls.values():
+            yield from self._call(message, call)
+
+    def _call(self, message: Message, call: ToolCall) -> _Way:
+        yield Called(message, call)
+        for run in call.agents:
+            if run.kind.is_shown:
+                yield from _agent(run, self._view, self._seen)
+
+
+def _anchor(branch: Branch) -> RecordId | None:
+    """Return the last message that a branch shares with the one it left."""
+    own = {message.id for turn in branch.own for message in turn.messages}
+    shared = [message.id for message in branch.messages if message.id not in own]
+    return shared[-1] if shared else None
