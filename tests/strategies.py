@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from recollect.model.attachments import ATTACHMENTS
 from recollect.model.blocks import BLOCKS
-from recollect.model.metadata import METADATA
+from recollect.model.metadata import METADATA, QueueOperation
 from recollect.model.records import Progress, SystemRecord, UserRecord
 from recollect.model.tools import OUTCOMES
 from recollect.parse.decode import field_names
@@ -144,8 +144,9 @@ def records(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
         case "progress":
             return build.progress(draw(st.sampled_from(Progress.types)), **place)
         case _:
-            fields = {"summary": draw(texts), "content": draw(texts)}
-            return build.meta(kind, **fields)
+            known = field_names(METADATA.get(kind, QueueOperation))
+            names = sorted(known & {"summary", "content", "aiTitle", "tag"})
+            return build.meta(kind, **{name: draw(texts) for name in names})
 
 
 _TREE = ["user", "assistant", "tool result", "system", "attachment", "progress"]
@@ -239,7 +240,8 @@ def spliced_lines(draw: st.DrawFn) -> tuple[bytes, list[Written]]:
     """Return a damaged line, and the records on it that are still whole.
 
     Whole records follow each other directly, or after zero bytes, or after the
-    beginning of a torn one: the three signatures of damage that are known.
+    beginning of a torn one: the three signatures of damage that are known. Of a type
+    from tomorrow one cannot tell whether it is a record or a part of the torn one.
     """
     parts: list[bytes] = []
     whole: list[Written] = []
@@ -250,7 +252,7 @@ def spliced_lines(draw: st.DrawFn) -> tuple[bytes, list[Written]]:
             parts.append(torn[: draw(st.integers(1, len(torn) - 1))])
         if "zeros" in before:
             parts.append(b"\0" * draw(st.integers(1, 9)))
-        whole.append(draw(records()))
+        whole.append(draw(records().filter(lambda record: record["type"] in RECORDS)))
         parts.append(build.line(whole[-1]))
     return b"".join(parts), whole
 

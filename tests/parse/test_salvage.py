@@ -14,6 +14,7 @@ from tests.build import (
     attachment,
     line,
     meta,
+    progress,
     prompt,
     reply,
     source_line,
@@ -112,6 +113,18 @@ def test_case_2_the_tail_of_a_torn_record_does_not_hide_what_follows(
 def test_case_2_the_tail_of_a_torn_record_does_not_hide_what_stands_before() -> None:
     assert raws(ONE + b'","uuid":"x"}') == [ONE]
     assert kinds(ONE + b'","uuid":"x"}') == ["spliced"]
+
+
+@pytest.mark.req("E1")
+def test_case_2_a_part_that_lost_its_bracket_is_not_taken_for_a_record() -> None:
+    inner = {"type": "assistant", "timestamp": "t", "uuid": "x", "message": {}}
+    outer = progress("agent_progress", message=inner)
+    later = {"uuid": outer.pop("uuid"), "timestamp": outer.pop("timestamp")}
+    file = line(attachment("file", content="x", uuid="x") | {"slug": "brave-fox"})
+
+    for written in (outer, outer | later):
+        assert raws(line(written).replace(b"}},", b"},")) == []
+    assert raws(file.replace(b'"x"}', b'"x"')) == []
 
 
 @pytest.mark.req("E1", "R1")
@@ -341,10 +354,10 @@ def effort(hostile: bytes, length: int) -> int:
     spent = []
     extent = salvage._extent
 
-    def counted(text: str, at: int) -> tuple[int, int]:
-        stop, cost = extent(text, at)
-        spent.append(cost)
-        return stop, cost
+    def counted(text: str, at: int) -> tuple[salvage._Fields, int, int]:
+        found = extent(text, at)
+        spent.append(found[-1])
+        return found
 
     raw = (hostile * (length // len(hostile) + 1))[:length]
     with patch.object(salvage, "_extent", counted):

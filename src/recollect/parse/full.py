@@ -15,36 +15,18 @@ from recollect.model.attachments import (
 )
 from recollect.model.blocks import BLOCKS, Block, Text, ToolResult, UnknownBlock
 from recollect.model.ids import Line, Position
-from recollect.model.metadata import METADATA, MetadataRecord
 from recollect.model.problems import Problem
 from recollect.model.records import (
     AssistantRecord,
-    Envelope,
-    HookContextRecord,
-    ProgressRecord,
-    SystemRecord,
     UnknownRecord,
     UserRecord,
     WireMessage,
 )
 from recollect.parse.decode import Hook, Odd, decode_struct, field_names
+from recollect.parse.kinds import RECORDS, Record
 from recollect.parse.salvage import Part, salvage, sound_text
 
 __all__ = ["RECORDS", "Record", "parse_line", "parse_record", "unknown_fields"]
-
-Record = Envelope | MetadataRecord | UnknownRecord
-"""What one line says: a record of the tree, metadata, or unknown."""
-
-RECORDS: dict[str, type[Envelope | MetadataRecord]] = {
-    "user": UserRecord,
-    "assistant": AssistantRecord,
-    "system": SystemRecord,
-    "attachment": AttachmentRecord,
-    "progress": ProgressRecord,
-    "saved_hook_context": HookContextRecord,
-    **METADATA,
-}
-"""The struct of each record type by the name it has in a transcript."""
 
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
 _ELEMENTS = msgspec.json.Decoder(list[Raw])

@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +19,9 @@ from msgspec import Raw, Struct
 from recollect.model.ids import Line, Position
 from recollect.model.metadata import METADATA
 from recollect.model.problems import Problem
+from recollect.model.wire import Wire
+from recollect.parse.decode import field_names
+from recollect.parse.kinds import RECORDS
 
 __all__ = ["Part", "salvage", "sound_text"]
 
@@ -104,9 +108,11 @@ def _pieces(line: Line, start: int, end: int, reason: str) -> Iterator[Part | Pr
     at = done = start
     while effort > 0 and (match := _START.search(text, at)):
         at = match.start()
-        stop, cost = _extent(text, at)
+        fields, stop, cost = _extent(text, at)
         effort -= cost
-        pieces = _taken(line, at, stop, is_next=_solid(line.raw, done) == at)
+        is_next = _solid(line.raw, done) == at
+        is_record = is_next or _is_record(fields, text, at, stop)
+        pieces = _taken(line, at, stop) if is_record else []
         if pieces:
             found += [*_gap(line, done, at), *pieces]
             at = done = stop
@@ -122,44 +128,43 @@ def _pieces(line: Line, start: int, end: int, reason: str) -> Iterator[Part | Pr
         yield from _gap(line, done, end)
 
 
-def _extent(text: str, at: int) -> tuple[int, int]:
-    """Return where the object at ``at`` ends, and how much was read to know it.
+def _extent(text: str, at: int) -> tuple[_Fields, int, int]:
+    """Return the object at ``at``, its end, and how much was read to know it.
 
     What is not whole ends where it begins.
     """
     try:
-        _, stop = _LENIENT.raw_decode(text, at)
+        fields, stop = _SCANNER.raw_decode(text, at)
     except RecursionError:
-        return at, len(text)
+        return [], at, len(text)
     except json.JSONDecodeError as error:
         is_open = error.msg.startswith("Unterminated")
         read = (len(text) if is_open else error.pos) - at
         # Making the error counts the newlines before it.
-        return at, 1 + read + error.pos // _GLANCES
-    return stop, stop - at
+        return [], at, 1 + read + error.pos // _GLANCES
+    return fields, stop, stop - at
 
 
-def _taken(line: Line, at: int, stop: int, *, is_next: bool) -> list[Part | Problem]:
-    """Return the record between two places, or nothing if it is none.
+def _is_record(fields: _Fields, text: str, at: int, stop: int) -> bool:
+    """Whether an object behind torn text is a record, and not a part of the torn one.
 
-    A block inside a torn record is whole as well. It does not stand next to another
-    record but in the torn one, and mostly a comma or a bracket follows.
+    Parts are followed by a comma or a bracket; where those are lost, the part seems to
+    go on with the fields of what it was in, which it has itself or should not have.
     """
-    is_inside = not is_next and line.raw[stop : stop + 1] in {b",", b"]", b"}"}
-    if at == stop or is_inside:
-        return []
+    named = dict(fields)
+    name = named.get("type")
+    if not isinstance(name, str) or len(named) < len(fields):
+        return False
+    is_inside = text[stop : stop + 1] in {",", "]", "}"}
+    is_value = text[max(at - 9, 0) : at].rstrip()[-1:] in {":", ",", "["}
+    if is_inside or (is_value and named.keys() - field_names(RECORDS.get(name, Wire))):
+        return False
+    return name in METADATA or "uuid" in named or "sessionId" in named
+
+
+def _taken(line: Line, at: int, stop: int) -> list[Part | Problem]:
     whole = _whole(_within(line, at, stop), line.raw[at:stop])
-    if isinstance(whole, str) or not (is_next or _is_record(whole[-1])):
-        return []
-    return whole
-
-
-def _is_record(piece: Part | Problem) -> bool:
-    fields = _OBJECT.decode(piece.raw) if isinstance(piece, Part) else {}
-    name = bytes(fields.get("type", b"")).decode().strip('"')
-    return bool(name) and (
-        bool(fields.keys() & {"uuid", "sessionId"}) or name in METADATA
-    )
+    return [] if isinstance(whole, str) else whole
 
 
 def _mend(raw: bytes) -> bytes | None:
@@ -195,6 +200,9 @@ _LENIENT = json.JSONDecoder(
     parse_int=_integer,
     parse_float=_number,
 )
+_SCANNER = json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=list)
+_Fields = list[tuple[str, Any]]
+"""Names and values as they are written: a name may stand there twice."""
 
 
 def _gap(line: Line, start: int, end: int) -> Iterator[Problem]:
