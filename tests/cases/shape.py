@@ -154,7 +154,7 @@ def _usage(usage: Usage) -> str:
 
 def _spend(spend: Spend) -> str:
     whose = f" of {spend.agent}" if spend.agent else ""
-    return f"{spend.key} at {spend.record}: {spend.usage.total}" + (
+    return f"{spend.record}: {spend.usage.total}" + (
         f", branch {spend.branch}{whose}" if spend.branch or whose else ""
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
+from recollect.assemble.dedupe import name_of
 from recollect.assemble.queue import steering
 from recollect.assemble.visible import hidden_reason
 from recollect.model.ids import Position, RecordId, ToolUseId
@@ -83,6 +84,8 @@ class _Sayer:
         self._attached: dict[RecordId, list[Node]] = {}
         self._durations: dict[Position, int] = {}
         self._heads: dict[RecordId, Node] = {}
+        self._here = 0
+        self._typed: dict[Position, int] = {}
 
     def say(self) -> Said:
         calls = {
@@ -92,6 +95,7 @@ class _Sayer:
             if block.name is not None and block.id is not None
         }
         for node in self._nodes:
+            self._here = self._branch_of(node)
             self._place(node, calls)
         messages = tuple(self._message(group) for group in self._groups)
         return Said(messages, tuple(self._hidden), tuple(self._problems))
@@ -103,7 +107,7 @@ class _Sayer:
         answers: dict[ToolUseId, _Answer] = {}
         bodies: dict[ToolUseId, list[Node]] = {}
         for node in self._nodes:
-            if node.kind == "user" and node.source_call is not None:
+            if _is_body(node) and node.source_call is not None:
                 bodies.setdefault(node.source_call, []).append(node)
             for index, block in enumerate(node.blocks):
                 if block.id is None or block.name is not None:
@@ -117,12 +121,13 @@ class _Sayer:
     def _place(self, node: Node, calls: set[ToolUseId]) -> None:
         """Put a record into a message, beside one, or among the hidden."""
         if node.position in self._steering:
+            self._typed[node.position] = self._here
             self._groups.append([node])
             return
         if isinstance(node.extra, DurationFacts) and self._groups:
             self._durations[self._groups[-1][0].position] = node.extra.milliseconds
         reason = hidden_reason(node, self._gone)
-        if node.kind == "user" and node.source_call in calls:
+        if _is_body(node) and node.source_call in calls:
             return
         if reason in {None, "harness"} and self._attach(node):
             return
@@ -181,17 +186,14 @@ class _Sayer:
         return belongs
 
     def _branch_of(self, node: Node) -> int:
-        return self._branch.get(node.uuid, 0) if node.uuid is not None else 0
+        """Return a record's branch; beside the tree, that of the record before it."""
+        here = self._typed.get(node.position, self._here)
+        return self._branch.get(node.uuid, here) if node.uuid is not None else here
 
     def _message(self, group: list[Node]) -> Message:
         first = group[0]
-        uuid = first.uuid or RecordId(
-            f"@{first.position.source}:{first.position.offset}"
-        )
+        uuid = name_of(first)
         pieces = _pieces(group)
-        role = Role.ASSISTANT if first.kind == "assistant" else Role.USER
-        if first.kind == "system" and first.command is None:
-            role = Role.SYSTEM
         usage: Usage | None = None
         for node in group:
             if node.usage is not None and not node.is_synthetic:
@@ -199,7 +201,7 @@ class _Sayer:
         compaction = first.extra if isinstance(first.extra, CompactionFacts) else None
         return Message(
             id=uuid,
-            role=role,
+            role=_role(first),
             origin=first.origin,
             time=first.time,
             head=next((node.head for node in group if node.head), ""),
@@ -215,7 +217,7 @@ class _Sayer:
             compaction=compaction,
             notice=first.subtype if first.kind in {"system", "attachment"} else None,
             is_error=first.is_error,
-            is_steering=first.kind in {"attachment", "queue-operation"},
+            is_steering=not first.is_conversation and first.origin is Origin.PERSON,
             turn_ms=self._durations.get(first.position),
             loader=self._loader,
         )
@@ -227,6 +229,7 @@ class _Sayer:
         return tuple(
             self._call(node, index)
             for node in group
+            if node.is_conversation
             for index in kept.get(node.position, ())
             if node.blocks[index].name is not None and node.blocks[index].id is not None
         )
@@ -267,6 +270,18 @@ def _answered(call: ToolCall, answer: _Answer) -> ToolCall:
     )
 
 
+def _is_body(node: Node) -> bool:
+    """Whether a user record may be a text that the harness added for a call."""
+    return node.kind == "user" and node.origin is not Origin.TOOL
+
+
+def _role(node: Node) -> Role:
+    if node.kind == "assistant":
+        return Role.ASSISTANT
+    is_notice = not node.is_conversation and node.origin is None
+    return Role.SYSTEM if is_notice else Role.USER
+
+
 def _sounds_interrupted(head: str) -> bool:
     return any(phrase in head for phrase in _INTERRUPTED)
 
@@ -286,7 +301,8 @@ def _pieces(group: Iterable[Node]) -> tuple[Piece, ...]:
     seen: set[object] = set()
     pieces = []
     for node in group:
-        fresh = []
+        # What is no conversation says one thing, which nodes do not tell of.
+        fresh = [] if node.is_conversation else [0]
         within: set[object] = set()
         for index, block in enumerate(node.blocks):
             sign = block.id or (block.kind, block.digest, block.size)
@@ -294,6 +310,5 @@ def _pieces(group: Iterable[Node]) -> tuple[Piece, ...]:
                 fresh.append(index)
                 within.add(sign)
         seen |= within
-        record = node.uuid or RecordId("")
-        pieces.append(Piece(node.position, record, tuple(fresh)))
+        pieces.append(Piece(node.position, name_of(node), tuple(fresh)))
     return tuple(pieces)

@@ -22,9 +22,9 @@ from recollect.assemble.dedupe import each_once
 from recollect.assemble.gather import Gathered, first_time
 from recollect.assemble.messages import say
 from recollect.assemble.queue import queued_prompts
-from recollect.assemble.tree import grow, join
+from recollect.assemble.tree import grow, in_sequence, join
 from recollect.assemble.turns import branches_of
-from recollect.assemble.usage import Ledger, spends_of, usages_of
+from recollect.assemble.usage import Ledger, spends_of
 from recollect.model.ids import AgentId, RecordId, ToolUseId
 from recollect.model.nodes import Node
 from recollect.model.problems import Problem
@@ -97,17 +97,17 @@ class Talks:
         account = self._one.id if agent is None else f"{self._one.id}/{agent}"
         owners = self._owners
         foreign = {n.uuid for n in nodes if n.uuid and owners[n.uuid] != agent}
-        once, copies, clashes = each_once(nodes, foreign)
+        unsorted, copies, clashes = each_once(nodes, foreign)
+        once = in_sequence(unsorted)
         tree = grow(once, owners)
         growth = part(tree, join(tree), queued_prompts(once))
         said = say(once, growth.branch, self._loader, agents)
         spends = spends_of(account, nodes, growth.branch, self._ledger)
         if agent is not None:
             spends = tuple(structs.replace(spend, agent=agent) for spend in spends)
-        usages = usages_of(said.messages, spends)
         return Talk(
             nodes=once,
-            branches=branches_of(once, growth, said.messages, usages),
+            branches=branches_of(once, growth, said.messages, spends),
             hidden=(*copies, *said.hidden),
             problems=(*clashes, *tree.problems, *said.problems),
             spends=spends,

@@ -12,7 +12,7 @@ from recollect.model.nodes import CompactionFacts, Node
 from recollect.model.problems import Problem
 from recollect.model.texts import Origin
 
-__all__ = ["Tree", "begins_anew", "grow", "join"]
+__all__ = ["Tree", "begins_anew", "grow", "in_sequence", "join"]
 
 
 class Tree(Struct, frozen=True):
@@ -34,6 +34,36 @@ class Tree(Struct, frozen=True):
     def leaves(self) -> tuple[RecordId, ...]:
         """Records that no other names as parent."""
         return tuple(uuid for uuid in self.nodes if uuid not in self.children)
+
+
+def in_sequence(nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes in the order of the file, but none before its parent.
+
+    What is written late was still said before what follows it.
+    """
+    order: dict[RecordId | None, int] = {
+        n.uuid: at for at, n in enumerate(nodes) if n.uuid is not None
+    }
+    if all(order.get(n.parent, -1) <= at for at, n in enumerate(nodes)):
+        return list(nodes)
+    parents = {n.uuid: n.parent for n in nodes if n.uuid is not None}
+    opened = {*_circle_openings(parents), *(u for u, p in parents.items() if u == p)}
+    waiting: dict[RecordId | None, list[Node]] = {}
+    done: set[RecordId | None] = set()
+    sequence: list[Node] = []
+    for node in nodes:
+        above = node.parent if node.uuid not in opened else None
+        if above in order and above not in done:
+            waiting.setdefault(above, []).append(node)
+            continue
+        ready = [node]
+        while ready:
+            at = ready.pop()
+            sequence.append(at)
+            done.add(at.uuid)
+            if at.uuid is not None:
+                ready.extend(reversed(waiting.pop(at.uuid, [])))
+    return sequence
 
 
 def grow(nodes: Sequence[Node], elsewhere: Container[RecordId] = ()) -> Tree:

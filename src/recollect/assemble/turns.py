@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from recollect.assemble.branches import Growth
+from recollect.assemble.dedupe import name_of
+from recollect.assemble.usage import usages_of
 from recollect.model.ids import RecordId
 from recollect.model.nodes import Node
-from recollect.model.sessions import Branch, Message, Role, Turn
+from recollect.model.sessions import Branch, Message, Role, Spend, Turn
 from recollect.model.texts import Origin
 from recollect.model.usage import Usage
 
@@ -21,13 +23,14 @@ def branches_of(
     nodes: Sequence[Node],
     growth: Growth,
     messages: Sequence[Message],
-    usages: Mapping[RecordId, Usage],
+    spends: Sequence[Spend],
 ) -> tuple[Branch, ...]:
     """Return the live branch and then the others, newest first.
 
-    ``usages`` gives what each message cost first, by the message's id.
+    A branch also paid for answers that are hidden, because others replaced them.
     """
-    order = {node.uuid: at for at, node in enumerate(nodes) if node.uuid is not None}
+    order = {name_of(node): at for at, node in enumerate(nodes)}
+    usages = usages_of(messages, spends)
     leaves = _leaves(nodes, growth.branch)
     own: dict[int, list[Message]] = {}
     for message in messages:
@@ -37,7 +40,7 @@ def branches_of(
     left = []
     for fork in growth.forks:
         until = order[fork.at] if fork.at is not None else -1
-        shared = [m for m in paths[fork.parent] if order.get(m.id, -1) <= until]
+        shared = [m for m in paths[fork.parent] if order[m.id] <= until]
         mine = own.get(fork.number, [])
         path = paths[fork.number] = shared + mine
         branch = _branch(
@@ -46,8 +49,14 @@ def branches_of(
         left.append(
             structs.replace(branch, fork=fork.at, head=fork.head, parent=fork.parent)
         )
-    left.sort(key=lambda branch: order.get(branch.id, -1), reverse=True)
-    return (live, *left)
+    left.sort(key=lambda branch: order[branch.id], reverse=True)
+    spent: dict[int, Usage] = {}
+    for spend in spends:
+        spent[spend.branch] = spent.get(spend.branch, Usage()) + spend.usage
+    return tuple(
+        structs.replace(branch, usage=spent.get(branch.number, Usage()))
+        for branch in (live, *left)
+    )
 
 
 def _leaves(
@@ -85,7 +94,7 @@ def _branch(
         is_live=number == 0,
         turns=turns,
         own=own,
-        usage=sum((turn.usage for turn in own), Usage()),
+        usage=Usage(),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from recollect.assemble.dedupe import TREE_KINDS
 from recollect.model.ids import RecordId
+from recollect.model.metadata import METADATA
 from recollect.model.nodes import Node
 from recollect.model.texts import Origin
 
@@ -61,7 +62,9 @@ def hidden_reason(node: Node, gone: Mapping[RecordId, str]) -> str | None:
     judge = _JUDGES.get(node.kind)
     if judge is not None:
         return judge(node)
-    return "metadata" if node.kind not in TREE_KINDS else "context"
+    if node.kind in TREE_KINDS:
+        return "context"
+    return "metadata" if node.kind in METADATA else "unknown"
 
 
 def _of_assistant(node: Node) -> str | None:
@@ -70,7 +73,7 @@ def _of_assistant(node: Node) -> str | None:
 
 def _of_user(node: Node) -> str | None:
     if node.origin is Origin.HARNESS or node.origin is None:
-        return None if node.source_call else "harness"
+        return "harness"
     return {Origin.HOOK: "hook", Origin.WARMUP: "warm-up"}.get(node.origin)
 
 

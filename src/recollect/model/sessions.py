@@ -175,6 +175,17 @@ class Message(Struct, frozen=True, kw_only=True):
         return self.origin in {Origin.PERSON, Origin.CALLER}
 
     @property
+    def records(self) -> frozenset[RecordId]:
+        """The records it is made of: its own, attached ones and its calls' results."""
+        pieces = (
+            *self.pieces,
+            *self.attached,
+            *(p for c in self.calls for p in c.attached),
+        )
+        answers = (call.answer_record for call in self.calls if call.answer_record)
+        return frozenset((*(piece.record for piece in pieces), *answers))
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Its blocks in order, each once, opened now."""
         found: list[Block] = []
@@ -358,7 +369,6 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
                 return branch
         for branch in self.branches:
             for turn in branch.own:
-                for message in turn.messages:
-                    if any(piece.record == record for piece in message.pieces):
-                        return branch
+                if any(record in message.records for message in turn.messages):
+                    return branch
         return None
