@@ -96,6 +96,7 @@ RECORDS: dict[str, Written] = {
     "task-summary": {"summary": "did it", "timestamp": moment(0)},
     "attribution-snapshot": {"messageId": "z", "surface": "cli", "fileStates": {}},
     "speculation-accept": {"timestamp": moment(0), "timeSavedMs": 10},
+    "atis-latch": {"atis": True},
     "launched": {"key": "k"},
     "started": {"key": "k", "agentId": "a1", "label": "l", "phase": 1},
     "result": {"key": "k", "agentId": "a1", "result": {"ok": True}},

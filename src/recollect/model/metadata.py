@@ -308,6 +308,7 @@ class QuietRecord(MetadataRecord, frozen=True, kw_only=True):
     surface: str | None = None
     file_states: Raw = Raw()
     time_saved_ms: float | None = None
+    atis: Raw = Raw()
 
 
 class PrivateRecord(MetadataRecord, frozen=True, kw_only=True):
