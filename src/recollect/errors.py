@@ -3,6 +3,11 @@
 * RecollectError
   - NothingFound
   - PathMissing
+  - ArchiveError
+    + ArchiveMissing
+    + ArchiveTooNew
+    + ArchiveInUse
+    + ArchiveDamaged
 
 A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
 someone's transcript, kept beside the records and never raised.
@@ -14,7 +19,17 @@ from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, Self
 
-__all__ = ["ExitCode", "NothingFound", "PathMissing", "RecollectError"]
+__all__ = [
+    "ArchiveDamaged",
+    "ArchiveError",
+    "ArchiveInUse",
+    "ArchiveMissing",
+    "ArchiveTooNew",
+    "ExitCode",
+    "NothingFound",
+    "PathMissing",
+    "RecollectError",
+]
 
 
 class ExitCode(IntEnum):
@@ -35,6 +50,7 @@ class ExitCode(IntEnum):
     NO_ARCHIVE = 10, "There is no archive yet."
     ARCHIVE_TOO_NEW = 11, "A newer version of Recollect wrote the archive."
     ARCHIVE_IN_USE = 12, "Another command is writing to the archive."
+    ARCHIVE_DAMAGED = 13, "Some bytes of the archive are not what was stored."
     INTERRUPTED = 130, "The command was interrupted with Ctrl-C."
 
 
@@ -72,3 +88,62 @@ class PathMissing(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.path} does not exist"
+
+
+class ArchiveError(RecollectError):
+    """The archive in a folder cannot be used as it was asked for."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class ArchiveMissing(ArchiveError):
+    """There is no archive in the folder."""
+
+    exit_code = ExitCode.NO_ARCHIVE
+    hint = "run `recollect ingest` to make one"
+
+    def __str__(self) -> str:
+        return f"no archive in {self.path}"
+
+
+class ArchiveTooNew(ArchiveError):
+    """A newer recollect wrote this archive; this one must not touch it."""
+
+    exit_code = ExitCode.ARCHIVE_TOO_NEW
+    hint = "upgrade recollect"
+
+    def __init__(self, path: Path, *, found: int, known: int) -> None:
+        super().__init__(path)
+        self.found = found
+        self.known = known
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} has version {self.found}; this recollect knows {self.known}"
+        )
+
+
+class ArchiveInUse(ArchiveError):
+    """Another command is writing to the archive."""
+
+    exit_code = ExitCode.ARCHIVE_IN_USE
+    hint = "wait until the other command is done; reading works meanwhile"
+
+    def __str__(self) -> str:
+        return f"another command is writing to {self.path}"
+
+
+class ArchiveDamaged(ArchiveError):
+    """Bytes of the archive are not what was stored, or cannot be read at all."""
+
+    exit_code = ExitCode.ARCHIVE_DAMAGED
+    hint = "run `recollect verify` to see what is whole, and restore a backup"
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(path)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.path} is damaged: {self.detail}"

@@ -106,7 +106,7 @@ def test_counts_that_come_with_the_last_piece_make_no_second_answer(
     pieces = [answer("a", "chat", None, input=0), answer("b", "chat", None, input=9)]
     home.session(FIRST, thread(prompt("go"), *pieces))
 
-    assert spent(home.path) == {"chat": Usage(input=9)}
+    assert spent(home.path) == {"chat 9": Usage(input=9)}
 
 
 def test_without_a_message_id_the_request_joins_the_pieces(home: Home) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from recollect.assemble.edits import FileVersion, edits_of, versions_of
 from recollect.assemble.gather import session_of
+from recollect.assemble.listing import listed
 from recollect.assemble.projects import projects_of
 from recollect.assemble.sessions import assemble
+from recollect.assemble.titles import Summaries
 
 __all__ = [
     "FileVersion",
+    "Summaries",
     "assemble",
     "edits_of",
+    "listed",
     "projects_of",
     "session_of",
     "versions_of",

@@ -39,7 +39,7 @@ ToolUseId = NewType("ToolUseId", str)
 """Joins a tool use with its result."""
 
 
-class Position(Struct, frozen=True, order=True, gc=False):
+class Position(Struct, frozen=True, order=True, gc=False, array_like=True):
     """Where some bytes of a source are; opens the original line again.
 
     ``generation`` counts how often the source was begun anew (shrunk, rewritten);

@@ -46,7 +46,7 @@ HEAD_LIMIT = 300
 """Characters of a text that a node keeps."""
 
 
-class BlockFact(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class BlockFact(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A content block without its content."""
 
     kind: str
@@ -66,7 +66,7 @@ class BlockFact(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     is_error: bool = False
 
 
-class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """What an outcome says beyond the result's text."""
 
     agent: AgentId | None = None
@@ -163,7 +163,7 @@ Extra = (
 )
 
 
-class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Node(Struct, frozen=True, kw_only=True, array_like=True):
     """One record as a part of a tree, or beside it."""
 
     position: Position

@@ -44,6 +44,8 @@ class Source(Struct, frozen=True, kw_only=True):
     size: int
     mtime_ns: int
     inode: int = 0
+    ctime_ns: int = 0
+    """Changes with every write, even where somebody sets ``mtime_ns`` back."""
     project: ProjectKey | None = None
     session: SessionId | None = None
     """By the name of the file or of the folder that holds it."""

@@ -39,7 +39,7 @@ class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     inference_geo: str | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Tokens of one or many messages, by what they are billed as."""
 
     input: int = 0

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from recollect.parse.full import Record, parse_line, parse_record, unknown_fields
+from recollect.parse.full import (
+    RECORDS,
+    Record,
+    parse_line,
+    parse_record,
+    unknown_fields,
+)
 from recollect.parse.light import sketch_line
+from recollect.parse.loading import RecordLoader, blocks_of
 from recollect.parse.machine import read_text
 from recollect.parse.nodes import node_of
 from recollect.parse.outcomes import parse_outcome
@@ -11,7 +18,10 @@ from recollect.parse.sidecars import parse_note
 from recollect.parse.texts import text_of_content, texts_of
 
 __all__ = [
+    "RECORDS",
     "Record",
+    "RecordLoader",
+    "blocks_of",
     "node_of",
     "parse_line",
     "parse_note",

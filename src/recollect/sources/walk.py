@@ -226,6 +226,7 @@ def _source(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         inode=status.st_ino,
+        ctime_ns=status.st_ctime_ns,
         project=place.project,
         session=role.session,
         agent=role.agent,

@@ -1,0 +1,257 @@
+"""Letting the index see what the archive has: nodes, records, words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
+
+from recollect.assemble import session_of
+from recollect.ingest.pieces import lines_of
+from recollect.ingest.report import Progress, Report
+from recollect.model.attachments import ATTACHMENTS
+from recollect.model.blocks import BLOCKS
+from recollect.model.ids import Line
+from recollect.model.nodes import Node, Transcript
+from recollect.model.problems import Problem
+from recollect.model.records import SystemRecord
+from recollect.model.sketches import Sketched
+from recollect.model.sources import SourceKind
+from recollect.parse import RECORDS, node_of, sketch_line, texts_of
+from recollect.store.chunks import Kept
+from recollect.store.index import Index, Seen
+from recollect.store.vault import Vault
+
+__all__ = ["Indexer", "decode"]
+
+
+class Indexer:
+    """Feeds an index, from pieces just read or from the archive's chunks."""
+
+    def __init__(self, vault: Vault, report: Report) -> None:
+        self._vault = vault
+        self._report = report
+        self._seen: dict[int, Seen] = {}
+        self._batch = 0
+
+    @property
+    def _index(self) -> Index:
+        index = self._vault.index
+        if index is None:
+            raise RuntimeError
+        return index
+
+    def prepare(self, progress: Progress) -> None:
+        """Open the index, bring it level with the archive, and begin a batch."""
+        if self._vault.index is None:
+            self._vault.begin_index()
+            self._vault.finish_index()
+        self._seen = self._index.seen()
+        self._batch = int(self._index.stamp("batch") or 0) + 1
+        self._mend_text()
+        self._index.db.execute("BEGIN IMMEDIATE")
+        self._catch_up(progress)
+
+    def _catch_up(self, progress: Progress) -> None:
+        behind = [kept for kept in self._vault.chunks.sources() if self._lags(kept)]
+        if not behind:
+            return
+        progress.begin("indexing", sum(kept.kept for kept in behind))
+        for kept in behind:
+            self._feed(kept)
+            progress.advance(kept.kept)
+        self.commit()
+        progress.end()
+
+    def _lags(self, kept: Kept) -> bool:
+        seen = self._seen.get(kept.number)
+        if seen is None:
+            return True
+        return seen.generation != kept.generation or seen.upto < kept.kept
+
+    def _feed(self, kept: Kept) -> None:
+        """Show the index what the archive has of a source and it has not."""
+        seen = self._seen.get(kept.number)
+        if seen is not None and seen.generation != kept.generation:
+            self.forget(kept)
+            seen = None
+        upto = seen.upto if seen else 0
+        chunks = self._vault.chunks.chunks(kept.number, kept.generation, start=upto)
+        rest = b""
+        for chunk, raw in chunks:
+            begin = max(upto, chunk.start)
+            joined = rest + raw[begin - chunk.start :]
+            is_last = chunk.stop >= kept.kept
+            cut = len(joined) if is_last else joined.rfind(b"\n") + 1
+            lines = lines_of(kept.id, kept.generation, upto, joined[:cut])
+            self.add(kept, upto, upto + cut, lines)
+            upto += cut
+            rest = joined[cut:]
+        self.finish(structs.replace(kept, kept=upto))
+
+    def forget(self, kept: Kept) -> None:
+        """Remove what was derived from a source, to see it anew."""
+        self._index.forget_source(kept.number)
+        self._vault.text.remove("source", kept.number)
+        self._seen.pop(kept.number, None)
+
+    def add(self, kept: Kept, start: int, stop: int, lines: Sequence[Line]) -> None:
+        """Let the index see a stretch of whole lines."""
+        seen = self._seen.get(kept.number)
+        if seen is not None and seen.generation != kept.generation:
+            self.forget(kept)
+            seen = None
+        if not kept.kind.is_transcript:
+            self._seen[kept.number] = Seen(kept.number, kept.generation, stop)
+            return
+        sketched, nodes, problems = decode(lines)
+        if seen is None:
+            session = self._session(kept, nodes)
+            seen = Seen(kept.number, kept.generation, start, session)
+        ids = self._index.add_nodes(seen, stop, nodes, self._batch)
+        self._index.add_problems(kept.number, problems)
+        self._index.add_drift(kept.number, _drift(nodes))
+        self._add_words(seen, ids, sketched, nodes)
+        self._seen[kept.number] = structs.replace(seen, upto=stop)
+        self._report.records += len(nodes)
+
+    def _session(self, kept: Kept, nodes: Sequence[Node]) -> int:
+        """Return the number of the session that a source seems to belong to."""
+        owner = self._folder_owner(kept)
+        if owner is not None:
+            return owner
+        transcript = Transcript(source=kept.source, nodes=tuple(nodes))
+        return self._index.number(session_of(transcript))
+
+    def _folder_owner(self, kept: Kept) -> int | None:
+        """Return the session in whose folder an agent lies, by that session's file."""
+        folder, inside, _ = kept.path.partition("/subagents/")
+        if kept.kind is not SourceKind.AGENT or not inside:
+            return None
+        main = self._vault.chunks.find(kept.home, f"{folder}.jsonl")
+        seen = self._seen.get(main.number) if main else None
+        return seen.session if seen else None
+
+    def reassign(self, sources: Sequence[int]) -> None:
+        """Give sources to other sessions where all their records say so.
+
+        The first records of a file that is not named by an id may be of another
+        session than most.
+        """
+        moved = []
+        for number in sources:
+            kept, seen = self._vault.chunks.source(number), self._seen.get(number)
+            if kept is None or seen is None or seen.session is None:
+                continue
+            session = self._session(kept, self._index.nodes(number))
+            if session != seen.session:
+                self._index.move_source(number, session)
+                self._seen[number] = structs.replace(seen, session=session)
+                moved.append(kept)
+        for kept in moved:
+            self._vault.text.remove("source", kept.number)
+            self._words_again(kept, 0, -1)
+        if moved:
+            self._vault.text.commit()
+
+    def _add_words(
+        self,
+        seen: Seen,
+        ids: Sequence[int],
+        sketched: Sequence[Sketched],
+        nodes: Sequence[Node],
+    ) -> None:
+        text = self._vault.text
+        for record, found, node in zip(ids, sketched, nodes, strict=True):
+            passages = texts_of(found)
+            if not passages or not record:
+                continue
+            text.add_record(
+                record,
+                seen.session or 0,
+                seen.source,
+                batch=self._batch,
+                role=node.kind,
+                time_ms=int(node.time.timestamp() * 1000) if node.time else 0,
+                passages=passages,
+            )
+
+    def finish(self, kept: Kept) -> None:
+        """Note how far a source has been seen; its session must be derived anew."""
+        seen = self._seen.get(kept.number)
+        if seen is None:
+            seen = Seen(kept.number, kept.generation, kept.kept)
+            if kept.kind.is_transcript:
+                seen = structs.replace(seen, session=self._session(kept, ()))
+        self._seen[kept.number] = structs.replace(seen, upto=kept.kept)
+        self._index.set_seen(self._seen[kept.number])
+        if seen.session is not None:
+            self._index.set_dirty([seen.session])
+
+    def commit(self, *, last: bool = False) -> None:
+        """Commit rows, then words, then the note that both are level."""
+        index = self._index
+        index.set_stamp("batch", str(self._batch))
+        index.db.execute("COMMIT")
+        self._vault.text.commit()
+        index.db.execute("BEGIN IMMEDIATE")
+        index.set_stamp("text", str(self._batch))
+        index.db.execute("COMMIT")
+        self._batch += 1
+        if not last:
+            index.db.execute("BEGIN IMMEDIATE")
+
+    def _mend_text(self) -> None:
+        """Add again what was committed as rows but perhaps not as words."""
+        batch = int(self._index.stamp("batch") or 0)
+        level = int(self._index.stamp("text") or 0)
+        if level >= batch:
+            return
+        for number in range(level + 1, batch + 1):
+            self._vault.text.remove("batch", number)
+        for source, first in self._index.records_after(level):
+            kept = self._vault.chunks.source(source)
+            if kept is not None:
+                self._words_again(kept, first, level)
+        self._vault.text.commit()
+        with self._index.db:
+            self._index.set_stamp("text", str(batch))
+
+    def _words_again(self, kept: Kept, first: int, level: int) -> None:
+        ids = self._index.record_ids(kept.number, level)
+        seen = self._seen[kept.number]
+        end = seen.upto - first
+        raw = self._vault.chunks.read(kept.number, kept.generation, first, end)
+        sketched, nodes, _ = decode(lines_of(kept.id, kept.generation, first, raw))
+        found = [ids.get(node.position.offset, 0) for node in nodes]
+        self._add_words(seen, found, sketched, nodes)
+
+
+def decode(
+    lines: Sequence[Line],
+) -> tuple[list[Sketched], list[Node], list[Problem]]:
+    """Return what lines hold: sketches, their nodes, and what is odd."""
+    sketched: list[Sketched] = []
+    problems: list[Problem] = []
+    for line in lines:
+        for found in sketch_line(line):
+            if isinstance(found, Sketched):
+                sketched.append(found)
+            else:
+                problems.append(found)
+    return sketched, [node_of(found) for found in sketched], problems
+
+
+def _drift(nodes: Sequence[Node]) -> Iterator[tuple[str, str, str]]:
+    """Yield the types that are not known, with the version that wrote them."""
+    for node in nodes:
+        version = node.version or ""
+        if node.kind not in RECORDS:
+            yield "record", node.kind, version
+        if node.kind == "system" and node.subtype not in SystemRecord.subtypes:
+            yield "system", node.subtype or "", version
+        if node.kind == "attachment" and node.subtype not in ATTACHMENTS:
+            yield "attachment", node.subtype or "", version
+        for block in node.blocks:
+            if block.kind not in BLOCKS:
+                yield "block", block.kind, version

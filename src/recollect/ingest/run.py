@@ -1,0 +1,186 @@
+"""One ingestion: walk, take what is new, index it, derive what it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.ingest.changes import Change, Changes
+from recollect.ingest.derive import derive
+from recollect.ingest.indexing import Indexer
+from recollect.ingest.pieces import Piece, cut
+from recollect.ingest.report import Progress, Report, Silence
+from recollect.model.problems import Problem
+from recollect.model.sources import Source
+from recollect.sources import discover, mark_from, read_lines
+from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
+from recollect.store.connect import make_folder
+from recollect.store.lock import writing
+from recollect.store.press import Press, Pressed
+from recollect.store.vault import Vault
+
+__all__ = ["ingest"]
+
+BATCH = 64 * 1024 * 1024
+"""Bytes after which everything is committed; what memory and a crash can cost."""
+_WINDOW = 4096
+_WAITING = 32
+
+
+def ingest(
+    folder: Path,
+    paths: Sequence[Path],
+    *,
+    progress: Progress | None = None,
+    wait: float = 5.0,
+) -> Report:
+    """Bring the archive in ``folder`` up to date with homes or other paths.
+
+    Can be stopped at any moment: what was committed stays, and the next ingestion
+    goes on from there.
+    """
+    make_folder(folder)
+    with writing(folder, wait=wait), Vault(folder, write=True) as vault:
+        return _Ingestion(vault, progress or Silence()).run(paths)
+
+
+class _Ingestion:
+    def __init__(self, vault: Vault, progress: Progress) -> None:
+        self._vault = vault
+        self._chunks = vault.chunks
+        self._progress = progress
+        self._report = Report(problems=[])
+        self._press = Press()
+        self._waiting: list[tuple[Kept, int, int, Future[Pressed]]] = []
+        self._weight = 0
+
+    def run(self, paths: Sequence[Path]) -> Report:
+        self._indexer = Indexer(self._vault, self._report)
+        self._indexer.prepare(self._progress)
+        changes = Changes(self._chunks, self._report)
+        found = changes.find(self._walk(paths), [str(path) for path in paths])
+        total = sum(max(change.source.size - change.kept_bytes, 0) for change in found)
+        self._progress.begin("reading", total)
+        self._chunks.db.execute("BEGIN IMMEDIATE")
+        try:
+            changes.note()
+            for change in found:
+                self._take(change)
+            self._commit(last=True)
+        except BaseException:
+            self._chunks.db.execute("ROLLBACK")
+            raise
+        finally:
+            self._press.close()
+        self._progress.end()
+        derive(self._vault, self._indexer, self._report, self._progress)
+        return self._report
+
+    def _walk(self, paths: Iterable[Path]) -> Iterable[Source]:
+        for path in paths:
+            for source in discover(path):
+                if isinstance(source, Problem):
+                    self._report.problems.append(source)
+                else:
+                    self._report.files += 1
+                    yield source
+
+    def _take(self, change: Change) -> None:
+        """Bring one source into the archive and the index."""
+        kept = change.settle(self._chunks)
+        if change.is_moved:
+            self._indexer.forget(kept)
+        source = change.source
+        taking = _Taking(self._chunks, kept)
+        lines = read_lines(source, start=kept.kept, generation=kept.generation)
+        for piece in cut(lines, CHUNK_SIZE, self._report.problems):
+            if piece.is_fragment and source.kind.is_transcript:
+                taking.rest = piece.raw
+            else:
+                self._store(kept, *taking.take(piece))
+                self._index(kept, piece)
+        if taking.before:
+            self._store(kept, taking.start, taking.before)
+        kept = taking.kept(source)
+        self._chunks.set_fragment(kept, kept.kept, taking.rest)
+        self._chunks.set_mark(kept)
+        self._indexer.finish(kept)
+        if self._weight >= BATCH:
+            self._commit()
+
+    def _store(self, kept: Kept, start: int, raw: bytes) -> None:
+        """Give bytes to the press; what is ready goes to the archive."""
+        step = 16 * CHUNK_SIZE
+        for at in range(0, len(raw), step):
+            part = raw[at : at + step] if len(raw) > step else raw
+            pressed = self._press.submit(part)
+            begin = start + at
+            self._waiting.append((kept, begin, begin + len(part), pressed))
+        while len(self._waiting) > _WAITING:
+            self._store_first()
+        self._weight += len(raw)
+
+    def _store_first(self) -> None:
+        kept, start, stop, pressed = self._waiting.pop(0)
+        self._chunks.add_chunk(kept, start, stop, pressed.result())
+
+    def _index(self, kept: Kept, piece: Piece) -> None:
+        """Let the index see a piece; tell how far we are."""
+        self._indexer.add(kept, piece.start, piece.stop, piece.lines)
+        self._report.bytes += len(piece.raw)
+        self._progress.advance(len(piece.raw))
+
+    def _commit(self, *, last: bool = False) -> None:
+        """Commit the archive first, then what was derived from it."""
+        while self._waiting:
+            self._store_first()
+        self._chunks.db.execute("COMMIT")
+        self._indexer.commit(last=last)
+        self._weight = 0
+        if not last:
+            self._chunks.db.execute("BEGIN IMMEDIATE")
+
+
+class _Taking:
+    """Follows one source: joins what is small, remembers what marks it."""
+
+    def __init__(self, chunks: Chunks, kept: Kept) -> None:
+        self._kept = kept
+        self.start, self.before = kept.kept, b""
+        self.rest = b""
+        self._upto = kept.kept
+        place = (kept.number, kept.generation)
+        self._tail = chunks.read(*place, max(kept.kept - _WINDOW, 0), _WINDOW)
+        self._head = chunks.read(*place, 0, _WINDOW)
+        if kept.kept:
+            self.start, self.before = chunks.take_last_chunk(kept)
+
+    def take(self, piece: Piece) -> tuple[int, bytes]:
+        """Return where the bytes to store begin, and the bytes."""
+        if len(self._head) < _WINDOW:
+            self._head = (self._head + piece.raw)[:_WINDOW]
+        self._tail = (self._tail + piece.raw)[-_WINDOW:]
+        stored = self.start, self.before + piece.raw
+        self.start = self._upto = piece.stop
+        self.before = b""
+        return stored
+
+    def kept(self, source: Source) -> Kept:
+        """Return the source as it is kept now."""
+        mark = mark_from(
+            head=self._head, tail=self._tail, rest=self.rest, offset=self._upto
+        )
+        return structs.replace(
+            self._kept,
+            kept=self._upto,
+            size=mark.size,
+            mtime_ns=source.mtime_ns,
+            ctime_ns=source.ctime_ns,
+            inode=source.inode,
+            head=mark.head,
+            tail=mark.tail,
+            rest=mark.rest,
+        )

@@ -1,0 +1,42 @@
+"""What lists show of a session, without assembling it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from recollect.model.ids import ProjectKey, SessionId
+from recollect.model.parts import Lineage, Title
+from recollect.model.usage import Usage
+
+__all__ = ["Listed"]
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A session in a list."""
+
+    id: SessionId
+    title: Title
+    project: str | None = None
+    keys: tuple[ProjectKey, ...] = ()
+    started: datetime | None = None
+    ended: datetime | None = None
+    prompts: int = 0
+    messages: int = 0
+    """Prompts and answers on the live branch."""
+    agents: int = 0
+    """Agent runs that did something, at any depth."""
+    branches: int = 1
+    models: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    git_branches: tuple[str, ...] = ()
+    entrypoints: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    usage: Usage
+    """With that of its agents."""
+    lineage: tuple[Lineage, ...] = ()
+    problems: int = 0
+    size: int = 0
+    """Bytes of its sources."""
+    is_empty: bool = False

@@ -1,0 +1,65 @@
+"""Opening records one at a time, for whoever has their bytes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from recollect.model.attachments import Attachment, AttachmentRecord
+from recollect.model.blocks import Block, Text
+from recollect.model.ids import Line, Position
+from recollect.model.metadata import QueueOperation
+from recollect.model.parts import Loader
+from recollect.model.problems import Problem
+from recollect.model.records import AssistantRecord, SystemRecord, UserRecord
+from recollect.model.tools import Outcome
+from recollect.parse.attached import text_of_attachment
+from recollect.parse.full import Record, parse_line
+from recollect.parse.outcomes import parse_outcome
+from recollect.parse.texts import text_of_content
+
+__all__ = ["RecordLoader", "blocks_of"]
+
+_KEPT_OPEN = 64
+"""Decoded records that a loader remembers: a message's calls share records."""
+
+
+class RecordLoader(Loader):
+    """Decodes records; where their bytes come from is left to ``raw``."""
+
+    def __init__(self) -> None:
+        self.record = lru_cache(maxsize=_KEPT_OPEN)(self._open)
+
+    def blocks(self, position: Position) -> tuple[Block, ...]:
+        """Return the blocks of the record at a position."""
+        return blocks_of(self.record(position))
+
+    def outcome(self, position: Position) -> Outcome | None:
+        """Return the structured result in the record at a position."""
+        record = self.record(position)
+        if not isinstance(record, UserRecord):
+            return None
+        return parse_outcome(bytes(record.tool_use_result))
+
+    def _open(self, position: Position) -> Record | None:
+        for found in parse_line(Line(position, self.raw(position))):
+            if not isinstance(found, Problem):
+                return found
+        return None
+
+
+def blocks_of(record: Record | None) -> tuple[Block, ...]:
+    """Return what a record of any type says, as blocks."""
+    match record:
+        case UserRecord(message=message) | AssistantRecord(message=message):
+            content = message.content if message else None
+        case SystemRecord():
+            content = record.content
+        case AttachmentRecord(attachment=Attachment() as attachment):
+            content = text_of_attachment(attachment) or None
+        case QueueOperation():
+            content = text_of_content(record.content)
+        case _:
+            content = None
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return content or ()

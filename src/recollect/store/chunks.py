@@ -1,0 +1,412 @@
+"""The archive: bytes of sources in chunks, never changed once they are whole."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import apsw
+from msgspec import Struct
+
+from recollect.errors import ArchiveDamaged, ArchiveTooNew
+from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
+from recollect.model.sources import Source, SourceKind
+from recollect.store.connect import copy_to, every, first, make_folder, open_archive
+from recollect.store.migrate import LATEST, migrate
+from recollect.store.press import Pressed, digest, press, unpress
+
+__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept", "purged_sign"]
+
+ARCHIVE_FILE = "archive.db"
+CHUNK_SIZE = 256 * 1024
+"""Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
+_OPEN_CHUNKS = 16
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """A source as the archive has it: how far, and by which signs it is known."""
+
+    number: int
+    home: str
+    path: str
+    kind: SourceKind
+    project: ProjectKey | None = None
+    session: SessionId | None = None
+    agent: AgentId | None = None
+    generation: int = 0
+    gone_ns: int | None = None
+    kept: int = 0
+    """Bytes in chunks: all whole lines."""
+    size: int = 0
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+    inode: int = 0
+    head: bytes = b""
+    tail: bytes = b""
+    rest: bytes = b""
+
+    @property
+    def id(self) -> SourceId:
+        """The path as it was found."""
+        return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
+
+    @property
+    def source(self) -> Source:
+        """The source as the last walk saw it."""
+        return Source(
+            id=self.id,
+            home=self.home,
+            path=self.path,
+            kind=self.kind,
+            size=self.size,
+            mtime_ns=self.mtime_ns,
+            inode=self.inode,
+            ctime_ns=self.ctime_ns,
+            project=self.project,
+            session=self.session,
+            agent=self.agent,
+        )
+
+
+class Chunk(Struct, frozen=True):
+    """Where some bytes of a source are in the archive."""
+
+    id: int
+    source: int
+    generation: int
+    start: int
+    stop: int
+    hash: bytes
+
+
+_KEPT = """
+    SELECT s.id, s.home, s.path, s.kind, s.project, s.session, s.agent, s.generation,
+           s.gone_ns, g.kept, g.size, g.mtime_ns, g.ctime_ns, g.inode,
+           g.head, g.tail, g.rest
+      FROM source AS s
+      JOIN generation AS g ON g.source = s.id AND g.generation = s.generation
+"""
+
+
+class Chunks:
+    """``archive.db``, opened for reading or by the one writer."""
+
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
+        self.path = folder / ARCHIVE_FILE
+        if write:
+            make_folder(folder)
+        self.db = open_archive(self.path, write=write)
+        if write:
+            migrate(self.db, self.path)
+            self._baptise()
+        self._check_version()
+        self._raw = lru_cache(maxsize=_OPEN_CHUNKS)(self._open)
+
+    def _baptise(self) -> None:
+        if first(self.db, "SELECT 1 FROM identity") is None:
+            with self.db:
+                self.db.execute(
+                    "INSERT INTO identity VALUES (?, ?)",
+                    (uuid.uuid4().hex, time.time_ns()),
+                )
+
+    def _check_version(self) -> None:
+        try:
+            found = int(str(self.db.pragma("user_version")))
+        except apsw.Error as error:
+            raise ArchiveDamaged(self.path, str(error)) from error
+        if found > LATEST:
+            raise ArchiveTooNew(self.path, found=found, known=LATEST)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.db.close()
+
+    @property
+    def identity(self) -> str:
+        """The archive's own name, by which an index knows whose it is."""
+        row = first(self.db, "SELECT archive FROM identity")
+        return str(row[0]) if row else ""
+
+    def sources(self) -> Iterator[Kept]:
+        """Yield all sources, also those that are gone."""
+        for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
+            yield _kept(row)
+
+    def source(self, number: int) -> Kept | None:
+        """Return a source by its number."""
+        row = first(self.db, f"{_KEPT} WHERE s.id = ?", (number,))
+        return _kept(row) if row else None
+
+    def find(self, home: str, path: str) -> Kept | None:
+        """Return a source by its place."""
+        sql = f"{_KEPT} WHERE s.home = ? AND s.path = ?"
+        row = first(self.db, sql, (home, path))
+        return _kept(row) if row else None
+
+    def add_source(self, source: Source) -> Kept:
+        """Take up a source that was never seen before, with nothing of it yet."""
+        self.db.execute(
+            "INSERT INTO source (home, path, kind, project, session, agent, generation)"
+            " VALUES (?, ?, ?, ?, ?, ?, 0)",
+            (
+                source.home,
+                source.path,
+                source.kind.value,
+                source.project,
+                source.session,
+                source.agent,
+            ),
+        )
+        number = self.db.last_insert_rowid()
+        self._begin(number, 0)
+        return Kept(
+            number=number,
+            home=source.home,
+            path=source.path,
+            kind=source.kind,
+            project=source.project,
+            session=source.session,
+            agent=source.agent,
+        )
+
+    def begin_anew(self, kept: Kept) -> Kept:
+        """Begin a new generation of a source; the old one stays as it is."""
+        generation = kept.generation + 1
+        self.db.execute(
+            "UPDATE source SET generation = ?, gone_ns = NULL WHERE id = ?",
+            (generation, kept.number),
+        )
+        self._begin(kept.number, generation)
+        return self.source(kept.number) or kept
+
+    def _begin(self, number: int, generation: int) -> None:
+        self.db.execute(
+            "INSERT INTO generation VALUES (?, ?, 0, 0, 0, 0, 0, x'', x'', x'')",
+            (number, generation),
+        )
+
+    def move(self, kept: Kept, source: Source) -> None:
+        """Give a source the place where its file was found again."""
+        self.db.execute(
+            "UPDATE source SET home = ?, path = ?, kind = ?, project = ?, session = ?,"
+            " agent = ?, gone_ns = NULL WHERE id = ?",
+            (
+                source.home,
+                source.path,
+                source.kind.value,
+                source.project,
+                source.session,
+                source.agent,
+                kept.number,
+            ),
+        )
+
+    def set_gone(self, numbers: Iterable[int], when: int | None) -> None:
+        """Note that files are not there any more, or that they are back."""
+        self.db.executemany(
+            "UPDATE source SET gone_ns = ? WHERE id = ?",
+            ((when, number) for number in numbers),
+        )
+
+    def set_mark(self, kept: Kept) -> None:
+        """Note how far a source was read and what its file looked like."""
+        self.db.execute(
+            "UPDATE generation SET kept = ?, size = ?, mtime_ns = ?, ctime_ns = ?,"
+            " inode = ?, head = ?, tail = ?, rest = ?"
+            " WHERE source = ? AND generation = ?",
+            (
+                kept.kept,
+                kept.size,
+                kept.mtime_ns,
+                kept.ctime_ns,
+                kept.inode,
+                kept.head,
+                kept.tail,
+                kept.rest,
+                kept.number,
+                kept.generation,
+            ),
+        )
+
+    def add_chunk(self, kept: Kept, start: int, stop: int, pressed: Pressed) -> None:
+        """Store compressed bytes of a source."""
+        self.db.execute(
+            "INSERT INTO chunk (source, generation, start, stop, hash, frame)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (kept.number, kept.generation, start, stop, *pressed),
+        )
+
+    def take_last_chunk(self, kept: Kept) -> tuple[int, bytes]:
+        """Remove the last chunk if it is small; return where it began and its bytes.
+
+        Otherwise return where the next chunk begins, and nothing.
+        """
+        row = first(
+            self.db,
+            "SELECT id, start, stop FROM chunk WHERE source = ? AND generation = ?"
+            " ORDER BY start DESC LIMIT 1",
+            (kept.number, kept.generation),
+        )
+        if row is None or row[2] - row[1] >= CHUNK_SIZE // 2:
+            return kept.kept, b""
+        raw = self._raw(row[0])
+        self.db.execute("DELETE FROM chunk WHERE id = ?", (row[0],))
+        return int(row[1]), raw
+
+    def set_fragment(self, kept: Kept, start: int, raw: bytes) -> None:
+        """Store the unfinished last line of a source, or forget the one there was."""
+        key = (kept.number, kept.generation)
+        if not raw:
+            sql = "DELETE FROM fragment WHERE source = ? AND generation = ?"
+            self.db.execute(sql, key)
+            return
+        self.db.execute(
+            "INSERT OR REPLACE INTO fragment VALUES (?, ?, ?, ?, ?)",
+            (*key, start, *press(raw)),
+        )
+
+    def fragment(self, number: int, generation: int) -> bytes:
+        """Return the unfinished last line of a source."""
+        row = first(
+            self.db,
+            "SELECT hash, frame FROM fragment WHERE source = ? AND generation = ?",
+            (number, generation),
+        )
+        return (
+            self._sound(f"fragment of source {number}", row[0], row[1]) if row else b""
+        )
+
+    def chunks(
+        self, number: int, generation: int, *, start: int = 0
+    ) -> Iterator[tuple[Chunk, bytes]]:
+        """Yield the chunks of a source that reach beyond ``start``, with bytes."""
+        rows = every(
+            self.db,
+            "SELECT id, source, generation, start, stop, hash FROM chunk"
+            " WHERE source = ? AND generation = ? AND stop > ? ORDER BY start",
+            (number, generation, start),
+        )
+        for row in rows:
+            chunk = Chunk(*row)
+            yield chunk, self._raw(chunk.id)
+
+    def hashes(self, number: int, generation: int) -> list[tuple[int, int, bytes]]:
+        """Return where a source's chunks begin and stop, and their hashes, in order."""
+        return every(
+            self.db,
+            "SELECT start, stop, hash FROM chunk WHERE source = ? AND generation = ?"
+            " ORDER BY start",
+            (number, generation),
+        )
+
+    def purged(self) -> set[bytes]:
+        """Return the signs of what was erased and must not come back."""
+        return {row[0] for row in self.db.execute("SELECT hash FROM purged")}
+
+    def read(self, number: int, generation: int, offset: int, length: int) -> bytes:
+        """Return bytes of a source; fewer where the archive has fewer."""
+        rows = every(
+            self.db,
+            "SELECT id, start FROM chunk WHERE source = ? AND generation = ?"
+            " AND start < ? AND stop > ? ORDER BY start",
+            (number, generation, offset + length, offset),
+        )
+        parts = []
+        for id_, start in rows:
+            raw = self._raw(id_)
+            parts.append(raw[max(offset - start, 0) : offset + length - start])
+        return b"".join(parts)
+
+    def _open(self, id_: int) -> bytes:
+        row = first(self.db, "SELECT hash, frame FROM chunk WHERE id = ?", (id_,))
+        if row is None:
+            raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
+        return self._sound(f"chunk {id_}", row[0], row[1])
+
+    def _sound(self, what: str, expected: bytes, frame: bytes) -> bytes:
+        try:
+            raw = unpress(frame)
+        except Exception as error:
+            raise ArchiveDamaged(self.path, f"{what}: {error}") from error
+        if digest(raw) != expected:
+            raise ArchiveDamaged(self.path, f"{what} has another hash")
+        return raw
+
+    def erase(self, kept: Kept) -> None:
+        """Remove a source with all its generations, and refuse it from now on."""
+        for table in ("chunk", "fragment", "generation"):
+            sql = f"DELETE FROM {table} WHERE source = ?"  # noqa: S608 (our names)
+            self.db.execute(sql, (kept.number,))
+        self.db.execute("DELETE FROM source WHERE id = ?", (kept.number,))
+        if kept.session is not None:
+            sql = "DELETE FROM annotation WHERE session = ?"
+            self.db.execute(sql, (kept.session,))
+        self.db.execute(
+            "INSERT OR IGNORE INTO purged VALUES (?, ?)",
+            (purged_sign(kept.path), time.time_ns()),
+        )
+
+    def pack(self) -> None:
+        """Write the database anew without free pages, and empty its log."""
+        self._raw.cache_clear()
+        self.db.execute("VACUUM")
+        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def check(self) -> str:
+        """Return what SQLite finds wrong with the file, or "ok"."""
+        try:
+            row = first(self.db, "PRAGMA quick_check(1)")
+        except apsw.Error as error:
+            return str(error)
+        return str(row[0]) if row else "ok"
+
+    def raw_size(self) -> int:
+        """Return how many bytes all chunks hold when they are not compressed."""
+        sql = "SELECT coalesce(sum(stop - start), 0) FROM chunk"
+        return int(first(self.db, sql)[0])
+
+    def kept_of(self, number: int, generation: int) -> int:
+        """Return how many bytes of a generation are in chunks, by its own word."""
+        row = first(
+            self.db,
+            "SELECT kept FROM generation WHERE source = ? AND generation = ?",
+            (number, generation),
+        )
+        return int(row[0]) if row else 0
+
+    def checked(self, number: int, generation: int) -> Iterator[tuple[Chunk, str]]:
+        """Yield the chunks of a source, each with what is wrong with it."""
+        rows = every(
+            self.db,
+            "SELECT id, source, generation, start, stop, hash FROM chunk"
+            " WHERE source = ? AND generation = ? ORDER BY start",
+            (number, generation),
+        )
+        for row in rows:
+            chunk = Chunk(*row)
+            try:
+                raw = self._open(chunk.id)
+            except ArchiveDamaged as error:
+                yield chunk, error.detail
+                continue
+            is_whole = len(raw) == chunk.stop - chunk.start
+            yield chunk, "" if is_whole else "its length is wrong"
+
+    def backup(self, path: Path) -> None:
+        """Write a copy of the archive that is consistent, whoever writes meanwhile."""
+        copy_to(self.db, path)
+
+
+def purged_sign(path: str) -> bytes:
+    """Return the hash by which a purged file is known again, wherever its home is."""
+    return digest(path.encode("utf-8", "replace"))
+
+
+def _kept(row: tuple[object, ...]) -> Kept:
+    values = dict(zip(Kept.__struct_fields__, row, strict=True))
+    values["kind"] = SourceKind(str(values["kind"]))
+    return Kept(**values)  # type: ignore[arg-type]

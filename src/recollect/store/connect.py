@@ -1,0 +1,89 @@
+"""Opening databases: the one place that does, with the settings each one needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from recollect.errors import ArchiveDamaged, ArchiveMissing
+
+__all__ = ["copy_to", "every", "first", "make_folder", "open_archive", "open_index"]
+
+_WAIT_MS = 10_000
+_PRIVATE_FILE = 0o600
+_PRIVATE_FOLDER = 0o700
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that only its owner can look into, with those above it."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+
+
+def open_archive(path: Path, *, write: bool) -> apsw.Connection:
+    """Open ``archive.db``; what is acknowledged there survives a power cut."""
+    db = _open(path, write=write)
+    if write:
+        db.pragma("synchronous", "FULL")
+        db.pragma("secure_delete", "ON")
+    return db
+
+
+def open_index(path: Path, *, write: bool) -> apsw.Connection:
+    """Open ``index.db``, which may lose its last transactions: it can be rebuilt."""
+    db = _open(path, write=write)
+    if write:
+        db.pragma("synchronous", "NORMAL")
+    return db
+
+
+def _open(path: Path, *, write: bool) -> apsw.Connection:
+    if write:
+        _create(path)
+    elif not path.exists():
+        raise ArchiveMissing(path.parent)
+    flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
+    try:
+        db = apsw.Connection(str(path), flags=flags)
+        db.set_busy_timeout(_WAIT_MS)
+        if write:
+            db.pragma("journal_mode", "WAL")
+            db.pragma("wal_autocheckpoint", 4000)
+        db.pragma("foreign_keys", "OFF")
+        db.pragma("trusted_schema", "OFF")
+        db.pragma("cache_size", -16_000)
+    except apsw.Error as error:
+        raise ArchiveDamaged(path, str(error)) from error
+    return db
+
+
+def _create(path: Path) -> None:
+    """Make the file before SQLite does, so that it is never readable by others."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
+    os.close(handle)
+
+
+def copy_to(db: apsw.Connection, path: Path) -> None:
+    """Write a consistent copy of a database, also while it is being written to."""
+    _create(path)
+    target = apsw.Connection(str(path))
+    try:
+        with target.backup("main", db, "main") as backup:
+            backup.step()
+    finally:
+        target.close()
+
+
+def every(db: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    """Return all rows of a query, as what the caller knows them to be."""
+    return db.execute(sql, values).fetchall()
+
+
+def first(db: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 (as above)
+    """Return the first row of a query, or ``None``."""
+    return db.execute(sql, values).fetchone()

@@ -1,0 +1,232 @@
+"""What is derived of sessions: rows for lists, usage and edits; families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from importlib import resources
+
+import msgspec
+
+from recollect.model.ids import RecordId, SessionId
+from recollect.model.listing import Listed
+from recollect.model.sessions import Session
+from recollect.store.connect import every, first
+from recollect.store.index import Index
+from recollect.store.numbers import id_number
+
+__all__ = ["Derived"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Listed).decode
+_MANY = 200
+"""Dirty sessions above which one look at all records is cheaper than many."""
+
+
+class Derived:
+    """The rows of sessions, read and written."""
+
+    def __init__(self, index: Index) -> None:
+        self._db = index.db
+        self.index = index
+
+    def finish_schema(self) -> None:
+        """Make the indexes that wait for the first filling."""
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'record_uuid'"
+        if first(self._db, sql) is None:
+            text = resources.files("recollect.store").joinpath("index_after.sql")
+            self._db.execute(text.read_text("utf-8"))
+
+    def dirty(self) -> list[int]:
+        """Return the sessions that must be derived anew."""
+        return [row[0] for row in every(self._db, "SELECT session FROM dirty")]
+
+    def dirty_sources(self) -> list[int]:
+        """Return the sources of dirty sessions that no id names for certain."""
+        sql = "SELECT source FROM seen WHERE session IN (SELECT session FROM dirty)"
+        return [row[0] for row in every(self._db, sql)]
+
+    def numbers_like(self, prefix: str) -> list[int]:
+        """Return the sessions whose id begins so, two at most."""
+        sql = "SELECT number FROM name WHERE session >= ? AND session < ? LIMIT 2"
+        rows = every(self._db, sql, (prefix, prefix + "\U0010ffff"))
+        return [row[0] for row in rows]
+
+    def spread_titles(self) -> None:
+        """Make sessions dirty whose leaves a file of a dirty session names."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO dirty"
+            " SELECT r.session FROM dirty AS d"
+            " JOIN seen AS s ON s.session = d.session"
+            " JOIN summary AS t ON t.source = s.source"
+            " JOIN record AS r ON r.uuid = t.leaf"
+        )
+
+    def families(self, dirty: Sequence[int]) -> list[list[int]]:
+        """Return dirty sessions with all that share records or answers with them."""
+        pairs = self._all_pairs() if len(dirty) > _MANY else self._pairs(dirty)
+        root: dict[int, int] = {}
+
+        def find(session: int) -> int:
+            while root.setdefault(session, session) != session:
+                root[session] = root[root[session]]
+                session = root[session]
+            return session
+
+        for one, other in pairs:
+            root[find(one)] = find(other)
+        groups: dict[int, set[int]] = {}
+        for session in (*root, *dirty):
+            groups.setdefault(find(session), set()).add(session)
+        wanted = {find(session) for session in dirty}
+        return [sorted(groups[family]) for family in sorted(wanted)]
+
+    def _all_pairs(self) -> Iterator[tuple[int, int]]:
+        for column in ("uuid", "message"):
+            yield from every(
+                self._db,
+                f"SELECT min(session), max(session) FROM record"  # noqa: S608 (our names)
+                f" WHERE {column} IS NOT NULL GROUP BY {column}"
+                " HAVING min(session) <> max(session)",
+            )
+        yield from self._old_families(None)
+
+    def _pairs(self, dirty: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the relations of some sessions, and of those related to them."""
+        waiting, met = list(dirty), set(dirty)
+        while waiting:
+            session = waiting.pop()
+            for column in ("uuid", "message"):
+                rows = every(
+                    self._db,
+                    "SELECT DISTINCT other.session FROM record AS own"  # noqa: S608
+                    f" JOIN record AS other ON other.{column} = own.{column}"
+                    " WHERE own.session = ? AND other.session <> own.session",
+                    (session,),
+                )
+                for (other,) in rows:
+                    yield session, other
+                    if other not in met:
+                        met.add(other)
+                        waiting.append(other)
+            yield from self._old_families(session)
+
+    def _old_families(self, session: int | None) -> Iterator[tuple[int, int]]:
+        """Yield who was related before: what parted them must be written to both."""
+        sql = "SELECT number, family FROM session"
+        values: tuple[int, ...] = ()
+        if session is not None:
+            sql += " WHERE family = (SELECT family FROM session WHERE number = ?)"
+            values = (session,)
+        for number, family in every(self._db, sql, values):
+            if number != family:
+                yield number, family
+
+    def sources_of(self, session: int) -> list[int]:
+        """Return the numbers of a session's sources."""
+        sql = "SELECT source FROM seen WHERE session = ? ORDER BY source"
+        return [row[0] for row in every(self._db, sql, (session,))]
+
+    def summaries(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
+        """Return what files call the records of sessions, and which file does."""
+        found = []
+        for session in sessions:
+            found += every(
+                self._db,
+                "SELECT t.record, t.text, t.source FROM record AS r"
+                " JOIN summary AS t ON t.leaf = r.uuid WHERE r.session = ?"
+                " ORDER BY t.source, t.offset",
+                (session,),
+            )
+        return found
+
+    def write(self, number: int, family: int, session: Session, line: Listed) -> None:
+        """Write the rows of a session in place of those it had."""
+        self.remove(number)
+        self._db.execute(
+            "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                number,
+                family,
+                line.project,
+                _ms(line.started),
+                _ms(line.ended),
+                line.is_empty,
+                _encode(line),
+            ),
+        )
+        self._db.executemany(
+            "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    number,
+                    id_number(spend.record),
+                    spend.agent,
+                    spend.model,
+                    _ms(spend.time),
+                    spend.branch,
+                    spend.usage.input,
+                    spend.usage.output,
+                    spend.usage.cache_write_5m,
+                    spend.usage.cache_write_1h,
+                    spend.usage.cache_read,
+                    spend.usage.web_searches,
+                )
+                for spend in session.spends
+            ),
+        )
+        self._db.executemany(
+            "INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    number,
+                    edit.path,
+                    id_number(edit.call.record),
+                    edit.branch,
+                    edit.agent,
+                    _ms(edit.time),
+                    edit.added,
+                    edit.removed,
+                    edit.is_new,
+                )
+                for edit in session.edits
+            ),
+        )
+
+    def remove(self, number: int) -> None:
+        """Remove the rows of a session; it is clean then."""
+        for table, column in (
+            ("session", "number"),
+            ("spend", "session"),
+            ("edit", "session"),
+            ("dirty", "session"),
+        ):
+            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
+
+    def listed(self, *, empty: bool = False) -> Iterator[Listed]:
+        """Yield sessions for a list, newest first."""
+        sql = "SELECT listed FROM session"
+        if not empty:
+            sql += " WHERE NOT is_empty"
+        for (blob,) in self._db.execute(f"{sql} ORDER BY ended_ms DESC, number"):
+            yield _decode(blob)
+
+    def number_of(self, session: SessionId) -> int | None:
+        """Return the number of a session that is known."""
+        sql = "SELECT number FROM name WHERE session = ?"
+        row = first(self._db, sql, (session,))
+        return int(row[0]) if row else None
+
+    def family_of(self, number: int) -> list[int]:
+        """Return a session and those it shares records with."""
+        rows = every(
+            self._db,
+            "SELECT number FROM session WHERE family ="
+            " (SELECT family FROM session WHERE number = ?) ORDER BY number",
+            (number,),
+        )
+        return [row[0] for row in rows]
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return round(moment.timestamp() * 1000) if moment is not None else None

@@ -1,0 +1,124 @@
+-- Conclusions drawn from the archive. Everything here can be thrown away.
+
+CREATE TABLE stamp (
+    key         TEXT PRIMARY KEY,
+    value       TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Sessions by number, because millions of rows name one.
+CREATE TABLE name (
+    number      INTEGER PRIMARY KEY,
+    session     TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- Up to where each source of the archive has been seen, and the session it is of.
+CREATE TABLE seen (
+    source      INTEGER PRIMARY KEY,
+    generation  INTEGER NOT NULL,
+    upto        INTEGER NOT NULL,
+    session     INTEGER
+) STRICT;
+CREATE INDEX seen_session ON seen (session);
+
+-- Nodes of a stretch of a source, packed and compressed.
+CREATE TABLE page (
+    source      INTEGER NOT NULL,
+    start       INTEGER NOT NULL,
+    stop        INTEGER NOT NULL,
+    frame       BLOB NOT NULL,
+    PRIMARY KEY (source, start)
+) STRICT, WITHOUT ROWID;
+
+-- Every record that has an id, and where it stands. Ids are kept as numbers: the first
+-- 63 bits of a uuid, or of a hash. An answer's pieces share the number of its message.
+CREATE TABLE record (
+    id          INTEGER PRIMARY KEY,
+    uuid        INTEGER NOT NULL,
+    message     INTEGER,
+    session     INTEGER NOT NULL,
+    source      INTEGER NOT NULL,
+    offset      INTEGER NOT NULL,
+    length      INTEGER NOT NULL,
+    batch       INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE problem (
+    source      INTEGER NOT NULL,
+    offset      INTEGER NOT NULL,
+    length      INTEGER NOT NULL,
+    kind        TEXT NOT NULL,
+    detail      TEXT NOT NULL
+) STRICT;
+CREATE INDEX problem_source ON problem (source);
+
+-- Types, subtypes and fields that this version knows nothing of.
+CREATE TABLE drift (
+    source      INTEGER NOT NULL,
+    what        TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    version     TEXT NOT NULL,
+    count       INTEGER NOT NULL,
+    PRIMARY KEY (source, what, name, version)
+) STRICT, WITHOUT ROWID;
+
+-- Titles of leaves, wherever they stand.
+CREATE TABLE summary (
+    leaf        INTEGER NOT NULL,
+    source      INTEGER NOT NULL,
+    offset      INTEGER NOT NULL,
+    record      TEXT NOT NULL,
+    text        TEXT NOT NULL,
+    PRIMARY KEY (leaf, source, offset)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX summary_source ON summary (source);
+
+-- Sessions that must be derived anew before they are shown.
+CREATE TABLE dirty (
+    session     INTEGER PRIMARY KEY
+) STRICT;
+
+-- What a list of sessions shows; the rest is assembled from the nodes. Sessions that
+-- share records or answers are one family and are derived together.
+CREATE TABLE session (
+    number      INTEGER PRIMARY KEY,
+    family      INTEGER NOT NULL,
+    project     TEXT,
+    started_ms  INTEGER,
+    ended_ms    INTEGER,
+    is_empty    INTEGER NOT NULL,
+    listed      BLOB NOT NULL
+) STRICT;
+CREATE INDEX session_family ON session (family);
+CREATE INDEX session_ended ON session (ended_ms);
+CREATE INDEX session_project ON session (project, ended_ms);
+
+-- The tokens of every answer, at the session and agent that spent them.
+CREATE TABLE spend (
+    session     INTEGER NOT NULL,
+    record      INTEGER NOT NULL,
+    agent       TEXT,
+    model       TEXT,
+    time_ms     INTEGER,
+    branch      INTEGER NOT NULL,
+    input       INTEGER NOT NULL,
+    output      INTEGER NOT NULL,
+    write_5m    INTEGER NOT NULL,
+    write_1h    INTEGER NOT NULL,
+    read        INTEGER NOT NULL,
+    searches    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX spend_session ON spend (session);
+
+CREATE TABLE edit (
+    session     INTEGER NOT NULL,
+    path        TEXT NOT NULL,
+    record      INTEGER NOT NULL,
+    branch      INTEGER NOT NULL,
+    agent       TEXT,
+    time_ms     INTEGER,
+    added       INTEGER NOT NULL,
+    removed     INTEGER NOT NULL,
+    is_new      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX edit_session ON edit (session);
+CREATE INDEX edit_path ON edit (path);

@@ -1,0 +1,52 @@
+"""One writer: a lock that the operating system lets go when the process ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from recollect.errors import ArchiveInUse
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["writing"]
+
+_STEP = 0.05
+
+
+@contextmanager
+def writing(folder: Path, *, wait: float = 5.0) -> Iterator[None]:
+    """Hold the writer's lock of an archive; wait briefly if another has it."""
+    path = folder / "writer.lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _take(handle, folder, wait)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, folder: Path, wait: float) -> None:
+    until = time.monotonic() + wait
+    while not _try(handle):
+        if time.monotonic() >= until:
+            raise ArchiveInUse(folder)
+        time.sleep(_STEP)
+
+
+def _try(handle: int) -> bool:
+    try:
+        if sys.platform == "win32":  # pragma: no cover
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""An archive's folder: the archive, the lock, and the index that belongs to it.
+
+The index lies in ``index/<stamp>-<n>``. A reader takes the highest number with the
+stamp it understands; a rebuild fills a folder beside it and then gives it a name.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Self
+
+from recollect.store.chunks import ARCHIVE_FILE, Chunks
+from recollect.store.connect import make_folder
+from recollect.store.index import Index, stamp_of
+from recollect.store.text import TextIndex
+
+__all__ = ["Vault"]
+
+_STAMP = 12
+_BUILDING = "building"
+
+
+class Vault:
+    """What is open of an archive: chunks always, index and text where there are any."""
+
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
+        self.folder = folder
+        self.write = write
+        self.chunks = Chunks(folder, write=write)
+        self.stamp = stamp_of(self.chunks.identity)
+        self._open_index(self._newest())
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Whether there is an archive in a folder."""
+        return (folder / ARCHIVE_FILE).exists()
+
+    def _open_index(self, place: Path | None) -> None:
+        self.place = place
+        self.index = Index(place, write=self.write, stamp=self.stamp) if place else None
+        self._text: TextIndex | None = None
+
+    @property
+    def text(self) -> TextIndex:
+        """The text index, opened when it is first asked for."""
+        if self._text is None:
+            place = self.place or self.folder
+            self._text = TextIndex(place / "text", write=self.write)
+        return self._text
+
+    def _newest(self) -> Path | None:
+        """Return the newest whole index that this version understands."""
+        found = [path for path, _ in self._numbered()]
+        return found[-1] if found else None
+
+    def _numbered(self) -> list[tuple[Path, int]]:
+        pattern = re.compile(rf"{self.stamp[:_STAMP]}-(\d+)")
+        root = self.folder / "index"
+        names = [p.name for p in root.iterdir()] if root.is_dir() else []
+        found = [(root / n, int(m[1])) for n in names if (m := pattern.fullmatch(n))]
+        return sorted(found, key=lambda pair: pair[1])
+
+    def begin_index(self) -> None:
+        """Go on with an empty index, in a folder that has no name yet."""
+        self._close_index()
+        root = self.folder / "index"
+        make_folder(root)
+        building = root / _BUILDING
+        if building.exists():
+            shutil.rmtree(building)
+        make_folder(building)
+        self._open_index(building)
+
+    def finish_index(self) -> None:
+        """Give the new index its name; readers find it, and the old ones go."""
+        self._close_index()
+        root = self.folder / "index"
+        numbers = [number for _, number in self._numbered()]
+        name = f"{self.stamp[:_STAMP]}-{max(numbers, default=0) + 1}"
+        (root / _BUILDING).rename(root / name)
+        for path in root.iterdir():
+            if path.name != name:
+                shutil.rmtree(path, ignore_errors=True)
+        self._open_index(root / name)
+
+    def drop_index(self) -> None:
+        """Remove every index: what was purged must not live on in one."""
+        self._close_index()
+        shutil.rmtree(self.folder / "index", ignore_errors=True)
+        self._open_index(None)
+
+    def _close_index(self) -> None:
+        if self._text is not None:
+            self._text.close()
+        if self.index is not None:
+            self.index.close()
+        self._text = self.index = None
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._close_index()
+        self.chunks.close()
+
+    def __enter__(self) -> Self:
+        """Use it as a context."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()

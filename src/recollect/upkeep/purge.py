@@ -1,0 +1,49 @@
+"""Erasing on purpose, so that no byte is left and nothing comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.ingest.report import Progress, Silence
+from recollect.store.lock import writing
+from recollect.store.vault import Vault
+from recollect.upkeep.rebuild import rebuild_in
+
+__all__ = ["Purged", "purge"]
+
+
+class Purged(Struct, kw_only=True):
+    """What was erased."""
+
+    sources: int = 0
+    bytes: int = 0
+
+
+def purge(
+    folder: Path,
+    numbers: Sequence[int],
+    *,
+    progress: Progress | None = None,
+    wait: float = 5.0,
+) -> Purged:
+    """Erase sources from the archive and make the index anew without them.
+
+    Freed pages are overwritten, the database is packed and its log emptied. A file
+    that was purged is refused when it is met again.
+    """
+    done = Purged()
+    with writing(folder, wait=wait), Vault(folder, write=True) as vault:
+        chunks = vault.chunks
+        gone = [kept for kept in chunks.sources() if kept.number in set(numbers)]
+        with chunks.db:
+            for kept in gone:
+                done.sources += 1
+                done.bytes += kept.kept
+                chunks.erase(kept)
+        chunks.pack()
+        vault.drop_index()
+        rebuild_in(vault, progress or Silence())
+    return done
