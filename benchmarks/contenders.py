@@ -1,0 +1,143 @@
+"""The programs that take a home in: ours, and others that can be installed.
+
+Each is a row: the words that run it, its environment, and a scratch HOME in which
+``.claude`` leads to the home and everything that it writes stays.
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.tree import Run, follow
+
+__all__ = ["OURS", "PEERS", "Contender", "Room", "install"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Contender(NamedTuple):
+    """A program that takes a home in; ``{room}`` and ``{bin}`` stand for folders."""
+
+    name: str
+    words: Sequence[str]
+    """Take in what is new in the home, and exit: the first time that is everything."""
+    keeps: str
+    """What it writes, for those who compare the sizes."""
+    taken: re.Pattern[str]
+    """Finds in what it prints the counts of what it took in."""
+    rebuild: Sequence[str] = ()
+    """Derive everything anew, where it can."""
+    env: Mapping[str, str] = {}
+    package: str = ""
+    """What pip installs, into an environment of its own."""
+
+
+_US = (sys.executable, "-m", "recollect", "--archive", "{room}/archive")
+OURS = Contender(
+    "recollect",
+    (*_US, "ingest", "--home", "{room}/.claude", "--json"),
+    keeps="every byte, compressed; texts with results, whole; usage",
+    taken=re.compile(r'"(?:new|grown|anew|moved)": ?(\d+)'),
+    rebuild=(*_US, "rebuild"),
+    env={"PYTHONPATH": str(ROOT / "src")},
+)
+PEERS = (
+    Contender(
+        "agentsview",
+        ("{bin}/agentsview", "sync"),
+        keeps="no raw bytes; messages and tool calls with results; usage",
+        taken=re.compile(r"Sync complete: (\d+) sessions"),
+        env={
+            # Without it the work is handed to a server that goes on running.
+            "AGENTSVIEW_NO_DAEMON": "1",
+            "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1",
+            "AGENTSVIEW_TELEMETRY_ENABLED": "0",
+        },
+        package="agentsview==0.46.*",
+    ),
+    Contender(
+        "claude-session-search",
+        # It says "rebuild", and takes in only what has changed.
+        ("{bin}/claude-session-search", "--reindex"),
+        keeps="no raw bytes; texts, those of tools cut at 4,000 characters",
+        taken=re.compile(r'"files_indexed": (\d+)'),
+        package="claude-session-search==0.2.*",
+    ),
+)
+
+
+def install(contender: Contender, scratch: Path) -> str:
+    """Make a contender ready to run, and return its version."""
+    if not contender.package:
+        compileall.compile_dir(ROOT / "src", quiet=1)  # as pip does with the others
+        return "this checkout"
+    home = scratch / "programs" / contender.name
+    pip = [str(_programs(home) / "python"), "-m", "pip", "--disable-pip-version-check"]
+    if not _programs(home).exists():
+        venv.create(home, with_pip=True)
+        subprocess.run([*pip, "install", "--quiet", contender.package], check=True)
+    shown = subprocess.run(
+        [*pip, "show", contender.name], check=True, capture_output=True, text=True
+    )
+    return shown.stdout.partition("Version: ")[2].splitlines()[0]
+
+
+class Room:
+    """The scratch HOME of one contender."""
+
+    def __init__(
+        self, contender: Contender, scratch: Path, before: Sequence[str] = ()
+    ) -> None:
+        self.contender = contender
+        self._scratch = scratch
+        self._before = before
+        self._folder = scratch / "rooms" / contender.name
+
+    def furnish(self, home: Path) -> None:
+        """Make it new, with nothing in it but the way to the home."""
+        self.clear()
+        self._folder.mkdir(parents=True)
+        (self._folder / ".claude").symlink_to(home, target_is_directory=True)
+
+    def clear(self) -> None:
+        """Take everything away that was written."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(self, words: Sequence[str]) -> Run:
+        """Run the contender with these words of its row."""
+        folders = {
+            "room": str(self._folder),
+            "bin": str(_programs(self._scratch / "programs" / self.contender.name)),
+        }
+        env = {
+            "HOME": str(self._folder),
+            "PATH": os.defpath,
+            "LANG": "C.UTF-8",
+            **self.contender.env,
+        }
+        return follow(
+            [*self._before, *(word.format_map(folders) for word in words)],
+            env=env,
+            output=self._folder.with_suffix(".log"),
+        )
+
+    def written(self) -> int:
+        """Return the bytes of all files that the contender has made."""
+        return sum(
+            path.lstat().st_size
+            for path in self._folder.rglob("*")
+            if path.is_file() and not path.is_symlink()
+        )
+
+
+def _programs(environment: Path) -> Path:
+    return environment / "bin"

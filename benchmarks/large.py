@@ -1,0 +1,93 @@
+"""What our ingest takes on inputs beyond the usual: long, big and many.
+
+``python -m benchmarks.large`` makes each input in a temporary folder, takes it in, runs
+again with nothing changed, prints a row of each, and deletes the input: a file with one
+line of 200 MB, a file of 4 GB, and 100,000 small sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.bench_parse import write_long_line
+from benchmarks.contenders import OURS, Room
+from benchmarks.inputs import session_path, write_session, write_small_sessions
+from benchmarks.tree import Failed, offline
+
+BIG_FILE = 4_000_000_000
+MANY = 100_000
+
+
+def long_line(home: Path) -> None:
+    """Make a session whose only line has 200 MB."""
+    write_long_line(session_path(home, 0))
+
+
+def big_file(home: Path) -> None:
+    """Make a session of 4 GB."""
+    write_session(session_path(home, 0), size=BIG_FILE)
+
+
+def many_sessions(home: Path) -> None:
+    """Make 100,000 sessions of a few records."""
+    write_small_sessions(home, MANY)
+
+
+INPUTS: dict[str, Callable[[Path], None]] = {
+    "long-line": long_line,
+    "big-file": big_file,
+    "many-sessions": many_sessions,
+}
+
+
+def measure(name: str, scratch: Path) -> bool:
+    """Make an input, take it in twice, and print what that took."""
+    home = scratch / name
+    session_path(home, 0).parent.mkdir(parents=True)
+    INPUTS[name](home)
+    size = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
+    room = Room(OURS, scratch, offline())
+    room.furnish(home)
+    for step in ("first", "nothing changed"):
+        try:
+            run = room.run(OURS.words)
+        except Failed as failed:
+            print(f"| {name} | {size / 1e6:.0f} | {step} failed: {failed} |")
+            return False
+        print(
+            f"| {name} | {size / 1e6:.0f} | {step} | {run.used.seconds:.2f}"
+            f" | {run.wall:.2f} | {run.used.peak / 1e6:.0f}"
+            f" | {room.written() / 1e6:.0f} |",
+            flush=True,
+        )
+    return True
+
+
+def main(words: list[str]) -> int:
+    """Measure all inputs, or those asked for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.large",
+        description="Take in inputs beyond the usual: long, big and many.",
+    )
+    parser.add_argument(
+        "--only", action="append", choices=INPUTS, help="may be repeated"
+    )
+    parser.add_argument(
+        "--scratch", type=Path, metavar="DIR", help="in place of the usual"
+    )
+    asked = parser.parse_args(words)
+    print("| input | MB | run | CPU s | wall s | peak MB | wrote MB |")
+    print("|---|---:|---|---:|---:|---:|---:|")
+    is_whole = True
+    for name in asked.only or INPUTS:
+        with tempfile.TemporaryDirectory(dir=asked.scratch) as folder:
+            is_whole &= measure(name, Path(folder))
+    return 0 if is_whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
