@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recollect.assemble import assemble
 from recollect.errors import NothingFound, PathMissing
-from recollect.model.attachments import AttachmentRecord, QueuedCommand
+from recollect.model.attachments import Attachment, AttachmentRecord
 from recollect.model.blocks import Block, Text
 from recollect.model.ids import Line, Position, SourceId
 from recollect.model.metadata import QueueOperation
@@ -28,6 +28,7 @@ from recollect.parse import (
     sketch_line,
     text_of_content,
 )
+from recollect.parse.attached import text_of_attachment
 from recollect.sources import discover, read_at, read_lines
 
 __all__ = ["Reading", "read"]
@@ -209,8 +210,8 @@ def blocks_of(record: Record | None) -> tuple[Block, ...]:
             content = message.content if message else None
         case SystemRecord():
             content = record.content
-        case AttachmentRecord(attachment=QueuedCommand() as queued):
-            content = text_of_content(queued.prompt)
+        case AttachmentRecord(attachment=Attachment() as attachment):
+            content = text_of_attachment(attachment) or None
         case QueueOperation():
             content = text_of_content(record.content)
         case _:

@@ -101,6 +101,13 @@ def agent_orphaned(home: Home) -> None:
     home.agent(SESSION, "alone", _worked("Something else"))
 
 
+def agent_alone(home: Home) -> None:
+    """The session's own file is gone; its agent is still there, and a warm-up."""
+    warm = [prompt("Warmup", uuid="v1"), reply("I am ready.", uuid="v2", parent="v1")]
+    home.agent(SESSION, "aleft", _worked("Find it"))
+    home.agent(SECOND, "awarm", _later(1, warm))
+
+
 def agent_reused(home: Home) -> None:
     """A later session went on with an agent of an earlier one, in the same file."""
     home.session(SESSION, _asked("Find it", outcome=_completed("1a2b3c4d")))

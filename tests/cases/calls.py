@@ -172,9 +172,13 @@ def persisted_output(home: Home) -> None:
         *_long("2", "/etc/passwd"),
         *_long("3", f"{place}/../../secret.txt"),
         *_long("4", "C:\\Users\\me\\.claude\\tool-results\\toolu_1.txt"),
+        # Other tools than the shell name the place in their text alone.
+        reply([tool_use("Grep", id="toolu_5", pattern="x")], uuid="a5"),
+        tool_result("toolu_5", _stands_for(f"{place}/toolu_5.txt"), uuid="r5"),
         reply("Much.", uuid="a9"),
     )
     home.session(SESSION, records)
+    home.tool_result(SESSION, "toolu_5.txt", "all that was found")
     home.tool_result(SESSION, "toolu_1.txt", "all of it\nto the end")
     secret = home.path / "projects" / "-work-demo" / "secret.txt"
     secret.write_text("nobody may read this", "utf-8")
@@ -183,7 +187,7 @@ def persisted_output(home: Home) -> None:
 def file_edits(home: Home) -> None:
     """Writes and edits with their patches, one that failed, and one gone back from."""
     patch = [{"oldStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
-    create = {"type": "create", "filePath": _FILE, "structuredPatch": []}
+    create = {"type": "create", "filePath": _FILE, "content": "a\nb\n"}
     edit = {"filePath": _FILE, "oldString": "b", "structuredPatch": patch}
     records = thread(
         snapshot("p1", {"a.py": None}),
@@ -204,6 +208,14 @@ def file_edits(home: Home) -> None:
             uuid="a5",
         ),
         tool_result("toolu_4", "ok", uuid="r4"),
+        reply([tool_use("Edit", id="toolu_5", file_path=_FILE)], uuid="a6"),
+        # No patch is told, only what was replaced by what.
+        tool_result(
+            "toolu_5",
+            "ok",
+            outcome={"filePath": _FILE, "oldString": "c", "newString": "d\ne"},
+            uuid="r5",
+        ),
     )
     home.session(SESSION, records)
 
@@ -217,6 +229,11 @@ def _long(number: str, path: str) -> list[dict[str, object]]:
         reply([_bash(number)], uuid=f"a{number}"),
         tool_result(f"toolu_{number}", said, outcome=outcome, uuid=f"r{number}"),
     ]
+
+
+def _stands_for(path: str) -> str:
+    told = f"Output too large (178.2KB). Full output saved to: {path}"
+    return f"<persisted-output>\n{told}\n\nPreview:\n…\n</persisted-output>"
 
 
 def _bash(number: str) -> dict[str, object]:

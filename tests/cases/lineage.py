@@ -31,6 +31,14 @@ def resumed_by_copy(home: Home) -> None:
     home.session(SECOND, [summary("The first things", "a2"), *copied, *more])
 
 
+def copied_to_smaller_id(home: Home) -> None:
+    """The copy's id comes before the original's; what it says first does not."""
+    first = _said(SECOND, "1.0.80", "p1", "a1<p1")
+    more = _said(FIRST, "1.0.80", "p2<a1:user", "a2<p2", start=60)
+    home.session(SECOND, first)
+    home.session(FIRST, [*_of(FIRST, first), *more])
+
+
 def resumed_by_append(home: Home) -> None:
     """From 1.0.124 the same file grows; the version and the directory change."""
     first = _said(SESSION, "2.0.10", "p1", "a1<p1")

@@ -77,7 +77,7 @@ def malformed_attachments(home: Home) -> None:
         bare,
         blocks,
         attachment("hook_blocking_error", blockingError="no", uuid="x3"),
-        attachment("structured_output", structured={"a": 1}, uuid="x4"),
+        attachment("structured_output", content={"a": 1}, uuid="x4"),
         reply("Hello.", uuid="a1"),
     )
     home.session(SESSION, records)

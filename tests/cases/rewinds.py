@@ -79,6 +79,20 @@ def rewind_behind_compaction(home: Home) -> None:
     home.session(SESSION, records)
 
 
+def rewind_behind_relinks(home: Home) -> None:
+    """Back to before records that a compaction had kept and hung elsewhere."""
+    first = session("p1", "a1<p1", "p2<a1", "a2<p2")
+    records = [
+        *first,
+        compact("a2", uuid="b1") | {"timestamp": moment(4)},
+        digest(uuid="s1", parent="b1", timestamp=moment(5)),
+        first[2] | {"parentUuid": "s1"},
+        first[3],
+        *_later(6, session("p3<a2:user", "a3<p3", "p4<a1:user", "a4<p4")),
+    ]
+    home.session(SESSION, records)
+
+
 def rewind_before_compaction(home: Home) -> None:
     """A way is left, the other is gone on and compacted: the left one stays so."""
     records = [
@@ -149,6 +163,23 @@ def command_in_passing(home: Home) -> None:
         reply("Gladly.", uuid="a2"),
         command("/cost", uuid="k2", parent="a1"),
         printed("More", uuid="o2"),
+    )
+    home.session(SESSION, records)
+
+
+def steering_left_behind(home: Home) -> None:
+    """What was typed while Claude worked stays on the way that was left."""
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        reply("Hello.", uuid="a1"),
+        prompt("Work", uuid="p2"),
+        reply([_read("1")], uuid="a2"),
+        queue("enqueue", "Hurry"),
+        queue("remove"),
+        tool_result("toolu_1", "one", uuid="r1"),
+        reply("Done.", uuid="a3"),
+        prompt("Rest", uuid="p3", parent="a1"),
+        reply("I rest.", uuid="a4"),
     )
     home.session(SESSION, records)
 

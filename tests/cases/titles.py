@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.build import (
-    SESSION,
     Home,
     Written,
     meta,

@@ -63,7 +63,8 @@ def _session(
     one: Gathered, talk: Talk, runs: tuple[AgentRun, ...], summaries: Summaries
 ) -> Session:
     branches = tuple(_titled(branch, summaries) for branch in talk.branches)
-    nodes = talk.nodes
+    # Where a session's own file is gone, its agents tell what there is to tell.
+    nodes = talk.nodes or [node for agent in one.agents for node in agent.nodes]
     named = [n.uuid for n in nodes if n.uuid and n.uuid in summaries.texts]
     shown = [run for run in flat(runs) if run.kind.is_shown]
     edits = list(edits_of(branches))
@@ -72,8 +73,7 @@ def _session(
     return Session(
         id=one.id,
         title=title_of(one.id, nodes, summaries),
-        project=project_of(nodes)
-        or project_of([n for a in one.agents for n in a.nodes]),
+        project=project_of(nodes),
         keys=_distinct(t.source.project for t in one.transcripts),
         directories=_distinct(node.cwd for node in nodes),
         git_branches=_distinct(node.git_branch for node in nodes),

@@ -59,9 +59,8 @@ def _candidates(
         TitleKind.SUMMARY,
         summaries.texts[leaves[-1]] if leaves and leaves[-1] else "",
     )
-    main = [node for node in nodes if not node.is_sidechain]
-    yield TitleKind.PROMPT, _first(main, {Origin.PERSON, Origin.CALLER})
-    yield TitleKind.COMMAND, _first(main, {Origin.COMMAND})
+    yield TitleKind.PROMPT, _first(nodes, {Origin.PERSON, Origin.CALLER})
+    yield TitleKind.COMMAND, _first(nodes, {Origin.COMMAND})
     yield TitleKind.LAST_PROMPT, _last(nodes, "last-prompt")
     yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from recollect.assemble.dedupe import TREE_KINDS
+from recollect.model.attachments import SPEAKING
 from recollect.model.ids import RecordId
 from recollect.model.metadata import METADATA
 from recollect.model.nodes import Node
@@ -47,13 +48,6 @@ SHOWN_NOTICES = frozenset(
 )
 """Subtypes of system records that a reader wants to see."""
 
-_SHOWN_ATTACHMENTS = {
-    "queued_command",
-    "hook_blocking_error",
-    "hook_non_blocking_error",
-    "structured_output",
-}
-
 
 def hidden_reason(node: Node, gone: Mapping[RecordId, str]) -> str | None:
     """Return why a record is not shown, or ``None`` if it is."""
@@ -84,7 +78,7 @@ def _of_system(node: Node) -> str | None:
 def _of_attachment(node: Node) -> str | None:
     if node.subtype == "queued_command":
         return None if node.origin is Origin.PERSON else "notice"
-    return None if node.subtype in _SHOWN_ATTACHMENTS else "context"
+    return None if node.subtype in SPEAKING else "context"
 
 
 _JUDGES: dict[str, Callable[[Node], str | None]] = {

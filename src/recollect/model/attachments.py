@@ -11,6 +11,7 @@ from recollect.model.wire import Wire
 
 __all__ = [
     "ATTACHMENTS",
+    "SPEAKING",
     "Attachment",
     "AttachmentRecord",
     "CapabilityList",
@@ -229,6 +230,11 @@ ATTACHMENTS: dict[str, type[Attachment]] = {
     name: kind for kind in Attachment.__subclasses__() for name in kind.types
 }
 """The struct of each attachment type by the name it has in a transcript."""
+
+SPEAKING = frozenset(
+    {"hook_blocking_error", "hook_non_blocking_error", "structured_output"}
+)
+"""The types that a reader wants to see, beside the texts that people typed."""
 
 
 class AttachmentRecord(Envelope, frozen=True, kw_only=True):

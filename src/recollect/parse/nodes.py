@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
-import msgspec
-from msgspec import Raw, Struct, structs
-
-from recollect.model.attachments import AttachmentRecord, QueuedCommand
-from recollect.model.ids import AgentId
+from recollect.model.attachments import (
+    SPEAKING,
+    Attachment,
+    AttachmentRecord,
+    QueuedCommand,
+)
 from recollect.model.metadata import (
     AgentName,
     ContinuedIn,
@@ -30,7 +29,6 @@ from recollect.model.metadata import (
 )
 from recollect.model.nodes import (
     HEAD_LIMIT,
-    BlockFact,
     CompactionFacts,
     CostFacts,
     DurationFacts,
@@ -40,24 +38,19 @@ from recollect.model.nodes import (
     Node,
     PlaceFacts,
     QueueFacts,
-    ResultFacts,
     RetractionFacts,
     TitleFacts,
 )
 from recollect.model.records import Compaction, SystemRecord
 from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import Origin, Told
-from recollect.model.usage import Usage, WireUsage
-from recollect.model.wire import wire_name
-from recollect.parse.decode import decode_struct
+from recollect.parse.attached import text_of_attachment
+from recollect.parse.facts import block_fact, result_facts, usage_of
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
-from recollect.parse.salvage import sound_text
 from recollect.parse.texts import text_of_content
 
-__all__ = ["node_of", "usage_of"]
-
-T = TypeVar("T", bound=Struct)
+__all__ = ["node_of"]
 
 _SENDERS = {
     "human": None,
@@ -67,7 +60,6 @@ _SENDERS = {
     "coordinator": Origin.TEAMMATE,
 }
 """What the record's own word on its sender means; none leaves it to the text."""
-_NOTE_LIMIT = 200
 
 
 def node_of(sketched: Sketched) -> Node:
@@ -126,7 +118,7 @@ def _message(sketch: Sketch) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "message": message.id,
         "model": message.model,
-        "blocks": tuple(map(_block, blocks)),
+        "blocks": tuple(map(block_fact, blocks)),
     }
     if message.usage is not None:
         facts["usage"] = usage_of(message.usage)
@@ -140,7 +132,8 @@ def _message(sketch: Sketch) -> dict[str, Any]:
 
 def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
     if any(block.tool_use_id for block in blocks):
-        return _tool_results(sketch, blocks)
+        facts, head = result_facts(sketch.tool_use_result, blocks)
+        return {"origin": Origin.TOOL, "result": facts, "head": head}
     tolds = [read_text(block.text) for block in blocks if block.text is not None]
     typed = "\n".join(told.typed for told in tolds if told.typed)
     has_media = any(block.type in {"image", "document"} for block in blocks)
@@ -156,35 +149,14 @@ def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
     }
 
 
-def _tool_results(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
-    facts = _result(sketch.tool_use_result)
-    head = ""
-    for block in blocks:
-        content = bytes(block.content)
-        if block.is_error and not head:
-            head = text_of_content(block.content)[:HEAD_LIMIT]
-        named = (
-            _AGENT_TAIL.search(content[-_TAIL:])
-            if b"agentId" in content[-_TAIL:]
-            else None
-        )
-        if named and (facts is None or facts.agent is None):
-            told = AgentId(named[1].decode())
-            facts = structs.replace(facts or ResultFacts(), told_agent=told)
-    return {"origin": Origin.TOOL, "result": facts, "head": head}
-
-
-_AGENT_TAIL = re.compile(rb"agentId: ([A-Za-z0-9_-]+)")
-_TAIL = 600
-
-
 def _leading(tolds: list[Told], *, has_media: bool) -> Told:
     """Return the text that says what a record is: a person's before any other."""
-    persons = (told for told in tolds if told.origin is Origin.PERSON and told.typed)
+    persons = (told for told in tolds if told.typed.strip())
     first = next(persons, None)
     if first is not None or has_media:
         return first or Told(Origin.PERSON)
-    return tolds[0] if tolds else Told(Origin.HARNESS)
+    machine = (told for told in tolds if told.origin is not Origin.PERSON)
+    return next(machine, Told(Origin.HARNESS))
 
 
 def _origin(sketch: Sketch, told: Told) -> Origin:
@@ -214,160 +186,6 @@ def _said(told: Told, typed: str) -> str:
     if told.notification is not None:
         return told.notification.summary
     return told.output or typed
-
-
-class _Input(Struct, frozen=True, gc=False):
-    """What tells one call of a tool from another."""
-
-    file_path: str | None = None
-    notebook_path: str | None = None
-    path: str | None = None
-    command: str | None = None
-    description: str | None = None
-    pattern: str | None = None
-    query: str | None = None
-    url: str | None = None
-    skill: str | None = None
-    subject: str | None = None
-    plan: str | None = None
-    prompt: str | None = None
-    subagent_type: str | None = None
-
-
-_input = msgspec.json.Decoder(_Input).decode
-_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-def _tolerant(kind: type[T], decode: Callable[[Raw], T], raw: Raw) -> T:
-    """Decode fast, and field by field where a field is odd."""
-    try:
-        return decode(raw)
-    except _FAILURES:
-        pass
-    try:
-        return decode_struct(kind, sound_text(bytes(raw)), lambda _path, _reason: None)
-    except _FAILURES:
-        return kind()
-
-
-def _block(block: SketchBlock) -> BlockFact:
-    if block.name is not None:
-        return _call(block)
-    if block.tool_use_id is not None:
-        return BlockFact(
-            kind=block.type,
-            id=block.tool_use_id,
-            size=len(bytes(block.content)),
-            is_error=bool(block.is_error),
-        )
-    text = block.text if block.text is not None else block.thinking
-    if text is None:
-        return BlockFact(kind=block.type, size=len(bytes(block.source)))
-    raw = text.encode("utf-8", "replace")
-    return BlockFact(kind=block.type, digest=crc32(raw), size=len(raw))
-
-
-def _call(block: SketchBlock) -> BlockFact:
-    known = _tolerant(_Input, _input, block.input)
-    path = known.file_path or known.notebook_path
-    note = path or known.command or known.description or known.pattern or known.query
-    note = note or known.url or known.skill or known.subject or known.path or known.plan
-    prompt = known.prompt
-    return BlockFact(
-        kind=block.type,
-        id=block.id,
-        name=block.name,
-        note=note[:_NOTE_LIMIT] if note else None,
-        path=path,
-        agent_type=known.subagent_type,
-        digest=crc32(prompt.encode("utf-8", "replace")) if prompt else 0,
-        size=len(bytes(block.input)),
-    )
-
-
-class _Hunk(Struct, frozen=True, gc=False):
-    lines: list[str] = []
-
-
-class _File(Struct, frozen=True, gc=False, rename=wire_name):
-    file_path: str | None = None
-
-
-class _Outcome(Struct, frozen=True, gc=False, rename=wire_name):
-    type: str | None = None
-    status: str | None = None
-    agent_id: str | None = None
-    file_path: str | None = None
-    file: _File | None = None
-    structured_patch: list[_Hunk] | None = None
-    old_string: Raw = Raw()
-    run_id: str | None = None
-    task_id: str | None = None
-    background_task_id: str | None = None
-    persisted_output_path: str | None = None
-    total_duration_ms: float | None = None
-    total_tokens: float | None = None
-    total_tool_use_count: float | None = None
-    search_count: int | None = None
-
-
-_outcome = msgspec.json.Decoder(_Outcome, strict=False).decode
-
-
-def _result(raw: Raw) -> ResultFacts | None:
-    if bytes(raw)[:1] != b"{":
-        return None
-    outcome = _tolerant(_Outcome, _outcome, raw)
-    patch = [line[:1] for hunk in outcome.structured_patch or () for line in hunk.lines]
-    facts = ResultFacts(
-        agent=AgentId(outcome.agent_id) if outcome.agent_id else None,
-        status=outcome.status,
-        duration_ms=_whole(outcome.total_duration_ms),
-        tokens=_whole(outcome.total_tokens),
-        tool_count=_whole(outcome.total_tool_use_count),
-        path=outcome.file_path or (outcome.file.file_path if outcome.file else None),
-        added=patch.count("+"),
-        removed=patch.count("-"),
-        has_patch=bool(patch),
-        is_new=outcome.type == "create",
-        run=outcome.run_id or outcome.task_id or outcome.background_task_id,
-        stored_at=outcome.persisted_output_path,
-        searches=outcome.search_count or 0,
-    )
-    return facts if facts != _NO_FACTS else None
-
-
-_NO_FACTS = ResultFacts()
-
-
-def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None and math.isfinite(value) else None
-
-
-def usage_of(wire: WireUsage) -> Usage:
-    """Return the counts of one record, none of them negative.
-
-    The split of cache writes is believed where it says more than the flat count,
-    which was written as zero for a while; an unsplit rest is of the short kind.
-    """
-    split = wire.cache_creation
-    long = _count(split.ephemeral_1h_input_tokens) if split else 0
-    short = _count(split.ephemeral_5m_input_tokens) if split else 0
-    rest = _count(wire.cache_creation_input_tokens) - long - short
-    return Usage(
-        input=_count(wire.input_tokens),
-        output=_count(wire.output_tokens),
-        cache_write_5m=short + max(rest, 0),
-        cache_write_1h=long,
-        cache_read=_count(wire.cache_read_input_tokens),
-        web_searches=_count(
-            wire.server_tool_use.web_search_requests if wire.server_tool_use else 0
-        ),
-    )
-
-
-def _count(tokens: int | None) -> int:
-    return max(tokens or 0, 0)
 
 
 def _progress(sketch: Sketch) -> dict[str, Any]:
@@ -469,6 +287,8 @@ def _compaction(facts: Compaction) -> CompactionFacts:
 def _attachment(record: AttachmentRecord) -> dict[str, Any]:
     attachment = record.attachment
     facts: dict[str, Any] = {"subtype": attachment.type if attachment else None}
+    if isinstance(attachment, Attachment) and attachment.type in SPEAKING:
+        facts["head"] = text_of_attachment(attachment)[:HEAD_LIMIT]
     if isinstance(attachment, QueuedCommand):
         facts |= _queued(text_of_content(attachment.prompt))
         sender = attachment.origin.kind if attachment.origin else None

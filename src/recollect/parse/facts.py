@@ -1,0 +1,235 @@
+"""What blocks and outcomes contribute to a session's structure, without their text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from zlib import crc32
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from recollect.model.ids import AgentId
+from recollect.model.nodes import HEAD_LIMIT, BlockFact, ResultFacts
+from recollect.model.sketches import SketchBlock
+from recollect.model.usage import Usage, WireUsage
+from recollect.model.wire import wire_name
+from recollect.parse.decode import decode_struct
+from recollect.parse.salvage import sound_text
+from recollect.parse.texts import text_of_content
+
+__all__ = ["block_fact", "result_facts", "usage_of"]
+
+T = TypeVar("T", bound=Struct)
+
+_NOTE_LIMIT = 200
+_AGENT_TAIL = re.compile(rb"agentId: ([A-Za-z0-9_-]+)")
+_TAIL = 600
+_STORED = re.compile(
+    rb"<persisted-output>.{0,200}?[Ss]aved to: ([^\n]+?)(?:\\n|\n|<|$)"
+)
+_STORED_HEAD = 4_000
+
+
+def result_facts(
+    raw: Raw, blocks: Sequence[SketchBlock]
+) -> tuple[ResultFacts | None, str]:
+    """Return what a record with results says beyond their text, and its first error.
+
+    What the structured outcome leaves out may stand in the text for the model: which
+    agent it was, and where a long output is kept.
+    """
+    facts = _result(raw)
+    head = ""
+    for block in blocks:
+        content = bytes(block.content)
+        if block.is_error and not head:
+            head = text_of_content(block.content)[:HEAD_LIMIT]
+        tail = content[-_TAIL:]
+        named = _AGENT_TAIL.search(tail) if b"agentId" in tail else None
+        if named and (facts is None or facts.agent is None):
+            told = AgentId(named[1].decode())
+            facts = structs.replace(facts or ResultFacts(), told_agent=told)
+        stored = _stored_at(content[:_STORED_HEAD])
+        if stored and (facts is None or facts.stored_at is None):
+            facts = structs.replace(facts or ResultFacts(), stored_at=stored)
+    return facts, head
+
+
+def _stored_at(content: bytes) -> str | None:
+    """Return the path in the words that stand for an output that is kept elsewhere."""
+    if b"<persisted-output>" not in content:
+        return None
+    found = _STORED.search(content)
+    return found[1].decode("utf-8", "replace").replace("\\\\", "\\") if found else None
+
+
+class _Input(Struct, frozen=True, gc=False):
+    """What tells one call of a tool from another."""
+
+    file_path: str | None = None
+    notebook_path: str | None = None
+    path: str | None = None
+    command: str | None = None
+    description: str | None = None
+    pattern: str | None = None
+    query: str | None = None
+    url: str | None = None
+    skill: str | None = None
+    subject: str | None = None
+    plan: str | None = None
+    prompt: str | None = None
+    subagent_type: str | None = None
+
+
+_input = msgspec.json.Decoder(_Input).decode
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def _tolerant(kind: type[T], decode: Callable[[Raw], T], raw: Raw) -> T:
+    """Decode fast, and field by field where a field is odd."""
+    try:
+        return decode(raw)
+    except _FAILURES:
+        pass
+    try:
+        return decode_struct(kind, sound_text(bytes(raw)), lambda _path, _reason: None)
+    except _FAILURES:
+        return kind()
+
+
+def block_fact(block: SketchBlock) -> BlockFact:
+    """Return a block without its content."""
+    if block.name is not None:
+        return _call(block)
+    if block.tool_use_id is not None:
+        return BlockFact(
+            kind=block.type,
+            id=block.tool_use_id,
+            size=len(bytes(block.content)),
+            is_error=bool(block.is_error),
+        )
+    text = block.text if block.text is not None else block.thinking
+    if text is None:
+        return BlockFact(kind=block.type, size=len(bytes(block.source)))
+    raw = text.encode("utf-8", "replace")
+    return BlockFact(kind=block.type, digest=crc32(raw), size=len(raw))
+
+
+def _call(block: SketchBlock) -> BlockFact:
+    known = _tolerant(_Input, _input, block.input)
+    path = known.file_path or known.notebook_path
+    note = path or known.command or known.description or known.pattern or known.query
+    note = note or known.url or known.skill or known.subject or known.path or known.plan
+    prompt = known.prompt
+    return BlockFact(
+        kind=block.type,
+        id=block.id,
+        name=block.name,
+        note=note[:_NOTE_LIMIT] if note else None,
+        path=path,
+        agent_type=known.subagent_type,
+        digest=crc32(prompt.encode("utf-8", "replace")) if prompt else 0,
+        size=len(bytes(block.input)),
+    )
+
+
+class _Hunk(Struct, frozen=True, gc=False):
+    lines: list[str] = []
+
+
+class _File(Struct, frozen=True, gc=False, rename=wire_name):
+    file_path: str | None = None
+
+
+class _Outcome(Struct, frozen=True, gc=False, rename=wire_name):
+    type: str | None = None
+    status: str | None = None
+    agent_id: str | None = None
+    file_path: str | None = None
+    file: _File | None = None
+    structured_patch: list[_Hunk] | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    content: Raw = Raw()
+    run_id: str | None = None
+    task_id: str | None = None
+    background_task_id: str | None = None
+    persisted_output_path: str | None = None
+    total_duration_ms: float | None = None
+    total_tokens: float | None = None
+    total_tool_use_count: float | None = None
+    search_count: int | None = None
+
+
+_outcome = msgspec.json.Decoder(_Outcome, strict=False).decode
+
+
+def _result(raw: Raw) -> ResultFacts | None:
+    if bytes(raw)[:1] != b"{":
+        return None
+    outcome = _tolerant(_Outcome, _outcome, raw)
+    patch = [line[:1] for hunk in outcome.structured_patch or () for line in hunk.lines]
+    added, removed = (
+        (patch.count("+"), patch.count("-")) if patch else _changed(outcome)
+    )
+    facts = ResultFacts(
+        agent=AgentId(outcome.agent_id) if outcome.agent_id else None,
+        status=outcome.status,
+        duration_ms=_whole(outcome.total_duration_ms),
+        tokens=_whole(outcome.total_tokens),
+        tool_count=_whole(outcome.total_tool_use_count),
+        path=outcome.file_path or (outcome.file.file_path if outcome.file else None),
+        added=added,
+        removed=removed,
+        has_patch=bool(patch),
+        is_new=outcome.type == "create",
+        run=outcome.run_id or outcome.task_id or outcome.background_task_id,
+        stored_at=outcome.persisted_output_path,
+        searches=outcome.search_count or 0,
+    )
+    return facts if facts != _NO_FACTS else None
+
+
+_NO_FACTS = ResultFacts()
+_words = msgspec.json.Decoder(str).decode
+
+
+def _changed(outcome: _Outcome) -> tuple[int, int]:
+    """Return the lines that came and went, where no patch tells of them."""
+    added = outcome.new_string or ""
+    if outcome.type == "create" and bytes(outcome.content)[:1] == b'"':
+        added = _words(sound_text(bytes(outcome.content)))
+    return len(added.splitlines()), len((outcome.old_string or "").splitlines())
+
+
+def _whole(value: float | None) -> int | None:
+    return int(value) if value is not None and math.isfinite(value) else None
+
+
+def usage_of(wire: WireUsage) -> Usage:
+    """Return the counts of one record, none of them negative.
+
+    The split of cache writes is believed where it says more than the flat count,
+    which was written as zero for a while; an unsplit rest is of the short kind.
+    """
+    split = wire.cache_creation
+    long = _count(split.ephemeral_1h_input_tokens) if split else 0
+    short = _count(split.ephemeral_5m_input_tokens) if split else 0
+    rest = _count(wire.cache_creation_input_tokens) - long - short
+    return Usage(
+        input=_count(wire.input_tokens),
+        output=_count(wire.output_tokens),
+        cache_write_5m=short + max(rest, 0),
+        cache_write_1h=long,
+        cache_read=_count(wire.cache_read_input_tokens),
+        web_searches=_count(
+            wire.server_tool_use.web_search_requests if wire.server_tool_use else 0
+        ),
+    )
+
+
+def _count(tokens: int | None) -> int:
+    return max(tokens or 0, 0)
