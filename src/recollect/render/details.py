@@ -15,13 +15,17 @@ from recollect.render.words import result_text
 
 __all__ = ["answered", "given", "output_text"]
 
+_SEEN = 40
+"""Signs of a command that its own line shows whole, however narrow the terminal."""
+
 
 def given(call: ToolCall) -> Iterator[Span]:
     """Yield the lines of a call's input: a command, a diff, or any JSON."""
     name = TOOL_NAMES.get(call.name, call.name)
     fields = input_of(call)
     if name in {"Bash", "PowerShell"} and fields.command:
-        yield from _lines(fields.command, Style.CODE)
+        if "\n" in fields.command or len(fields.command) > _SEEN:
+            yield from _lines(fields.command, Style.CODE)
     elif name in {"Edit", "Write", "MultiEdit", "NotebookEdit"}:
         yield from _changes(call, fields)
     else:

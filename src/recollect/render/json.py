@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from recollect.model.blocks import Text, Thinking
 from recollect.model.ids import AgentId, RecordId, SessionId, ToolUseId
@@ -130,7 +130,7 @@ class CallPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: datetime | None = None
     answered: datetime | None = None
     agents: tuple[AgentId, ...] = ()
-    input: Raw | None = None
+    input: Raw = Raw()
     """As it was given; with ``--tools``."""
     output: str | None = None
     """What the tool answered, as text; with ``--tools``."""
@@ -239,7 +239,29 @@ Row = SessionRow | TurnRow | MessageRow | AgentRow | BranchRow
 
 def encoded(row: Row) -> str:
     """Return a row as one line of JSON, every control character escaped."""
-    return safe_json(msgspec.json.encode(row).decode())
+    try:
+        text = msgspec.json.encode(row)
+    except UnicodeEncodeError:
+        # A file's name need not be valid text, and ids may be taken from it.
+        text = msgspec.json.encode(_sound(row))
+    return safe_json(text.decode())
+
+
+def _sound(value: object) -> object:
+    """Return a value as dicts and lists, with texts that can be written."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, tuple):
+        return [_sound(one) for one in value]
+    if isinstance(value, Struct):
+        tag = value.__struct_config__.tag
+        fields = {
+            field.encode_name: _sound(getattr(value, field.name))
+            for field in msgspec.structs.fields(value)
+            if getattr(value, field.name) is not field.default
+        }
+        return ({"row": tag} if tag else {}) | fields
+    return value
 
 
 def json_rows(
@@ -355,8 +377,7 @@ class _Rows:
 
     def _call(self, call: ToolCall) -> CallPart:
         line = self._lines.line(call)
-        given = bytes(call.input) if self._view.tools else b""
-        return CallPart(
+        part = CallPart(
             id=call.id,
             name=call.name,
             state=line.state,
@@ -369,9 +390,13 @@ class _Rows:
             time=call.time,
             answered=call.answer_time,
             agents=tuple(run.id for run in call.agents if run.kind.is_shown),
-            input=Raw(given) if given else None,
-            output=output_text(call) if self._view.tools else None,
         )
+        if not self._view.tools:
+            return part
+        given = call.input
+        if bytes(given):
+            part = structs.replace(part, input=given)
+        return structs.replace(part, output=output_text(call))
 
 
 def _compaction(message: Message) -> CompactionPart | None:

@@ -34,7 +34,7 @@ from recollect.render.walk import (
     View,
     walk,
 )
-from recollect.render.widths import width
+from recollect.render.widths import width, wrap
 from recollect.render.words import Teller, as_it_stands, block_note
 
 __all__ = ["Page", "plain", "rows"]
@@ -95,7 +95,9 @@ class _Setter:
             case Start():
                 yield from self._put("head", self._head(step))
             case TurnStart():
-                yield from self._put("turn", self._turn(step.turn))
+                # An agent's head has told already what its first turn would.
+                if self._above or not self._is_agent:
+                    yield from self._put("turn", self._turn(step.turn))
             case AgentMet():
                 yield from self._agent(step)
             case Forked():
@@ -127,6 +129,11 @@ class _Setter:
             case Called(call=call):
                 found = self._call(call)
                 yield from self._put("call", found, is_close=not self._view.tools)
+
+    @property
+    def _is_agent(self) -> bool:
+        """Whether the next line is an agent's."""
+        return bool(self._bars) and self._bars[-1].style is Style.AGENT
 
     @property
     def _room(self) -> int | None:
@@ -207,18 +214,23 @@ class _Setter:
             told = f"goes on with agent {safe_line(run.id)}"
             yield from self._put("call", [_below(told)], is_close=True)
             return
-        lines = list(self._agent_head(run))
+        lines = list(self._agent_head(step))
         if not step.is_whole:
             lines.extend(self._last_words(run))
         yield from self._put("call", lines, is_close=True)
         if step.is_whole:
             self._bars.append(Span("  │ ", Style.AGENT))
+            self._above = ""
 
-    def _agent_head(self, run: AgentRun) -> Iterator[Row]:
+    def _agent_head(self, step: AgentMet) -> Iterator[Row]:
+        run = step.run
         facts = agent_facts(run)
-        if not run.calls:
-            named = [run.workflow or "", run.type or "", run.description or run.id]
-            facts = [": ".join(filter(None, named)), *facts]
+        name = ": ".join(filter(None, (run.type, run.description))) or run.id
+        if step.call is None:
+            yield row("  ", Span("Agent ", Style.TOOL), safe_line(name))
+        elif len(step.call.agents) > 1:
+            # One agent is named by its call's line; of several, each needs its own.
+            facts = [name, *facts]
         room = self._room - 4 if self._room else None
         mark = "  ╰ "
         for line in listed(facts, room):
@@ -250,8 +262,10 @@ class _Setter:
             self._above = ""
 
     def _fork_rows(self, told: str) -> Iterator[Row]:
-        for span in prose(told, _limited(self._room), Style.FORK):
-            yield row(span)
+        room = _limited(self._room)
+        hang = "│ " if told.startswith("╭") else "  "
+        for line in [told] if room is None else wrap(told, room, hang=hang):
+            yield row(Span(line, Style.FORK))
 
     def _close(self) -> Iterator[Row]:
         bar = self._bars.pop()

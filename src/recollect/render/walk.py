@@ -95,6 +95,7 @@ class AgentMet(Struct, frozen=True):
     """
 
     run: AgentRun
+    call: ToolCall | None
     is_whole: bool
     is_again: bool = False
     """Whether an earlier call started it, and this one goes on with it."""
@@ -172,14 +173,14 @@ def _session(session: Session, branch: Branch, view: View) -> _Way:
     if lost:
         yield Orphans(lost)
     for run in lost:
-        yield from _agent(run, view, seen)
+        yield from _agent(run, None, view, seen)
 
 
-def _agent(run: AgentRun, view: View, seen: set[str]) -> _Way:
+def _agent(run: AgentRun, call: ToolCall | None, view: View, seen: set[str]) -> _Way:
     is_again = run.id in seen
     seen.add(run.id)
     is_whole = view.agents and not is_again
-    yield AgentMet(run, is_whole=is_whole, is_again=is_again)
+    yield AgentMet(run, call, is_whole=is_whole, is_again=is_again)
     if is_whole:
         paths = _Paths(run.branches, view, seen)
         yield paths.follow(run.live)
@@ -256,7 +257,7 @@ class _Paths:
         yield Called(message, call)
         for run in call.agents:
             if run.kind.is_shown:
-                yield from _agent(run, self._view, self._seen)
+                yield from _agent(run, call, self._view, self._seen)
 
 
 def _anchor(branch: Branch) -> RecordId | None:

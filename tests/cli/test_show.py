@@ -1,0 +1,219 @@
+"""``recollect show``, from its words to its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import SESSION, Home, prompt, reply, session_id, thread, title
+from tests.render.stories import STORIES, hostile
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = session_id(7)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home with an older and a newer session."""
+    folder = Home(tmp_path)
+    older = thread(prompt("An older question"), reply("An older answer"))
+    newer = thread(prompt("A newer question"), reply("A newer answer"), start=500)
+    folder.session(SESSION, [*older, title("Older")])
+    folder.session(OTHER, [*newer, title("Newer")])
+    return tmp_path
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS"}}
+    return kept | {"PYTHONPATH": str(ROOT / "src"), "TZ": "UTC"} | more
+
+
+def run(*words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "recollect", "show", *words],
+        capture_output=True,
+        check=False,
+        env=environment(),
+    )
+
+
+def on_terminal(*words: str, **more: str) -> bytes:
+    """Return what the command writes to a terminal of 60 columns."""
+    outer, inner = pty.openpty()
+    size = environment(COLUMNS="60", TERM="xterm", **more)
+    done = subprocess.Popen(
+        [sys.executable, "-m", "recollect", "show", *words], stdout=inner, env=size
+    )
+    os.close(inner)
+    written = b""
+    while True:
+        try:
+            some = os.read(outer, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not some:
+            break
+        written += some
+    os.close(outer)
+    assert done.wait() == 0
+    return written
+
+
+def test_the_newest_session_is_shown_and_the_others_are_named(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(home)]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert "▌ A newer question\n\nA newer answer\n" in shown.out
+    assert shown.err == (
+        "hint: the newest of 2 sessions; name another by its id: 5e551000 (Older)\n"
+    )
+
+
+@pytest.mark.parametrize("words", [SESSION, SESSION[:-1]])
+def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
+    words: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["show", str(home), words])
+
+    shown = capsys.readouterr()
+    if words == SESSION:
+        assert (code, shown.err) == (ExitCode.DONE, "")
+        assert "An older answer" in shown.out
+    else:
+        assert code == ExitCode.ASKED_WRONGLY
+        assert "2 sessions begin with" in shown.err
+
+
+def test_a_session_that_is_not_there_is_asked_wrongly(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(home), "5e441000"]) == ExitCode.ASKED_WRONGLY
+    assert "did you mean 5e551000 (" in capsys.readouterr().err
+
+    assert main(["show", str(home), "zz"]) == ExitCode.ASKED_WRONGLY
+    assert "there are 5e551000 (Newer), 5e551000 (Older)" in capsys.readouterr().err
+
+
+def test_a_path_that_is_not_there_and_one_without_transcripts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(tmp_path / "gone")]) == ExitCode.ASKED_WRONGLY
+    assert main(["show", str(tmp_path)]) == ExitCode.FAILED
+
+    assert capsys.readouterr().err.count("error: ") == 2
+
+
+@pytest.mark.parametrize("words", ["2", "a3", "p3"])
+def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    STORIES["rewound"](tmp_path)
+
+    assert main(["show", str(tmp_path), "--branch", words]) == ExitCode.DONE
+
+    shown = capsys.readouterr().out
+    assert "▌ Of the wind\n\nAir.\n" in shown
+    assert "╰ the live branch goes on from here: 2 prompts" in shown
+
+
+def test_a_branch_that_is_not_there_is_asked_wrongly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    STORIES["rewound"](tmp_path)
+
+    assert main(["show", str(tmp_path), "--branch", "9"]) == ExitCode.ASKED_WRONGLY
+    assert "no branch '9'; there are 0 (Write a poem), 2 (" in capsys.readouterr().err
+
+
+def test_json_is_one_object_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile(tmp_path)
+
+    assert main(["show", str(tmp_path), "--json", "--all", "--tools"]) == ExitCode.DONE
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["row"] for line in lines][:2] == ["session", "turn"]
+
+
+@pytest.mark.parametrize("options", [(), ("--all", "--tools", "--thinking")])
+def test_a_pipe_gets_no_control_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
+    hostile(tmp_path)
+
+    done = run(str(tmp_path), *options)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not set(done.stdout) & (set(range(32)) - {9, 10} | {127})
+    assert "\\x1b]52;" in done.stdout.decode()
+
+
+def test_a_terminal_gets_colours_of_ours_alone(tmp_path: Path) -> None:
+    hostile(tmp_path)
+
+    written = on_terminal(str(tmp_path), "--all", "--tools")
+
+    starts = {part[:1] for part in written.split(b"\x1b")[1:]}
+    assert starts == {b"["}
+    assert all(
+        part.partition(b"m")[0].lstrip(b"[").replace(b";", b"").isdigit()
+        for part in written.split(b"\x1b")[1:]
+    )
+    assert not set(written) & (set(range(32)) - {9, 10, 13, 27} | {127})
+
+
+def test_no_color_is_honoured(tmp_path: Path) -> None:
+    STORIES["everyday"](tmp_path)
+
+    assert b"\x1b[" in on_terminal(str(tmp_path))
+    assert b"\x1b" not in on_terminal(str(tmp_path), NO_COLOR="1")
+    assert b"\x1b[" in run(str(tmp_path), "--color", "always").stdout
+
+
+def test_prose_is_wrapped_on_a_terminal_only(tmp_path: Path) -> None:
+    STORIES["everyday"](tmp_path)
+    sentence = b"on a slow machine that moment was long."
+
+    wrapped = on_terminal(str(tmp_path), NO_COLOR="1").replace(b"\r\n", b"\n")
+
+    assert sentence not in wrapped
+    assert sentence in run(str(tmp_path)).stdout
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    Home(tmp_path).session(
+        SESSION, thread(*(prompt(f"{n} " + "words " * 400) for n in range(300)))
+    )
+    shown = subprocess.Popen(
+        [sys.executable, "-m", "recollect", "show", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert shown.stdout is not None
+    shown.stdout.readline()
+    shown.stdout.close()
+
+    assert shown.wait() == 0
+    assert shown.stderr is not None
+    assert shown.stderr.read() == b""
+    shown.stderr.close()
+
+
+def test_starting_up_imports_nothing_that_renders() -> None:
+    code = (
+        "import sys, recollect.cli, recollect.cli.group;"
+        "sys.exit(any('render' in name for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, env=environment())
+
+    assert done.returncode == 0

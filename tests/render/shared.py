@@ -1,0 +1,56 @@
+"""Sessions to render, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from recollect.model.sessions import Session, ToolCall
+from recollect.parse import read_text
+from recollect.reading import read
+from recollect.render.plain import Page, plain
+from recollect.render.walk import View
+from tests.build import (
+    SESSION,
+    Home,
+    Written,
+    prompt,
+    reply,
+    thread,
+    tool_result,
+    tool_use,
+)
+
+__all__ = ["PAGE", "call_of", "page", "session_of"]
+
+PAGE = Page(width=60, teller=read_text)
+"""A narrow page."""
+
+
+def session_of(folder: Path, records: Iterable[object]) -> Session:
+    """Return the session of a home that holds these records and no others."""
+    Home(folder).session(SESSION, records)
+    (session,) = read(folder)
+    return session
+
+
+def call_of(
+    folder: Path,
+    name: str,
+    given: Written,
+    content: str | list[Written] | None = "",
+    **answer: object,
+) -> ToolCall:
+    """Return a call with its input and its result; none if the content is none."""
+    records = [prompt("please"), reply([tool_use(name, **given)])]
+    if content is not None:
+        records.append(tool_result("toolu_1", content, **answer))  # type: ignore[arg-type]
+    session = session_of(folder, thread(*records))
+    (call,) = session.live.turns[0].calls
+    return call
+
+
+def page(session: Session, width: int | None = 80, **options: bool) -> str:
+    """Return a session as the command shows it."""
+    view = View(**options)
+    return plain(session, view, Page(width=width, teller=read_text))

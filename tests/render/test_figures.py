@@ -1,0 +1,60 @@
+"""Numbers and times for the eye."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recollect.render.figures import clock, lasting, several, size, span, tokens
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1.0k"),
+        (9949, "9.9k"),
+        (9951, "10k"),
+        (999_600, "1.0M"),
+        (5_000_000_000, "5.0G"),
+        (10**15, "1000.0T"),
+    ],
+)
+def test_tokens_have_few_digits(number: int, text: str) -> None:
+    assert tokens(number) == text
+
+
+def test_sizes_have_units() -> None:
+    assert [size(n) for n in (12, 1200, 3_400_000)] == ["12 B", "1.2 kB", "3.4 MB"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0.0s"),
+        (9.96, "10s"),
+        (59.6, "1m 00s"),
+        (3600, "1h 00m"),
+        (86400 * 2, "2d 0h"),
+    ],
+)
+def test_durations_have_two_units(seconds: float, text: str) -> None:
+    assert lasting(timedelta(seconds=seconds)) == text
+
+
+def test_the_day_is_told_when_it_changes() -> None:
+    later = START + timedelta(hours=2)
+
+    assert clock(later, UTC, START) == "11:00"
+    assert clock(START + timedelta(days=1), UTC, START) == "2026-01-06 09:00"
+    assert span(START, START, UTC) == "2026-01-05 09:00"
+    assert span(START, later, UTC) == "2026-01-05 09:00 to 11:00"
+
+
+def test_one_is_not_many() -> None:
+    assert several(1, "branch", "branches") == "1 branch"
+    assert several(1200, "line") == "1,200 lines"

@@ -1,0 +1,173 @@
+"""A session as people read it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recollect.reading import read
+from recollect.render.plain import plain, rows
+from recollect.render.spans import Style
+from recollect.render.walk import View
+from recollect.render.widths import width
+from tests import forms
+from tests.build import (
+    SESSION,
+    Home,
+    prompt,
+    reply,
+    text,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.render.shared import PAGE, page, session_of
+from tests.render.stories import HOSTILE, STORIES, hostile
+
+HERE = Path(__file__).parent / "pages"
+FULL = {"branches": True, "agents": True, "thinking": True, "tools": True}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_reads_as_it_should(
+    name: str, tmp_path: Path, golden: Callable[[Path, str], None]
+) -> None:
+    session = STORIES[name](tmp_path)
+
+    golden(HERE / f"{name}.txt", page(session))
+    golden(HERE / f"{name}-full.txt", page(session, **FULL))
+
+
+@pytest.mark.parametrize("width_", [None, 100, 60])
+@pytest.mark.parametrize("options", [{}, FULL], ids=["brief", "full"])
+def test_nothing_from_a_transcript_reaches_the_terminal_as_it_is(
+    width_: int | None, options: dict[str, bool], tmp_path: Path
+) -> None:
+    shown = page(hostile(tmp_path), width_, **options)
+
+    controls = {sign for sign in shown if unicodedata.category(sign)[0] == "C"}
+    assert controls <= {"\n", "\t"}
+    assert r"\x1b]52;c;" in shown
+    assert r"\u202e" in shown
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=20).map(lambda words: f"{words}{HOSTILE[::-1]}"))
+def test_no_text_at_all_gets_through(tmp_path: Path, bad: str) -> None:
+    shown = page(hostile(tmp_path, bad.encode("utf-8", "replace").decode()), 60, **FULL)
+
+    unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    assert {s for s in shown if unicodedata.category(s) in unseen} <= {"\n", "\t"}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_prose_fits_in_sixty_columns(name: str, tmp_path: Path) -> None:
+    session = STORIES[name](tmp_path)
+
+    for spans in rows(session, View(branches=True, agents=True), PAGE):
+        if all(span.style is not Style.CODE for span in spans):
+            assert sum(width(span.text) for span in spans) <= 60
+
+
+def test_a_pipe_gets_whole_lines(tmp_path: Path) -> None:
+    words = "word " * 60
+    session = session_of(tmp_path, thread(prompt(words), reply(words)))
+
+    assert words.strip() in page(session, None).splitlines()
+
+
+def test_a_page_is_the_same_each_time(tmp_path: Path) -> None:
+    session = STORIES["called"](tmp_path)
+
+    assert plain(session) == plain(session)
+    assert max(map(len, plain(session).splitlines())) <= 80
+
+
+def test_a_long_prompt_is_shown_whole_without_what_was_put_around_it(
+    tmp_path: Path,
+) -> None:
+    typed = "\n".join(f"line {number} of what was typed" for number in range(40))
+    reminder = "<system-reminder>\nnever shown\n</system-reminder>"
+    session = session_of(tmp_path, thread(prompt(f"{typed}\n{reminder}"), reply("ok")))
+
+    shown = page(session)
+
+    assert "▌ line 39 of what was typed" in shown
+    assert "never shown" not in shown
+
+
+def test_a_long_output_of_a_command_is_cut_and_says_so(tmp_path: Path) -> None:
+    printed = "\n".join(f"line {number}" for number in range(320))
+    records = thread(forms.command("/cost"), forms.printed(printed))
+    session = session_of(tmp_path, records)
+
+    assert "  line 7\n  … 312 more lines; --tools shows all\n" in page(session)
+    assert "  line 319\n" in page(session, tools=True)
+
+
+def test_a_command_that_printed_nothing_is_one_line(tmp_path: Path) -> None:
+    records = thread(forms.command("/clear"), forms.printed("(no content)"))
+
+    assert page(session_of(tmp_path, records)).endswith("▌ /clear\n")
+
+
+def test_an_output_too_long_for_the_transcript_comes_from_its_file(
+    tmp_path: Path,
+) -> None:
+    outcome = {"stdout": "", "persistedOutputPath": "/gone/tool-results/t.txt"}
+    home = Home(tmp_path)
+    home.tool_result(SESSION, "t.txt", "first\nand all the rest")
+    session = session_of(
+        tmp_path,
+        thread(
+            prompt("go"),
+            reply([tool_use("Bash", command="cat big")]),
+            tool_result("toolu_1", "<persisted-output>", outcome=outcome),
+        ),
+    )
+
+    assert "    │ and all the rest" in page(session, tools=True)
+
+
+def test_failures_of_the_api_in_a_row_are_told_once(tmp_path: Path) -> None:
+    assert "• the API failed 2 times in a row" in page(STORIES["passing"](tmp_path))
+
+
+def test_thinking_is_shown_when_asked_for(tmp_path: Path) -> None:
+    session = STORIES["everyday"](tmp_path)
+
+    assert "Perhaps the clock." not in page(session)
+    assert "Perhaps the clock." in page(session, thinking=True)
+
+
+def test_a_call_without_a_name_is_no_call(tmp_path: Path) -> None:
+    block = {"type": "thinking", "thinking": "hm", "id": "", "name": "", "input": ""}
+    session = session_of(tmp_path, thread(prompt("go"), reply([block, text("Yes.")])))
+
+    assert page(session).endswith("▌ go\n\nYes.\n")
+
+
+def test_agents_nested_however_deep_are_walked(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    depth = 1200
+
+    def calling(number: int) -> list[dict[str, object]]:
+        use = tool_use("Task", id=f"t{number}", prompt=f"{number}", description="d")
+        outcome = {"status": "completed", "agentId": f"a{number}"}
+        return thread(
+            prompt(f"{number - 1}"),
+            reply([use], message_id=f"m{number}"),
+            tool_result(f"t{number}", "ok", outcome=outcome),
+        )
+
+    home.session(SESSION, calling(0))
+    for number in range(1, depth):
+        home.agent(SESSION, f"a{number - 1}", calling(number))
+    (session,) = read(tmp_path)
+
+    assert page(session, 80, agents=True).count("Agent d") == depth

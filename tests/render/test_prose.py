@@ -1,0 +1,51 @@
+"""Markdown is wrapped where words may move, and nowhere else."""
+
+from __future__ import annotations
+
+from recollect.render.prose import prose
+from recollect.render.spans import Style
+
+LONG = "word " * 20
+
+
+def lines(text: str, room: int | None = 30) -> list[str]:
+    return [span.text for span in prose(text, room)]
+
+
+def test_paragraphs_are_wrapped() -> None:
+    assert lines("one two three four five six seven") == [
+        "one two three four five six",
+        "seven",
+    ]
+
+
+def test_nothing_is_wrapped_without_a_width() -> None:
+    assert lines(LONG.strip(), None) == [LONG.strip()]
+
+
+def test_code_keeps_its_lines_and_tables_theirs() -> None:
+    text = f"```py\n{LONG}\n~~~\n```\n| {LONG}|"
+
+    assert lines(text) == text.split("\n")
+    assert {span.style for span in list(prose(text, 30))[:4]} == {Style.CODE}
+
+
+def test_a_fence_inside_a_longer_one_does_not_end_it() -> None:
+    styles = [span.style for span in prose("````\n```\nx\n```\n````\nout", 30)]
+
+    assert styles == [Style.CODE] * 5 + [Style.PLAIN]
+
+
+def test_lists_and_quotes_hang() -> None:
+    assert lines("- one two three four five six seven")[1] == "  seven"
+    assert lines("12. one two three four five six")[1] == "    six"
+    assert lines("> one two three four five six seven")[1] == "> seven"
+
+
+def test_headings_are_headings() -> None:
+    assert next(prose("## Why", 30)).style is Style.HEADING
+
+
+def test_tabs_are_blanks_where_widths_count() -> None:
+    assert lines("\tx") == ["    x"]
+    assert lines("\tx", None) == ["\tx"]

@@ -1,0 +1,87 @@
+"""Nothing of a transcript steers a terminal, and nothing in it is hidden."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.render.safe import safe, safe_json, safe_line, safe_name
+
+UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+ATTACKS = {
+    "colour": "\x1b[31mred\x1b[0m",
+    "clear": "\x1b[2J\x1b[H",
+    "title": "\x1b]0;owned\x07",
+    "link": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "clipboard": "\x1b]52;c;cm0gLXJmIC8=\x07",
+    "report": "\x1bP$qm\x1b\\",
+    "eight bits": "\x9b2J\x9d0;owned\x9c",
+    "return": "good\rbad",
+    "backspace": "rm -rf\b\b\b\b\b\bls",
+    "bell": "\x07\x00\x7f",
+    "bidi": "\u202egnp.exe\u202c\u2066\u2069\u061c\u200f",
+    "zero width": "pass\u200bword\u200c\u200d\u2060\ufeff",
+    "tags": "\U000e0001\U000e0068\U000e0069",
+    "selectors": "a\U000e0100\U000e0101\ufe00",
+    "fillers": "\u3164\u115f\u1160\uffa0\u034f",
+    "half a pair": "\ud800\udfff",
+    "line ends": "a\u2028b\u2029c\x0b\x0c\x85",
+}
+
+
+@pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_is_seen_and_not_carried_out(text: str) -> None:
+    shown = safe(text)
+
+    assert not any(unicodedata.category(sign) in UNSEEN - {""} for sign in shown)
+    assert shown != text
+
+
+@given(st.text())
+def test_no_text_leaves_a_sign_that_is_not_seen(text: str) -> None:
+    kept = {s for s in safe(text) if unicodedata.category(s) in UNSEEN}
+
+    assert kept <= {"\n", "\t"}
+    assert not {s for s in safe_line(text) if unicodedata.category(s) in UNSEEN}
+
+
+def test_every_unseen_sign_that_there_is_becomes_visible() -> None:
+    signs = map(chr, range(sys.maxunicode + 1))
+    unseen = {s for s in signs if unicodedata.category(s) in UNSEEN} - {"\n", "\t"}
+
+    assert {sign for sign in unseen if safe(f"a{sign}b") == f"a{sign}b"} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain words", "plain words"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ("of Windows\r\n", "of Windows\n"),
+        ("\x1b[1;33mwarm\x1b[0m", "warm"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("grüße 日本 🎉 ⚠\ufe0f", "grüße 日本 🎉 ⚠\ufe0f"),
+        ("a\ufe0f\ufe0f", "a\ufe0f\\ufe0f"),
+        ("one\xa0space", "one\xa0space"),
+    ],
+)
+def test_words_stay_and_colours_go(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_one_line_is_one_line() -> None:
+    assert safe_line("  cd x\n\tmake\x1b[0m  ") == "cd x make"
+    assert safe_name("a\nb") == r"a\nb"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_keeps_its_meaning_without_signs_that_are_not_seen(text: str) -> None:
+    written = safe_json(json.dumps(text, ensure_ascii=False))
+
+    assert json.loads(written) == text
+    assert not any(unicodedata.category(sign) in UNSEEN for sign in written)

@@ -1,0 +1,340 @@
+"""Each tool's call on one line: what was asked, and how it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.render.lines import call_rows
+from recollect.render.spans import text_of
+from recollect.render.tools import CallLines, CallState
+from tests.build import (
+    CWD,
+    Written,
+    prompt,
+    reply,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.render.shared import call_of, session_of
+
+PATCH = [{"oldStart": 1, "newStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
+FILE = {"filePath": f"{CWD}/a.py", "numLines": 3, "startLine": 1, "totalLines": 3}
+TODOS = [
+    {"content": "Plan", "status": "completed", "activeForm": "Planning"},
+    {"content": "Build", "status": "in_progress", "activeForm": "Building"},
+    {"content": "Test", "status": "pending", "activeForm": "Testing"},
+]
+QUESTIONS = [{"question": "Which?", "header": "H", "options": []}]
+FOUND = [{"tool_use_id": "s", "content": [{"title": "T", "url": "u"}] * 3}, None, "x"]
+
+LINES: dict[str, tuple[str, Written, object, str]] = {
+    "bash": ("Bash", {"command": "ls -l"}, {"stdout": "a"}, "$ ls -l"),
+    "bash of many lines": (
+        "Bash",
+        {"command": "cat <<E\nhello\nE"},
+        {"stdout": ""},
+        "$ cat <<E hello E",
+    ),
+    "bash in the background": (
+        "Bash",
+        {"command": "serve"},
+        {"stdout": "", "backgroundTaskId": "b1"},
+        "$ serve  in the background as b1",
+    ),
+    "bash explained": (
+        "Bash",
+        {"command": "grep x"},
+        {"stdout": "", "returnCodeInterpretation": "No matches found"},
+        "$ grep x  No matches found",
+    ),
+    "read": (
+        "Read",
+        {"file_path": f"{CWD}/a.py"},
+        {"type": "text", "file": FILE},
+        "Read a.py  3 lines",
+    ),
+    "read in part": (
+        "Read",
+        {"file_path": "/elsewhere/a.py"},
+        {"type": "text", "file": FILE | {"startLine": 10, "totalLines": 99}},
+        "Read /elsewhere/a.py  lines 10 to 12 of 99",
+    ),
+    "read a picture": (
+        "Read",
+        {"file_path": f"{CWD}/a.png"},
+        {"type": "image", "file": {"base64": "", "originalSize": 2048}},
+        "Read a.png  image, 2.0 kB",
+    ),
+    "read unchanged": (
+        "Read",
+        {"file_path": f"{CWD}/a.py"},
+        {"type": "file_unchanged", "file": {"filePath": "a.py"}},
+        "Read a.py  unchanged",
+    ),
+    "edit": (
+        "Edit",
+        {"file_path": f"{CWD}/a.py", "old_string": "b", "new_string": "c\nd"},
+        {"filePath": f"{CWD}/a.py", "structuredPatch": PATCH},
+        "Edit a.py +2 \N{MINUS SIGN}1",
+    ),
+    "edit without a patch": (
+        "Edit",
+        {"file_path": f"{CWD}/a.py", "old_string": "a\nb", "new_string": "a\nc\nd"},
+        None,
+        "Edit a.py +2 \N{MINUS SIGN}1",
+    ),
+    "many edits": (
+        "MultiEdit",
+        {
+            "file_path": f"{CWD}/a.py",
+            "edits": [{"old_string": "a", "new_string": "b"}] * 2,
+        },
+        None,
+        "MultiEdit a.py +2 \N{MINUS SIGN}2",
+    ),
+    "write": (
+        "Write",
+        {"file_path": f"{CWD}/a.py", "content": "a\nb\n"},
+        {"type": "create", "filePath": f"{CWD}/a.py", "structuredPatch": []},
+        "Write a.py +2  new",
+    ),
+    "notebook": (
+        "NotebookEdit",
+        {"notebook_path": f"{CWD}/a.ipynb", "new_source": "x = 1"},
+        {"notebook_path": f"{CWD}/a.ipynb", "new_source": "x = 1"},
+        "NotebookEdit a.ipynb +1",
+    ),
+    "grep": (
+        "Grep",
+        {"pattern": "fork", "path": f"{CWD}/src", "glob": "*.py"},
+        {"mode": "content", "filenames": [], "numFiles": 0, "numLines": 4},
+        "Grep fork in src *.py  4 lines",
+    ),
+    "grep for files": (
+        "Grep",
+        {"pattern": "fork"},
+        {"mode": "files_with_matches", "filenames": ["a"], "numFiles": 1},
+        "Grep fork  1 file",
+    ),
+    "grep that counts": (
+        "Grep",
+        {"pattern": "fork"},
+        {"mode": "count", "filenames": [], "numFiles": 2, "numMatches": 7},
+        "Grep fork  7 matches · 2 files",
+    ),
+    "glob": (
+        "Glob",
+        {"pattern": "**/*.py"},
+        {"filenames": ["a", "b"], "numFiles": 2, "truncated": True},
+        "Glob **/*.py  2 files · cut off",
+    ),
+    "fetch": (
+        "WebFetch",
+        {"url": "https://example.org", "prompt": "What?"},
+        {"bytes": 2048, "code": 200, "codeText": "OK", "url": "u"},
+        "WebFetch https://example.org  200 OK · 2.0 kB",
+    ),
+    "search the web": (
+        "WebSearch",
+        {"query": "weather"},
+        {"query": "weather", "results": FOUND, "durationSeconds": 1},
+        "WebSearch weather  3 pages",
+    ),
+    "todo": (
+        "TodoWrite",
+        {"todos": TODOS},
+        {"oldTodos": [], "newTodos": TODOS},
+        "Todo Building  1/3 done",
+    ),
+    "todo as given": ("TodoWrite", {"todos": TODOS}, None, "Todo Building  1/3 done"),
+    "tasks": (
+        "TaskList",
+        {},
+        {"tasks": [{"id": "1", "subject": "A", "status": "completed"}]},
+        "Tasks  1/1 done",
+    ),
+    "output": (
+        "BashOutput",
+        {"bash_id": "b1"},
+        {"shellId": "b1", "status": "running", "stdout": ""},
+        "Output b1  running",
+    ),
+    "output of a task": (
+        "TaskOutput",
+        {"task_id": "t1"},
+        {"retrieval_status": "success", "task": {"status": "completed"}},
+        "Output t1  completed",
+    ),
+    "stop": ("KillShell", {"shell_id": "b1"}, {"shell_id": "b1"}, "Stop b1"),
+    "question": (
+        "AskUserQuestion",
+        {"questions": QUESTIONS},
+        {"questions": QUESTIONS, "answers": {"Which?": "This"}},
+        "Question Which? → This",
+    ),
+    "plan": (
+        "ExitPlanMode",
+        {"plan": "# Do it\n\nThen rest."},
+        {"plan": "# Do it\n\nThen rest.", "isAgent": False},
+        "Plan Do it  3 lines · approved",
+    ),
+    "skill": ("Skill", {"skill": "tidy", "args": "all"}, None, "Skill tidy all"),
+    "old skill": ("SlashCommand", {"command": "/tidy"}, None, "Skill /tidy"),
+    "agent": (
+        "Task",
+        {"description": "Look", "subagent_type": "Explore", "prompt": "look"},
+        {
+            "status": "completed",
+            "agentId": "a1",
+            "totalDurationMs": 65000,
+            "totalToolUseCount": 2,
+        },
+        "Agent Explore: Look  1m 05s · 2 calls",
+    ),
+    "mcp": (
+        "mcp__store__add_all",
+        {"name": "x", "count": 2, "deep": {"a": 1}},
+        None,
+        "store · add_all name=x count=2",
+    ),
+    "unknown": ("Brandnew", {"query": "q"}, {"what": 1}, "Brandnew q"),
+    "malformed": ("Bash", {"command": ["ls"]}, None, "$"),
+}
+
+
+def line_of(folder: Path, name: str, given: Written, outcome: object) -> str:
+    call = call_of(folder, name, given, "fine", outcome=outcome)
+    rows = list(call_rows(CallLines(CWD).line(call), 80))
+
+    assert len(rows) == 1
+    return text_of(rows[0]).strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "outcome", "line"), LINES.values(), ids=LINES
+)
+def test_a_call_is_one_line(
+    name: str, given: Written, outcome: object, line: str, *, tmp_path: Path
+) -> None:
+    assert line_of(tmp_path, name, given, outcome) == line
+
+
+def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
+    asked = [{"question": "Which?"}, {"question": "When?"}]
+    answers = {"Which?": ["a", "b"]}
+    outcome = {"questions": asked, "answers": answers}
+    call = call_of(tmp_path, "AskUserQuestion", {"questions": asked}, outcome=outcome)
+
+    rows = call_rows(CallLines().line(call), 80)
+
+    assert [text_of(spans) for spans in rows] == [
+        "  Questions",
+        "    Which? → a, b",
+        "    When?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "state", "shown"),
+    [
+        (None, CallState.WAITING, ["  $ make  no result"]),
+        (
+            "Exit code 2\nmake: no rule\nmore",
+            CallState.FAILED,
+            ["  $ make  exit 2", "    ╰ make: no rule"],
+        ),
+        ("Exit code 1", CallState.FAILED, ["  $ make  exit 1"]),
+        (
+            "<tool_use_error>Not allowed</tool_use_error>",
+            CallState.FAILED,
+            ["  $ make  failed", "    ╰ Not allowed"],
+        ),
+        (
+            "The user doesn't want to proceed with this tool use.",
+            CallState.REFUSED,
+            ["  $ make  refused"],
+        ),
+        (
+            "[Request interrupted by user for tool use]",
+            CallState.INTERRUPTED,
+            ["  $ make  interrupted"],
+        ),
+    ],
+)
+def test_how_a_call_ended_is_seen(
+    content: str | None, state: CallState, shown: list[str], tmp_path: Path
+) -> None:
+    call = call_of(tmp_path, "Bash", {"command": "make"}, content, is_error=True)
+
+    line = CallLines().line(call)
+
+    assert line.state is state
+    assert [text_of(spans) for spans in call_rows(line, 80)] == shown
+
+
+def test_tasks_are_counted_along(tmp_path: Path) -> None:
+    session = session_of(
+        tmp_path,
+        thread(
+            prompt("go"),
+            reply([tool_use("TaskCreate", id="c1", subject="Plan")]),
+            tool_result("c1", "ok", outcome={"task": {"id": "1", "subject": "Plan"}}),
+            reply([tool_use("TaskCreate", id="c2", subject="Build")]),
+            tool_result("c2", "ok", outcome={"task": {"id": "2", "subject": "Build"}}),
+            reply([tool_use("TaskUpdate", id="c3", taskId="1", status="completed")]),
+            tool_result("c3", "ok", outcome={"success": True, "taskId": "1"}),
+        ),
+    )
+    lines = CallLines()
+
+    told = [lines.line(call) for call in session.live.turns[0].calls]
+
+    assert [(line.subject, line.facts) for line in told] == [
+        ("#1 Plan", ("0/1 done",)),
+        ("#2 Build", ("0/2 done",)),
+        ("#1 completed", ("1/2 done",)),
+    ]
+
+
+def test_a_long_call_says_how_long_it_took(tmp_path: Path) -> None:
+    session = session_of(
+        tmp_path,
+        thread(
+            prompt("go"),
+            reply([tool_use("Bash", command="sleep")]),
+            tool_result("toolu_1", "", timestamp="2026-01-05T09:01:01.000Z"),
+        ),
+    )
+
+    line = CallLines().line(session.live.turns[0].calls[0])
+
+    assert line.facts == ("1m 00s",)
+
+
+def test_an_outcome_of_two_results_is_nobodys(tmp_path: Path) -> None:
+    results = [
+        {"type": "tool_result", "tool_use_id": name, "content": "x"}
+        for name in ("a", "b")
+    ]
+    uses = [tool_use("Read", id=name, file_path="f.py") for name in ("a", "b")]
+    outcome = {"type": "text", "file": FILE}
+    session = session_of(
+        tmp_path,
+        thread(prompt("go"), reply(uses), prompt(results, toolUseResult=outcome)),
+    )
+
+    lines = [CallLines().line(call) for call in session.live.turns[0].calls]
+
+    assert [line.facts for line in lines] == [(), ()]
+
+
+def test_a_narrow_line_still_says_how_it_ended(tmp_path: Path) -> None:
+    given = {"command": "find . -name 'x' -exec grep something {} +"}
+    call = call_of(tmp_path, "Bash", given, "Exit code 1\nno", is_error=True)
+
+    first = text_of(next(iter(call_rows(CallLines().line(call), 40))))
+
+    assert first == "  $ find . -name 'x' -exec grep…  exit 1"

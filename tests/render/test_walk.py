@@ -1,0 +1,144 @@
+"""The way through a session, and what is met beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from recollect.reading import read
+from recollect.render.walk import (
+    AgentEnd,
+    AgentMet,
+    Called,
+    Forked,
+    LeftEnd,
+    Orphans,
+    Said,
+    Step,
+    View,
+    walk,
+)
+from tests.build import SESSION, Home, prompt, reply, thread, tool_result, tool_use
+from tests.render.shared import session_of
+from tests.render.stories import STORIES
+
+
+def told(steps: Iterable[Step]) -> list[str]:
+    """Return steps in a word or two each."""
+    words = []
+    for step in steps:
+        match step:
+            case Said(message=message):
+                words.append(message.head)
+            case Forked(branch=branch, is_whole=is_whole):
+                words.append(f"{'<' if is_whole else '-'}{branch.number}")
+            case LeftEnd(branch=branch):
+                words.append(f"{branch.number}>")
+            case AgentMet(run=run, is_whole=is_whole, is_again=is_again):
+                words.append(f"{'=' if is_again else '(' if is_whole else '.'}{run.id}")
+            case AgentEnd(run=run):
+                words.append(f"{run.id})")
+            case Orphans():
+                words.append("orphans")
+            case Called(call=call):
+                words.append(call.name)
+            case _:
+                pass
+    return words
+
+
+def test_the_live_branch_meets_the_others_where_they_fork(tmp_path: Path) -> None:
+    session = STORIES["rewound"](tmp_path)
+
+    assert told(walk(session, View())) == [
+        "Write a poem",
+        "Of what?",
+        "-1",
+        "-2",
+        "Of the sun",
+        "Light.",
+    ]
+
+
+def test_all_branches_are_walked_in_place(tmp_path: Path) -> None:
+    session = STORIES["rewound"](tmp_path)
+
+    assert told(walk(session, View(branches=True)))[2:9] == [
+        "<1",
+        "Of the sea, in four lines and without rhymes",
+        "Waves.",
+        "1>",
+        "<2",
+        "Of the wind",
+        "Air.",
+    ]
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_another_branch_tells_where_the_live_one_goes_on(
+    branches: bool, tmp_path: Path
+) -> None:
+    session = STORIES["rewound"](tmp_path)
+
+    steps = told(walk(session, View(branch=2, branches=branches)))
+
+    assert steps[:3] == ["Write a poem", "Of what?", "-0"]
+    assert steps[-2:] == ["Of the wind", "Air."]
+
+
+def test_a_first_prompt_that_was_edited_is_met_before_everything(
+    tmp_path: Path,
+) -> None:
+    records = thread(prompt("Hello", uuid="p1"), reply("Hi", uuid="a1"))
+    again = thread(prompt("Good day", uuid="p2"), reply("Good day", uuid="a2"), start=9)
+
+    session = session_of(tmp_path, records + again)
+
+    assert told(walk(session, View())) == ["-1", "Good day", "Good day"]
+
+
+def test_agents_are_met_at_their_calls_and_orphans_last(tmp_path: Path) -> None:
+    session = STORIES["called"](tmp_path)
+
+    assert told(walk(session, View())) == [
+        *("What is here?", "", "Task", ".outer", "So it is."),
+        *("orphans", ".alone"),
+    ]
+    assert told(walk(session, View(agents=True))) == [
+        *("What is here?", "", "Task", "(outer"),
+        *("Find it", "", "Task", "(inner", "Count it"),
+        "\n".join(f"Line {number}" for number in range(9)),
+        *("inner)", "So it is.", "outer)", "So it is."),
+        *("orphans", "(alone", "Who am I?", "Nobody knows.", "alone)"),
+    ]
+
+
+def test_an_agent_that_goes_on_is_walked_once(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    outcome = {"status": "completed", "agentId": "a1"}
+    home.session(
+        SESSION,
+        thread(
+            prompt("go"),
+            reply([tool_use("Task", id="t1", prompt="look")], message_id="m1"),
+            tool_result("t1", "ok", outcome=outcome),
+            reply([tool_use("Task", id="t2", prompt="again")], message_id="m2"),
+            tool_result("t2", "ok", outcome=outcome),
+        ),
+    )
+    home.agent(SESSION, "a1", thread(prompt("look"), reply("here")))
+    (session,) = read(tmp_path)
+
+    met = [w for w in told(walk(session, View(agents=True))) if "a1" in w]
+    assert met == ["(a1", "a1)", "=a1"]
+
+
+def test_calls_are_known_even_if_the_file_is_gone(tmp_path: Path) -> None:
+    records = thread(prompt("go"), reply([tool_use("Bash", command="ls")]))
+    session = session_of(tmp_path, records)
+    for path in tmp_path.rglob("*.jsonl"):
+        path.unlink()
+
+    assert told(walk(session, View())) == ["go", "", "Bash"]
