@@ -149,6 +149,7 @@ LINES: dict[str, tuple[str, Written, object, str]] = {
         {"oldTodos": [], "newTodos": TODOS},
         "Todo Building  1/3 done",
     ),
+    "todo emptied": ("TodoWrite", {"todos": []}, None, "Todo  emptied"),
     "todo as given": ("TodoWrite", {"todos": TODOS}, None, "Todo Building  1/3 done"),
     "tasks": (
         "TaskList",
@@ -172,8 +173,8 @@ LINES: dict[str, tuple[str, Written, object, str]] = {
     "question": (
         "AskUserQuestion",
         {"questions": QUESTIONS},
-        {"questions": QUESTIONS, "answers": {"Which?": "This"}},
-        "Question Which? → This",
+        {"questions": QUESTIONS, "answers": {}},
+        "Question Which?  not answered",
     ),
     "plan": (
         "ExitPlanMode",
@@ -222,6 +223,20 @@ def test_a_call_is_one_line(
     assert line_of(tmp_path, name, given, outcome) == line
 
 
+def test_an_answer_is_never_cut_off(tmp_path: Path) -> None:
+    asked = [{"question": "Which of them " * 9}]
+    answers = {asked[0]["question"]: "This one"}
+    outcome = {"questions": asked, "answers": answers}
+    call = call_of(tmp_path, "AskUserQuestion", {"questions": asked}, outcome=outcome)
+
+    rows = list(call_rows(CallLines().line(call), 40))
+
+    assert [text_of(spans) for spans in rows] == [
+        "  Question Which of them Which of them…",
+        "    → This one",
+    ]
+
+
 def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
     asked = [{"question": "Which?"}, {"question": "When?"}]
     answers = {"Which?": ["a", "b"]}
@@ -232,7 +247,8 @@ def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
 
     assert [text_of(spans) for spans in rows] == [
         "  Questions",
-        "    Which? → a, b",
+        "    Which?",
+        "    → a, b",
         "    When?",
     ]
 
@@ -254,6 +270,11 @@ def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
         ),
         (
             "The user doesn't want to proceed with this tool use.",
+            CallState.REFUSED,
+            ["  $ make  refused"],
+        ),
+        (
+            "User chose to stay in plan mode and continue planning",
             CallState.REFUSED,
             ["  $ make  refused"],
         ),

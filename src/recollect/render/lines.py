@@ -8,7 +8,7 @@ from recollect.render.prose import prose
 from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.tools import CallLine, CallState
-from recollect.render.widths import fit_right, width
+from recollect.render.widths import fit_left, fit_right, width
 
 __all__ = ["call_rows"]
 
@@ -33,7 +33,8 @@ def call_rows(line: CallLine, room: int | None) -> Iterator[Row]:
     taken = 2 + width(name) + sum(width(span.text) for span in tail)
     subject = safe_line(line.subject)
     if subject:
-        subject = " " + fit_right(subject, max(limit - taken - 1, _NARROW))
+        fit = fit_left if line.is_path else fit_right
+        subject = " " + fit(subject, max(limit - taken - 1, _NARROW))
     yield row("  ", Span(name, Style.TOOL), subject, *tail)
     for words in line.more:
         for span in prose(safe_line(words), limit - 4 if room else None):

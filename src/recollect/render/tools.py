@@ -50,7 +50,14 @@ _NOTE_LIMIT = 200
 """Signs of a command that its call holds unopened."""
 _EXIT = re.compile(r"\s*(?:Error:\s*)?Exit code (-?\d+)\s*")
 _WRAPPED = re.compile(r"</?tool_use_error>|</?error>")
-_REFUSED = ("doesn't want to proceed", "tool use was rejected", "rejected the tool")
+_REFUSED = (
+    "doesn't want to proceed",
+    "tool use was rejected",
+    "rejected the tool",
+    "chose to stay in plan mode",
+)
+_UNTIMED = {"AskUserQuestion", "ExitPlanMode", "Agent"}
+"""Tools that wait for a person, or say themselves how long they took."""
 
 
 class CallState(StrEnum):
@@ -69,6 +76,8 @@ class CallLine(Struct, frozen=True, kw_only=True):
 
     name: str
     subject: str = ""
+    is_path: bool = False
+    """Whether the end of the subject tells more than its beginning."""
     facts: tuple[str, ...] = ()
     added: int = 0
     removed: int = 0
@@ -90,19 +99,20 @@ class CallLines:
     def line(self, call: ToolCall) -> CallLine:
         """Return the line about a call; opens of it what the line needs."""
         name = TOOL_NAMES.get(call.name, call.name)
-        state = _state(call)
+        error = _error_text(call) if call.is_error else ""
+        state = _state(call, error)
         if name in _PLACED:
             line = _PLACED[name](call, self)
         else:
             line = _ALONE.get(name, _any)(call)
-        trouble = "" if state is not CallState.FAILED else _trouble(call)
+        trouble = _WRAPPED.sub("", error) if state is CallState.FAILED else ""
         exit_code = _EXIT.match(trouble)
         facts = list(line.facts)
         if exit_code:
             facts.insert(0, f"exit {exit_code[1]}")
             trouble = trouble[exit_code.end() :]
         took = _took(call)
-        if took is not None and took >= _LONG and not call.agents:
+        if took is not None and took >= _LONG and name not in _UNTIMED:
             facts.append(lasting(took))
         return structs.replace(
             line,
@@ -156,7 +166,9 @@ def _read(call: ToolCall, lines: CallLines) -> CallLine:
         elif outcome.type and outcome.type != "text":
             amount = file.original_size
             facts.append(f"{outcome.type}, {size(amount)}" if amount else outcome.type)
-    return CallLine(name="Read", subject=_path(call, lines), facts=tuple(facts))
+    return CallLine(
+        name="Read", subject=_path(call, lines), is_path=True, facts=tuple(facts)
+    )
 
 
 def _edit(call: ToolCall, lines: CallLines) -> CallLine:
@@ -167,6 +179,7 @@ def _edit(call: ToolCall, lines: CallLines) -> CallLine:
     return CallLine(
         name=call.name,
         subject=_path(call, lines),
+        is_path=True,
         facts=("new",) if facts and facts.is_new else (),
         added=added,
         removed=removed,
@@ -227,7 +240,7 @@ def _todo(call: ToolCall) -> CallLine:
     tasks = tasks or input_of(call).todos or []
     now = next((t for t in tasks if t.status == "in_progress"), None)
     subject = (now.active_form or now.content or "") if now else ""
-    facts = (_share([task.status or "" for task in tasks]),)
+    facts = (_share([task.status or "" for task in tasks]) or "emptied",)
     return CallLine(name="Todo", subject=subject, facts=facts)
 
 
@@ -290,13 +303,17 @@ def _question(call: ToolCall) -> CallLine:
         words = question.question or question.header or ""
         answer = answers.get(words)
         chosen = ", ".join(answer) if isinstance(answer, list) else answer
-        more.append(f"{words} → {chosen}" if chosen else words)
-    single = len(more) == 1
+        if len(asked) > 1:
+            more.append(words)
+        if chosen:
+            more.append(f"→ {chosen}")
+    single = len(asked) == 1
+    is_open = call.is_answered and not call.is_error and not answers
     return CallLine(
         name="Question" if single else "Questions",
-        subject=more[0] if single else "",
-        facts=() if answers or not call.is_answered else ("not answered",),
-        more=() if single else tuple(more),
+        subject=(asked[0].question or asked[0].header or "") if single else "",
+        facts=("not answered",) if is_open else (),
+        more=tuple(more),
     )
 
 
@@ -354,16 +371,14 @@ def _any(call: ToolCall) -> CallLine:
     return CallLine(name=name, subject=call.note or first_words(call))
 
 
-def _state(call: ToolCall) -> CallState:
+def _state(call: ToolCall, error: str) -> CallState:
     if not call.is_answered:
         return CallState.WAITING
     if not call.is_error:
         return CallState.DONE
-    if call.is_interrupted:
-        words = _error_text(call)
-        is_refused = any(phrase in words for phrase in _REFUSED)
-        return CallState.REFUSED if is_refused else CallState.INTERRUPTED
-    return CallState.FAILED
+    if any(phrase in error[:_NOTE_LIMIT] for phrase in _REFUSED):
+        return CallState.REFUSED
+    return CallState.INTERRUPTED if call.is_interrupted else CallState.FAILED
 
 
 def _error_text(call: ToolCall) -> str:
@@ -372,10 +387,6 @@ def _error_text(call: ToolCall) -> str:
         return result_text(result)
     outcome = call.outcome
     return outcome.text if isinstance(outcome, TextOutcome) else ""
-
-
-def _trouble(call: ToolCall) -> str:
-    return _WRAPPED.sub("", _error_text(call))
 
 
 def _first_line(text: str) -> str:

@@ -31,7 +31,7 @@ def fit_right(text: str, room: int) -> str:
     """Return text that takes at most ``room`` columns, its end cut off if need be."""
     if len(text) * 2 <= room or width(text) <= room:
         return text
-    return _beginning(text, room - 1) + _ELLIPSIS if room > 0 else ""
+    return _beginning(text, room - 1).rstrip() + _ELLIPSIS if room > 0 else ""
 
 
 def fit_left(text: str, room: int) -> str:
