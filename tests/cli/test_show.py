@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +46,7 @@ def run(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 def on_terminal(*words: str, **more: str) -> bytes:
     """Return what the command writes to a terminal of 60 columns."""
+    pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
     outer, inner = pty.openpty()
     size = environment(COLUMNS="60", TERM="xterm", **more)
     done = subprocess.Popen(
