@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recollect.assemble.edits import FileVersion, edits_of, versions_of
-from recollect.assemble.gather import session_of
+from recollect.assemble.gather import is_named, session_of
 from recollect.assemble.listing import listed
 from recollect.assemble.projects import projects_of
 from recollect.assemble.sessions import assemble
@@ -14,6 +14,7 @@ __all__ = [
     "Summaries",
     "assemble",
     "edits_of",
+    "is_named",
     "listed",
     "projects_of",
     "session_of",

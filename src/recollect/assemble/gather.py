@@ -15,7 +15,7 @@ from recollect.model.ids import AgentId, SessionId
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
 from recollect.model.sessions import AgentKind, Lineage
-from recollect.model.sources import SourceKind
+from recollect.model.sources import Source, SourceKind
 
 __all__ = [
     "Gathered",
@@ -41,12 +41,20 @@ class Gathered(Struct, frozen=True):
     agents: tuple[AgentPart, ...]
 
 
+def is_named(source: Source) -> bool:
+    """Whether a file's place says for certain which session it is of."""
+    is_agent = source.kind is SourceKind.AGENT
+    return is_agent or bool(source.session and _UUID.fullmatch(source.session))
+
+
 def session_of(transcript: Transcript) -> SessionId:
-    """Return the session that a file holds: by its name, if that is an id.
+    """Return the session that a file belongs to: by its name, if that is an id.
 
     Records of other sessions in it are copies, or come from a resume; they keep
-    their own ids.
+    their own ids. An agent without a folder belongs to who started it.
     """
+    if transcript.source.kind is SourceKind.AGENT:
+        return _session_of_agent(transcript)
     named = transcript.source.session
     if named is not None and _UUID.fullmatch(named):
         return named
@@ -68,7 +76,7 @@ def gather(ordered: Sequence[Transcript]) -> list[Gathered]:
     for transcript in ordered:
         if transcript.source.kind is SourceKind.AGENT:
             folder = transcript.source.id.partition("/subagents/")[0]
-            session = by_folder.get(folder) or _session_of_agent(transcript)
+            session = by_folder.get(folder) or session_of(transcript)
             agents.setdefault(session, []).append(transcript)
     names = [*own, *(name for name in agents if name not in own)]
     gathered = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from recollect.assemble import session_of
+from recollect.assemble import is_named, session_of
 from recollect.ingest.pieces import lines_of
 from recollect.ingest.report import Progress, Report
 from recollect.model.attachments import ATTACHMENTS
@@ -32,7 +32,6 @@ class Indexer:
         self._vault = vault
         self._report = report
         self._seen: dict[int, Seen] = {}
-        self._batch = 0
 
     @property
     def _index(self) -> Index:
@@ -47,7 +46,6 @@ class Indexer:
             self._vault.begin_index()
             self._vault.finish_index()
         self._seen = self._index.seen()
-        self._batch = int(self._index.stamp("batch") or 0) + 1
         self._mend_text()
         self._index.db.execute("BEGIN IMMEDIATE")
         self._catch_up(progress)
@@ -92,7 +90,7 @@ class Indexer:
     def forget(self, kept: Kept) -> None:
         """Remove what was derived from a source, to see it anew."""
         self._index.forget_source(kept.number)
-        self._vault.text.remove("source", kept.number)
+        self._vault.text.remove(self._index.unsaid())
         self._seen.pop(kept.number, None)
 
     def add(self, kept: Kept, start: int, stop: int, lines: Sequence[Line]) -> None:
@@ -108,7 +106,7 @@ class Indexer:
         if seen is None:
             session = self._session(kept, nodes)
             seen = Seen(kept.number, kept.generation, start, session)
-        ids = self._index.add_nodes(seen, stop, nodes, self._batch)
+        ids = self._index.add_nodes(seen, nodes)
         self._index.add_problems(kept.number, problems)
         self._index.add_drift(kept.number, _drift(nodes))
         self._add_words(seen, ids, sketched, nodes)
@@ -141,7 +139,7 @@ class Indexer:
         moved = []
         for number in sources:
             kept, seen = self._vault.chunks.source(number), self._seen.get(number)
-            if kept is None or seen is None or seen.session is None:
+            if kept is None or seen is None or is_named(kept.source):
                 continue
             session = self._session(kept, self._index.nodes(number))
             if session != seen.session:
@@ -149,8 +147,8 @@ class Indexer:
                 self._seen[number] = structs.replace(seen, session=session)
                 moved.append(kept)
         for kept in moved:
-            self._vault.text.remove("source", kept.number)
-            self._words_again(kept, 0, -1)
+            self._vault.text.remove(self._index.record_ids(kept.number, 0).values())
+            self._words_again(kept, 0, 0)
         if moved:
             self._vault.text.commit()
 
@@ -166,15 +164,7 @@ class Indexer:
             passages = texts_of(found)
             if not passages or not record:
                 continue
-            text.add_record(
-                record,
-                seen.session or 0,
-                seen.source,
-                batch=self._batch,
-                role=node.kind,
-                time_ms=int(node.time.timestamp() * 1000) if node.time else 0,
-                passages=passages,
-            )
+            text.add(record, seen.session or 0, _milliseconds(node), passages)
 
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""
@@ -191,31 +181,29 @@ class Indexer:
     def commit(self, *, last: bool = False) -> None:
         """Commit rows, then words, then the note that both are level."""
         index = self._index
-        index.set_stamp("batch", str(self._batch))
+        index.note_next()
         index.db.execute("COMMIT")
         self._vault.text.commit()
-        index.db.execute("BEGIN IMMEDIATE")
-        index.set_stamp("text", str(self._batch))
-        index.db.execute("COMMIT")
-        self._batch += 1
+        with index.db:
+            index.note_level()
         if not last:
             index.db.execute("BEGIN IMMEDIATE")
 
     def _mend_text(self) -> None:
         """Add again what was committed as rows but perhaps not as words."""
-        batch = int(self._index.stamp("batch") or 0)
-        level = int(self._index.stamp("text") or 0)
-        if level >= batch:
+        index, text = self._index, self._vault.text
+        if index.is_level():
             return
-        for number in range(level + 1, batch + 1):
-            self._vault.text.remove("batch", number)
-        for source, first in self._index.records_after(level):
+        level = index.level()
+        text.remove(index.unsaid())
+        text.remove_after(level)
+        for source, start in index.records_after(level):
             kept = self._vault.chunks.source(source)
             if kept is not None:
-                self._words_again(kept, first, level)
-        self._vault.text.commit()
-        with self._index.db:
-            self._index.set_stamp("text", str(batch))
+                self._words_again(kept, start, level)
+        text.commit()
+        with index.db:
+            index.note_level()
 
     def _words_again(self, kept: Kept, first: int, level: int) -> None:
         ids = self._index.record_ids(kept.number, level)
@@ -240,6 +228,10 @@ def decode(
             else:
                 problems.append(found)
     return sketched, [node_of(found) for found in sketched], problems
+
+
+def _milliseconds(node: Node) -> int:
+    return int(node.time.timestamp() * 1000) if node.time is not None else 0
 
 
 def _drift(nodes: Sequence[Node]) -> Iterator[tuple[str, str, str]]:

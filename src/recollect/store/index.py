@@ -16,7 +16,7 @@ from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
 from recollect.store.connect import every, first, make_folder, open_index
 from recollect.store.numbers import id_number
-from recollect.store.press import press, unpress
+from recollect.store.press import squeeze, unpress
 
 __all__ = ["INDEX_FILE", "Index", "Seen", "stamp_of"]
 
@@ -62,6 +62,9 @@ class Index:
             with self.db:
                 self.db.execute(_schema())
                 self.set_stamp("index", stamp)
+        self._next = int(self.stamp("next") or 0)
+        self._pages: dict[int, tuple[int, list[Node]]] = {}
+        """Nodes that wait for a page, by source, and where they begin."""
 
     def _has_schema(self) -> bool:
         sql = "SELECT 1 FROM sqlite_schema WHERE name = 'stamp'"
@@ -90,6 +93,7 @@ class Index:
 
     def set_seen(self, seen: Seen) -> None:
         """Note how far a source has been seen."""
+        self._flush_page(seen.source)
         self.db.execute(
             "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)",
             (seen.source, seen.generation, seen.upto, seen.session),
@@ -111,6 +115,9 @@ class Index:
             " WHERE source = ? AND session IS NOT NULL"
         )
         self.db.execute(sql, (source,))
+        sql = "INSERT INTO unsaid SELECT id FROM record WHERE source = ?"
+        self.db.execute(sql, (source,))
+        self._pages.pop(source, None)
         for table in ("page", "record", "problem", "drift", "summary", "seen"):
             self.db.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608 (our names)
 
@@ -124,50 +131,52 @@ class Index:
             sql = f"UPDATE {table} SET session = ? WHERE source = ?"  # noqa: S608
             self.db.execute(sql, (session, source))
 
-    def add_nodes(
-        self, seen: Seen, stop: int, nodes: Sequence[Node], batch: int
-    ) -> list[int]:
-        """Add the nodes between where a source was seen and ``stop``.
+    def add_nodes(self, seen: Seen, nodes: Sequence[Node]) -> list[int]:
+        """Add the nodes that follow what was seen of a source.
 
         Return the ids of their records; a node without an id has none and gets 0.
         """
         source, session = seen.source, seen.session
-        self._add_page(source, seen.upto, stop, nodes)
-        (last,) = first(self.db, "SELECT coalesce(max(id), 0) FROM record")
+        waiting = self._pages.setdefault(source, (seen.upto, []))[1]
+        waiting.extend(nodes)
+        if len(waiting) >= PAGE_NODES:
+            self._flush_page(source)
         ids = []
         rows = []
         for node in nodes:
             if node.uuid is None:
                 ids.append(0)
                 continue
-            last += 1
-            ids.append(last)
+            self._next += 1
+            ids.append(self._next)
             place = node.position
             number = id_number(node.uuid)
-            where = (source, place.offset, place.length)
             message = id_number(node.message) if node.message else None
-            rows.append((last, number, message, session, *where, batch))
-        self.db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            where = (source, place.offset, place.length)
+            rows.append((self._next, number, message, session, *where))
+        self.db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         self._add_summaries(source, nodes)
         return ids
 
-    def _add_page(
-        self, source: int, start: int, stop: int, nodes: Sequence[Node]
-    ) -> None:
+    def _flush_page(self, source: int) -> None:
+        """Write the nodes that wait, together with a small page before them."""
+        start, nodes = self._pages.pop(source, (0, []))
+        if not nodes:
+            return
         last = first(
             self.db,
-            "SELECT start, frame FROM page WHERE source = ?"
+            "SELECT start, nodes FROM page WHERE source = ?"
             " ORDER BY start DESC LIMIT 1",
             (source,),
         )
-        together = list(nodes)
-        if last is not None:
-            before = _decode(unpress(last[1]))
-            if len(before) < PAGE_NODES // 2:
-                start, together = last[0], [*before, *nodes]
+        if last is not None and last[1] < PAGE_NODES // 2:
+            start = last[0]
+            sql = "SELECT frame FROM page WHERE source = ? AND start = ?"
+            (frame,) = first(self.db, sql, (source, start))
+            nodes = [*_decode(unpress(frame)), *nodes]
         self.db.execute(
             "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?)",
-            (source, start, stop, press(_encode(together))[1]),
+            (source, start, len(nodes), squeeze(_encode(nodes))),
         )
 
     def _add_summaries(self, source: int, nodes: Iterable[Node]) -> None:
@@ -226,15 +235,36 @@ class Index:
             place = Position(kept.id, kept.generation, offset, length)
             yield Problem(kind, place, detail)
 
-    def records_after(self, batch: int) -> list[tuple[int, int]]:
-        """Return the sources that have records of later batches, and from where."""
+    def level(self) -> int:
+        """Return the highest record whose words are known to be in the text index."""
+        return int(self.stamp("text") or 0)
+
+    def is_level(self) -> bool:
+        """Whether the text index has the words of all records, and no others."""
+        return self.level() == self._next and not self.unsaid()
+
+    def note_next(self) -> None:
+        """Remember the highest record, so that no id is given twice."""
+        self.set_stamp("next", str(self._next))
+
+    def note_level(self) -> None:
+        """Remember that the text index is level with the records."""
+        self.set_stamp("text", str(self._next))
+        self.db.execute("DELETE FROM unsaid")
+
+    def unsaid(self) -> list[int]:
+        """Return the records whose words must be taken out of the text index."""
+        return [row[0] for row in every(self.db, "SELECT record FROM unsaid")]
+
+    def records_after(self, level: int) -> list[tuple[int, int]]:
+        """Return the sources that have records above a level, and from where."""
         return every(
             self.db,
-            "SELECT source, min(offset) FROM record WHERE batch > ? GROUP BY source",
-            (batch,),
+            "SELECT source, min(offset) FROM record WHERE id > ? GROUP BY source",
+            (level,),
         )
 
-    def record_ids(self, source: int, batch: int) -> dict[int, int]:
-        """Return the ids of a source's records of later batches, by their offset."""
-        sql = "SELECT offset, id FROM record WHERE source = ? AND batch > ?"
-        return dict(every(self.db, sql, (source, batch)))
+    def record_ids(self, source: int, level: int) -> dict[int, int]:
+        """Return the ids of a source's records above a level, by their offset."""
+        sql = "SELECT offset, id FROM record WHERE source = ? AND id > ?"
+        return dict(every(self.db, sql, (source, level)))

@@ -24,10 +24,10 @@ CREATE INDEX seen_session ON seen (session);
 CREATE TABLE page (
     source      INTEGER NOT NULL,
     start       INTEGER NOT NULL,
-    stop        INTEGER NOT NULL,
+    nodes       INTEGER NOT NULL,
     frame       BLOB NOT NULL,
     PRIMARY KEY (source, start)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Every record that has an id, and where it stands. Ids are kept as numbers: the first
 -- 63 bits of a uuid, or of a hash. An answer's pieces share the number of its message.
@@ -38,8 +38,12 @@ CREATE TABLE record (
     session     INTEGER NOT NULL,
     source      INTEGER NOT NULL,
     offset      INTEGER NOT NULL,
-    length      INTEGER NOT NULL,
-    batch       INTEGER NOT NULL
+    length      INTEGER NOT NULL
+) STRICT;
+
+-- Records whose words must still be taken out of the text index.
+CREATE TABLE unsaid (
+    record      INTEGER PRIMARY KEY
 ) STRICT;
 
 CREATE TABLE problem (

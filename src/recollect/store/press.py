@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import zstandard
 
-__all__ = ["LEVEL", "Press", "Pressed", "digest", "press", "unpress"]
+__all__ = ["LEVEL", "Press", "Pressed", "digest", "press", "squeeze", "unpress"]
 
 LEVEL = 1
 
@@ -22,12 +23,28 @@ def digest(raw: bytes) -> bytes:
 
 def press(raw: bytes) -> Pressed:
     """Return the hash of some bytes, and the bytes compressed."""
-    return digest(raw), zstandard.ZstdCompressor(level=LEVEL).compress(raw)
+    return digest(raw), squeeze(raw)
+
+
+def squeeze(raw: bytes) -> bytes:
+    """Return bytes compressed."""
+    return _TOOLS.compressor.compress(raw)
 
 
 def unpress(frame: bytes, *, size: int = 0) -> bytes:
     """Return bytes as they were before they were compressed."""
-    return zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+    return _TOOLS.decompressor.decompress(frame, max_output_size=size)
+
+
+class _Tools(threading.local):
+    """Contexts that are costly to make and may be used by one thread only."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_TOOLS = _Tools()
 
 
 class Press:

@@ -1,4 +1,4 @@
-"""The text index: one document a record, and one a source for its whole text."""
+"""The text index: the words of every record, a document for each part of it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ import tantivy
 from recollect.model.texts import IndexField, Passage
 from recollect.store.connect import make_folder
 
-__all__ = ["TextIndex"]
+__all__ = ["PARTS", "TextIndex"]
+
+PARTS = {
+    IndexField.TEXT: "said",
+    IndexField.THINKING: "thinking",
+    IndexField.TOOL: "tool",
+    IndexField.PATH: "tool",
+    IndexField.COMMAND: "tool",
+    IndexField.INPUT: "tool",
+    IndexField.RESULT: "result",
+    IndexField.TITLE: "title",
+}
+"""The part of a record that a passage's words are found in."""
 
 _HEAP = 48_000_000
-_WHOLE = "whole"
-_PROMPT = "prompt"
+_PRIVATE = 0o077
 
 
 def _schema() -> tantivy.Schema:
     build = tantivy.SchemaBuilder()
-    for field in IndexField:
-        build.add_text_field(field.value, index_option="position")
-    build.add_text_field(_WHOLE, index_option="freq")
-    build.add_text_field(_PROMPT, index_option="freq")
-    for number in ("record", "session", "source"):
-        build.add_unsigned_field(number, indexed=True, fast=True)
-    build.add_unsigned_field("batch", indexed=True)
-    build.add_unsigned_field("digest", fast=True)
-    build.add_text_field("role", tokenizer_name="raw", index_option="basic")
+    build.add_text_field("words", index_option="position")
+    build.add_text_field("part", tokenizer_name="raw", index_option="basic")
+    build.add_unsigned_field("record", indexed=True, fast=True)
+    build.add_unsigned_field("session", indexed=True, fast=True)
     build.add_integer_field("time", fast=True)
+    build.add_unsigned_field("digest", fast=True)
     return build.build()
 
 
@@ -39,14 +46,15 @@ class TextIndex:
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         make_folder(folder)
-        umask = os.umask(0o077)
+        # The engine makes its files itself; they must not be readable by others.
+        before = os.umask(_PRIVATE)
         try:
             self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
             self._writer = (
                 self.index.writer(heap_size=_HEAP, num_threads=1) if write else None
             )
         finally:
-            os.umask(umask)
+            os.umask(before)
 
     @property
     def _writing(self) -> tantivy.IndexWriter:
@@ -54,35 +62,36 @@ class TextIndex:
             raise RuntimeError
         return self._writer
 
-    def add_record(  # noqa: PLR0913 (the fields of a document)
-        self,
-        record: int,
-        session: int,
-        source: int,
-        *,
-        batch: int,
-        role: str,
-        time_ms: int,
-        passages: Iterable[Passage],
+    def add(
+        self, record: int, session: int, time_ms: int, passages: Iterable[Passage]
     ) -> None:
         """Add what one record says."""
-        document = tantivy.Document()
-        digest = 0
+        parts: dict[str, list[str]] = {}
         for passage in passages:
-            document.add_text(passage.field.value, passage.text)
-            digest = crc32(passage.text.encode("utf-8", "replace"), digest)
-        document.add_unsigned("digest", digest)
-        document.add_unsigned("record", record)
-        document.add_unsigned("session", session)
-        document.add_unsigned("source", source)
-        document.add_unsigned("batch", batch)
-        document.add_text("role", role)
-        document.add_integer("time", time_ms)
-        self._writing.add_document(document)
+            parts.setdefault(PARTS[passage.field], []).append(passage.text)
+        for part, texts in parts.items():
+            words = "\n".join(texts)
+            document = tantivy.Document()
+            document.add_text("words", words)
+            document.add_text("part", part)
+            document.add_unsigned("record", record)
+            document.add_unsigned("session", session)
+            document.add_integer("time", time_ms)
+            document.add_unsigned("digest", crc32(words.encode("utf-8", "replace")))
+            self._writing.add_document(document)
 
-    def remove(self, field: str, number: int) -> None:
-        """Remove the documents of a record, a source or a batch."""
-        self._writing.delete_documents_by_term(field, number)
+    def remove(self, records: Iterable[int]) -> None:
+        """Remove what records say."""
+        for record in records:
+            self._writing.delete_documents_by_term("record", record)
+
+    def remove_after(self, record: int) -> None:
+        """Remove what all records with a higher id say."""
+        schema, kind = self.index.schema, tantivy.FieldType.Unsigned
+        later = tantivy.Query.range_query(
+            schema, "record", kind, record + 1, (1 << 62), include_upper=True
+        )
+        self._writing.delete_documents_by_query(later)
 
     def commit(self) -> None:
         """Make what was added visible to readers that open or reload."""
