@@ -1,19 +1,24 @@
 """How fast lines become records, against decoding them with ``json`` and ``orjson``.
 
 ``python -m benchmarks.bench_parse HOME`` runs five arms, each in its own process, over
-the same files read in the same way: reading alone, which all of them do, ``json.loads``
-a line, ``orjson.loads`` a line, the light pass, and ``recollect inspect``. Then the
-same over one file of a gigabyte and over one line of 200 MB, both made on the spot.
+the same files read in the same way: reading alone, which all of them do,
+``json.loads`` a line, ``orjson.loads`` a line, the light pass, and ``recollect
+inspect``. Then decoding alone, of lines that are in memory already. Then the arms over
+one file of a gigabyte and over one line of 200 MB, both made on the spot.
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import orjson
 
 from benchmarks.run import Arm, measure, ratios, title
 from recollect.model.ids import Line
@@ -30,6 +35,8 @@ generator is at hand: python ../shared/bench/gen.py HOME --mb 1000 --seed 1 --pr
 
 BIG_FILE = 1_000_000_000
 LONG_LINE = 200_000_000
+HELD = 32_000_000
+"""Bytes of lines that are held while decoding alone is measured."""
 
 
 def lines(path: Path) -> Iterator[Line]:
@@ -63,8 +70,6 @@ def with_json(path: Path) -> None:
 
 def with_orjson(path: Path) -> None:
     """Decode with the fastest decoder that builds everything."""
-    import orjson  # noqa: PLC0415 (only this arm pays for it)
-
     decode(path, orjson.loads)
 
 
@@ -80,6 +85,63 @@ ARMS = {
     "orjson": with_orjson,
     "light": with_light_pass,
 }
+
+
+def loads_json(line: Line) -> object:
+    """Decode one line as the standard library does."""
+    return json.loads(line.raw)
+
+
+def loads_orjson(line: Line) -> object:
+    """Decode one line with the fastest decoder that builds everything."""
+    return orjson.loads(line.raw)
+
+
+DECODERS: dict[str, Callable[[Line], object]] = {
+    "json": loads_json,
+    "orjson": loads_orjson,
+    "light": sketch_line,
+}
+
+
+def time_decoding(path: Path, decode_line: Callable[[Line], object]) -> float:
+    """Return the CPU seconds that decoding takes, reading and splitting left out."""
+    spent = 0.0
+    held: list[Line] = []
+    weight = 0
+    for line in lines(path):
+        held.append(line)
+        weight += line.position.length
+        if weight > HELD:
+            spent += _decode_held(held, decode_line)
+            held, weight = [], 0
+    return spent + _decode_held(held, decode_line)
+
+
+def _decode_held(held: list[Line], decode_line: Callable[[Line], object]) -> float:
+    begun = time.process_time()
+    for line in held:
+        try:  # noqa: SIM105 (a context costs as much as a short line)
+            decode_line(line)
+        except ValueError:  # noqa: PERF203 (free until it happens)
+            pass
+    return time.process_time() - begun
+
+
+def compare_decoding(path: Path, *, times: int) -> None:
+    """Decode lines that are in memory already, in turns, and print the best."""
+    best = dict.fromkeys(DECODERS, float("inf"))
+    for _ in range(times):
+        for name in DECODERS:
+            words = [sys.executable, "-m", "benchmarks.bench_parse", "--decode", name]
+            told = subprocess.check_output([*words, str(path)], text=True)
+            best[name] = min(best[name], float(told))
+    size = weigh([path]) / 1e6
+    print(f"{'':8} {'CPU s':>8} {'MB/CPU s':>9} {'x json':>7} {'x orjson':>9}")
+    for name, spent in best.items():
+        against = best["json"] / spent, best["orjson"] / spent
+        speed = f"{spent:8.2f} {size / spent:9.0f}"
+        print(f"{name:8} {speed} {against[0]:7.2f} {against[1]:9.2f}", flush=True)
 
 
 def arms(path: Path) -> list[Arm]:
@@ -125,6 +187,9 @@ def main(words: list[str]) -> int:
     if words[:1] == ["--arm"]:
         ARMS[words[1]](Path(words[2]))
         return 0
+    if words[:1] == ["--decode"]:
+        print(time_decoding(Path(words[2]), DECODERS[words[1]]))
+        return 0
     if len(words) != 1 or not Path(words[0]).exists():
         print(USAGE, file=sys.stderr)
         return 2
@@ -133,6 +198,8 @@ def main(words: list[str]) -> int:
     files = sum(isinstance(found, Source) for found in discover(home))
     print(title(f"A home of {files:,} files, {weigh([home]) / 1e6:,.0f} MB"))
     compare(home, times=3)
+    print(title("Decoding alone, the lines being in memory"))
+    compare_decoding(home, times=3)
     with tempfile.TemporaryDirectory() as folder:
         big, long = Path(folder, "big.jsonl"), Path(folder, "long.jsonl")
         write_big_file(home, big)
