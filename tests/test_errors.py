@@ -8,13 +8,27 @@ from pathlib import Path
 import pytest
 
 from recollect import errors
-from recollect.errors import ExitCode, NothingFound, PathMissing, RecollectError
+from recollect.errors import (
+    ArchiveDamaged,
+    ArchiveInUse,
+    ArchiveMissing,
+    ArchiveTooNew,
+    ExitCode,
+    NothingFound,
+    PathMissing,
+    RecollectError,
+)
 
 ERRORS = (
     NothingFound(),
     NothingFound(Path("a"), Path("b")),
     PathMissing(Path("a")),
+    ArchiveMissing(Path("a")),
+    ArchiveTooNew(Path("a"), found=9, known=1),
+    ArchiveInUse(Path("a")),
+    ArchiveDamaged(Path("a"), "chunk 7 has another hash"),
 )
+ABSTRACT = {"RecollectError", "ArchiveError"}
 
 
 def tree(error: type[RecollectError]) -> set[str]:
@@ -28,9 +42,7 @@ def test_the_drawn_tree_names_every_error() -> None:
 
 
 def test_every_error_is_looked_at_here() -> None:
-    assert {type(error).__name__ for error in ERRORS} == tree(RecollectError) - {
-        "RecollectError"
-    }
+    assert {type(error).__name__ for error in ERRORS} == tree(RecollectError) - ABSTRACT
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
@@ -61,5 +73,5 @@ def test_a_missing_path_was_asked_for_wrongly() -> None:
 
 
 def test_the_exit_codes_are_a_promise() -> None:
-    assert [code.value for code in ExitCode] == [0, 1, 2, 10, 11, 12, 130]
+    assert [code.value for code in ExitCode] == [0, 1, 2, 10, 11, 12, 13, 130]
     assert all(code.meaning.endswith(".") for code in ExitCode)

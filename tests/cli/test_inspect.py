@@ -246,7 +246,11 @@ def test_colour_can_be_asked_for(home: Home) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
-def test_a_terminal_gets_colour_and_its_own_width(home: Home) -> None:
+def test_a_terminal_gets_colour_and_its_own_width(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
     shown = on_a_terminal(home.path, columns=60)
 
     assert "\x1b[1mFiles\x1b[0m" in shown
