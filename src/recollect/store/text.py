@@ -28,6 +28,7 @@ PARTS = {
 
 _HEAP = 48_000_000
 _PRIVATE = 0o077
+_AT_ONCE = 1000
 
 
 def _schema() -> tantivy.Schema:
@@ -45,16 +46,20 @@ class TextIndex:
     """``text/``, opened for reading or by the one writer."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
+        self._writer: tantivy.IndexWriter | None = None
+        if not write:
+            self.index = tantivy.Index.open(str(folder))
+            return
         make_folder(folder)
-        # The engine makes its files itself; they must not be readable by others.
-        before = os.umask(_PRIVATE)
+        # The engine makes its files itself, also while it merges beside us; they
+        # must not be readable by others.
+        self._umask = os.umask(_PRIVATE)
         try:
             self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
-            self._writer = (
-                self.index.writer(heap_size=_HEAP, num_threads=1) if write else None
-            )
-        finally:
-            os.umask(before)
+            self._writer = self.index.writer(heap_size=_HEAP, num_threads=1)
+        except BaseException:
+            os.umask(self._umask)
+            raise
 
     @property
     def _writing(self) -> tantivy.IndexWriter:
@@ -82,8 +87,12 @@ class TextIndex:
 
     def remove(self, records: Iterable[int]) -> None:
         """Remove what records say."""
-        for record in records:
-            self._writing.delete_documents_by_term("record", record)
+        # Deleting by term takes a number for a signed one and finds nothing.
+        named = list(records)
+        for start in range(0, len(named), _AT_ONCE):
+            some = named[start : start + _AT_ONCE]
+            query = tantivy.Query.term_set_query(self.index.schema, "record", some)
+            self._writing.delete_documents_by_query(query)
 
     def remove_after(self, record: int) -> None:
         """Remove what all records with a higher id say."""
@@ -115,3 +124,4 @@ class TextIndex:
         if self._writer is not None:
             self._writer.wait_merging_threads()
             self._writer = None
+            os.umask(self._umask)
