@@ -437,3 +437,30 @@ def test_an_agents_sidecar_is_read() -> None:
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"agentType":7}', b'{"\xff":1}'])
 def test_a_sidecar_that_cannot_be_read_says_nothing(raw: bytes) -> None:
     assert parse_note(raw, AgentId("a1")) in {None, AgentNote(agent=AgentId("a1"))}
+
+
+def test_a_text_block_with_an_empty_name_is_no_call() -> None:
+    odd = {"type": "text", "text": "Hello.", "id": "", "name": ""}
+
+    (block,) = node(reply([odd])).blocks
+
+    assert (block.kind, block.name, block.id) == ("text", None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ({"status": 529, "error": {"message": "Overloaded"}}, "529 · Overloaded"),
+        ({"cause": {"code": "ECONNRESET"}}, "ECONNRESET"),
+        ({}, ""),
+        ("no object", ""),
+    ],
+)
+def test_an_api_error_says_which(error: object, said: str) -> None:
+    assert node(system("api_error", error=error)).head == said
+
+
+def test_an_api_error_says_which_try_failed() -> None:
+    failed = system("api_error", error={}, retryAttempt=2, maxRetries=10)
+
+    assert node(failed).head == "try 2 of 10"

@@ -57,12 +57,27 @@ def _candidates(
     leaves = [n.uuid for n in nodes if n.uuid in summaries.texts]
     yield (
         TitleKind.SUMMARY,
-        summaries.texts[leaves[-1]] if leaves and leaves[-1] else "",
+        _topic(summaries.texts[leaves[-1]]) if leaves and leaves[-1] else "",
     )
     yield TitleKind.PROMPT, _first(nodes, {Origin.PERSON, Origin.CALLER})
     yield TitleKind.COMMAND, _first(nodes, {Origin.COMMAND})
     yield TitleKind.LAST_PROMPT, _last(nodes, "last-prompt")
     yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
+
+
+def _topic(summary: str) -> str:
+    """Return a summary unless it is only the error that there was no answer."""
+    return "" if summary.startswith(_ERRORS) else summary
+
+
+_ERRORS = (
+    "API Error",
+    "Invalid API key",
+    "Request timed out",
+    "Credit balance is too low",
+    "Claude AI usage limit reached",
+    "Claude usage limit reached",
+)
 
 
 def _first(nodes: Iterable[Node], origins: set[Origin]) -> str:

@@ -11,6 +11,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from recollect.model.blocks import ToolUse
 from recollect.model.ids import AgentId
 from recollect.model.nodes import HEAD_LIMIT, BlockFact, ResultFacts
 from recollect.model.sketches import SketchBlock
@@ -102,9 +103,10 @@ def _tolerant(kind: type[T], decode: Callable[[Raw], T], raw: Raw) -> T:
 
 def block_fact(block: SketchBlock) -> BlockFact:
     """Return a block without its content."""
-    if block.name is not None:
+    # Some gateways give every block an empty name and an empty id.
+    if block.name or block.type in ToolUse.types:
         return _call(block)
-    if block.tool_use_id is not None:
+    if block.tool_use_id:
         return BlockFact(
             kind=block.type,
             id=block.tool_use_id,
@@ -126,8 +128,8 @@ def _call(block: SketchBlock) -> BlockFact:
     prompt = known.prompt
     return BlockFact(
         kind=block.type,
-        id=block.id,
-        name=block.name,
+        id=block.id or None,
+        name=block.name or "",
         note=note[:_NOTE_LIMIT] if note else None,
         path=path,
         agent_type=known.subagent_type,

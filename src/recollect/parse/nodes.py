@@ -6,6 +6,9 @@ import math
 from typing import Any
 from zlib import crc32
 
+import msgspec
+from msgspec import Struct
+
 from recollect.model.attachments import (
     SPEAKING,
     Attachment,
@@ -257,6 +260,9 @@ def _note(record: MetadataRecord) -> Extra | None:
             return None
 
 
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
 def _system(record: SystemRecord) -> dict[str, Any]:
     facts: dict[str, Any] = {"head": (record.content or "")[:HEAD_LIMIT]}
     if record.subtype == "compact_boundary":
@@ -269,7 +275,38 @@ def _system(record: SystemRecord) -> dict[str, Any]:
         facts["extra"] = DurationFacts(int(record.duration_ms))
     elif record.retracted_message_uuids:
         facts["extra"] = RetractionFacts(record.retracted_message_uuids)
+    elif record.subtype in {"api_error", "error"} and not facts["head"]:
+        facts["head"] = _failure(record)[:HEAD_LIMIT]
     return facts
+
+
+class _Failure(Struct, frozen=True):
+    """What an API error says of itself, in whichever of its shapes."""
+
+    status: int | None = None
+    message: str | None = None
+    code: str | None = None
+    error: _Failure | None = None
+    cause: _Failure | None = None
+
+
+_failure_of = msgspec.json.Decoder(_Failure, strict=False).decode
+
+
+def _failure(record: SystemRecord) -> str:
+    """Return which error it was and which try failed, as far as it is told."""
+    try:
+        found: _Failure | None = _failure_of(record.error)
+    except _FAILURES:
+        found = None
+    parts: dict[str, None] = {}
+    while found is not None:
+        told = (found.status, found.code, found.message)
+        parts.update(dict.fromkeys(str(part) for part in told if part))
+        found = found.error or found.cause
+    if record.retry_attempt is not None and record.max_retries is not None:
+        parts[f"try {record.retry_attempt} of {record.max_retries}"] = None
+    return " · ".join(parts)
 
 
 def _compaction(facts: Compaction) -> CompactionFacts:
