@@ -8,6 +8,7 @@ person's prompt beside another way on is a rewind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -210,13 +211,12 @@ def _without_retries(view: _View, ways: list[list[RecordId]]) -> list[list[Recor
     no answer are a second try.
     """
     kept = []
-    for number, way in enumerate(ways):
+    later: dict[int, set[datetime | None]] = {}
+    for way in reversed(ways):
         head = view.head(way)
+        again = later.setdefault(head.digest, set())
         answered = any(view.below[child].has_answer for child in way)
-        later = [view.head(other) for other in ways[number + 1 :]]
-        again = [
-            other for other in later if head.digest and other.digest == head.digest
-        ]
-        if not any(not answered or other.time == head.time for other in again):
+        if not (head.digest and again and (not answered or head.time in again)):
             kept.append(way)
-    return kept
+        again.add(head.time)
+    return kept[::-1]

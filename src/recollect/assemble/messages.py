@@ -78,6 +78,7 @@ class _Sayer:
         self._hidden: list[Hidden] = []
         self._answers, self._bodies = self._gather()
         self._gone = _gone(nodes)
+        self._calls = self._asked()
         self._steering = {node.position for node in steering(nodes)}
         self._groups: list[list[Node]] = []
         self._open: dict[tuple[str, int], list[Node]] = {}
@@ -88,15 +89,9 @@ class _Sayer:
         self._typed: dict[Position, int] = {}
 
     def say(self) -> Said:
-        calls = {
-            block.id
-            for node in self._nodes
-            for block in node.blocks
-            if block.name is not None and block.id is not None
-        }
         for node in self._nodes:
             self._here = self._branch_of(node)
-            self._place(node, calls)
+            self._place(node)
         messages = tuple(self._message(group) for group in self._groups)
         return Said(messages, tuple(self._hidden), tuple(self._problems))
 
@@ -118,7 +113,19 @@ class _Sayer:
                 answers[block.id] = _Answer(node, index)
         return answers, bodies
 
-    def _place(self, node: Node, calls: set[ToolUseId]) -> None:
+    def _asked(self) -> dict[ToolUseId, str | None]:
+        """Return every call, with the reason if no answer that is shown makes it."""
+        calls: dict[ToolUseId, str | None] = {}
+        for node in self._nodes:
+            if node.kind != "assistant":
+                continue
+            reason = hidden_reason(node, self._gone)
+            for block in node.blocks:
+                if block.name is not None and block.id is not None:
+                    calls[block.id] = reason and calls.get(block.id, reason)
+        return calls
+
+    def _place(self, node: Node) -> None:
         """Put a record into a message, beside one, or among the hidden."""
         if node.position in self._steering:
             self._typed[node.position] = self._here
@@ -127,22 +134,31 @@ class _Sayer:
         if isinstance(node.extra, DurationFacts) and self._groups:
             self._durations[self._groups[-1][0].position] = node.extra.milliseconds
         reason = hidden_reason(node, self._gone)
-        if _is_body(node) and node.source_call in calls:
-            return
-        if reason in {None, "harness"} and self._attach(node):
+        if reason in {None, "harness"} and self._joins(node):
             return
         if reason is not None:
             self._hide(node, reason)
         elif node.kind == "assistant":
             self._answer(node)
         elif node.origin is Origin.TOOL:
-            self._result(node, calls)
+            self._result(node)
         else:
             self._groups.append([node])
             if node.uuid is not None:
                 self._heads[node.uuid] = node
         if node.origin in {Origin.PERSON, Origin.CALLER} and node.kind == "user":
-            self._open.clear()
+            self._close()
+
+    def _joins(self, node: Node) -> bool:
+        """Whether a record is left to its call, or hangs on a message before it."""
+        if _is_body(node) and node.source_call in self._calls:
+            return self._calls[node.source_call] is None
+        return self._attach(node)
+
+    def _close(self) -> None:
+        """End the answers of a branch: gateways may give their ids to later ones."""
+        for key in [key for key in self._open if key[1] == self._here]:
+            del self._open[key]
 
     def _hide(self, node: Node, reason: str) -> None:
         self._hidden.append(Hidden(reason, node.position, node.uuid))
@@ -156,15 +172,21 @@ class _Sayer:
             self._groups.append(group)
         group.append(node)
 
-    def _result(self, node: Node, calls: set[ToolUseId]) -> None:
+    def _result(self, node: Node) -> None:
         """Leave a result to its call; show it alone where it has none."""
         ids = [block.id for block in node.blocks if block.id is not None]
-        lost = [id for id in ids if id not in calls]  # noqa: A001
+        lost = [id_ for id_ in ids if id_ not in self._calls]
         self._problems += [Problem("lost-result", node.position, id_) for id_ in lost]
         if lost:
             self._groups.append([node])
-        elif all(self._answers[id_].node.uuid != node.uuid for id_ in ids):
-            self._hide(node, "answered-again")
+            return
+        reasons = [self._calls[id_] or self._outdone(node, id_) for id_ in ids]
+        if all(reasons):
+            self._hide(node, reasons[0] or "")
+
+    def _outdone(self, node: Node, call: ToolUseId) -> str | None:
+        is_last = self._answers[call].node.uuid == node.uuid
+        return None if is_last else "answered-again"
 
     def _attach(self, node: Node) -> bool:
         """Hang outputs on their command, and a digest on its compaction."""
@@ -173,7 +195,7 @@ class _Sayer:
             return False
         belongs = (
             (node.origin in _OUTPUTS)
-            or (node.origin is Origin.HARNESS and above.command is not None)
+            or (above.command is not None and _stands_for(node, above))
             or (
                 node.origin is Origin.COMPACTION
                 and isinstance(above.extra, CompactionFacts)
@@ -210,7 +232,7 @@ class _Sayer:
             api_id=first.message,
             model=first.model,
             usage=usage,
-            calls=self._calls(group, pieces),
+            calls=self._calls_in(group, pieces),
             attached=_pieces(self._attached.get(uuid, ())),
             command=first.command,
             notification=first.notification,
@@ -222,14 +244,14 @@ class _Sayer:
             loader=self._loader,
         )
 
-    def _calls(
+    def _calls_in(
         self, group: Sequence[Node], pieces: Sequence[Piece]
     ) -> tuple[ToolCall, ...]:
         kept = {piece.position: piece.blocks for piece in pieces}
         return tuple(
             self._call(node, index)
             for node in group
-            if node.is_conversation
+            if node.kind == "assistant"
             for index in kept.get(node.position, ())
             if node.blocks[index].name is not None and node.blocks[index].id is not None
         )
@@ -246,7 +268,7 @@ class _Sayer:
             place=node.position,
             index=index,
             time=node.time,
-            attached=_pieces(self._bodies.get(id_, ())),
+            attached=_pieces(self._bodies.pop(id_, ())),
             agents=tuple(self._agents.get(id_, ())),
             loader=self._loader,
         )
@@ -273,6 +295,12 @@ def _answered(call: ToolCall, answer: _Answer) -> ToolCall:
 def _is_body(node: Node) -> bool:
     """Whether a user record may be a text that the harness added for a call."""
     return node.kind == "user" and node.origin is not Origin.TOOL
+
+
+def _stands_for(node: Node, command: Node) -> bool:
+    """Whether a text of the harness is what a command stood for, not said beside it."""
+    is_text = node.origin is Origin.HARNESS and bool(node.head)
+    return is_text and node.parent == command.uuid
 
 
 def _role(node: Node) -> Role:

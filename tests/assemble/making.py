@@ -1,0 +1,66 @@
+"""From drawn sessions to what the parts of assembling take and give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recollect.assemble import assemble
+from recollect.assemble.branches import Growth, part
+from recollect.assemble.dedupe import each_once
+from recollect.assemble.queue import queued_prompts
+from recollect.assemble.tree import Tree, grow, in_sequence, join
+from recollect.model.nodes import Node, Transcript
+from recollect.model.parts import Loader
+from recollect.model.sessions import Message, Session
+from recollect.parse import node_of
+from tests.build import SESSION, sketches
+from tests.properties.forests import transcript
+
+__all__ = [
+    "assembled",
+    "branches",
+    "grown",
+    "kept",
+    "nodes",
+    "only",
+    "said",
+    "transcript",
+]
+
+
+def nodes(records: Iterable[object], source: str = "a.jsonl") -> list[Node]:
+    """Return the nodes of records in one file."""
+    return list(map(node_of, sketches(records, source=source)))
+
+
+def kept(records: Iterable[object]) -> list[Node]:
+    """Return the nodes with every record once."""
+    return in_sequence(each_once(nodes(records))[0])
+
+
+def grown(records: Iterable[object]) -> Tree:
+    """Return the tree of records."""
+    return grow(kept(records))
+
+
+def branches(records: Iterable[object]) -> Growth:
+    """Return which branch each record is on."""
+    once = kept(records)
+    tree = grow(once)
+    return part(tree, join(tree), queued_prompts(once))
+
+
+def assembled(*files: Transcript) -> tuple[Session, ...]:
+    """Return the sessions of some files."""
+    return assemble(files, Loader())
+
+
+def only(records: Iterable[object]) -> Session:
+    """Return the one session of one file."""
+    (session,) = assembled(transcript(SESSION, records))
+    return session
+
+
+def said(records: Iterable[object]) -> list[Message]:
+    """Return the messages of the live branch."""
+    return list(only(records).live.messages)

@@ -1,0 +1,233 @@
+"""Which forks are rewinds."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.assemble.branches import Growth
+from tests.assemble.making import branches, only
+from tests.build import (
+    attachment,
+    compact,
+    moment,
+    progress,
+    prompt,
+    queue,
+    reply,
+    session,
+    system,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.forms import INTERRUPT, caveat, command, digest, filler, notification
+
+
+def forks(growth: Growth) -> list[tuple[int, int, str | None, str]]:
+    """Return number, parent, place and head of every branch that was left."""
+    return [(fork.number, fork.parent, fork.at, fork.head) for fork in growth.forks]
+
+
+@pytest.mark.req("T2")
+def test_a_second_prompt_on_one_answer_leaves_the_first_behind() -> None:
+    growth = branches(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
+
+    assert forks(growth) == [(1, 0, "b", "c")]
+    assert growth.branch == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 0, "f": 0}
+
+
+@pytest.mark.req("T2", "T3")
+def test_the_way_with_the_newest_record_is_live() -> None:
+    growth = branches(session("a", "b<a", "c<b", "d<b", "e<d", "f<c", "g<f"))
+
+    assert forks(growth) == [(1, 0, "b", "d")]
+
+
+@pytest.mark.req("T2")
+def test_a_person_who_begins_anew_leaves_all_before() -> None:
+    growth = branches(session("a", "b<a", "c", "d<c"))
+
+    assert forks(growth) == [(1, 0, None, "a")]
+    assert growth.branch == {"a": 1, "b": 1, "c": 0, "d": 0}
+
+
+@pytest.mark.req("T2")
+def test_branches_of_a_branch_are_numbered_behind_it() -> None:
+    growth = branches(session("a", "b<a", "c<b", "d<c", "e<d", "f<d", "g<b", "h<g"))
+
+    assert forks(growth) == [(1, 0, "b", "c"), (2, 1, "d", "e")]
+
+
+@pytest.mark.req("T2")
+@pytest.mark.parametrize(
+    "beside",
+    [
+        progress("hook_progress", uuid="x", parent="b"),
+        attachment("file", uuid="x", parent="b"),
+        system("turn_duration", uuid="x", parent="b", durationMs=1),
+        prompt(INTERRUPT, uuid="x", parent="b"),
+        prompt("x", uuid="x", parent="b", isMeta=True),
+        notification("t", "completed", uuid="x", parent="b"),
+        command("/cost", uuid="x", parent="b"),
+        filler(uuid="x", parent="b"),
+        caveat(uuid="x", parent="b"),
+        reply("again", uuid="x", parent="b"),
+        digest(uuid="x", parent="b"),
+    ],
+    ids=lambda record: record["type"] + str(record.get("subtype", "")),
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_only_hangs_beside_the_way_on_is_no_branch(
+    beside: dict[str, object], *, is_first: bool
+) -> None:
+    records = session("a", "b<a", "c<b", "d<c", "e<d")
+    records.insert(2 if is_first else 4, beside)
+
+    assert branches(records).forks == ()
+
+
+@pytest.mark.req("T2", "R5")
+def test_results_on_their_own_calls_are_no_branches() -> None:
+    records = thread(
+        prompt("Look", uuid="p"),
+        reply([tool_use("Read", id="t1")], uuid="a1", message_id="m"),
+        reply([tool_use("Read", id="t2")], uuid="a2", message_id="m"),
+        tool_result("t2", uuid="r2", parent="a2"),
+        tool_result("t1", uuid="r1", parent="a1"),
+        prompt("And now", uuid="q", parent="r2"),
+        reply("Done", uuid="b"),
+        prompt("More", uuid="s", parent="r1"),
+    )
+
+    # Both prompts follow one answer, whichever of its results they hang on.
+    assert branches(records[:7]).forks == ()
+
+
+@pytest.mark.req("T2")
+def test_a_result_without_a_call_is_looked_through() -> None:
+    records = thread(
+        prompt("Look", uuid="p"),
+        tool_result("lost", uuid="r"),
+        reply("Done", uuid="a", parent="p"),
+        prompt("More", uuid="q", parent="p"),
+        reply("Yes", uuid="b"),
+    )
+
+    assert branches(records).forks == ()
+
+
+@pytest.mark.req("T2")
+def test_an_answer_that_was_asked_for_again_leaves_none_behind() -> None:
+    records = session("a", "b<a", "c<a:assistant", "d<c")
+
+    assert branches(records).forks == ()
+
+
+@pytest.mark.req("T2")
+def test_going_back_behind_an_answer_that_was_gone_on_from_is_a_rewind() -> None:
+    records = session("a", "b<a", "c<b", "d<c", "e<a:user", "f<e")
+
+    assert forks(branches(records)) == [(1, 0, "a", "b")]
+
+
+@pytest.mark.req("T2")
+def test_an_answer_beside_a_prompt_and_later_than_it_was_not_gone_back_to() -> None:
+    records = session("a", "b<a", "c<b", "d<c", "e<b:assistant", "f<e")
+
+    assert branches(records).forks == ()
+
+
+@pytest.mark.req("T2")
+@pytest.mark.parametrize("answered", [True, False])
+def test_the_same_words_after_no_answer_are_a_second_try(*, answered: bool) -> None:
+    records = thread(
+        prompt("Hello", uuid="a"),
+        reply("Hello.", uuid="b"),
+        prompt("Go", uuid="c"),
+        *([reply("Gone.", uuid="d")] if answered else []),
+        prompt("Go", uuid="e", parent="b"),
+        reply("Gone now.", uuid="f"),
+    )
+
+    assert bool(branches(records).forks) is answered
+
+
+@pytest.mark.req("T2")
+def test_the_same_words_at_the_same_time_are_a_replay() -> None:
+    again = {"timestamp": moment(3)}
+    records = thread(
+        prompt("Hello", uuid="a"),
+        reply("Hello.", uuid="b"),
+        prompt([{"type": "text", "text": "Go"}], uuid="c") | again,
+        reply("Gone.", uuid="d"),
+        # In other blocks, so that it is no copy by its content.
+        prompt(["Go", {"type": "text", "text": ""}], uuid="e", parent="b") | again,
+        reply("Gone.", uuid="f", message_id="other"),
+    )
+
+    assert branches(records).forks == ()
+
+
+@pytest.mark.req("T2")
+def test_prompts_that_waited_are_no_rewinds() -> None:
+    records = thread(
+        prompt("Hello", uuid="a"),
+        queue("enqueue", "One"),
+        queue("enqueue", "Two"),
+        reply("Hello.", uuid="b"),
+        prompt("One", uuid="c"),
+        reply("1", uuid="d"),
+        prompt("Two", uuid="e", parent="b"),
+        reply("2", uuid="f"),
+    )
+
+    assert branches(records).forks == ()
+
+
+@pytest.mark.req("T2")
+def test_a_way_that_began_with_an_answered_command_can_be_left() -> None:
+    records = thread(
+        prompt("Hello", uuid="a"),
+        reply("Hello.", uuid="b"),
+        command("/review", uuid="k"),
+        reply("Fine.", uuid="d"),
+        prompt("Other", uuid="e", parent="b"),
+        reply("As well.", uuid="f"),
+    )
+
+    assert forks(branches(records)) == [(1, 0, "b", "k")]
+
+
+@pytest.mark.req("T2", "R8")
+def test_a_compaction_does_not_part_what_it_joins() -> None:
+    records = [
+        *session("a", "b<a"),
+        compact("b", uuid="n"),
+        digest(uuid="s", parent="n"),
+        *session("c<s:user", "d<c", "e<b:user", "f<e"),
+    ]
+
+    assert forks(branches(records)) == [(1, 0, "b", "c")]
+
+
+@pytest.mark.req("T2", "T3", "T4")
+def test_a_branch_can_be_asked_for_by_its_leaf_or_by_any_record() -> None:
+    records = thread(
+        prompt("Hello", uuid="a"),
+        reply("Hello.", uuid="b"),
+        prompt("Left", uuid="c"),
+        reply([tool_use("Bash", id="t", command="x")], uuid="d"),
+        tool_result("t", "x", uuid="r"),
+        prompt("Live", uuid="e", parent="b"),
+        reply("Yes.", uuid="f"),
+    )
+    told = only(records)
+    (left,) = told.branches[1:]
+
+    assert told.branch("f") is told.live
+    assert told.branch("r") is left
+    assert told.branch("c") is left
+    assert told.branch("a") is told.live
+    assert told.branch("nowhere") is None
+    assert told.endpoints == ("r", "f")
+    assert [m.head for m in left.prompts] == ["Left"]

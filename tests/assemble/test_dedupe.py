@@ -1,0 +1,150 @@
+"""One record once."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.assemble.dedupe import each_once, in_order, name_of
+from recollect.model.ids import RecordId
+from tests.assemble.making import nodes, transcript
+from tests.build import image, moment, prompt, reply, session, session_id, text
+
+
+@pytest.mark.req("T6")
+def test_a_copy_is_hidden_and_counts_once() -> None:
+    records = session("a", "b<a")
+
+    kept, hidden, problems = each_once(nodes([*records, *records]))
+
+    assert [node.uuid for node in kept] == ["a", "b"]
+    assert [(one.reason, one.record) for one in hidden] == [
+        ("copy", "a"),
+        ("copy", "b"),
+    ]
+    assert problems == []
+
+
+@pytest.mark.req("T6")
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_of_two_contents_the_longer_is_kept_and_the_clash_is_said(
+    *, longer_first: bool
+) -> None:
+    two = [prompt("short", uuid="a"), prompt("quite a bit longer", uuid="a")]
+    kept, hidden, problems = each_once(nodes(two[::-1] if longer_first else two))
+
+    assert [node.head for node in kept] == ["quite a bit longer"]
+    assert len(hidden) == 1
+    assert [(p.kind, p.detail) for p in problems] == [("clash", "a")]
+
+
+def test_a_record_stays_where_it_was_said() -> None:
+    records = session("a", "b<a", "s<b:system", "c<s:user")
+    again = [records[1] | {"parentUuid": "c"}]
+
+    kept, _, _ = each_once(nodes([*records, *again]))
+
+    assert [n.parent for n in kept if n.uuid == "b"] == ["a"]
+
+
+def test_a_parent_that_nobody_knows_gives_way_to_that_of_a_copy() -> None:
+    records = session("a", "b<gone:assistant")
+    again = [records[1] | {"parentUuid": "a"}]
+
+    kept, _, _ = each_once(nodes([*records, *again]))
+
+    assert [n.parent for n in kept if n.uuid == "b"] == ["a"]
+
+
+def test_a_copy_without_a_parent_takes_none_away() -> None:
+    records = session("b<gone:assistant")
+
+    kept, _, _ = each_once(nodes([*records, records[0] | {"parentUuid": None}]))
+
+    assert kept[0].parent == "gone"
+
+
+@pytest.mark.req("T6")
+def test_a_replay_is_known_by_its_times_and_contents() -> None:
+    records = session("a", "b<a")
+    again = [record | {"uuid": f"{record['uuid']}2"} for record in records]
+    again[1]["parentUuid"] = "a2"
+
+    kept, hidden, _ = each_once(nodes([*records, *again, *session("c<b2:user")]))
+
+    assert {n.uuid: n.parent for n in kept} == {"a": None, "b": "a", "c": "b"}
+    assert [one.record for one in hidden] == ["a2", "b2"]
+
+
+def test_a_compaction_that_follows_a_replay_follows_the_original() -> None:
+    records = session("a")
+    again = [records[0] | {"uuid": "a2"}]
+    follows = [*session("b<a2:system", logicalParentUuid="a2")]
+
+    kept, _, _ = each_once(nodes([*records, *again, *follows]))
+
+    assert (kept[1].parent, kept[1].logical_parent) == ("a", "a")
+
+
+@pytest.mark.req("T6")
+def test_a_replay_may_part_a_prompt_into_one_record_a_block() -> None:
+    whole = prompt([text("one"), image()], uuid="a")
+    parts = [
+        prompt([text("one")], uuid="b"),
+        prompt([image()], uuid="c", parent="b"),
+        reply("Yes", uuid="d", parent="c", timestamp=moment(1)),
+    ]
+
+    kept, _, _ = each_once(nodes([whole, *parts]))
+
+    assert {n.uuid: n.parent for n in kept} == {"a": None, "d": "a"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"timestamp": moment(1)},
+        {"timestamp": None},
+        {"agentId": "x"},
+        {"message": {"role": "user", "content": "b"}},
+        {"type": "system", "subtype": "informational", "content": "a"},
+    ],
+    ids=["time", "no time", "agent", "content", "type"],
+)
+def test_what_differs_in_anything_is_no_replay(other: dict[str, object]) -> None:
+    record = prompt("a", uuid="a")
+
+    kept, _, _ = each_once(nodes([record, record | {"uuid": "b"} | other]))
+
+    assert len(kept) == 2
+
+
+def test_records_without_ids_hang_on_the_record_before_them() -> None:
+    records = session("a", "b<a", "c<b")
+    for record in records[1:]:
+        del record["uuid"], record["parentUuid"]
+
+    kept, _, _ = each_once(nodes(records))
+
+    assert [node.parent for node in kept] == [None, "a", name_of(kept[1])]
+    assert name_of(kept[1]).startswith("@a.jsonl:")
+
+
+def test_what_stands_elsewhere_is_left_out() -> None:
+    records = [*session("a", "b<a"), *session("c<b:user")]
+
+    kept, hidden, _ = each_once(nodes(records), {RecordId("a"), RecordId("b")})
+
+    assert [node.uuid for node in kept] == ["c"]
+    assert [one.record for one in hidden] == ["a", "b"]
+
+
+@pytest.mark.req("T5")
+def test_files_are_ordered_by_time_and_records_by_place() -> None:
+    late = transcript(session_id(1), session("b", timestamp=moment(9)))
+    early = transcript(session_id(2), session("a", "c<a", timestamp=moment(1)))
+    timeless = transcript(session_id(3), session("d", timestamp=None))
+
+    ordered = in_order([timeless, late, early])
+
+    names = [[node.uuid for node in one.nodes] for one in ordered]
+    assert names == [["a", "c"], ["b"], ["d"]]

@@ -1,0 +1,267 @@
+"""Records by parent, and what is torn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from recollect.assemble.branches import part
+from recollect.assemble.tree import grow, in_sequence, join
+from recollect.model.ids import Position, RecordId, SourceId
+from recollect.model.nodes import Node
+from recollect.model.texts import Origin
+from tests.assemble.making import grown, kept, nodes, only
+from tests.build import attachment, compact, moment, prompt, session, system
+from tests.forms import caveat, command, digest
+
+
+def chain(size: int) -> list[Node]:
+    """Return prompts and answers that hang on one another."""
+    return [_node(at, at - 1 if at else None) for at in range(size)]
+
+
+def loose(size: int) -> list[Node]:
+    """Return answered prompts that all begin from nothing."""
+    return [_node(at, at - 1 if at % 2 else None) for at in range(size)]
+
+
+def fan(size: int) -> list[Node]:
+    """Return prompts that all hang on one record."""
+    return [_node(at, 0 if at else None) for at in range(size)]
+
+
+def _node(at: int, parent: int | None) -> Node:
+    is_prompt = at % 2 == 0
+    return Node(
+        position=Position(SourceId("a"), 0, at, 1),
+        kind="user" if is_prompt else "assistant",
+        uuid=RecordId(f"r{at}"),
+        parent=None if parent is None else RecordId(f"r{parent}"),
+        origin=Origin.PERSON if is_prompt else None,
+        digest=at,
+    )
+
+
+@pytest.mark.req("T1")
+def test_a_parent_that_no_file_holds_is_a_ghost() -> None:
+    tree = grown(session("b<gone"))
+
+    assert tree.ghosts == {"gone"}
+    assert [(p.kind, p.detail) for p in tree.problems] == [("ghost", "gone")]
+
+
+def test_a_ghost_with_several_children_is_one_problem() -> None:
+    tree = grown(session("b<gone", "c<gone:user"))
+
+    assert len(tree.problems) == 1
+    assert tree.children[RecordId("gone")] == ("b", "c")
+
+
+def test_a_parent_in_another_talk_of_the_session_is_no_ghost() -> None:
+    tree = grow(kept(session("b<there")), {RecordId("there")})
+
+    assert tree.ghosts == frozenset()
+    assert tree.problems == ()
+
+
+@pytest.mark.req("T1")
+def test_a_tree_has_roots_leaves_and_forks() -> None:
+    tree = grown(session("a", "b<a", "c<b", "d<b", "e"))
+
+    assert tree.children == {None: ("a", "e"), "a": ("b",), "b": ("c", "d")}
+    assert tree.leaves == ("c", "d", "e")
+
+
+@pytest.mark.req("T1")
+def test_a_record_that_names_itself_is_a_root_and_a_problem() -> None:
+    tree = grown(session("a<a"))
+
+    assert tree.children[None] == ("a",)
+    assert [p.kind for p in tree.problems] == ["self-parent"]
+
+
+@pytest.mark.req("T1")
+@pytest.mark.parametrize("words", [["a<c", "b<a", "c<b"], ["c<b", "a<c", "b<a"]])
+def test_a_circle_is_opened_at_its_first_record(words: list[str]) -> None:
+    tree = grown(session(*words))
+
+    first = words[0][0]
+    assert tree.children[None] == (first,)
+    assert [(p.kind, p.detail) for p in tree.problems] == [("cycle", first)]
+
+
+def test_what_hangs_on_a_circle_stays_on_it() -> None:
+    tree = grown(session("x<b", "a<b", "b<a"))
+
+    assert tree.parents == {"a": None, "b": "a", "x": "b"}
+
+
+def test_a_record_of_an_unknown_type_keeps_its_children() -> None:
+    unknown = {"type": "from-tomorrow", "uuid": "u", "parentUuid": "a"}
+    tree = grown([*session("a"), unknown, *session("b<u:user")])
+
+    assert tree.parents == {"a": None, "u": "a", "b": "u"}
+    assert tree.problems == ()
+
+
+def test_an_unknown_root_is_in_the_tree_if_something_hangs_on_it() -> None:
+    unknown = {"type": "from-tomorrow", "uuid": "u"}
+
+    assert set(grown([unknown, *session("b<u:user")]).nodes) == {"u", "b"}
+    assert grown([unknown]).nodes == {}
+
+
+@pytest.mark.req("T5")
+def test_a_child_that_is_written_first_comes_after_its_parent() -> None:
+    records = session("c<b:user", "d<c", "a", "b<a")
+
+    assert [node.uuid for node in in_sequence(nodes(records))] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.req("T5")
+def test_times_that_run_backwards_change_nothing() -> None:
+    records = session("a", "b<a", "c<b", "d<c")
+    backwards = [r | {"timestamp": moment(9 - at)} for at, r in enumerate(records)]
+
+    heads = [message.head for message in only(backwards).live.messages]
+
+    assert heads == ["a", "b", "c", "d"]
+
+
+def test_what_stands_beside_the_tree_keeps_its_place() -> None:
+    records = [*session("c<b:user"), {"type": "mode"}, *session("a", "b<a")]
+
+    kinds = [node.uuid or node.kind for node in in_sequence(nodes(records))]
+
+    assert kinds == ["mode", "a", "b", "c"]
+
+
+def test_a_torn_segment_hangs_on_the_record_before_it() -> None:
+    assert join(grown(session("a", "b<a", "c<gone", "d<c")))[RecordId("c")] == "b"
+
+
+def test_the_first_record_stays_a_root_even_below_a_ghost() -> None:
+    assert join(grown(session("a<gone", "b<a")))[RecordId("a")] is None
+
+
+def test_an_answered_prompt_without_parent_begins_anew() -> None:
+    assert join(grown(session("a", "b<a", "c", "d<c")))[RecordId("c")] is None
+
+
+def test_a_prompt_without_parent_and_answer_begins_nothing() -> None:
+    assert join(grown(session("a", "b<a", "c")))[RecordId("c")] == "b"
+
+
+def test_a_notice_without_parent_hangs_on_the_record_before_it() -> None:
+    records = [*session("a", "b<a"), system("informational", "hm", uuid="n")]
+
+    assert join(grown(records))[RecordId("n")] == "b"
+
+
+@pytest.mark.req("R8")
+@pytest.mark.parametrize(
+    ("follows", "parent"),
+    [("b", "b"), ("a", "a"), ("gone", "b"), ("e", "b"), ("n", "b")],
+    ids=["the last", "an earlier", "a ghost", "a later", "itself"],
+)
+def test_a_compaction_hangs_on_what_it_says_if_that_came_before(
+    follows: str, parent: str
+) -> None:
+    records = [
+        *session("a", "b<a"),
+        compact(follows, uuid="n"),
+        digest(uuid="s", parent="n"),
+        *session("d<s:user", "e<d"),
+    ]
+
+    assert join(grown(records))[RecordId("n")] == parent
+
+
+@pytest.mark.req("R8")
+def test_a_second_compaction_does_not_lead_behind_the_first() -> None:
+    records = [
+        *session("a", "b<a"),
+        compact("b", uuid="n"),
+        digest(uuid="s", parent="n"),
+        *session("c<s:user", "d<c"),
+        compact("b", uuid="m"),
+    ]
+
+    assert join(grown(records))[RecordId("m")] == "d"
+
+
+def test_a_command_on_a_caveat_long_past_hangs_on_the_record_before_it() -> None:
+    records = [
+        *session("a"),
+        caveat(uuid="c", parent="a"),
+        command("/cost", uuid="k", parent="c"),
+        *session("b<k:user", "d<b"),
+        command("/exit", uuid="m", parent="c"),
+    ]
+
+    joined = join(grown(records))
+
+    assert joined[RecordId("k")] == "c"
+    assert joined[RecordId("m")] == "d"
+
+
+def test_a_prompt_on_a_caveat_long_past_stays_there() -> None:
+    records = [
+        *session("a"),
+        caveat(uuid="c", parent="a"),
+        *session("b<c:user", "d<b", "e<c:user"),
+    ]
+
+    assert join(grown(records))[RecordId("e")] == "c"
+
+
+def test_what_the_harness_says_for_a_call_is_no_caveat() -> None:
+    body = prompt("x", uuid="m", parent="a", isMeta=True, sourceToolUseID="toolu_1")
+    records = [*session("a"), body, *session("b<m:user", "d<b")]
+    records += [command("/cost", uuid="k", parent="m")]
+
+    assert join(grown(records))[RecordId("k")] == "m"
+
+
+def test_an_attachment_may_be_the_root() -> None:
+    records = [attachment("file", uuid="x"), *session("a<x:user", "b<a")]
+
+    assert join(grown(records)) == {"x": None, "a": "x", "b": "a"}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _assemble(some: list[Node]) -> None:
+    tree = grow(in_sequence(some))
+    assert len(part(tree, join(tree)).branch) == len(some)
+
+
+@pytest.mark.req("T1")
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [(chain, 100_000), (loose, 100_000), (fan, 50_000)],
+    ids=["a chain", "roots", "a fan"],
+)
+def test_ten_times_the_records_take_about_ten_times_as_long(
+    shape: Callable[[int], list[Node]], size: int
+) -> None:
+    few, many = shape(size // 10), shape(size)
+
+    small = min(_seconds(lambda: _assemble(few)) for _ in range(3))
+    large = _seconds(lambda: _assemble(many))
+
+    # A square law would give a hundred; the rest is what a busy machine adds.
+    assert large < 40 * small
+
+
+@pytest.mark.req("T1")
+def test_a_deep_chain_written_backwards_is_put_in_order() -> None:
+    told = in_sequence(list(reversed(chain(100_000))))
+
+    assert [node.uuid for node in told[:3]] == ["r0", "r1", "r2"]

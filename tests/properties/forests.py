@@ -1,0 +1,178 @@
+"""Strategies for whole projects: transcripts whose records hang together somehow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hypothesis import strategies as st
+
+from recollect.model.ids import AgentId, ProjectKey, RecordId, SessionId, SourceId
+from recollect.model.nodes import Transcript
+from recollect.model.parts import Loader
+from recollect.model.sessions import AgentRun, Branch, Message, Session
+from recollect.model.sources import Source, SourceKind
+from recollect.parse import node_of
+from tests import build
+from tests.build import PROJECT, Written, moment, session_id, sketches
+from tests.forms import (
+    INTERRUPT,
+    caveat,
+    command,
+    digest,
+    filler,
+    notification,
+    printed,
+)
+
+__all__ = ["messages", "projects", "reached", "transcript", "transcripts"]
+
+_NAMES = [f"r{number}" for number in range(10)]
+_CALLS = ["toolu_1", "toolu_2", "toolu_3"]
+_AGENTS = ["agent1", "acompact-1"]
+_WORDS = ["Go on", "Stop", "Warmup", "/compact", ""]
+
+
+@st.composite
+def _blocks(draw: st.DrawFn) -> list[Written]:
+    kinds = draw(st.lists(st.sampled_from(["text", "call", "think"]), max_size=3))
+    given = {"subagent_type": "x", "prompt": draw(st.sampled_from(_WORDS))}
+    made = {
+        "text": build.text(draw(st.sampled_from(_WORDS))),
+        "call": build.tool_use("Task", id=draw(st.sampled_from(_CALLS)), **given),
+        "think": build.thinking("Hm"),
+    }
+    return [made[kind] for kind in kinds]
+
+
+@st.composite
+def _results(draw: st.DrawFn) -> Written:
+    """Return a record that answers one or two calls."""
+    ids = draw(st.lists(st.sampled_from(_CALLS), min_size=1, max_size=2))
+    blocks = [
+        {"type": "tool_result", "tool_use_id": id_, "content": "done"} for id_ in ids
+    ]
+    agent = draw(st.sampled_from([*_AGENTS, None]))
+    return build.prompt(blocks, toolUseResult={"agentId": agent, "status": "completed"})
+
+
+@st.composite
+def _bare(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
+    """Return a record of some kind, that is not yet in a tree."""
+    words = draw(st.sampled_from(_WORDS))
+    match draw(st.integers(0, 11)):
+        case 0 | 1 | 2:
+            return build.prompt(words)
+        case 3 | 4:
+            named = draw(st.sampled_from(["msg_1", "msg_2", None]))
+            gone = draw(st.lists(st.sampled_from(_NAMES), max_size=1))
+            return build.reply(draw(_blocks()), message_id=named, supersedesUuids=gone)
+        case 5 | 6:
+            return draw(_results())
+        case 7:
+            follows = draw(st.sampled_from(_NAMES))
+            return draw(st.sampled_from([build.compact(follows), digest()]))
+        case 8:
+            made = [command("/cost"), printed("much"), caveat(), filler()]
+            made += [build.prompt(INTERRUPT), notification("agent1", "completed")]
+            made.append(build.prompt("x", isMeta=True, sourceToolUseID="toolu_1"))
+            return draw(st.sampled_from(made))
+        case 9:
+            return build.attachment("queued_command", prompt=words)
+        case 10:
+            return build.progress(
+                "agent_progress", agentId=draw(st.sampled_from(_AGENTS))
+            )
+        case _:
+            return {"type": "from-tomorrow", "sessionId": build.SESSION}
+
+
+_META = st.one_of(
+    st.builds(
+        build.queue,
+        st.sampled_from(["enqueue", "dequeue", "remove", "popAll"]),
+        st.sampled_from(_WORDS),
+    ),
+    st.builds(build.summary, st.sampled_from(_WORDS), st.sampled_from(_NAMES)),
+    st.builds(build.title, st.sampled_from(_WORDS)),
+)
+
+
+@st.composite
+def _placed(draw: st.DrawFn) -> Written:
+    """Return a record that hangs somewhere: on any, on none, on itself, on a ghost."""
+    record = draw(_bare())
+    parents = st.sampled_from([None, "gone", *_NAMES])
+    name = draw(st.sampled_from([*_NAMES, None]))
+    place: Written = {
+        "parentUuid": draw(parents),
+        "timestamp": draw(st.sampled_from([None, *map(moment, range(4))])),
+        "sessionId": session_id(draw(st.integers(1, 2))),
+        "isSidechain": draw(st.integers(0, 5)) == 0,
+    }
+    if name is not None:
+        place["uuid"] = name
+    else:
+        record.pop("uuid", None)
+    return record | place
+
+
+def transcript(
+    name: str, records: Iterable[object], *, agent: str | None = None, mtime: int = 0
+) -> Transcript:
+    """Return the transcript of a file of this name, with these records."""
+    path = f"projects/{PROJECT}/{name}.jsonl"
+    source = Source(
+        id=SourceId(f"/home/{path}"),
+        home="/home",
+        path=path,
+        kind=SourceKind.AGENT if agent else SourceKind.SESSION,
+        size=0,
+        mtime_ns=mtime,
+        project=ProjectKey(PROJECT),
+        session=SessionId(name.partition("/")[0]),
+        agent=AgentId(agent) if agent else None,
+    )
+    nodes = map(node_of, sketches(records, source=source.id))
+    return Transcript(source=source, nodes=tuple(nodes))
+
+
+@st.composite
+def transcripts(draw: st.DrawFn) -> Transcript:
+    """Return one file: of one of two sessions, or of one of their agents."""
+    session = session_id(draw(st.integers(1, 2)))
+    agent = draw(st.sampled_from([None, None, *_AGENTS]))
+    records = draw(st.lists(_placed() | _META, max_size=14))
+    if agent is None:
+        return transcript(session, records, mtime=draw(st.integers(0, 2)))
+    own = {"isSidechain": True, "agentId": agent}
+    told = [record | own if "uuid" in record else record for record in records]
+    return transcript(f"{session}/subagents/agent-{agent}", told, agent=agent)
+
+
+projects = st.lists(transcripts(), max_size=4, unique_by=lambda t: t.source.id)
+"""The files of a project: sessions and agents that share some records."""
+
+
+def messages(session: Session) -> Iterator[Message]:
+    """Yield each message at the place that is its own: one branch, or an agent's."""
+    for branches in _talks(session):
+        for branch in branches:
+            for turn in branch.own:
+                yield from turn.messages
+
+
+def _talks(session: Session) -> Iterator[tuple[Branch, ...]]:
+    yield session.branches
+    for run in session.all_agents:
+        yield run.branches
+
+
+def reached(session: Session) -> set[RecordId]:
+    """Return all records that are in messages, agents, or hidden for a reason."""
+    found = {record for message in messages(session) for record in message.records}
+    holders: list[Session | AgentRun] = [session, *session.all_agents]
+    found |= {one.record for some in holders for one in some.hidden if one.record}
+    return found
+
+
+LOADER = Loader()

@@ -1,0 +1,187 @@
+"""The laws of assembling, tried on projects of any shape."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from recollect.assemble import assemble
+from recollect.assemble.branches import Growth, part
+from recollect.assemble.dedupe import each_once
+from recollect.assemble.tree import Tree, grow, in_sequence, join
+from recollect.model.ids import RecordId
+from recollect.model.nodes import Transcript
+from recollect.model.sources import SourceKind
+from recollect.model.usage import Usage
+from recollect.reading import read
+from tests import build, strategies
+from tests.build import SESSION, Home, Written, session_id
+from tests.properties.forests import (
+    LOADER,
+    messages,
+    projects,
+    reached,
+    transcript,
+    transcripts,
+)
+
+
+def grown(one: Transcript) -> tuple[Tree, dict[RecordId, RecordId | None], Growth]:
+    once, _, _ = each_once(one.nodes)
+    tree = grow(in_sequence(once))
+    joined = join(tree)
+    return tree, joined, part(tree, joined)
+
+
+@pytest.mark.req("T5")
+@given(projects, st.randoms(use_true_random=False))
+def test_the_order_of_sources_and_of_records_does_not_matter(
+    files: list[Transcript], chance: random.Random
+) -> None:
+    shuffled = [
+        structs.replace(one, nodes=tuple(chance.sample(one.nodes, len(one.nodes))))
+        for one in chance.sample(files, len(files))
+    ]
+
+    assert assemble(shuffled, LOADER) == assemble(files, LOADER)
+
+
+@pytest.mark.req("T6")
+@given(projects)
+def test_a_record_is_in_one_place_only(files: list[Transcript]) -> None:
+    for session in assemble(files, LOADER):
+        pieces = Counter(
+            piece.record
+            for message in messages(session)
+            for piece in (*message.pieces, *message.attached)
+        )
+        bodies = Counter(
+            piece.record
+            for message in messages(session)
+            for call in message.calls
+            for piece in call.attached
+        )
+
+        assert [
+            record for record, times in (pieces + bodies).items() if times > 1
+        ] == []
+
+
+@pytest.mark.req("T2")
+@given(projects)
+def test_everything_that_was_said_is_reached(files: list[Transcript]) -> None:
+    sessions = {session.id: session for session in assemble(files, LOADER)}
+    own = [one for one in files if one.source.kind is SourceKind.SESSION]
+
+    for one in own:
+        said = {n.uuid for n in one.nodes if n.is_conversation and n.uuid is not None}
+        assert one.source.session is not None
+        assert said <= reached(sessions[one.source.session])
+
+
+@pytest.mark.req("T1")
+@given(transcripts())
+def test_branches_are_paths_from_a_root_to_a_leaf(one: Transcript) -> None:
+    tree, joined, growth = grown(one)
+    forks = {fork.number: fork for fork in growth.forks}
+
+    assert growth.branch.keys() == tree.nodes.keys()
+    for uuid, number in growth.branch.items():
+        above = joined[uuid]
+        if above is not None and growth.branch[above] == number:
+            continue
+        if number == 0:
+            assert above is None
+        else:
+            assert forks[number].at == above
+            assert above is None or growth.branch[above] == forks[number].parent
+    ends = {growth.branch[uuid] for uuid in tree.nodes} - {0}
+    assert ends == forks.keys()
+
+
+@given(transcripts())
+def test_every_branch_ends_at_a_leaf(one: Transcript) -> None:
+    _, joined, growth = grown(one)
+    parents = set(joined.values())
+
+    ends = {growth.branch[uuid] for uuid in joined if uuid not in parents}
+
+    assert ends == set(growth.branch.values())
+
+
+@pytest.mark.req("T1")
+@given(transcripts())
+def test_joining_keeps_known_parents_and_closes_no_circle(one: Transcript) -> None:
+    tree, joined, _ = grown(one)
+
+    for start in joined:
+        steps = 0
+        at: RecordId | None = start
+        while at is not None:
+            at = joined[at]
+            steps += 1
+            assert steps <= len(joined)
+    torn = {uuid for uuid, parent in tree.parents.items() if parent not in tree.nodes}
+    moved = {uuid for uuid in joined if joined[uuid] != tree.parents[uuid]}
+    caveats = {uuid for uuid, node in tree.nodes.items() if node.is_meta}
+    assert {uuid for uuid in moved if tree.parents[uuid] not in caveats} <= torn
+
+
+@given(st.permutations(range(5)), strategies.trees())
+def test_no_record_comes_before_its_parent(
+    order: list[int], pairs: list[tuple[str, str | None]]
+) -> None:
+    records = [build.prompt(name, uuid=name, parent=above) for name, above in pairs]
+    records = [records[at] for at in order if at < len(records)]
+    told = in_sequence(transcript(SESSION, records).nodes)
+    tree = grow(told)
+    place = {node.uuid: at for at, node in enumerate(told)}
+
+    assert len(told) == len(records)
+    for uuid, above in tree.parents.items():
+        assert above not in place or place[above] < place[uuid]
+
+
+@pytest.mark.req("U1")
+@given(projects)
+def test_what_branches_and_agents_spent_is_what_was_spent(
+    files: list[Transcript],
+) -> None:
+    for session in assemble(files, LOADER):
+        spent = sum((spend.usage for spend in session.spends), Usage())
+
+        assert spent == session.total
+        assert sum((b.usage for b in session.branches), Usage()) == session.usage
+
+
+@pytest.mark.req("T6", "U1")
+@given(projects)
+def test_an_answer_is_paid_for_once_in_a_project(files: list[Transcript]) -> None:
+    keys = [s.key for session in assemble(files, LOADER) for s in session.spends]
+
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.req("E1")
+@given(st.lists(strategies.raw_lines, max_size=8), st.lists(strategies.records()))
+@example([], [])
+def test_no_input_raises(lines: list[bytes], records: list[Written]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder))
+        home.session(SESSION, [*records, *lines])
+        home.agent(SESSION, "a1", [*lines, *records])
+        home.session(session_id(1), reversed([*records, *lines]))
+
+        for session in read(home.path):
+            for message in messages(session):
+                assert None not in message.blocks
+                for call in message.calls:
+                    assert call.result is None or call.is_answered
+                    assert call.use is None or call.outcome is None or call.answered_at
