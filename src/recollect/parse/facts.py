@@ -18,6 +18,7 @@ from recollect.model.sketches import SketchBlock
 from recollect.model.usage import Usage, WireUsage
 from recollect.model.wire import wire_name
 from recollect.parse.decode import decode_struct
+from recollect.parse.raws import head_of, size_of, tail_of
 from recollect.parse.salvage import sound_text
 from recollect.parse.texts import text_of_content
 
@@ -45,15 +46,14 @@ def result_facts(
     facts = _result(raw)
     head = ""
     for block in blocks:
-        content = bytes(block.content)
         if block.is_error and not head:
             head = text_of_content(block.content)[:HEAD_LIMIT]
-        tail = content[-_TAIL:]
+        tail = tail_of(block.content, _TAIL)
         named = _AGENT_TAIL.search(tail) if b"agentId" in tail else None
         if named and (facts is None or facts.agent is None):
             told = AgentId(named[1].decode())
             facts = structs.replace(facts or ResultFacts(), told_agent=told)
-        stored = _stored_at(content[:_STORED_HEAD])
+        stored = _stored_at(head_of(block.content, _STORED_HEAD))
         if stored and (facts is None or facts.stored_at is None):
             facts = structs.replace(facts or ResultFacts(), stored_at=stored)
     return facts, head
@@ -110,12 +110,12 @@ def block_fact(block: SketchBlock) -> BlockFact:
         return BlockFact(
             kind=block.type,
             id=block.tool_use_id,
-            size=len(bytes(block.content)),
+            size=size_of(block.content),
             is_error=bool(block.is_error),
         )
     text = block.text if block.text is not None else block.thinking
     if text is None:
-        return BlockFact(kind=block.type, size=len(bytes(block.source)))
+        return BlockFact(kind=block.type, size=size_of(block.source))
     raw = text.encode("utf-8", "replace")
     return BlockFact(kind=block.type, digest=crc32(raw), size=len(raw))
 
@@ -134,7 +134,7 @@ def _call(block: SketchBlock) -> BlockFact:
         path=path,
         agent_type=known.subagent_type,
         digest=crc32(prompt.encode("utf-8", "replace")) if prompt else 0,
-        size=len(bytes(block.input)),
+        size=size_of(block.input),
     )
 
 
@@ -170,7 +170,7 @@ _outcome = msgspec.json.Decoder(_Outcome, strict=False).decode
 
 
 def _result(raw: Raw) -> ResultFacts | None:
-    if bytes(raw)[:1] != b"{":
+    if head_of(raw, 1) != b"{":
         return None
     outcome = _tolerant(_Outcome, _outcome, raw)
     patch = [line[:1] for hunk in outcome.structured_patch or () for line in hunk.lines]
@@ -202,7 +202,7 @@ _words = msgspec.json.Decoder(str).decode
 def _changed(outcome: _Outcome) -> tuple[int, int]:
     """Return the lines that came and went, where no patch tells of them."""
     added = outcome.new_string or ""
-    if outcome.type == "create" and bytes(outcome.content)[:1] == b'"':
+    if outcome.type == "create" and head_of(outcome.content, 1) == b'"':
         added = _words(sound_text(bytes(outcome.content)))
     return len(added.splitlines()), len((outcome.old_string or "").splitlines())
 

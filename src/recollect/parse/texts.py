@@ -7,7 +7,7 @@ the rest up to a limit; of a tool's result the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import IndexField, Origin, Passage
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
+from recollect.parse.raws import head_of, size_of
 from recollect.parse.salvage import sound_text
 
 __all__ = ["INPUT_LIMIT", "RESULT_LIMIT", "TEXT_LIMIT", "text_of_content", "texts_of"]
@@ -64,27 +65,31 @@ def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
     sketch = sketched.sketch
     match sketch.type:
         case "user" | "assistant":
-            return tuple(_limited(_message(sketch)))
+            return _limited(_message(sketch))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
-            return tuple(_limited(_small_record(sketched)))
+            return _limited(_small_record(sketched))
         case "system" if sketch.subtype == "away_summary":
-            return tuple(_limited(_small_record(sketched)))
+            return _limited(_small_record(sketched))
         case "attachment" if b'"queued_command"' in sketched.raw:
-            return tuple(_limited(_small_record(sketched)))
+            return _limited(_small_record(sketched))
     return ()
 
 
-def _limited(passages: Iterator[Passage]) -> Iterator[Passage]:
+def _limited(found: Iterable[Passage]) -> tuple[Passage, ...]:
     """Leave out what is empty, and what is too much for one record."""
+    passages = tuple(passage for passage in found if passage.text)
+    if sum(len(passage.text) for passage in passages) <= TEXT_LIMIT:
+        return passages
+    kept: list[Passage] = []
     left = TEXT_LIMIT
     for passage in passages:
         if len(passage.text) > left:
             text = passage.text[:left]
-            yield msgspec.structs.replace(passage, text=text, is_cut=True)
-            return
-        if passage.text:
-            yield passage
+            cut = msgspec.structs.replace(passage, text=text, is_cut=True)
+            return (*kept, cut)
+        kept.append(passage)
         left -= len(passage.text)
+    return tuple(kept)
 
 
 def _message(sketch: Sketch) -> Iterator[Passage]:
@@ -159,9 +164,8 @@ def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
 
 def _beginning(raw: Raw) -> tuple[str, bool]:
     """Return the first characters of a result, and whether there are more."""
-    content = bytes(raw)
-    is_long = content[:1] == b'"' and len(content) > _HEAD
-    text = _string_head(content) if is_long else text_of_content(raw)
+    is_long = size_of(raw) > _HEAD and head_of(raw, 1) == b'"'
+    text = _string_head(head_of(raw, _HEAD)) if is_long else text_of_content(raw)
     return text[:RESULT_LIMIT], len(text) > RESULT_LIMIT
 
 
