@@ -43,8 +43,7 @@ class Gathered(Struct, frozen=True):
 
 def is_named(source: Source) -> bool:
     """Whether a file's place says for certain which session it is of."""
-    is_agent = source.kind is SourceKind.AGENT
-    return is_agent or bool(source.session and _UUID.fullmatch(source.session))
+    return bool(source.session and _UUID.fullmatch(source.session))
 
 
 def session_of(transcript: Transcript) -> SessionId:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, structs
 
+from recollect.errors import ArchiveDamaged
 from recollect.ingest.report import Report
+from recollect.model.ids import Position, SourceId
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
-from recollect.sources import Growth, Mark, check
+from recollect.sources import Growth, Mark, check, native_path, path_text, read_at
 from recollect.store.chunks import Chunks, Kept, purged_sign
 from recollect.store.press import digest
 
@@ -50,38 +52,38 @@ class Changes:
     def __init__(self, chunks: Chunks, report: Report) -> None:
         self._chunks = chunks
         self._report = report
-        self._known = {(kept.home, kept.path): kept for kept in chunks.sources()}
+        self._known = {kept.id: kept for kept in chunks.sources()}
         self._purged = chunks.purged()
         self._gone: list[int] = []
         self._back: list[int] = []
-        self._touched: list[Kept] = []
+        self.touched: list[Kept] = []
+        """Sources whose files have other times, and nothing else that is new."""
 
-    def find(self, sources: Iterable[Source], walked: Iterable[str]) -> list[Change]:
+    def find(self, sources: Iterable[Source], walked: Iterable[Path]) -> list[Change]:
         """Return the changed sources, in the order of the walk."""
         changes: list[Change] = []
         fresh: list[Source] = []
-        met: set[tuple[str, str]] = set()
+        met: set[SourceId] = set()
         for source in sources:
-            key = (source.home, source.path)
-            if key in met:
+            if source.id in met:
                 continue
-            met.add(key)
-            kept = self._known.get(key)
+            met.add(source.id)
+            kept = self._known.get(source.id)
             if kept is not None:
                 changes.extend(self._known_change(source, kept))
             elif purged_sign(source.path) in self._purged:
                 self._report.refused += 1
             else:
                 fresh.append(source)
-        missing = self._missing(met, set(walked))
+        missing = _Missing(self._missing(met, walked))
         changes.extend([self._fresh_change(source, missing) for source in fresh])
-        self._gone = [k.number for k in missing.values() if k.gone_ns is None]
+        self._gone = [k.number for k in missing if k.gone_ns is None]
         self._report.gone = len(self._gone)
         return changes
 
     def note(self) -> None:
         """Mark files that are gone, that are back, or that were merely touched."""
-        for kept in self._touched:
+        for kept in self.touched:
             self._chunks.set_mark(kept)
         self._chunks.set_gone(self._gone, time.time_ns())
         self._chunks.set_gone(self._back, None)
@@ -93,53 +95,76 @@ class Changes:
         elif _looks_same(source, kept):
             self._report.unchanged += 1
             return []
-        growth = check(source, _mark(kept))
+        growth = self._growth(source, kept)
         if isinstance(growth, Problem):
             self._report.problems.append(growth)
             return []
-        if growth is Growth.SAME and source.size == kept.size:
-            growth = self._audited(source, kept)
         if growth is Growth.SAME:
             self._report.unchanged += 1
-            self._touched.append(_signed(kept, source))
+            self.touched.append(_signed(kept, source))
             return []
         is_anew = growth is Growth.ANEW
         self._report.anew += is_anew
         self._report.grown += not is_anew
         return [Change(source=source, kept=kept, is_anew=is_anew)]
 
-    def _audited(self, source: Source, kept: Kept) -> Growth:
-        """Compare every byte: the file was touched, and its ends look the same."""
-        return Growth.SAME if self._holds(source, kept) else Growth.ANEW
+    def _growth(self, source: Source, kept: Kept) -> Growth | Problem:
+        """Return what became of a file, by its ends, and by all of it if in doubt.
+
+        A file that was touched and has its old length may have been rewritten in its
+        middle, and so may one that took the place of another. An unfinished line
+        that did not go on, but became another, must not be lost either.
+        """
+        growth = check(source, _mark(kept))
+        if isinstance(growth, Problem) or growth is Growth.ANEW:
+            return growth
+        is_odd = growth is Growth.SAME or source.inode != kept.inode
+        if is_odd and not self._holds(source, kept):
+            return Growth.ANEW
+        return growth if self._goes_on(source, kept) else Growth.ANEW
 
     def _holds(self, source: Source, kept: Kept) -> bool:
-        """Whether a file still begins with all that is kept of it."""
-        rows = self._chunks.hashes(kept.number, kept.generation)
+        """Whether a file still begins with all whole lines that are kept of it."""
+        return all(
+            isinstance(raw := _read(source, start, stop), bytes) and digest(raw) == sign
+            for start, stop, sign in self._chunks.hashes(kept.number, kept.generation)
+        )
+
+    def _goes_on(self, source: Source, kept: Kept) -> bool:
+        """Whether the unfinished line that is kept of a file is still there."""
+        if kept.size == kept.kept:
+            return True
         try:
-            with Path(source.id).open("rb") as file:
-                return all(
-                    digest(file.read(stop - start)) == h for start, stop, h in rows
-                )
-        except OSError:
+            fragment = self._chunks.fragment(kept.number, kept.generation)
+        except ArchiveDamaged:
             return False
+        return _read(source, kept.kept, kept.kept + len(fragment)) == fragment
 
-    def _missing(self, met: set[tuple[str, str]], walked: set[str]) -> dict[int, Kept]:
-        """Return the sources that a walk should have met and did not."""
+    def _missing(self, met: set[SourceId], walked: Iterable[Path]) -> Iterator[Kept]:
+        """Yield the sources that a walk should have met and did not.
+
+        What lies in a folder that could not be listed may still be there.
+        """
+        roots = {path_text(path.absolute()) for path in walked}
         homes: dict[str, bool] = {}
-        for kept in self._known.values():
+        unseen = tuple(
+            f"{problem.position.source}/"
+            for problem in self._report.problems
+            if problem.kind == "unreadable"
+        )
+        for id_, kept in self._known.items():
             if kept.home not in homes:
-                homes[kept.home] = kept.home in walked or not Path(kept.home).exists()
-        return {
-            kept.number: kept
-            for key, kept in self._known.items()
-            if key not in met and homes[kept.home]
-        }
+                is_there = Path(native_path(kept.home)).exists()
+                homes[kept.home] = kept.home in roots or not is_there
+            is_looked_for = homes[kept.home] or id_ in roots
+            if id_ not in met and is_looked_for and not id_.startswith(unseen):
+                yield kept
 
-    def _fresh_change(self, source: Source, missing: dict[int, Kept]) -> Change:
+    def _fresh_change(self, source: Source, missing: _Missing) -> Change:
         """Return a source under a new path: moved there, or new."""
-        for kept in list(missing.values()):
-            if _may_be(source, kept) and self._is_moved(source, kept):
-                del missing[kept.number]
+        for kept in missing.like(source):
+            if self._is_moved(source, kept):
+                missing.remove(kept)
                 self._report.moved += 1
                 return Change(source=source, kept=kept, is_moved=True)
         self._report.new += 1
@@ -148,7 +173,52 @@ class Changes:
     def _is_moved(self, source: Source, kept: Kept) -> bool:
         growth = check(source, _mark(kept))
         is_same = growth in {Growth.SAME, Growth.GROWN}
-        return is_same and kept.kept > 0 and self._holds(source, kept)
+        return (
+            is_same
+            and kept.kept > 0
+            and self._holds(source, kept)
+            and self._goes_on(source, kept)
+        )
+
+
+class _Missing:
+    """Sources that were not met, by what a file that was moved has in common."""
+
+    def __init__(self, sources: Iterable[Kept]) -> None:
+        self._by_number = {kept.number: kept for kept in sources}
+        self._alike: dict[str | int, dict[int, Kept]] = {}
+        for number, kept in self._by_number.items():
+            for sign in _signs(kept.path, kept.inode):
+                self._alike.setdefault(sign, {})[number] = kept
+
+    def __iter__(self) -> Iterator[Kept]:
+        return iter(self._by_number.values())
+
+    def like(self, source: Source) -> list[Kept]:
+        """Return those that a file may be: by its name, or its place on the disk."""
+        found: dict[int, Kept] = {}
+        for sign in _signs(source.path, source.inode):
+            found.update(self._alike.get(sign, {}))
+        return [
+            kept
+            for kept in found.values()
+            if source.kind is kept.kind and source.size >= kept.size
+        ]
+
+    def remove(self, kept: Kept) -> None:
+        """Take out one that was found again."""
+        del self._by_number[kept.number]
+        for sign in _signs(kept.path, kept.inode):
+            self._alike[sign].pop(kept.number, None)
+
+
+def _signs(path: str, inode: int) -> tuple[str | int, ...]:
+    name = path.rpartition("/")[2]
+    return (inode, name) if inode else (name,)
+
+
+def _read(source: Source, start: int, stop: int) -> bytes | Problem:
+    return read_at(Position(source.id, 0, start, stop - start))
 
 
 def _looks_same(source: Source, kept: Kept) -> bool:
@@ -158,13 +228,6 @@ def _looks_same(source: Source, kept: Kept) -> bool:
         and source.ctime_ns == kept.ctime_ns
         and source.inode == kept.inode
     )
-
-
-def _may_be(source: Source, kept: Kept) -> bool:
-    """Whether it is worth comparing: the same name, or the same place on the disk."""
-    name = source.path.rpartition("/")[2] == kept.path.rpartition("/")[2]
-    same_file = bool(source.inode) and source.inode == kept.inode
-    return (name or same_file) and source.kind is kept.kind and source.size >= kept.kept
 
 
 def _mark(kept: Kept) -> Mark:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from msgspec import structs
 
@@ -11,7 +12,7 @@ from recollect.ingest.pieces import lines_of
 from recollect.ingest.report import Progress, Report
 from recollect.model.attachments import ATTACHMENTS
 from recollect.model.blocks import BLOCKS
-from recollect.model.ids import Line
+from recollect.model.ids import Line, Position
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
 from recollect.model.records import SystemRecord
@@ -73,24 +74,57 @@ class Indexer:
         if seen is not None and seen.generation != kept.generation:
             self.forget(kept)
             seen = None
-        upto = seen.upto if seen else 0
-        chunks = self._vault.chunks.chunks(kept.number, kept.generation, start=upto)
+        for found in self._stretches(kept, seen.upto if seen else 0, kept.kept):
+            if isinstance(found, Problem):
+                self._index.add_problems(kept.number, [found])
+            else:
+                self.add(kept, *found)
+        self.finish(kept)
+
+    def _stretches(
+        self, kept: Kept, start: int, stop: int
+    ) -> Iterator[tuple[int, int, list[Line]] | Problem]:
+        """Yield what the archive has of a source, whole lines at a time.
+
+        A damaged chunk costs the lines in it and is a problem.
+        """
+        upto = start
         rest = b""
+        chunks = self._vault.chunks.tried(kept.number, kept.generation, start=start)
         for chunk, raw in chunks:
-            begin = max(upto, chunk.start)
-            joined = rest + raw[begin - chunk.start :]
-            is_last = chunk.stop >= kept.kept
+            if raw is None:
+                place = Position(
+                    kept.id, kept.generation, chunk.start, chunk.stop - chunk.start
+                )
+                yield Problem("damaged", place)
+                upto, rest = chunk.stop, b""
+                continue
+            begin = max(upto + len(rest), chunk.start)
+            joined = rest + raw[begin - chunk.start : stop - chunk.start]
+            is_last = chunk.stop >= stop
             cut = len(joined) if is_last else joined.rfind(b"\n") + 1
-            lines = lines_of(kept.id, kept.generation, upto, joined[:cut])
-            self.add(kept, upto, upto + cut, lines)
+            if cut:
+                lines = lines_of(kept.id, kept.generation, upto, joined[:cut])
+                yield upto, upto + cut, lines
             upto += cut
             rest = joined[cut:]
-        self.finish(structs.replace(kept, kept=upto))
+            if is_last:
+                return
+
+    def see_anew(self, kept: Kept) -> None:
+        """Derive again what is kept of a source: its place is another one."""
+        self.forget(kept)
+        self._feed(kept)
+
+    def touch(self, kept: Kept) -> None:
+        """Have a source's session derived anew: its file looks younger or older."""
+        seen = self._seen.get(kept.number)
+        if seen is not None and seen.session is not None:
+            self._index.set_dirty([seen.session])
 
     def forget(self, kept: Kept) -> None:
         """Remove what was derived from a source, to see it anew."""
-        self._index.forget_source(kept.number)
-        self._vault.text.remove(self._index.unsaid())
+        self._vault.text.remove(self._index.forget_source(kept.number))
         self._seen.pop(kept.number, None)
 
     def add(self, kept: Kept, start: int, stop: int, lines: Sequence[Line]) -> None:
@@ -113,13 +147,20 @@ class Indexer:
         self._seen[kept.number] = structs.replace(seen, upto=stop)
         self._report.records += len(nodes)
 
-    def _session(self, kept: Kept, nodes: Sequence[Node]) -> int:
+    def _session(self, kept: Kept, nodes: Iterable[Node]) -> int:
         """Return the number of the session that a source seems to belong to."""
         owner = self._folder_owner(kept)
         if owner is not None:
             return owner
         transcript = Transcript(source=kept.source, nodes=tuple(nodes))
         return self._index.number(session_of(transcript))
+
+    def _speakers(self, kept: Kept) -> Iterable[Node]:
+        """Yield the nodes of a source that tell whose it is."""
+        nodes = self._index.each_node(kept.number)
+        if kept.kind is SourceKind.AGENT:
+            return islice((node for node in nodes if node.session), 1)
+        return nodes
 
     def _folder_owner(self, kept: Kept) -> int | None:
         """Return the session in whose folder an agent lies, by that session's file."""
@@ -141,7 +182,7 @@ class Indexer:
             kept, seen = self._vault.chunks.source(number), self._seen.get(number)
             if kept is None or seen is None or is_named(kept.source):
                 continue
-            session = self._session(kept, self._index.nodes(number))
+            session = self._session(kept, self._speakers(kept))
             if session != seen.session:
                 self._index.move_source(number, session)
                 self._seen[number] = structs.replace(seen, session=session)
@@ -177,6 +218,22 @@ class Indexer:
         self._index.set_seen(self._seen[kept.number])
         if seen.session is not None:
             self._index.set_dirty([seen.session])
+        self._set_others_dirty(kept)
+
+    def _set_others_dirty(self, kept: Kept) -> None:
+        """Have sessions derived anew that a source tells something of."""
+        chunks = self._vault.chunks
+        if kept.kind is SourceKind.SIDECAR:
+            agent = kept.path.removesuffix(".meta.json") + ".jsonl"
+            found = chunks.find(kept.home, agent)
+            others = [found] if found else []
+        elif kept.kind is SourceKind.SESSION and not is_named(kept.source):
+            folder = kept.path.removesuffix(".jsonl") + "/subagents/"
+            others = chunks.below(kept.home, folder)
+        else:
+            return
+        for other in others:
+            self.touch(other)
 
     def commit(self, *, last: bool = False) -> None:
         """Commit rows, then words, then the note that both are level."""
@@ -208,11 +265,12 @@ class Indexer:
     def _words_again(self, kept: Kept, first: int, level: int) -> None:
         ids = self._index.record_ids(kept.number, level)
         seen = self._seen[kept.number]
-        end = seen.upto - first
-        raw = self._vault.chunks.read(kept.number, kept.generation, first, end)
-        sketched, nodes, _ = decode(lines_of(kept.id, kept.generation, first, raw))
-        found = [ids.get(node.position.offset, 0) for node in nodes]
-        self._add_words(seen, found, sketched, nodes)
+        for stretch in self._stretches(kept, first, seen.upto):
+            if isinstance(stretch, Problem):
+                continue
+            sketched, nodes, _ = decode(stretch[2])
+            found = [ids.get(node.position.offset, 0) for node in nodes]
+            self._add_words(seen, found, sketched, nodes)
 
 
 def decode(

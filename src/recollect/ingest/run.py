@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from recollect.errors import ArchiveDamaged
 from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
 from recollect.ingest.indexing import Indexer
@@ -61,17 +62,20 @@ class _Ingestion:
         self._indexer = Indexer(self._vault, self._report)
         self._indexer.prepare(self._progress)
         changes = Changes(self._chunks, self._report)
-        found = changes.find(self._walk(paths), [str(path) for path in paths])
+        found = changes.find(self._walk(paths), paths)
         total = sum(max(change.source.size - change.kept_bytes, 0) for change in found)
         self._progress.begin("reading", total)
         self._chunks.db.execute("BEGIN IMMEDIATE")
         try:
             changes.note()
+            for kept in changes.touched:
+                self._indexer.touch(kept)
             for change in found:
                 self._take(change)
             self._commit(last=True)
         except BaseException:
-            self._chunks.db.execute("ROLLBACK")
+            if self._chunks.db.in_transaction:
+                self._chunks.db.execute("ROLLBACK")
             raise
         finally:
             self._press.close()
@@ -92,9 +96,15 @@ class _Ingestion:
         """Bring one source into the archive and the index."""
         kept = change.settle(self._chunks)
         if change.is_moved:
-            self._indexer.forget(kept)
+            self._indexer.see_anew(kept)
         source = change.source
-        taking = _Taking(self._chunks, kept)
+        try:
+            taking = _Taking(self._chunks, kept)
+        except ArchiveDamaged:
+            # The file is still there: what was kept of it is taken in once more.
+            kept = self._chunks.begin_anew(kept)
+            taking = _Taking(self._chunks, kept)
+        problems = len(self._report.problems)
         lines = read_lines(source, start=kept.kept, generation=kept.generation)
         for piece in cut(lines, CHUNK_SIZE, self._report.problems):
             if piece.is_fragment and source.kind.is_transcript:
@@ -104,6 +114,8 @@ class _Ingestion:
                 self._index(kept, piece)
         if taking.before:
             self._store(kept, taking.start, taking.before)
+        if len(self._report.problems) > problems:
+            taking.keep_fragment(self._chunks)
         kept = taking.kept(source)
         self._chunks.set_fragment(kept, kept.kept, taking.rest)
         self._chunks.set_mark(kept)
@@ -167,6 +179,12 @@ class _Taking:
         self.start = self._upto = piece.stop
         self.before = b""
         return stored
+
+    def keep_fragment(self, chunks: Chunks) -> None:
+        """Keep the unfinished line there was, if it could not be read once more."""
+        if self._upto == self._kept.kept:
+            known = chunks.fragment(self._kept.number, self._kept.generation)
+            self.rest = max(known, self.rest, key=len)
 
     def kept(self, source: Source) -> Kept:
         """Return the source as it is kept now."""

@@ -42,6 +42,7 @@ PROBLEM_KINDS = {
         ProblemKind("clash", "two records share an id and differ in content"),
         ProblemKind("double-result", "a tool call has more than one result"),
         ProblemKind("lost-result", "a tool result answers no call that is known"),
+        ProblemKind("damaged", "bytes in the archive are not what was stored there"),
         ProblemKind("mixed-sessions", "a file holds records of several sessions"),
     )
 }

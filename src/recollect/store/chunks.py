@@ -147,6 +147,12 @@ class Chunks:
         row = first(self.db, sql, (home, path))
         return _kept(row) if row else None
 
+    def below(self, home: str, folder: str) -> list[Kept]:
+        """Return the sources whose path begins with a folder and its slash."""
+        sql = f"{_KEPT} WHERE s.home = ? AND s.path >= ? AND s.path < ?"
+        end = folder[:-1] + chr(ord("/") + 1)
+        return [_kept(row) for row in every(self.db, sql, (home, folder, end))]
+
     def add_source(self, source: Source) -> Kept:
         """Take up a source that was never seen before, with nothing of it yet."""
         self.db.execute(
@@ -284,15 +290,29 @@ class Chunks:
         self, number: int, generation: int, *, start: int = 0
     ) -> Iterator[tuple[Chunk, bytes]]:
         """Yield the chunks of a source that reach beyond ``start``, with bytes."""
+        for chunk in self._places(number, generation, start):
+            yield chunk, self._raw(chunk.id)
+
+    def tried(
+        self, number: int, generation: int, *, start: int = 0
+    ) -> Iterator[tuple[Chunk, bytes | None]]:
+        """Yield chunks with their bytes; one that is damaged has none."""
+        for chunk in self._places(number, generation, start):
+            try:
+                raw = self._raw(chunk.id)
+            except ArchiveDamaged:
+                yield chunk, None
+            else:
+                yield chunk, raw
+
+    def _places(self, number: int, generation: int, start: int = 0) -> list[Chunk]:
         rows = every(
             self.db,
             "SELECT id, source, generation, start, stop, hash FROM chunk"
             " WHERE source = ? AND generation = ? AND stop > ? ORDER BY start",
             (number, generation, start),
         )
-        for row in rows:
-            chunk = Chunk(*row)
-            yield chunk, self._raw(chunk.id)
+        return [Chunk(*row) for row in rows]
 
     def hashes(self, number: int, generation: int) -> list[tuple[int, int, bytes]]:
         """Return where a source's chunks begin and stop, and their hashes, in order."""
@@ -322,7 +342,10 @@ class Chunks:
         return b"".join(parts)
 
     def _open(self, id_: int) -> bytes:
-        row = first(self.db, "SELECT hash, frame FROM chunk WHERE id = ?", (id_,))
+        try:
+            row = first(self.db, "SELECT hash, frame FROM chunk WHERE id = ?", (id_,))
+        except apsw.Error as error:
+            raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
         if row is None:
             raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
         return self._sound(f"chunk {id_}", row[0], row[1])
@@ -380,14 +403,7 @@ class Chunks:
 
     def checked(self, number: int, generation: int) -> Iterator[tuple[Chunk, str]]:
         """Yield the chunks of a source, each with what is wrong with it."""
-        rows = every(
-            self.db,
-            "SELECT id, source, generation, start, stop, hash FROM chunk"
-            " WHERE source = ? AND generation = ? ORDER BY start",
-            (number, generation),
-        )
-        for row in rows:
-            chunk = Chunk(*row)
+        for chunk in self._places(number, generation):
             try:
                 raw = self._open(chunk.id)
             except ArchiveDamaged as error:

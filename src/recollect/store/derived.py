@@ -64,6 +64,7 @@ class Derived:
 
     def families(self, dirty: Sequence[int]) -> list[list[int]]:
         """Return dirty sessions with all that share records or answers with them."""
+        dirty = self._with_old_families(dirty)
         pairs = self._all_pairs() if len(dirty) > _MANY else self._pairs(dirty)
         root: dict[int, int] = {}
 
@@ -85,11 +86,12 @@ class Derived:
         for column in ("uuid", "message"):
             yield from every(
                 self._db,
-                f"SELECT min(session), max(session) FROM record"  # noqa: S608 (our names)
+                "SELECT DISTINCT shared.least, r.session FROM record AS r"  # noqa: S608 (our names)
+                f" JOIN (SELECT {column} AS id, min(session) AS least FROM record"
                 f" WHERE {column} IS NOT NULL GROUP BY {column}"
-                " HAVING min(session) <> max(session)",
+                " HAVING min(session) <> max(session)) AS shared"
+                f" ON r.{column} = shared.id",
             )
-        yield from self._old_families(None)
 
     def _pairs(self, dirty: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the relations of some sessions, and of those related to them."""
@@ -109,18 +111,17 @@ class Derived:
                     if other not in met:
                         met.add(other)
                         waiting.append(other)
-            yield from self._old_families(session)
 
-    def _old_families(self, session: int | None) -> Iterator[tuple[int, int]]:
-        """Yield who was related before: what parted them must be written to both."""
-        sql = "SELECT number, family FROM session"
-        values: tuple[int, ...] = ()
-        if session is not None:
-            sql += " WHERE family = (SELECT family FROM session WHERE number = ?)"
-            values = (session,)
-        for number, family in every(self._db, sql, values):
-            if number != family:
-                yield number, family
+    def _with_old_families(self, dirty: Sequence[int]) -> list[int]:
+        """Return sessions with those they were related to when last derived.
+
+        What has parted them since must be seen at both.
+        """
+        sql = (
+            "SELECT number FROM session WHERE family IN (SELECT family FROM session"
+            " WHERE number IN (SELECT session FROM dirty))"
+        )
+        return list({*dirty, *(row[0] for row in every(self._db, sql))})
 
     def sources_of(self, session: int) -> list[int]:
         """Return the numbers of a session's sources."""

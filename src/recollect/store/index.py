@@ -108,18 +108,25 @@ class Index:
         self.db.execute("INSERT INTO name (session) VALUES (?)", (session,))
         return self.db.last_insert_rowid()
 
-    def forget_source(self, source: int) -> None:
-        """Remove all that was derived from a source; its session is derived anew."""
-        sql = (
-            "INSERT OR IGNORE INTO dirty SELECT session FROM seen"
-            " WHERE source = ? AND session IS NOT NULL"
+    def forget_source(self, source: int) -> list[int]:
+        """Remove all that was derived from a source; return the ids of its records.
+
+        Its session is derived anew, and so are those whose leaves it names.
+        """
+        own = "SELECT session FROM seen WHERE source = ? AND session IS NOT NULL"
+        named = (
+            "SELECT r.session FROM summary AS t JOIN record AS r ON r.uuid = t.leaf"
+            " WHERE t.source = ?"
         )
-        self.db.execute(sql, (source,))
-        sql = "INSERT INTO unsaid SELECT id FROM record WHERE source = ?"
-        self.db.execute(sql, (source,))
+        for sql in (own, named):
+            self.db.execute(f"INSERT OR IGNORE INTO dirty {sql}", (source,))
+        sql = "SELECT id FROM record WHERE source = ?"
+        records = [row[0] for row in every(self.db, sql, (source,))]
+        self.db.execute(f"INSERT INTO unsaid {sql}", (source,))
         self._pages.pop(source, None)
         for table in ("page", "record", "problem", "drift", "summary", "seen"):
             self.db.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608 (our names)
+        return records
 
     def move_source(self, source: int, session: int) -> None:
         """Book a source to another session; both are derived anew."""
@@ -220,9 +227,13 @@ class Index:
 
     def nodes(self, source: int) -> tuple[Node, ...]:
         """Return all nodes of a source, in order."""
+        return tuple(self.each_node(source))
+
+    def each_node(self, source: int) -> Iterator[Node]:
+        """Yield the nodes of a source, in order."""
         sql = "SELECT frame FROM page WHERE source = ? ORDER BY start"
-        frames = every(self.db, sql, (source,))
-        return tuple(node for (frame,) in frames for node in _decode(unpress(frame)))
+        for (frame,) in every(self.db, sql, (source,)):
+            yield from _decode(unpress(frame))
 
     def problems(self, kept: Kept) -> Iterator[Problem]:
         """Yield what was odd in a source, in order."""

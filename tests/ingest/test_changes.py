@@ -1,0 +1,425 @@
+"""What a source is: its path and its bytes, never an inode or a time alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.model.problems import Problem
+from recollect.sources import read_lines
+from tests.build import jsonl, prompt, session, session_id
+from tests.store.keeping import Keeping, set_back, unlike_rebuilt
+
+ONE, TWO = session_id(1), session_id(2)
+LONG = jsonl([prompt(f"said {number} " + "x" * 900) for number in range(40)])
+"""Longer than the first and the last window together."""
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    return Keeping(tmp_path)
+
+
+def level(keeping: Keeping) -> bool:
+    """Whether the index is what the archive gives, and a second look sees nothing."""
+    again = keeping.ingest()
+    return (again.changed, again.bytes) == (0, 0) and unlike_rebuilt(keeping) == []
+
+
+@pytest.mark.req("F7")
+def test_of_a_file_that_grew_only_what_is_new_is_read(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    first = path.read_bytes()
+    keeping.ingest()
+    more = jsonl(session("c<b", "d<c", sessionId=ONE))
+    path.write_bytes(first + more)
+
+    report = keeping.ingest()
+
+    assert (report.grown, report.anew, report.bytes) == (1, 0, len(more))
+    assert keeping.generations(path) == [first + more]
+    assert level(keeping)
+
+
+@pytest.mark.req("F7")
+def test_a_file_that_shrank_is_read_anew_and_the_old_bytes_stay(
+    keeping: Keeping,
+) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a", "c<b"))
+    before = path.read_bytes()
+    keeping.ingest()
+    after = keeping.home.session(ONE, session("a")).read_bytes()
+
+    report = keeping.ingest()
+
+    assert report.anew == 1
+    assert keeping.generations(path) == [before, after]
+    assert level(keeping)
+
+
+@pytest.mark.parametrize(
+    "at", [0, 2000, len(LONG) // 2, len(LONG) - 3000, len(LONG) - 9]
+)
+def test_a_rewrite_in_place_is_seen_whatever_size_and_time_say(
+    keeping: Keeping, at: int
+) -> None:
+    path = keeping.home.session(ONE, [])
+    path.write_bytes(LONG)
+    keeping.ingest()
+    other = LONG[:at] + b"?" + LONG[at + 1 :]
+    set_back(path, other)
+
+    report = keeping.ingest()
+
+    assert report.anew == 1
+    assert keeping.generations(path) == [LONG, other]
+    assert level(keeping)
+
+
+def test_a_file_that_was_rewritten_in_the_middle_and_replaced_by_a_longer_one(
+    keeping: Keeping,
+) -> None:
+    path = keeping.home.session(ONE, [])
+    path.write_bytes(LONG)
+    keeping.ingest()
+    middle = len(LONG) // 2
+    other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
+    beside = path.with_suffix(".new")
+    beside.write_bytes(other)
+    beside.replace(path)
+
+    keeping.ingest()
+
+    assert keeping.generations(path) == [LONG, other]
+    assert level(keeping)
+
+
+def test_another_file_in_the_same_place_is_a_new_generation(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    before = path.read_bytes()
+    keeping.ingest()
+    path.unlink()
+    after = keeping.home.session(ONE, session("x", "y<x", "z<y")).read_bytes()
+
+    assert keeping.ingest().anew == 1
+    assert keeping.generations(path) == [before, after]
+    assert level(keeping)
+
+
+def test_every_generation_stays_readable(keeping: Keeping) -> None:
+    written = []
+    for number in range(5):
+        words = [f"{number}-{n}" for n in range(5 - number)]
+        path = keeping.home.session(ONE, session(*words))
+        written.append(path.read_bytes())
+        keeping.ingest()
+
+    assert keeping.generations(path) == written
+    with keeping.vault() as vault:
+        for generation, raw in enumerate(written):
+            assert vault.chunks.read(1, generation, 0, 10**6) == raw
+
+
+def test_a_renamed_file_keeps_its_number_and_its_bytes(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.home.session(TWO, session("p"))
+    keeping.ingest()
+    renamed = path.with_name(f"{session_id(9)}.jsonl")
+    path.rename(renamed)
+
+    report = keeping.ingest()
+
+    assert (report.moved, report.new, report.gone, report.bytes) == (1, 0, 0, 0)
+    assert str(path) not in keeping.bytes()
+    assert keeping.generations(renamed) == [renamed.read_bytes()]
+    assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
+    assert level(keeping)
+
+
+def test_a_file_that_was_renamed_and_then_grew_is_whole(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    renamed = path.with_name(f"{session_id(9)}.jsonl")
+    path.rename(renamed)
+    with renamed.open("ab") as file:
+        file.write(jsonl(session("c<b")))
+
+    assert keeping.ingest().moved == 1
+    assert keeping.generations(renamed) == [renamed.read_bytes()]
+    assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
+    assert level(keeping)
+
+
+def test_a_home_that_was_moved_is_known_again(keeping: Keeping) -> None:
+    for number in range(3):
+        keeping.home.session(session_id(number), session(f"a{number}"))
+    keeping.home.agent(session_id(1), "abc1234", session("in"), meta={"agentType": "x"})
+    keeping.home.history(["typed"])
+    keeping.ingest()
+    elsewhere = keeping.folder / "elsewhere"
+    keeping.home.path.rename(elsewhere)
+
+    report = keeping.ingest(elsewhere)
+
+    assert (report.moved, report.new, report.gone, report.bytes) == (6, 0, 0, 0)
+    assert {Path(path): raws for path, raws in keeping.bytes().items()} == {
+        path: [path.read_bytes()] for path in elsewhere.rglob("*.json*")
+    }
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_copy_is_a_source_of_its_own(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    copy = path.with_name(f"{TWO}.jsonl")
+    copy.write_bytes(path.read_bytes())
+
+    report = keeping.ingest()
+
+    assert (report.new, report.moved, report.gone) == (1, 0, 0)
+    assert keeping.generations(path) == keeping.generations(copy)
+    assert level(keeping)
+
+
+def test_a_file_that_is_gone_stays_in_the_archive(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    raw = path.read_bytes()
+    keeping.ingest()
+    before = keeping.dump()
+    path.unlink()
+
+    report = keeping.ingest()
+
+    assert report.gone == 1
+    assert keeping.sources()[path.name].gone_ns is not None
+    assert keeping.generations(path) == [raw]
+    assert keeping.dump() == before
+    assert keeping.ingest().gone == 0
+
+
+def test_a_file_that_is_back_is_not_gone_any_more(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    raw = path.read_bytes()
+    keeping.ingest()
+    path.unlink()
+    keeping.ingest()
+    path.write_bytes(raw)
+
+    report = keeping.ingest()
+
+    assert (report.back, report.anew, report.bytes) == (1, 0, 0)
+    assert keeping.sources()[path.name].gone_ns is None
+    assert level(keeping)
+
+
+@pytest.mark.req("F7")
+def test_half_a_line_is_kept_and_gives_way_when_it_is_whole(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    whole = path.read_bytes()
+    cut = len(whole) - 30
+    path.write_bytes(whole[:cut])
+    keeping.ingest()
+    assert keeping.generations(path) == [whole[:cut]]
+
+    path.write_bytes(whole)
+    report = keeping.ingest()
+
+    assert (report.grown, report.anew) == (1, 0)
+    assert keeping.generations(path) == [whole]
+    assert keeping.rows("SELECT count(*) FROM fragment") == [(0,)]
+    assert level(keeping)
+
+
+def test_half_a_line_that_became_another_one_is_not_lost(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    whole = path.read_bytes()
+    before, after = whole + b'{"half":', whole + b'{"other":1}\n'
+    path.write_bytes(before)
+    keeping.ingest()
+    path.write_bytes(after)
+
+    keeping.ingest()
+
+    assert keeping.generations(path) == [before, after]
+    assert level(keeping)
+
+
+def test_a_long_half_line_that_changed_far_from_its_end_is_not_lost(
+    keeping: Keeping,
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    whole = path.read_bytes()
+    before = whole + b"x" * 9000
+    after = whole + b"?" + b"x" * 8999
+    path.write_bytes(before)
+    keeping.ingest()
+    set_back(path, after)
+
+    keeping.ingest()
+
+    assert keeping.generations(path) == [before, after]
+
+
+def test_a_file_without_bytes_is_a_source(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, [])
+
+    assert keeping.ingest().new == 1
+    assert keeping.generations(path) == [b""]
+    assert level(keeping)
+
+
+def test_a_file_that_vanishes_after_the_walk_loses_nothing(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    raw = path.read_bytes() + b'{"half'
+    path.write_bytes(raw)
+    other = keeping.home.session(TWO, session("b"))
+    keeping.ingest()
+    path.write_bytes(raw + b" of it")
+    other.write_bytes(other.read_bytes() + jsonl(session("c<b")))
+    before_reading(monkeypatch, lambda: path.unlink(missing_ok=True))
+
+    report = keeping.ingest()
+
+    assert [problem.kind for problem in report.problems] == ["vanished"]
+    assert keeping.generations(path) == [raw]
+    assert keeping.generations(other) == [other.read_bytes()]
+    monkeypatch.undo()
+    assert keeping.ingest().gone == 1
+    assert unlike_rebuilt(keeping) == []
+
+
+def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Have something happen between the walk and the reading."""
+
+    def reading(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
+        act()
+        return read_lines(*words, **more)
+
+    monkeypatch.setattr("recollect.ingest.run.read_lines", reading)
+
+
+def test_a_new_file_that_vanishes_after_the_walk_is_a_problem(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    before_reading(monkeypatch, lambda: path.unlink(missing_ok=True))
+
+    report = keeping.ingest()
+
+    assert [problem.kind for problem in report.problems] == ["vanished"]
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    raw = path.read_bytes()
+    keeping.ingest()
+    secret = keeping.folder / "secret.jsonl"
+    secret.write_bytes(raw + jsonl(session("stolen")))
+    path.unlink()
+    path.symlink_to(secret)
+
+    report = keeping.ingest()
+
+    assert [problem.kind for problem in report.problems] == ["link-out"]
+    assert keeping.generations(path) == [raw]
+
+
+def test_a_link_that_is_swapped_in_after_the_walk_is_not_followed(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    secret = keeping.folder / "secret.jsonl"
+    secret.write_bytes(jsonl(session("stolen")))
+
+    def swap() -> None:
+        path.unlink()
+        path.symlink_to(secret)
+
+    before_reading(monkeypatch, swap)
+    report = keeping.ingest()
+
+    assert [problem.kind for problem in report.problems] == ["link-out"]
+    assert keeping.generations(path) == [b""]
+
+
+def test_a_file_that_was_merely_touched_brings_nothing(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    os.utime(path, (1, 1))
+
+    report = keeping.ingest()
+
+    assert (report.unchanged, report.changed) == (1, 0)
+    assert level(keeping)
+
+
+def test_a_name_that_is_no_text_is_a_name(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    odd = Path(os.fsdecode(os.fsencode(path.parent) + b"/\xff.jsonl"))
+    path.rename(odd)
+    keeping.ingest()
+    os.utime(odd, (1, 1))
+
+    report = keeping.ingest()
+
+    assert (report.unchanged, report.changed) == (1, 0)
+    assert list(keeping.bytes().values()) == [[odd.read_bytes()]]
+
+
+def test_a_home_by_a_relative_path_is_the_same_home(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    other = keeping.home.session(TWO, session("b"))
+    keeping.ingest()
+    path.unlink()
+    monkeypatch.chdir(keeping.folder)
+
+    report = keeping.ingest(Path("home"))
+
+    assert (report.gone, report.new, report.unchanged) == (1, 0, 1)
+    assert keeping.sources()[other.name].gone_ns is None
+
+
+def test_a_folder_of_a_home_brings_no_file_twice(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    keeping.ingest()
+
+    report = keeping.ingest(keeping.home.path / "projects")
+
+    assert (report.new, report.unchanged) == (0, 1)
+    assert list(keeping.bytes()) == [str(path)]
+
+
+def test_a_folder_that_cannot_be_listed_does_not_make_its_files_gone(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    keeping.ingest()
+    listing = os.scandir
+
+    def refusing(folder: str) -> object:
+        if folder == str(path.parent):
+            raise PermissionError(13, "Permission denied")
+        return listing(folder)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    report = keeping.ingest()
+
+    assert [problem.kind for problem in report.problems] == ["unreadable"]
+    assert report.gone == 0
+
+
+def test_the_problems_of_a_walk_are_told(keeping: Keeping) -> None:
+    missing = keeping.folder / "nowhere"
+
+    report = keeping.ingest(keeping.home.path, missing)
+
+    assert [type(problem) for problem in report.problems] == [Problem]
