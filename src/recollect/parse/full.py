@@ -115,6 +115,14 @@ def _record(raw: bytes, odd: Odd) -> Record | None:
     kind = RECORDS.get(name)
     if kind is None:
         return UnknownRecord(name, raw)
+    decoder = _PLAIN.get(kind)
+    if decoder is not None:
+        try:
+            plain: Record = decoder.decode(raw)
+        except _FAILURES:
+            pass
+        else:
+            return plain
     return decode_struct(kind, raw, odd, hooks=_HOOKS)
 
 
@@ -168,3 +176,10 @@ _HOOKS: dict[tuple[type[Struct], str], Hook] = {
     (ToolResult, "content"): _content,
     (AttachmentRecord, "attachment"): _attachment,
 }
+
+_PLAIN: dict[type[Struct], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in set(RECORDS.values())
+    if kind not in {UserRecord, AssistantRecord, AttachmentRecord}
+}
+"""Decoders of records that need no hook, for the many that are sound."""

@@ -19,11 +19,14 @@ from recollect.model.metadata import (
     AgentName,
     ContinuedIn,
     CostState,
+    FileDelta,
+    FileSnapshot,
     ForkContext,
     Journal,
     LastPrompt,
     MetadataRecord,
     QueueOperation,
+    QuietRecord,
     Relocated,
     Summary,
     Tag,
@@ -198,7 +201,13 @@ def _progress(sketch: Sketch) -> dict[str, Any]:
     return {"subtype": sketch.progress.type, "agent": agent}
 
 
+_SILENT = frozenset((*FileSnapshot.types, *FileDelta.types, *QuietRecord.types))
+"""Types that add nothing to the structure; snapshots are many and large."""
+
+
 def _small_record(sketched: Sketched) -> dict[str, Any]:
+    if sketched.sketch.type in _SILENT:
+        return {}
     record = parse_record(sketched.raw, sketched.position)[-1]
     if isinstance(record, SystemRecord):
         return _system(record)
