@@ -9,11 +9,16 @@ import pytest
 
 from recollect import errors
 from recollect.errors import (
+    Ambiguous,
     ArchiveDamaged,
+    ArchiveError,
     ArchiveInUse,
     ArchiveMissing,
     ArchiveTooNew,
+    BackupRefused,
     ExitCode,
+    IndexMissing,
+    NotArchived,
     NothingFound,
     PathMissing,
     RecollectError,
@@ -27,6 +32,11 @@ ERRORS = (
     ArchiveTooNew(Path("a"), found=9, known=1),
     ArchiveInUse(Path("a")),
     ArchiveDamaged(Path("a"), "chunk 7 has another hash"),
+    IndexMissing(Path("a")),
+    BackupRefused(Path("a")),
+    NotArchived("session", "5e55"),
+    NotArchived("session", "5e55", ["5e56", "5e57"]),
+    Ambiguous("session", "5e", ["5e55", "5e56"]),
 )
 ABSTRACT = {"RecollectError", "ArchiveError"}
 
@@ -70,6 +80,35 @@ def test_a_missing_path_was_asked_for_wrongly() -> None:
 
     assert str(error) == "a does not exist"
     assert error.exit_code is ExitCode.ASKED_WRONGLY
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ArchiveMissing, ExitCode.NO_ARCHIVE),
+        (ArchiveTooNew, ExitCode.ARCHIVE_TOO_NEW),
+        (ArchiveInUse, ExitCode.ARCHIVE_IN_USE),
+        (ArchiveDamaged, ExitCode.ARCHIVE_DAMAGED),
+        (IndexMissing, ExitCode.FAILED),
+        (BackupRefused, ExitCode.ASKED_WRONGLY),
+    ],
+)
+def test_what_is_wrong_with_an_archive_has_a_code_of_its_own(
+    error: type[ArchiveError], code: ExitCode
+) -> None:
+    assert error.exit_code is code
+
+
+def test_a_name_that_is_not_archived_may_be_a_slip_of_the_pen() -> None:
+    assert str(NotArchived("session", "5e55", ["5e56", "5e57"])) == (
+        "the archive has no session '5e55'; did you mean 5e56, 5e57?"
+    )
+
+
+def test_an_ambiguous_name_says_what_it_may_mean() -> None:
+    assert str(Ambiguous("project", "demo", ["/a/demo", "/b/demo"])) == (
+        "'demo' may be project /a/demo or /b/demo"
+    )
 
 
 def test_the_exit_codes_are_a_promise() -> None:

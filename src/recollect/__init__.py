@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recollect.archive import Archive
+    from recollect.reading import read
+
+__all__ = ["Archive", "__version__", "read"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for: most of it is heavy."""
+    if name == "Archive":
+        from recollect.archive import Archive  # noqa: PLC0415 (as said above)
+
+        return Archive
+    if name == "read":
+        from recollect.reading import read  # noqa: PLC0415 (as said above)
+
+        return read
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

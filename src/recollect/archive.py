@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
-from recollect.errors import ArchiveDamaged, ArchiveMissing
+from recollect.assemble import projects_of
+from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
 from recollect.ingest import Progress, Report, ingest
+from recollect.ingest.indexing import decode
 from recollect.ingest.loading import load_family
-from recollect.model.ids import Position, SessionId
+from recollect.ingest.opening import ChunkLoader
+from recollect.model.finds import FoundRecord
+from recollect.model.ids import Line, Position, RecordId, SessionId
 from recollect.model.listing import Listed
+from recollect.model.nodes import Node
+from recollect.model.parts import Project
+from recollect.model.problems import Problem
 from recollect.model.sessions import Session
-from recollect.parse import RecordLoader
+from recollect.model.surveys import DriftKind, DriftRow
+from recollect.store.chunks import Kept
 from recollect.store.derived import Derived
+from recollect.store.finding import Finding
 from recollect.store.vault import Vault
+from recollect.upkeep import (
+    Plan,
+    Purged,
+    Restored,
+    Rewrite,
+    Verdict,
+    backup,
+    belongings,
+    plan_restore,
+    purge,
+    rebuild,
+    restore,
+    verify,
+)
 
 __all__ = ["Archive"]
 
-_STORED_LIMIT = 16 * 1024 * 1024
+_TOLD = 5
+"""Names that an error mentions."""
 
 
 class Archive:
     """An archive that is open for reading.
 
-    Writing is done by :meth:`ingest` and its kin, one at a time; whoever reads goes
-    on with what was there.
+    Writing is done one at a time, by whoever holds the lock; whoever reads goes on
+    with what was there. What works on an archive that may not be there, or not be
+    whole, takes a folder: :meth:`ingest`, :meth:`verify`, :meth:`rebuild`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        if not Vault.exists(folder):
-            raise ArchiveMissing(folder)
-        self.folder = folder
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not Vault.exists(self.folder):
+            raise ArchiveMissing(self.folder)
         self._open()
 
     def _open(self) -> None:
@@ -41,7 +67,7 @@ class Archive:
     @classmethod
     def open(cls, folder: str | Path) -> Self:
         """Open the archive in a folder."""
-        return cls(Path(folder))
+        return cls(folder)
 
     @staticmethod
     def exists(folder: str | Path) -> bool:
@@ -54,9 +80,31 @@ class Archive:
         paths: Sequence[Path],
         *,
         progress: Progress | None = None,
+        wait: float = 5.0,
     ) -> Report:
         """Bring the archive in a folder up to date with homes; make it if need be."""
-        return ingest(Path(folder), paths, progress=progress)
+        return ingest(Path(folder), paths, progress=progress, wait=wait)
+
+    @staticmethod
+    def verify(
+        folder: str | Path, *, deep: bool = False, progress: Progress | None = None
+    ) -> Verdict:
+        """Check every byte; with ``deep`` also the index against a rebuild."""
+        if not Vault.exists(Path(folder)):
+            raise ArchiveMissing(Path(folder))
+        return verify(Path(folder), deep=deep, progress=progress)
+
+    @staticmethod
+    def rebuild(folder: str | Path, *, progress: Progress | None = None) -> Report:
+        """Make the index anew from the archive; readers go on with the old one."""
+        if not Vault.exists(Path(folder)):
+            raise ArchiveMissing(Path(folder))
+        return rebuild(Path(folder), progress=progress)
+
+    def refresh(self) -> None:
+        """Look at the archive as it is now, with the index that it has now."""
+        self.close()
+        self._open()
 
     def close(self) -> None:
         """Let go of the archive."""
@@ -73,67 +121,214 @@ class Archive:
     @property
     def _derived(self) -> Derived:
         if self._vault.index is None:
-            raise ArchiveDamaged(self.folder, "there is no index; run a rebuild")
+            raise IndexMissing(self.folder)
         return Derived(self._vault.index)
+
+    @property
+    def _finding(self) -> Finding:
+        return Finding(self._derived.index)
 
     def sessions(
         self, *, project: str | None = None, empty: bool = False
     ) -> Iterator[Listed]:
-        """Yield sessions for a list, newest first; empty ones only if asked for."""
+        """Yield sessions for a list, newest first; empty ones only if asked for.
+
+        ``project`` is a directory: what was begun in it or below it.
+        """
         for listed in self._derived.listed(empty=empty):
-            if project is None or listed.project == project:
+            if project is None or _is_in(listed.project, project):
                 yield listed
 
-    def session(self, id_: str) -> Session | None:
-        """Return a session by its id, or by the beginning of one that is unique."""
+    def listed(self, name: str) -> Listed:
+        """Return a session's line by its id, or by a beginning that only it has."""
+        found = self._finding.sessions_like(name, _TOLD) if name else []
+        if len(found) > 1:
+            told = [f"{one.id} ({one.title.text})" for one in found]
+            raise Ambiguous("session", name, told)
+        if not found:
+            beginnings = {id_[: len(name)]: id_ for id_ in self._finding.session_ids()}
+            close = get_close_matches(name, beginnings, n=_TOLD)
+            raise NotArchived("session", name, [beginnings[one] for one in close])
+        return found[0]
+
+    def session(self, name: str) -> Session:
+        """Return a whole session by its id, or by a beginning that only it has."""
+        return self._session(self.listed(name).id)
+
+    def _session(self, id_: SessionId) -> Session:
         derived = self._derived
-        number = derived.number_of(SessionId(id_))
-        if number is None:
-            numbers = derived.numbers_like(id_)
-            if len(numbers) != 1:
-                return None
-            number = numbers[0]
-        family = derived.family_of(number) or [number]
-        for session in load_family(self._vault, derived, family, self._loader):
-            if derived.number_of(session.id) == number:
-                return session
-        return None
+        number = derived.number_of(id_)
+        if number is not None:
+            family = derived.family_of(number) or [number]
+            for session in load_family(self._vault, derived, family, self._loader):
+                if session.id == id_:
+                    return session
+        raise NotArchived("session", id_)
 
+    def record(self, name: str) -> FoundRecord:
+        """Return a record by its uuid, or by a beginning that only it has.
 
-class ChunkLoader(RecordLoader):
-    """Opens records from the archive's chunks."""
+        A record that stands in several files is told of once, where the oldest
+        session has it.
+        """
+        found: dict[RecordId, list[tuple[int, Node]]] = {}
+        rows = self._finding.records_like(name, _TOLD) if name else []
+        for row in rows:
+            for node in self._nodes_at(row.source, row.offset, row.length):
+                if node.uuid is not None and node.uuid.startswith(name):
+                    found.setdefault(node.uuid, []).append((row.session, node))
+        exact = found.get(RecordId(name))
+        if exact is None and len(found) > 1:
+            raise Ambiguous("record", name, list(found))
+        if not found:
+            raise NotArchived("record", name)
+        return self._found_record(exact or next(iter(found.values())))
 
-    def __init__(self, vault: Vault) -> None:
-        super().__init__()
-        self._vault = vault
-        self._numbers: dict[str, int] = {}
-
-    def raw(self, position: Position) -> bytes:
-        """Return the bytes at a position; none where they are damaged or missing."""
-        number = self._number(position.source)
-        if number is None:
-            return b""
-        try:
-            return self._vault.chunks.read(
-                number, position.generation, position.offset, position.length
-            )
-        except ArchiveDamaged:
-            return b""
-
-    def stored(self, position: Position, path: str) -> str | None:
-        """Return a long output that was archived with its session."""
-        session = position.source.partition("/subagents/")[0].removesuffix(".jsonl")
-        name = path.replace("\\", "/").rpartition("/")[2]
-        number = self._number(f"{session}/tool-results/{name}")
-        kept = self._vault.chunks.source(number) if number is not None else None
+    def _nodes_at(self, source: int, offset: int, length: int) -> Iterable[Node]:
+        kept = self._vault.chunks.source(source)
         if kept is None:
-            return None
-        size = min(kept.kept, _STORED_LIMIT)
-        raw = self._vault.chunks.read(kept.number, kept.generation, 0, size)
-        return raw.decode("utf-8", "replace")
+            return ()
+        place = Position(kept.id, kept.generation, offset, length)
+        return decode([Line(place, self._loader.raw(place))])[1]
 
-    def _number(self, source: str) -> int | None:
-        if not self._numbers:
-            kept = self._vault.chunks.sources()
-            self._numbers = {str(one.id): one.number for one in kept}
-        return self._numbers.get(source)
+    def _found_record(self, places: Sequence[tuple[int, Node]]) -> FoundRecord:
+        (number, node), *copies = places
+        listed = self._finding.listed(number)
+        session = self._session(listed.id) if listed else None
+        uuid = node.uuid or RecordId("")
+        agent = branch = None
+        if session is not None:
+            branch = session.branch(uuid)
+            for run in session.all_agents if branch is None else ():
+                if run.source and run.source.id == node.position.source:
+                    agent = run.id
+        return FoundRecord(
+            id=uuid,
+            kind=node.kind,
+            session=session.id if session else SessionId(""),
+            agent=agent,
+            branch=branch.number if branch else None,
+            position=node.position,
+            copies=tuple(copy.position for _, copy in copies),
+            raw=self._loader.raw(node.position),
+        )
+
+    def projects(self, *, empty: bool = False) -> tuple[Project, ...]:
+        """Return projects by path; those without a real session only if asked for."""
+        return projects_of(self._derived.listed(empty=empty))
+
+    def project(self, name: str) -> Project:
+        """Return a project by its path, its key or the last part of its path."""
+        known = self.projects(empty=True)
+        for fits in (
+            [p for p in known if p.path is not None and p.path == name],
+            [p for p in known if name in p.keys],
+            [p for p in known if p.name == name],
+        ):
+            if len(fits) > 1:
+                raise Ambiguous("project", name, [p.path or p.name for p in fits])
+            if fits:
+                return fits[0]
+        names = {
+            one: p.path or p.name for p in known for one in (p.path, p.name) if one
+        }
+        close = get_close_matches(name, names, n=_TOLD)
+        raise NotArchived("project", name, list(dict.fromkeys(names[c] for c in close)))
+
+    def problems(self) -> Iterator[tuple[SessionId, Problem]]:
+        """Yield what is odd about sessions, those of their agents included."""
+        for listed in self._derived.listed(empty=True):
+            if listed.problems:
+                session = self._session(listed.id)
+                yield from ((session.id, problem) for problem in session.problems)
+
+    def drift(self) -> tuple[DriftRow, ...]:
+        """Return what transcripts hold that this version knows nothing of."""
+        kinds = {str(kind): kind for kind in DriftKind}
+        return tuple(
+            DriftRow(kind=kinds[kind], name=name, version=version or None, records=n)
+            for kind, name, version, n in self._finding.drift()
+        )
+
+    def sources(
+        self,
+        *,
+        sessions: Sequence[SessionId] | None = None,
+        project: Project | None = None,
+    ) -> list[Kept]:
+        """Return the files that are kept, of all or of what is asked for.
+
+        To a session belong its transcripts, agents and sidecars, long outputs,
+        workflows, backups of edited files, todos and tasks.
+        """
+        everything = self._vault.chunks.sources()
+        if sessions is None and project is None:
+            return list(everything)
+        keys = project.keys if project else ()
+        chosen = (*(sessions or ()), *(project.sessions if project else ()))
+        return belongings(everything, self._derived, chosen, keys)
+
+    def mentions(self, sessions: Sequence[SessionId]) -> list[Kept]:
+        """Return files of no session that name one of these, such as the history."""
+        names = [session.encode() for session in sessions]
+        return [
+            kept
+            for kept in self._vault.chunks.sources()
+            if not kept.kind.is_transcript
+            and kept.session is None
+            and any(name in raw for raw in self._raws(kept) for name in names)
+        ]
+
+    def _raws(self, kept: Kept) -> Iterator[bytes]:
+        """Yield all bytes of a source, also those of older generations."""
+        for generation in range(kept.generation + 1):
+            for _, raw in self._vault.chunks.chunks(kept.number, generation):
+                yield raw
+
+    def backup(self, folder: str | Path) -> int:
+        """Write a consistent copy of the archive and return its size."""
+        return backup(self._vault, Path(folder))
+
+    def plan_restore(
+        self,
+        sources: Iterable[Kept],
+        *,
+        to: Path | None = None,
+        project: str | None = None,
+        rewrite: Rewrite | None = None,
+    ) -> list[Plan]:
+        """Return what restoring files would do, and write nothing."""
+        return plan_restore(
+            self._vault, sources, to=to, project=project, rewrite=rewrite
+        )
+
+    def restore(
+        self,
+        plans: Sequence[Plan],
+        *,
+        overwrite: bool = False,
+        rewrite: Rewrite | None = None,
+    ) -> Restored:
+        """Carry out a plan: write files back, byte for byte unless told otherwise."""
+        return restore(self._vault, plans, overwrite=overwrite, rewrite=rewrite)
+
+    def purge(
+        self, sources: Iterable[Kept], *, progress: Progress | None = None
+    ) -> Purged:
+        """Erase files for good, and refuse them when they are met again."""
+        numbers = [kept.number for kept in sources]
+        self.close()
+        try:
+            return purge(self.folder, numbers, progress=progress)
+        finally:
+            self._open()
+
+
+def _is_in(path: str | None, folder: str) -> bool:
+    if path is None:
+        return False
+    return path == folder or path.startswith(folder.rstrip("/\\") + _separator(folder))
+
+
+def _separator(folder: str) -> str:
+    return "\\" if "\\" in folder and "/" not in folder else "/"

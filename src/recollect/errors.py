@@ -3,11 +3,15 @@
 * RecollectError
   - NothingFound
   - PathMissing
+  - NotArchived
+  - Ambiguous
   - ArchiveError
     + ArchiveMissing
     + ArchiveTooNew
     + ArchiveInUse
     + ArchiveDamaged
+    + IndexMissing
+    + BackupRefused
 
 A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
 someone's transcript, kept beside the records and never raised.
@@ -15,17 +19,22 @@ someone's transcript, kept beside the records and never raised.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, Self
 
 __all__ = [
+    "Ambiguous",
     "ArchiveDamaged",
     "ArchiveError",
     "ArchiveInUse",
     "ArchiveMissing",
     "ArchiveTooNew",
+    "BackupRefused",
     "ExitCode",
+    "IndexMissing",
+    "NotArchived",
     "NothingFound",
     "PathMissing",
     "RecollectError",
@@ -90,6 +99,39 @@ class PathMissing(RecollectError):
         return f"{self.path} does not exist"
 
 
+class NotArchived(RecollectError):
+    """The archive has no session, record or project of this name."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "`recollect list --all` and `recollect projects` say what there is"
+
+    def __init__(self, what: str, name: str, close: Sequence[str] = ()) -> None:
+        super().__init__(what, name, close)
+        self.what = what
+        self.name = name
+        self.close = close
+
+    def __str__(self) -> str:
+        meant = f"; did you mean {', '.join(self.close)}?" if self.close else ""
+        return f"the archive has no {self.what} {self.name!r}{meant}"
+
+
+class Ambiguous(RecollectError):
+    """Several sessions, records or projects are called so."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "give more of the beginning, or the whole of it"
+
+    def __init__(self, what: str, name: str, fitting: Sequence[str]) -> None:
+        super().__init__(what, name, fitting)
+        self.what = what
+        self.name = name
+        self.fitting = fitting
+
+    def __str__(self) -> str:
+        return f"{self.name!r} may be {self.what} {' or '.join(self.fitting)}"
+
+
 class ArchiveError(RecollectError):
     """The archive in a folder cannot be used as it was asked for."""
 
@@ -147,3 +189,22 @@ class ArchiveDamaged(ArchiveError):
 
     def __str__(self) -> str:
         return f"{self.path} is damaged: {self.detail}"
+
+
+class IndexMissing(ArchiveError):
+    """The archive is there; its index is not, or is of no use to this version."""
+
+    hint = "run `recollect rebuild`, which makes the index anew from the archive"
+
+    def __str__(self) -> str:
+        return f"the archive in {self.path} has no index that can be used"
+
+
+class BackupRefused(ArchiveError):
+    """What stands at the place of a backup is not an older backup of this archive."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "name a folder that does not exist yet, or that holds an older backup"
+
+    def __str__(self) -> str:
+        return f"{self.path} holds something other than a backup of this archive"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from recollect.model.ids import ProjectKey
+from recollect.model.listing import Listed
 from recollect.model.nodes import Node, PlaceFacts
 from recollect.model.sessions import Project, Session
 
@@ -33,9 +34,9 @@ def _same_case(path: str) -> str:
     return _DRIVE.sub(lambda drive: drive[0].upper(), path)
 
 
-def projects_of(sessions: Iterable[Session]) -> tuple[Project, ...]:
+def projects_of(sessions: Iterable[Session | Listed]) -> tuple[Project, ...]:
     """Return projects by path; two paths that share a key are two projects."""
-    found: dict[str | None, list[Session]] = {}
+    found: dict[str | None, list[Session | Listed]] = {}
     for session in sessions:
         key = session.project or (f"?{session.keys[0]}" if session.keys else None)
         found.setdefault(key, []).append(session)
@@ -44,13 +45,18 @@ def projects_of(sessions: Iterable[Session]) -> tuple[Project, ...]:
         keys: dict[ProjectKey, None] = {}
         for session in some:
             keys.update(dict.fromkeys(session.keys))
-        size = sum(source.size for session in some for source in session.sources)
         projects.append(
             Project(
                 path=some[0].project,
                 keys=tuple(keys),
                 sessions=tuple(session.id for session in some),
-                size=size,
+                size=sum(map(_size, some)),
             )
         )
     return tuple(sorted(projects, key=lambda p: (p.path or "", p.keys)))
+
+
+def _size(session: Session | Listed) -> int:
+    if isinstance(session, Listed):
+        return session.size
+    return sum(source.size for source in session.sources)

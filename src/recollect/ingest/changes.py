@@ -14,7 +14,7 @@ from recollect.model.ids import Position, SourceId
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.sources import Growth, Mark, check, native_path, path_text, read_at
-from recollect.store.chunks import Chunks, Kept, purged_sign
+from recollect.store.chunks import Chunks, Kept, purged_signs
 from recollect.store.press import digest
 
 __all__ = ["Change", "Changes"]
@@ -71,7 +71,7 @@ class Changes:
             kept = self._known.get(source.id)
             if kept is not None:
                 changes.extend(self._known_change(source, kept))
-            elif purged_sign(source.path) in self._purged:
+            elif self._purged and purged_signs(source) & self._purged:
                 self._report.refused += 1
             else:
                 fresh.append(source)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from recollect.assemble import listed
 from recollect.ingest.indexing import Indexer
 from recollect.ingest.loading import load_family
 from recollect.ingest.report import Progress, Report
+from recollect.model.ids import SessionId
 from recollect.model.parts import Loader
 from recollect.store.derived import Derived
 from recollect.store.vault import Vault
@@ -27,20 +30,25 @@ def derive(vault: Vault, indexer: Indexer, report: Report, progress: Progress) -
         derived.spread_titles()
     dirty = derived.dirty()
     families = derived.families(dirty)
+    touched = frozenset(dirty)
     progress.begin("sessions", len(families))
     for start in range(0, len(families), _BATCH):
         with index.db:
             for family in families[start : start + _BATCH]:
-                _derive(vault, derived, family, report)
+                for session in _derive(vault, derived, family):
+                    report.sessions += 1
+                    if index.number(session) in touched:
+                        report.touched.append(session)
                 progress.advance(1)
     progress.end()
 
 
-def _derive(vault: Vault, derived: Derived, family: list[int], report: Report) -> None:
+def _derive(vault: Vault, derived: Derived, family: list[int]) -> Iterator[SessionId]:
+    """Write the rows of a family; yield its sessions, also those that did not grow."""
     index = derived.index
     for number in family:
         derived.remove(number)
     for session in load_family(vault, derived, family, Loader()):
         number = index.number(session.id)
         derived.write(number, family[0], session, listed(session))
-        report.sessions += 1
+        yield session.id

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from recollect.model.ids import SessionId
 from recollect.model.problems import Problem
 
 __all__ = ["Progress", "Report", "Silence"]
@@ -29,6 +30,8 @@ class Report(Struct, kw_only=True):
     records: int = 0
     sessions: int = 0
     """Derived anew."""
+    touched: list[SessionId] = []
+    """Those of them of which something is new."""
     problems: list[Problem] = []
 
     @property

@@ -18,12 +18,13 @@ from recollect.store.connect import copy_to, every, first, make_folder, open_arc
 from recollect.store.migrate import LATEST, migrate
 from recollect.store.press import Pressed, digest, press, unpress
 
-__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept", "purged_sign"]
+__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept", "purged_signs"]
 
 ARCHIVE_FILE = "archive.db"
 CHUNK_SIZE = 256 * 1024
 """Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
 _OPEN_CHUNKS = 16
+_UUID_LENGTH = 36
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -368,16 +369,22 @@ class Chunks:
         if kept.session is not None:
             sql = "DELETE FROM annotation WHERE session = ?"
             self.db.execute(sql, (kept.session,))
-        self.db.execute(
+        now = time.time_ns()
+        self.db.executemany(
             "INSERT OR IGNORE INTO purged VALUES (?, ?)",
-            (purged_sign(kept.path), time.time_ns()),
+            [(sign, now) for sign in purged_signs(kept.source)],
         )
 
-    def pack(self) -> None:
-        """Write the database anew without free pages, and empty its log."""
+    def pack(self) -> bool:
+        """Write the database anew without free pages, and empty its log.
+
+        Return whether that was done: while somebody reads, old pages stay in the file
+        until the last reader has gone.
+        """
         self._raw.cache_clear()
         self.db.execute("VACUUM")
-        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        row = first(self.db, "PRAGMA wal_checkpoint(TRUNCATE)")
+        return not row[0]
 
     def check(self) -> str:
         """Return what SQLite finds wrong with the file, or "ok"."""
@@ -417,9 +424,18 @@ class Chunks:
         copy_to(self.db, path)
 
 
-def purged_sign(path: str) -> bytes:
-    """Return the hash by which a purged file is known again, wherever its home is."""
-    return digest(path.encode("utf-8", "replace"))
+def purged_signs(source: Source) -> set[bytes]:
+    """Return the hashes by which a purged file is known again, wherever it comes.
+
+    Its path within the home is one; its session or its agent is another, where that
+    is an id that no other file has by chance.
+    """
+    signs = {source.path}
+    if source.session is not None and len(source.session) == _UUID_LENGTH:
+        signs.add(f"session {source.session}")
+    elif source.session is None and source.agent is not None:
+        signs.add(f"agent {source.agent}")
+    return {digest(sign.encode("utf-8", "replace")) for sign in signs}
 
 
 def _kept(row: tuple[object, ...]) -> Kept:

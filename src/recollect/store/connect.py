@@ -75,6 +75,8 @@ def copy_to(db: apsw.Connection, path: Path) -> None:
     try:
         with target.backup("main", db, "main") as backup:
             backup.step()
+        # A copy is one file: without a log it can be read from anywhere.
+        target.pragma("journal_mode", "DELETE")
     finally:
         target.close()
 

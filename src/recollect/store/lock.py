@@ -16,15 +16,16 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-__all__ = ["writing"]
+__all__ = ["LOCK_FILE", "writing"]
 
+LOCK_FILE = "writer.lock"
 _STEP = 0.05
 
 
 @contextmanager
 def writing(folder: Path, *, wait: float = 5.0) -> Iterator[None]:
     """Hold the writer's lock of an archive; wait briefly if another has it."""
-    path = folder / "writer.lock"
+    path = folder / LOCK_FILE
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _take(handle, folder, wait)

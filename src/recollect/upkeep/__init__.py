@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from recollect.upkeep.backup import backup
+from recollect.upkeep.belongings import belongings
 from recollect.upkeep.purge import Purged, purge
 from recollect.upkeep.rebuild import rebuild
-from recollect.upkeep.restore import Plan, Restored, plan_restore, restore
+from recollect.upkeep.relocate import rewritten_cwd
+from recollect.upkeep.restore import (
+    Plan,
+    Restored,
+    Rewrite,
+    Standing,
+    plan_restore,
+    restore,
+)
 from recollect.upkeep.verify import Damage, Verdict, verify
 
 __all__ = [
@@ -12,10 +22,15 @@ __all__ = [
     "Plan",
     "Purged",
     "Restored",
+    "Rewrite",
+    "Standing",
     "Verdict",
+    "backup",
+    "belongings",
     "plan_restore",
     "purge",
     "rebuild",
     "restore",
+    "rewritten_cwd",
     "verify",
 ]

@@ -20,6 +20,8 @@ class Purged(Struct, kw_only=True):
 
     sources: int = 0
     bytes: int = 0
+    is_packed: bool = True
+    """Whether no trace is left; a reader may keep old pages for as long as it reads."""
 
 
 def purge(
@@ -37,13 +39,17 @@ def purge(
     done = Purged()
     with writing(folder, wait=wait), Vault(folder, write=True) as vault:
         chunks = vault.chunks
-        gone = [kept for kept in chunks.sources() if kept.number in set(numbers)]
+        wanted = set(numbers)
+        gone = [kept for kept in chunks.sources() if kept.number in wanted]
         with chunks.db:
             for kept in gone:
                 done.sources += 1
                 done.bytes += kept.kept
                 chunks.erase(kept)
-        chunks.pack()
+        done.is_packed = chunks.pack()
+        # A copy that was made before a migration has the same bytes.
+        for copy in folder.glob(f"{chunks.path.name}.version-*"):
+            copy.unlink()
         vault.drop_index()
         rebuild_in(vault, progress or Silence())
     return done

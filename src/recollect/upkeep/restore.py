@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.sources import native_path, project_key
+from recollect.sources import project_key
 from recollect.store.chunks import Kept
 from recollect.store.vault import Vault
+from recollect.upkeep.relocate import target_of, whole_lines
 
-__all__ = ["Plan", "Restored", "plan_restore", "restore"]
+__all__ = ["Plan", "Restored", "Rewrite", "Standing", "plan_restore", "restore"]
+
+Rewrite = Callable[[bytes], bytes]
+"""Returns a line of a transcript as it shall be written."""
 
 _COPY = ".before-restore"
+_PRIVATE_FOLDER = 0o700
+
+
+class Standing(StrEnum):
+    """What stands at the place of a file that is to be restored."""
+
+    NEW = "new"
+    """Nothing."""
+    SAME = "same"
+    """The very same bytes."""
+    DIFFERS = "differs"
+    """Something else."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -24,8 +43,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     generation: int
     path: str
     size: int
-    state: str
-    """``new``, ``same`` or ``differs``."""
+    state: Standing
 
 
 class Restored(Struct, kw_only=True):
@@ -46,54 +64,52 @@ def plan_restore(
     *,
     to: Path | None = None,
     project: str | None = None,
+    rewrite: Rewrite | None = None,
 ) -> list[Plan]:
     """Return what a restore would do: to the old places, or below ``to``.
 
     ``project`` is the directory that the project lies in now: its transcripts go to
-    the folder in which Claude Code looks for it.
+    the folder in which Claude Code looks for it. Files of several homes get a folder
+    each below ``to``.
     """
+    chosen = list(sources)
+    several = len({kept.home for kept in chosen}) > 1
     plans = []
-    for kept in sources:
-        path = _target(kept, to, project)
-        state = _state(vault, kept, path)
-        plans.append(
-            Plan(
-                number=kept.number,
-                generation=kept.generation,
-                path=str(path),
-                size=kept.size,
-                state=state,
-            )
+    taken: set[Path] = set()
+    # Where two copies would meet in one folder, the newest has the better claim.
+    for kept in sorted(chosen, key=lambda kept: -kept.mtime_ns):
+        home = _home(kept, to, several=several)
+        path = target_of(kept, home, project)
+        if path in taken:
+            path = target_of(kept, home)
+        taken.add(path)
+        plan = Plan(
+            number=kept.number,
+            generation=kept.generation,
+            path=str(path),
+            size=kept.size,
+            state=_state(vault, kept, path, rewrite),
         )
-    return plans
+        plans.append(plan)
+    return sorted(plans, key=lambda plan: plan.path)
 
 
-def _target(kept: Kept, to: Path | None, project: str | None) -> Path:
-    home = str(to) if to is not None else kept.home
-    path = kept.path
-    if project is not None and kept.project is not None:
-        path = path.replace(f"{kept.project}/", f"{project_key(project)}/", 1)
-    return Path(native_path(f"{home}/{path}"))
+def _home(kept: Kept, to: Path | None, *, several: bool) -> str:
+    if to is None:
+        return kept.home
+    return f"{to}/{project_key(kept.home)}" if several else str(to)
 
 
-def _state(vault: Vault, kept: Kept, path: Path) -> str:
-    if not path.exists():
-        return "new"
-    if path.stat().st_size != kept.size:
-        return "differs"
+def _state(vault: Vault, kept: Kept, path: Path, rewrite: Rewrite | None) -> Standing:
+    if not os.path.lexists(path):
+        return Standing.NEW
+    if not path.is_file() or (rewrite is None and path.stat().st_size != kept.size):
+        return Standing.DIFFERS
     with path.open("rb") as file:
-        for raw in _bytes(vault, kept):
+        for raw in _told(vault, kept, rewrite):
             if file.read(len(raw)) != raw:
-                return "differs"
-    return "same"
-
-
-def _bytes(vault: Vault, kept: Kept) -> Iterator[bytes]:
-    for _, raw in vault.chunks.chunks(kept.number, kept.generation):
-        yield raw
-    fragment = vault.chunks.fragment(kept.number, kept.generation)
-    if fragment:
-        yield fragment
+                return Standing.DIFFERS
+        return Standing.DIFFERS if file.read(1) else Standing.SAME
 
 
 def restore(
@@ -101,7 +117,7 @@ def restore(
     plans: Sequence[Plan],
     *,
     overwrite: bool = False,
-    rewrite: Callable[[bytes], bytes] | None = None,
+    rewrite: Rewrite | None = None,
 ) -> Restored:
     """Carry out a plan; what differs is left alone unless told, and then copied.
 
@@ -113,42 +129,64 @@ def restore(
         kept = vault.chunks.source(plan.number)
         if kept is None:
             continue
-        if plan.state == "same" and rewrite is None:
+        if plan.state is Standing.SAME:
             done.same += 1
-        elif plan.state == "differs" and not overwrite:
+        elif plan.state is Standing.DIFFERS and not overwrite:
             done.skipped += 1
         else:
-            path = Path(plan.path)
-            _step_aside(path, done)
-            _write(path, _told(vault, kept, rewrite), kept.mtime_ns, done)
+            _write(Path(plan.path), _told(vault, kept, rewrite), kept.mtime_ns, done)
     return done
 
 
-def _told(
-    vault: Vault, kept: Kept, rewrite: Callable[[bytes], bytes] | None
-) -> Iterator[bytes]:
+def _told(vault: Vault, kept: Kept, rewrite: Rewrite | None) -> Iterator[bytes]:
     """Yield the bytes to write: those archived, unless somebody wants them changed."""
-    for raw in _bytes(vault, kept):
-        yield rewrite(raw) if rewrite and kept.kind.is_transcript else raw
+    raws = _bytes(vault, kept)
+    if rewrite is None or not kept.kind.is_transcript:
+        return raws
+    return map(rewrite, whole_lines(raws))
 
 
-def _step_aside(path: Path, done: Restored) -> None:
-    """Put a file that stands in the way beside its place."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.exists():
-        copy = path.with_name(path.name + _COPY)
-        path.rename(copy)
-        done.copies.append(str(copy))
+def _bytes(vault: Vault, kept: Kept) -> Iterator[bytes]:
+    for _, raw in vault.chunks.chunks(kept.number, kept.generation):
+        yield raw
+    fragment = vault.chunks.fragment(kept.number, kept.generation)
+    if fragment:
+        yield fragment
 
 
 def _write(path: Path, raws: Iterable[bytes], mtime_ns: int, done: Restored) -> None:
+    _make_folder(path.parent)
     beside = path.with_name(f".{path.name}.restoring")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
-        for raw in raws:
-            done.bytes += file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    os.utime(beside, ns=(mtime_ns, mtime_ns))
-    beside.replace(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+            size = sum(file.write(raw) for raw in raws)
+            file.flush()
+            os.fsync(file.fileno())
+        os.utime(beside, ns=(mtime_ns, mtime_ns))
+        _keep_copy(path, done)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    done.bytes += size
     done.written += 1
+
+
+def _make_folder(folder: Path) -> None:
+    for above in (*reversed(folder.parents), folder):
+        if not above.exists():
+            above.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+
+
+def _keep_copy(path: Path, done: Restored) -> None:
+    """Give a file that stands in the way a second name, which nothing else has."""
+    if not os.path.lexists(path):
+        return
+    names = (f"{path.name}{_COPY}{f'-{n}' if n else ''}" for n in count())
+    copy = next(p for n in names if not os.path.lexists(p := path.with_name(n)))
+    try:
+        os.link(path, copy, follow_symlinks=False)
+    except OSError:  # not every file system knows links
+        shutil.copy2(path, copy, follow_symlinks=False)
+    done.copies.append(str(copy))

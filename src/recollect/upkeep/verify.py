@@ -46,6 +46,11 @@ class Verdict(Struct, kw_only=True):
         found = (*self.damages, *self.gaps, *self.differences)
         return not found and self.database == "ok"
 
+    @property
+    def whole_sources(self) -> int:
+        """How many sources have nothing wrong with them."""
+        return self.sources - len({bad.source for bad in (*self.damages, *self.gaps)})
+
 
 def verify(
     folder: Path, *, deep: bool = False, progress: Progress | None = None

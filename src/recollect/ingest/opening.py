@@ -1,0 +1,61 @@
+"""Opening records from the archive's chunks."""
+
+from __future__ import annotations
+
+from recollect.errors import ArchiveDamaged
+from recollect.model.ids import Position
+from recollect.parse import RecordLoader
+from recollect.store.chunks import Kept
+from recollect.store.vault import Vault
+
+__all__ = ["ChunkLoader"]
+
+_STORED_LIMIT = 16 * 1024 * 1024
+
+
+class ChunkLoader(RecordLoader):
+    """Opens records from the archive's chunks."""
+
+    def __init__(self, vault: Vault) -> None:
+        super().__init__()
+        self._chunks = vault.chunks
+        self._numbers: dict[str, int] = {}
+
+    def raw(self, position: Position) -> bytes:
+        """Return the bytes at a position; none where they are damaged or missing."""
+        kept = self._kept(position.source)
+        if kept is None:
+            return b""
+        place = (kept.number, position.generation)
+        try:
+            if position.offset >= kept.kept and position.generation == kept.generation:
+                # An unfinished last line may be a whole record all the same.
+                start = position.offset - kept.kept
+                return self._chunks.fragment(*place)[start : start + position.length]
+            return self._chunks.read(*place, position.offset, position.length)
+        except ArchiveDamaged:
+            return b""
+
+    def stored(self, position: Position, path: str) -> str | None:
+        """Return a long output that was archived with its session.
+
+        Only the name of the file is taken from the transcript.
+        """
+        session = position.source.partition("/subagents/")[0].removesuffix(".jsonl")
+        name = path.replace("\\", "/").rpartition("/")[2]
+        if not name or name.startswith("."):
+            return None
+        kept = self._kept(f"{session}/tool-results/{name}")
+        if kept is None:
+            return None
+        size = min(kept.kept, _STORED_LIMIT)
+        raw = self._chunks.read(kept.number, kept.generation, 0, size)
+        return raw.decode("utf-8", "replace")
+
+    def _kept(self, source: str) -> Kept | None:
+        if source not in self._numbers:
+            # Sources come while this is open: look again for one that is not known.
+            kept = self._chunks.sources()
+            self._numbers = {str(one.id): one.number for one in kept}
+        number = self._numbers.get(source)
+        return self._chunks.source(number) if number is not None else None

@@ -1,0 +1,25 @@
+"""What looking something up in the archive finds."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recollect.model.ids import AgentId, Position, RecordId, SessionId
+
+__all__ = ["FoundRecord"]
+
+
+class FoundRecord(Struct, frozen=True, kw_only=True):
+    """A record: where it stands, what it belongs to, and its line."""
+
+    id: RecordId
+    kind: str
+    session: SessionId
+    agent: AgentId | None = None
+    """The agent run in which it was said."""
+    branch: int | None = None
+    """The number of the branch on which it was said first; none if it is hidden."""
+    position: Position
+    copies: tuple[Position, ...] = ()
+    """Where else the same record stands: in resumed and forked sessions."""
+    raw: bytes

@@ -1,0 +1,89 @@
+"""Finding sessions, records and drift in an index by what a person knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model.listing import Listed
+from recollect.store.connect import every, first
+from recollect.store.index import Index
+from recollect.store.numbers import id_number, id_range
+
+__all__ = ["Finding", "RecordRow"]
+
+_decode = msgspec.msgpack.Decoder(Listed).decode
+_LAST = "\U0010ffff"
+
+
+class RecordRow(Struct, frozen=True):
+    """A place where a record stands, by the numbers of an index."""
+
+    session: int
+    source: int
+    offset: int
+    length: int
+
+
+class Finding:
+    """Looks things up; changes nothing."""
+
+    def __init__(self, index: Index) -> None:
+        self._db = index.db
+
+    def listed(self, number: int) -> Listed | None:
+        """Return a session's line by its number."""
+        sql = "SELECT listed FROM session WHERE number = ?"
+        row = first(self._db, sql, (number,))
+        return _decode(row[0]) if row else None
+
+    def sessions_like(self, beginning: str, most: int) -> list[Listed]:
+        """Return sessions whose id begins so; the one with exactly this id alone."""
+        sql = "SELECT listed FROM session JOIN name USING (number) WHERE "
+        exact = every(self._db, f"{sql} name.session = ?", (beginning,))
+        rows = exact or every(
+            self._db,
+            f"{sql} name.session >= ? AND name.session < ? LIMIT ?",
+            (beginning, beginning + _LAST, most),
+        )
+        return [_decode(row[0]) for row in rows]
+
+    def session_ids(self) -> list[str]:
+        """Return the ids of all sessions."""
+        sql = "SELECT name.session FROM session JOIN name USING (number)"
+        return [row[0] for row in every(self._db, sql)]
+
+    def records_like(self, beginning: str, most: int) -> list[RecordRow]:
+        """Return where records stand whose id may begin so, the oldest session first.
+
+        An index knows ids as numbers: whoever asks must look at the records. Rows of
+        at most ``most`` ids are returned.
+        """
+        low = high = id_number(beginning)
+        rows = self._between(low, high, most)
+        bounds = id_range(beginning)
+        if not rows and bounds is not None:
+            rows = self._between(*bounds, most)
+        return rows
+
+    def _between(self, low: int, high: int, most: int) -> list[RecordRow]:
+        rows = every(
+            self._db,
+            "SELECT r.session, r.source, r.offset, r.length FROM record AS r"
+            " LEFT JOIN session AS s ON s.number = r.session"
+            " WHERE r.uuid IN (SELECT DISTINCT uuid FROM record"
+            "   WHERE uuid BETWEEN ? AND ? ORDER BY uuid LIMIT ?)"
+            " ORDER BY s.started_ms IS NULL, s.started_ms, r.session, r.source,"
+            " r.offset",
+            (low, high, most),
+        )
+        return [RecordRow(*row) for row in rows]
+
+    def drift(self) -> Iterator[tuple[str, str, str, int]]:
+        """Yield what this version knows nothing of: kind, name, version, how often."""
+        yield from self._db.execute(
+            "SELECT what, name, version, sum(count) FROM drift"
+            " GROUP BY what, name, version ORDER BY what, name, version"
+        )

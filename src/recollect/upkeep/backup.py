@@ -1,0 +1,65 @@
+"""A second copy of the archive, consistent whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from recollect.errors import ArchiveError, BackupRefused
+from recollect.store.chunks import ARCHIVE_FILE, Chunks
+from recollect.store.connect import make_folder
+from recollect.store.lock import LOCK_FILE, writing
+from recollect.store.vault import Vault
+
+__all__ = ["backup"]
+
+_UNFINISHED = ".unfinished"
+_LOGS = ("-journal", "-wal", "-shm")
+
+
+def backup(vault: Vault, folder: Path) -> int:
+    """Write a copy of the archive into a folder and return its size.
+
+    The folder is an archive of its own then, of which ``rebuild`` makes the index. An
+    older backup of the same archive is replaced once the new one is whole; anything
+    else that stands there is left alone.
+    """
+    path = folder / ARCHIVE_FILE
+    if folder.resolve() == vault.folder.resolve() or not _may_hold(vault, folder):
+        raise BackupRefused(folder)
+    make_folder(folder)
+    beside = folder / f"{ARCHIVE_FILE}{_UNFINISHED}"
+    with writing(folder):
+        try:
+            _remove(beside)
+            vault.chunks.backup(beside)
+            # A log or an index of the older copy would tell lies about the new one.
+            shutil.rmtree(folder / "index", ignore_errors=True)
+            _remove(path, only_logs=True)
+            beside.replace(path)
+        finally:
+            _remove(beside)
+    return path.stat().st_size
+
+
+def _remove(path: Path, *, only_logs: bool = False) -> None:
+    for suffix in (*_LOGS, *(() if only_logs else ("",))):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _may_hold(vault: Vault, folder: Path) -> bool:
+    if not folder.exists():
+        return True
+    if not folder.is_dir():
+        return False
+    if not Vault.exists(folder):
+        names = {path.name for path in folder.iterdir()}
+        return names <= {f"{ARCHIVE_FILE}{_UNFINISHED}", LOCK_FILE}
+    try:
+        older = Chunks(folder)
+    except ArchiveError:
+        return False
+    try:
+        return older.identity == vault.chunks.identity
+    finally:
+        older.close()
