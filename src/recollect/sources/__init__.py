@@ -19,7 +19,7 @@ from recollect.sources.marks import (
     prefix_hash,
 )
 from recollect.sources.names import native_path, path_text
-from recollect.sources.walk import discover
+from recollect.sources.walk import discover, is_source
 
 __all__ = [
     "Growth",
@@ -27,6 +27,7 @@ __all__ = [
     "check",
     "discover",
     "homes",
+    "is_source",
     "mark_from",
     "mark_of",
     "native_path",

@@ -28,7 +28,7 @@ from recollect.sources.places import (
     settle,
 )
 
-__all__ = ["discover"]
+__all__ = ["discover", "is_source"]
 
 
 class _Folder(Struct, frozen=True):
@@ -78,6 +78,11 @@ def discover(path: Path) -> Iterator[Source | Problem]:
         yield _single(Path(os.path.realpath(native)), status)
     else:
         yield problem_at("not-a-file", source, "not a regular file")
+
+
+def is_source(path: Path) -> bool:
+    """Whether a walk would take a file with this path, by its name and place."""
+    return classify(_place_of(path.parent), path_text(path.name)) is not None
 
 
 def _walk(path: Path) -> Iterator[Source | Problem]:
