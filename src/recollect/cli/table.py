@@ -21,13 +21,58 @@ class CommandRow(NamedTuple):
 
 COMMANDS = (
     CommandRow(
-        "inspect",
-        "recollect.cli.inspect",
-        "Say what transcripts hold: records, versions, problems, drift.",
+        "ingest",
+        "recollect.cli.ingest",
+        "Copy what Claude Code wrote into the archive, and index it.",
+    ),
+    CommandRow(
+        "watch",
+        "recollect.cli.watch",
+        "Keep the archive current while Claude Code writes.",
+    ),
+    CommandRow(
+        "list",
+        "recollect.cli.list_sessions",
+        "List sessions, newest first.",
+    ),
+    CommandRow(
+        "projects",
+        "recollect.cli.projects",
+        "List projects, the one last worked on first.",
     ),
     CommandRow(
         "show",
         "recollect.cli.show",
         "Show a session: prompts, answers, calls and how they ended.",
+    ),
+    CommandRow(
+        "verify",
+        "recollect.cli.verify",
+        "Check that every byte in the archive is what was stored.",
+    ),
+    CommandRow(
+        "rebuild",
+        "recollect.cli.rebuild",
+        "Make the index anew from the archive alone.",
+    ),
+    CommandRow(
+        "backup",
+        "recollect.cli.backup",
+        "Write a copy of the archive into a folder.",
+    ),
+    CommandRow(
+        "restore",
+        "recollect.cli.restore",
+        "Write the original files back, byte for byte.",
+    ),
+    CommandRow(
+        "purge",
+        "recollect.cli.purge",
+        "Erase sessions from the archive, for good.",
+    ),
+    CommandRow(
+        "inspect",
+        "recollect.cli.inspect",
+        "Say what transcripts hold: records, versions, problems, drift.",
     ),
 )

@@ -11,17 +11,21 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Self, TextIO
 
+from recollect.render.figures import lasting
 from recollect.render.safe import safe_name as plain
 from recollect.render.widths import fit_left, fit_right, width
 
 __all__ = [
     "Colour",
+    "CountBar",
     "Paint",
     "ProgressBar",
+    "StageBar",
     "columns",
     "fit_left",
     "fit_right",
@@ -34,6 +38,7 @@ __all__ = [
 ]
 
 _NARROWEST = 40
+_SHORTEST_BAR = 10
 _PLAIN_WIDTH = 100
 """How wide text is set that goes into a file or a pipe."""
 
@@ -110,9 +115,11 @@ def table(rows: Iterable[Sequence[str]], *, right: str = "", gap: int = 2) -> li
     return lines
 
 
-def short_path(path: str, *, here: Path, home: Path) -> str:
-    """Return a path as one would type it in the folder ``here``."""
+def short_path(path: str, *, here: Path | None = None, home: Path) -> str:
+    """Return a path as one would type it in the folder ``here``, or anywhere."""
     for folder, sign in ((here, ""), (home, "~/")):
+        if folder is None:
+            continue
         above = folder.as_posix().rstrip("/") + "/"
         if path.startswith(above):
             return sign + path[len(above) :]
@@ -136,12 +143,21 @@ class ProgressBar:
     Shown on a terminal only, and only once the work has taken a second.
     """
 
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        total: int,
+        stream: TextIO | None = None,
+        *,
+        what: str = "",
+        since: float | None = None,
+    ) -> None:
         self.stream = stream or sys.stderr
         self.total = total
         self.reached = 0
+        self.what = what
         self.is_wanted = self.stream.isatty()
-        self.next = time.monotonic() + 1
+        self.begun = time.monotonic()
+        self.next = (self.begun if since is None else since) + 1
         self.is_shown = False
 
     def __enter__(self) -> Self:
@@ -166,11 +182,70 @@ class ProgressBar:
             self.stream.flush()
             self.is_shown = False
 
+    def amount(self, number: int) -> str:
+        """Return how much of the work a number is."""
+        return readable_size(number)
+
     def _line(self) -> str:
         share = min(1.0, self.reached / self.total) if self.total else 1.0
-        told = f" {share:4.0%}  {readable_size(self.reached)}"
+        told = f" {share:4.0%}  {self.amount(self.reached)}"
         if self.total:
-            told += f" of {readable_size(self.total)}"
-        room = min(30, columns(self.stream, os.environ) - len(told) - 2)
+            told += f" of {self.amount(self.total)}"
+        pace = self._pace()
+        begin = f"{self.what}  " if self.what else ""
+        room = columns(self.stream, os.environ) - 2
+        if len(begin + told + pace) + _SHORTEST_BAR <= room:
+            told += pace
+        room = max(0, min(30, room - len(begin + told)))
         full = int(room * share)
-        return "█" * full + "░" * (room - full) + told
+        return begin + "█" * full + "░" * (room - full) + told
+
+    def _pace(self) -> str:
+        """Return how fast it goes, and how long that means."""
+        taken = time.monotonic() - self.begun
+        if not self.reached or taken < 1:
+            return ""
+        rate = self.reached / taken
+        left = timedelta(seconds=max(0.0, self.total - self.reached) / rate)
+        told = f"  {self.amount(int(rate))}/s"
+        return f"{told}  {lasting(left)} left" if self.reached < self.total else told
+
+
+class CountBar(ProgressBar):
+    """The same for work that is counted and not weighed."""
+
+    def amount(self, number: int) -> str:
+        """Return the number itself."""
+        return f"{number:,}"
+
+
+class StageBar:
+    """The progress of work in stages: one bar at a time, on the same line."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream
+        self.since = time.monotonic()
+        self.bar: ProgressBar | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begin(self, what: str, total: int) -> None:
+        """Begin a stage: its size is in bytes, or in sessions."""
+        self.end()
+        kind = CountBar if what == "sessions" else ProgressBar
+        self.bar = kind(total, self.stream, what=what, since=self.since)
+
+    def advance(self, amount: int) -> None:
+        """Count some more of the stage as done."""
+        if self.bar is not None:
+            self.bar.advance(amount)
+
+    def end(self) -> None:
+        """End the stage, and take its line away."""
+        if self.bar is not None:
+            self.bar.clear()
+            self.bar = None

@@ -237,7 +237,7 @@ ROWS: tuple[type[Struct], ...] = (
 Row = SessionRow | TurnRow | MessageRow | AgentRow | BranchRow
 
 
-def encoded(row: Row) -> str:
+def encoded(row: Struct) -> str:
     """Return a row as one line of JSON, every control character escaped."""
     try:
         text = msgspec.json.encode(row)

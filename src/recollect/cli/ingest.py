@@ -1,0 +1,100 @@
+"""``recollect ingest``: bring the archive up to date with Claude Code's files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from recollect.archive import Archive
+from recollect.cli.options import (
+    archive_option,
+    folder_of,
+    home_option,
+    homes_of,
+    json_option,
+    quiet_option,
+    shown_path,
+)
+from recollect.cli.rows import BeginRow, OddRow, print_row
+from recollect.cli.telling import report_lines, report_row
+from recollect.cli.terminal import StageBar, plain, readable_size
+from recollect.errors import ExitCode
+from recollect.ingest import Report
+from recollect.model.problems import Problem
+
+__all__ = ["ingest"]
+
+_TOLD = 5
+"""Problems that are told one by one."""
+
+
+@click.command("ingest")
+@home_option
+@archive_option
+@json_option
+@quiet_option
+def ingest(
+    homes: tuple[Path, ...], *, archive: Path | None, as_json: bool, quiet: bool
+) -> None:
+    r"""Copy what Claude Code wrote into the archive, and index it.
+
+    Only what is new is read; what Claude Code has deleted since stays in the archive.
+    It can be stopped at any moment, and goes on from there the next time.
+
+    \b
+    recollect ingest
+    recollect ingest --home ~/.claude --home /mnt/laptop/.claude
+    """
+    folder, paths = folder_of(archive), homes_of(homes)
+    if as_json:
+        print_row(BeginRow.of("ingest", folder))
+    before = _kept(folder)
+    with StageBar() as bar:
+        try:
+            report = Archive.ingest(folder, paths, progress=bar)
+        except KeyboardInterrupt:
+            bar.end()
+            _tell_interruption(_kept(folder) - before)
+            raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+    if as_json:
+        for problem in report.problems:
+            print_row(OddRow.of(problem))
+        print_row(report_row(report))
+        return
+    _tell_problems(report.problems)
+    if not quiet:
+        _tell(report, folder)
+
+
+def _kept(folder: Path) -> int:
+    if not Archive.exists(folder):
+        return 0
+    with Archive.open(folder) as opened:
+        return sum(kept.kept for kept in opened.sources())
+
+
+def _tell_interruption(gained: int) -> None:
+    told = (
+        f"{readable_size(gained)} are in the archive" if gained else "nothing is lost"
+    )
+    sys.stderr.write(f"\ninterrupted: {told}; run it again to go on\n")
+
+
+def _tell(report: Report, folder: Path) -> None:
+    for line in report_lines(report):
+        click.echo(line)
+    with Archive.open(folder) as opened:
+        count = sum(1 for _ in opened.sessions())
+    click.echo(f"{count:,} sessions in {plain(shown_path(folder))}")
+
+
+def _tell_problems(problems: Sequence[Problem]) -> None:
+    for problem in problems[:_TOLD]:
+        place = shown_path(problem.position.source)
+        detail = f": {problem.detail}" if problem.detail else ""
+        sys.stderr.write(plain(f"problem: {place}: {problem.kind}{detail}") + "\n")
+    if len(problems) > _TOLD:
+        sys.stderr.write(f"problem: and {len(problems) - _TOLD:,} more\n")

@@ -1,0 +1,88 @@
+"""``recollect list``: the sessions in the archive, newest first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from recollect.cli.naming import project_named
+from recollect.cli.options import (
+    archive_option,
+    colour_option,
+    json_option,
+    opened,
+)
+from recollect.cli.rows import BeginRow, SessionRow, print_row
+from recollect.cli.session_table import SessionTable
+from recollect.cli.terminal import Colour, Paint, columns, has_colour
+
+__all__ = ["list_sessions"]
+
+_PAGE = 20
+
+
+@click.command("list")
+@click.option(
+    "--project",
+    metavar="PATH|NAME",
+    help="Only sessions of this project; a dot for that of this folder.",
+)
+@click.option("--all", "empty", is_flag=True, help="Also sessions without a message.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"How many; {_PAGE} on a terminal, else all.",
+)
+@click.option("--iso", is_flag=True, help="Print times as such, not how long ago.")
+@archive_option
+@json_option
+@colour_option
+def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    project: str | None,
+    empty: bool,
+    limit: int | None,
+    iso: bool,
+    archive: Path | None,
+    as_json: bool,
+    colour: str,
+) -> None:
+    r"""List sessions, newest first.
+
+    MSGS counts prompts, and all messages on the live branch; AGENTS and BRANCHES are
+    blank where there is nothing but the session itself. In a pipe nothing is cut.
+
+    \b
+    recollect list --project . -n 50
+    recollect list --json | jq -r 'select(.agents > 3) | .id'
+    """
+    on_screen = sys.stdout.isatty()
+    if limit is None and on_screen and not as_json:
+        limit = _PAGE
+    with opened(archive) as archived:
+        path = project_named(archived, project).path if project is not None else None
+        found = islice(archived.sessions(project=path, empty=empty), limit)
+        if as_json:
+            print_row(BeginRow.of("list", archived.folder))
+            for one in found:
+                print_row(SessionRow.of(one))
+            return
+        sessions = list(found)
+    table = SessionTable(
+        now=datetime.now(UTC),  # noqa: TID251 (a face knows the clock)
+        is_iso=iso or not on_screen,
+        room=columns(sys.stdout, os.environ) if on_screen else None,
+        paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
+    )
+    for line in table.lines(sessions) if sessions else ():
+        click.echo(line, color=True)
+    if not sessions:
+        sys.stderr.write("no sessions yet\n")
+    elif on_screen and len(sessions) == limit:
+        sys.stderr.write(f"the newest {limit}; -n shows more\n")

@@ -1,0 +1,75 @@
+"""``recollect projects``: what was worked on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from recollect.archive import Archive
+from recollect.cli.options import archive_option, json_option, opened, shown_path
+from recollect.cli.rows import BeginRow, ProjectLine, print_row
+from recollect.cli.session_table import iso as iso_time
+from recollect.cli.telling import since
+from recollect.cli.terminal import columns, fit_right, table
+from recollect.render.figures import size, tokens
+
+__all__ = ["projects"]
+
+_LONGEST_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@click.command("projects")
+@click.option("--all", "empty", is_flag=True, help="Also those without a message.")
+@click.option("--iso", is_flag=True, help="Print times as such, not how long ago.")
+@archive_option
+@json_option
+def projects(*, empty: bool, iso: bool, archive: Path | None, as_json: bool) -> None:
+    """List projects, the one last worked on first.
+
+    A project is the directory in which sessions were begun, as their records say.
+    """
+    with opened(archive) as archived:
+        rows = _rows(archived, empty=empty)
+        folder = archived.folder
+    if as_json:
+        print_row(BeginRow.of("projects", folder))
+        for row in rows:
+            print_row(row)
+        return
+    on_screen = sys.stdout.isatty()
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    cells = [
+        (
+            since(row.last, now) if on_screen and not iso else iso_time(row.last),
+            f"{row.sessions:,}",
+            tokens(row.tokens),
+            size(row.bytes),
+            shown_path(row.path) if row.path else f"? {' '.join(row.keys)}",
+        )
+        for row in rows
+    ]
+    head = ("LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT")
+    room = columns(sys.stdout, os.environ) if on_screen else None
+    for line in table([head, *cells], right="lrrrl"):
+        click.echo(line if room is None else fit_right(line, room))
+
+
+def _rows(archive: Archive, *, empty: bool) -> list[ProjectLine]:
+    last: dict[str, datetime | None] = {}
+    spent: dict[str, int] = {}
+    for one in archive.sessions(empty=empty):
+        last[one.id] = one.ended
+        spent[one.id] = one.usage.total
+    rows = [
+        ProjectLine.of(
+            project,
+            max(filter(None, (last.get(s) for s in project.sessions)), default=None),
+            sum(spent.get(s, 0) for s in project.sessions),
+        )
+        for project in archive.projects(empty=empty)
+    ]
+    return sorted(rows, key=lambda row: row.last or _LONGEST_AGO, reverse=True)

@@ -1,0 +1,38 @@
+"""``recollect rebuild``: make the index anew from the archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from recollect.archive import Archive
+from recollect.cli.options import archive_option, folder_of, json_option, quiet_option
+from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.telling import report_row
+from recollect.cli.terminal import StageBar
+from recollect.render.figures import several
+
+__all__ = ["rebuild"]
+
+
+@click.command("rebuild")
+@archive_option
+@json_option
+@quiet_option
+def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
+    """Make the index anew from the archive alone.
+
+    Needed only where an index is damaged: a new version of Recollect does it by
+    itself with the next ingest. No transcript is read, and no byte of the archive is
+    touched; whoever reads goes on with the old index until the new one is done.
+    """
+    folder = folder_of(archive)
+    with StageBar() as bar:
+        report = Archive.rebuild(folder, progress=bar)
+    if as_json:
+        print_row(BeginRow.of("rebuild", folder))
+        print_row(report_row(report))
+    elif not quiet:
+        records = several(report.records, "record")
+        click.echo(f"rebuilt: {several(report.sessions, 'session')}, {records}")

@@ -1,0 +1,120 @@
+"""``recollect restore``: write archived files back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from recollect.archive import Archive
+from recollect.cli.naming import Meant, meant
+from recollect.cli.options import archive_option, json_option, opened
+from recollect.cli.restore_words import rows, tell, tell_plan
+from recollect.cli.rows import BeginRow, print_row
+from recollect.upkeep import Rewrite, rewritten_cwd
+
+__all__ = ["restore"]
+
+
+@click.command("restore")
+@click.argument("names", nargs=-1, metavar="[SESSION]...|[PROJECT]")
+@click.option("--all", "everything", is_flag=True, help="All that the archive has.")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write below this folder, as if it were the home.",
+)
+@click.option(
+    "--as",
+    "project",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Restore for a project that lies in this directory now.",
+)
+@click.option("--rewrite-cwd", is_flag=True, help="With --as: also in the records.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be written.")
+@click.option("--overwrite", is_flag=True, help="Replace what differs; keep a copy.")
+@archive_option
+@json_option
+def restore(  # noqa: PLR0913 (one parameter an option, all by name)
+    names: tuple[str, ...],
+    *,
+    everything: bool,
+    to: Path | None,
+    project: Path | None,
+    rewrite_cwd: bool,
+    dry_run: bool,
+    overwrite: bool,
+    archive: Path | None,
+    as_json: bool,
+) -> None:
+    r"""Write the original files back, byte for byte.
+
+    A SESSION is an id or the beginning of one; a PROJECT is its directory or its
+    name. Agents, sidecars, long outputs, backups of edited files, todos and tasks come
+    along, with the times they had, so that claude --resume works. A file that is
+    there and differs is left alone unless --overwrite is given, which keeps a copy.
+
+    \b
+    recollect restore 5e551000
+    recollect restore . --dry-run
+    recollect restore old-project --as ~/src/new-place --rewrite-cwd
+    recollect restore --all --to /tmp/home
+    """
+    _check(names, project, everything=everything, rewrite_cwd=rewrite_cwd)
+    with opened(archive) as archived:
+        wanted = Meant() if everything else meant(archived, names)
+        sources = (
+            archived.sources()
+            if everything
+            else archived.sources(sessions=wanted.sessions, project=wanted.project)
+        )
+        place = os.path.realpath(project.expanduser()) if project else None
+        rewrite = _rewrite(archived, wanted, place) if rewrite_cwd else None
+        plans = archived.plan_restore(
+            sources,
+            to=to.expanduser().absolute() if to else None,
+            project=place,
+            rewrite=rewrite,
+        )
+        done = (
+            None
+            if dry_run
+            else archived.restore(plans, overwrite=overwrite, rewrite=rewrite)
+        )
+    if as_json:
+        print_row(BeginRow.of("restore", archived.folder))
+        for row in rows(plans, done):
+            print_row(row)
+    elif done is None:
+        tell_plan(plans, sys.stdout)
+    else:
+        tell(plans, done)
+
+
+def _check(
+    names: Sequence[str], project: Path | None, *, everything: bool, rewrite_cwd: bool
+) -> None:
+    if everything == bool(names):
+        raise click.UsageError("name sessions or a project, or ask for --all")
+    if rewrite_cwd and project is None:
+        raise click.UsageError("--rewrite-cwd goes with --as")
+    if everything and project is not None:
+        raise click.UsageError("--as goes with sessions or a project, not with --all")
+
+
+def _rewrite(archive: Archive, wanted: Meant, place: str | None) -> Rewrite | None:
+    olds = {archive.listed(id_).project for id_ in wanted.sessions}
+    if wanted.project is not None:
+        olds.add(wanted.project.path)
+    olds.discard(None)
+    if len(olds) > 1:
+        raise click.UsageError(
+            "the sessions are of several projects; name those of one"
+        )
+    old = next(iter(olds), None)
+    return rewritten_cwd(old, place) if old and place else None

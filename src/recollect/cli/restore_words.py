@@ -1,0 +1,75 @@
+"""What a restore says: its plan, and what it did."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+import click
+
+from recollect.cli.options import shown_path
+from recollect.cli.rows import FileRow, RestoredRow
+from recollect.cli.terminal import plain, table
+from recollect.render.figures import several, size
+from recollect.upkeep import Plan, Restored, Standing
+
+__all__ = ["rows", "tell", "tell_plan"]
+
+_TOLD = 10
+_WORDS = {
+    Standing.NEW: "write",
+    Standing.SAME: "is there",
+    Standing.DIFFERS: "differs",
+}
+
+
+def tell_plan(plans: Sequence[Plan], stream: TextIO) -> None:
+    """Write every file of a plan, with what would become of it."""
+    cells = [
+        (_WORDS[plan.state], size(plan.size), shown_path(plan.path)) for plan in plans
+    ]
+    stream.writelines(f"{line}\n" for line in table(cells, right="lrl"))
+    counts = {state: sum(1 for p in plans if p.state is state) for state in Standing}
+    sys.stderr.write(
+        f"would write {several(counts[Standing.NEW], 'file')}; "
+        f"{counts[Standing.SAME]:,} are there already, "
+        f"{counts[Standing.DIFFERS]:,} differ and need --overwrite\n"
+    )
+
+
+def tell(plans: Sequence[Plan], done: Restored) -> None:
+    """Say what a restore did, and what it left alone."""
+    already = f"; {done.same:,} were there already" if done.same else ""
+    click.echo(f"restored {several(done.written, 'file')}, {size(done.bytes)}{already}")
+    for copy in done.copies[:_TOLD]:
+        click.echo(f"kept what was there as {plain(shown_path(copy))}")
+    if len(done.copies) > _TOLD:
+        click.echo(f"and {len(done.copies) - _TOLD:,} more copies")
+    if not done.skipped:
+        return
+    different = [plan for plan in plans if plan.state is Standing.DIFFERS]
+    differ = "1 file differs" if done.skipped == 1 else f"{done.skipped:,} files differ"
+    sys.stderr.write(f"{differ} from the archive; left alone:\n")
+    for plan in different[:_TOLD]:
+        sys.stderr.write(f"  {plain(shown_path(plan.path))}\n")
+    if len(different) > _TOLD:
+        sys.stderr.write(f"  and {len(different) - _TOLD:,} more\n")
+    sys.stderr.write("\nhint: --overwrite replaces them and keeps copies\n")
+
+
+def rows(
+    plans: Sequence[Plan], done: Restored | None
+) -> Iterator[FileRow | RestoredRow]:
+    """Yield a plan, and what was done of it, as rows."""
+    for plan in plans:
+        yield FileRow(path=plan.path, bytes=plan.size, state=plan.state.value)
+    result = done or Restored(copies=[])
+    yield RestoredRow(
+        written=result.written,
+        same=result.same,
+        skipped=result.skipped,
+        bytes=result.bytes,
+        copies=tuple(result.copies),
+        is_dry_run=done is None,
+    )

@@ -1,0 +1,136 @@
+"""Sessions below each other, in columns that a terminal has room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from recollect.cli.telling import since
+from recollect.cli.terminal import Paint, fit_right, width
+from recollect.model.listing import Listed
+from recollect.render.figures import tokens
+from recollect.render.safe import safe_line
+
+__all__ = ["SessionTable", "iso", "model_name"]
+
+_TITLE = 24
+"""The least room for a title before columns are left out."""
+_NARROW = 20
+_SHORT_ID = 8
+_DATED = re.compile(r"-\d{8}$")
+
+
+class _Column(Struct, frozen=True):
+    name: str
+    text: Callable[[Listed], str]
+    rank: int
+    """Columns of a high rank are left out first."""
+    is_right: bool = False
+
+
+class SessionTable(Struct, frozen=True, kw_only=True):
+    """How to set a list: for a terminal of some width, or whole."""
+
+    now: datetime
+    is_iso: bool = False
+    room: int | None = None
+    """Columns of the terminal; ``None``: nothing is cut or left out."""
+    paint: Paint
+
+    def lines(self, sessions: Sequence[Listed]) -> list[str]:
+        """Return a heading and a line for each session."""
+        columns = [
+            (column, self._cells(column, sessions)) for column in self._columns()
+        ]
+        columns = [(c, cells) for c, cells in columns if any(cells[1:])]
+        titles = ["TITLE", *(safe_line(one.title.text) for one in sessions)]
+        while columns and self._left(columns) < _TITLE:
+            columns.remove(max(columns, key=lambda pair: pair[0].rank))
+        if self.room is not None:
+            left = max(self._left(columns), 1)
+            titles = [fit_right(title, left) for title in titles]
+        return [
+            self._line(number, columns, titles) for number in range(len(sessions) + 1)
+        ]
+
+    def _columns(self) -> tuple[_Column, ...]:
+        return (
+            _Column("SESSION", lambda one: _short(one.id), 0),
+            _Column("WHEN", self._when, 1),
+            _Column("PROJECT", lambda one: _name(one.project), 2),
+            _Column("MSGS", _messages, 4, is_right=True),
+            _Column("AGENTS", lambda one: _some(one.agents), 5, is_right=True),
+            _Column("BRANCHES", lambda one: _some(one.branches, 1), 6, is_right=True),
+            _Column("MODEL", _models, 7),
+            _Column("TOKENS", _tokens, 3, is_right=True),
+        )
+
+    def _when(self, one: Listed) -> str:
+        return iso(one.ended) if self.is_iso else since(one.ended, self.now)
+
+    def _cells(self, column: _Column, sessions: Sequence[Listed]) -> list[str]:
+        cells = [column.name, *(safe_line(column.text(one)) for one in sessions)]
+        if self.room is None or column.name not in {"PROJECT", "MODEL"}:
+            return cells
+        return [fit_right(cell, _NARROW) for cell in cells]
+
+    def _left(self, columns: Sequence[tuple[_Column, list[str]]]) -> int:
+        if self.room is None:
+            return _TITLE
+        return self.room - sum(max(map(width, cells)) + 2 for _, cells in columns)
+
+    def _line(
+        self,
+        number: int,
+        columns: Sequence[tuple[_Column, list[str]]],
+        titles: Sequence[str],
+    ) -> str:
+        parts = []
+        for column, cells in columns:
+            blank = " " * (max(map(width, cells)) - width(cells[number]))
+            cell = cells[number]
+            parts.append(blank + cell if column.is_right else cell + blank)
+        line = "  ".join((*parts, titles[number]))
+        if number == 0:
+            return self.paint.faint(line)
+        first = self.paint.place(parts[0])
+        return "  ".join((first, *parts[1:], self.paint.heading(titles[number])))
+
+
+def iso(time: datetime | None) -> str:
+    """Return a time of this machine to the second, as programs read it."""
+    return time.astimezone().isoformat(timespec="seconds") if time else ""
+
+
+def _short(id_: str) -> str:
+    return id_[:_SHORT_ID]
+
+
+def _name(path: str | None) -> str:
+    return PurePosixPath(path.replace("\\", "/")).name or path if path else ""
+
+
+def _some(number: int, usual: int = 0) -> str:
+    return f"{number:,}" if number > usual else ""
+
+
+def _messages(one: Listed) -> str:
+    return f"{one.prompts}/{one.messages}"
+
+
+def _tokens(one: Listed) -> str:
+    return tokens(one.usage.total) if one.usage.total else ""
+
+
+def _models(one: Listed) -> str:
+    names = [model_name(model) for model in one.models]
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
+
+
+def model_name(model: str) -> str:
+    """Return a model's name without what all of them have."""
+    return _DATED.sub("", model.removeprefix("claude-"))

@@ -1,0 +1,76 @@
+"""What commands about the archive say, in words and as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from recollect.cli.rows import ReportRow
+from recollect.ingest import Report
+from recollect.render.figures import clock, several, size
+
+__all__ = ["report_lines", "report_row", "since"]
+
+_STEPS = (
+    (timedelta(minutes=1), timedelta(seconds=1), ""),
+    (timedelta(hours=1), timedelta(minutes=1), "minute"),
+    (timedelta(days=1), timedelta(hours=1), "hour"),
+    (timedelta(days=14), timedelta(days=1), "day"),
+    (timedelta(days=61), timedelta(days=7), "week"),
+    (timedelta(days=730), timedelta(days=30.44), "month"),
+)
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """Yield what an ingestion did; the calm case is one line."""
+    files = several(report.files, "file")
+    counts = (
+        (report.new, "new"),
+        (report.grown, "grown"),
+        (report.anew, "begun anew"),
+        (report.moved, "moved"),
+        (report.gone, "gone"),
+        (report.back, "back"),
+        (report.refused, "purged before and refused"),
+        (len(report.problems), "with problems"),
+    )
+    told = [f"{number:,} {word}" for number, word in counts if number]
+    yield f"{files}: {', '.join(told)}" if told else f"{files}, nothing new"
+    if report.bytes or report.sessions:
+        yield (
+            f"took in {size(report.bytes)}, {several(report.records, 'record')}; "
+            f"{several(report.sessions, 'session')} touched"
+        )
+
+
+def report_row(report: Report) -> ReportRow:
+    """Return an ingestion's report as a row."""
+    return ReportRow(
+        files=report.files,
+        new=report.new,
+        grown=report.grown,
+        anew=report.anew,
+        moved=report.moved,
+        gone=report.gone,
+        back=report.back,
+        unchanged=report.unchanged,
+        refused=report.refused,
+        problems=len(report.problems),
+        bytes=report.bytes,
+        records=report.records,
+        sessions=report.sessions,
+    )
+
+
+def since(time: datetime | None, now: datetime) -> str:
+    """Return how long ago something was, in one unit; a day if that is long ago."""
+    if time is None:
+        return ""
+    ago = now - time
+    if ago < timedelta(0):
+        return clock(time, None)[:10]
+    for limit, step, unit in _STEPS:
+        if ago < limit:
+            number = ago // step
+            return f"{several(number, unit)} ago" if unit else "just now"
+    return clock(time, None)[:10]
