@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 
 from recollect.assemble import assemble
 from recollect.errors import NothingFound, PathMissing
-from recollect.model.attachments import Attachment, AttachmentRecord
-from recollect.model.blocks import Block, Text
-from recollect.model.ids import Line, Position, SourceId
-from recollect.model.metadata import QueueOperation
+from recollect.model.ids import Position, SourceId
 from recollect.model.nodes import AgentNote, Transcript
 from recollect.model.problems import Problem
-from recollect.model.records import AssistantRecord, SystemRecord, UserRecord
-from recollect.model.sessions import Loader, Session
+from recollect.model.sessions import Session
 from recollect.model.sketches import Sketched
 from recollect.model.sources import Source, SourceKind
-from recollect.model.tools import Outcome
-from recollect.parse import (
-    Record,
-    node_of,
-    parse_line,
-    parse_note,
-    parse_outcome,
-    sketch_line,
-    text_of_content,
-)
-from recollect.parse.attached import text_of_attachment
+from recollect.parse import RecordLoader, node_of, parse_note, sketch_line
 from recollect.sources import discover, read_at, read_lines
 
 __all__ = ["Reading", "read"]
 
-_KEPT_OPEN = 64
-"""Decoded records that a loader remembers: a message's calls share records."""
 _STORED_LIMIT = 16 * 1024 * 1024
 
 
@@ -44,8 +27,15 @@ def read(path: str | Path) -> Reading:
     Nothing is read before it is iterated; one project's structure is in memory at a
     time, and what was said is opened when it is asked for.
 
-    >>> for session in read("tests/cases/plain/input"):  # doctest: +SKIP
-    ...     print(session.title.text, len(session.live.turns))
+    >>> (session,) = read("tests/cases/rewind_parallel/input")
+    >>> for turn in session.live.turns:
+    ...     print(turn.prompt.head, [call.note for call in turn.calls])
+    Look at both ['/work/demo/1.txt', '/work/demo/2.txt']
+    Keep them []
+    >>> [branch.prompts[0].head for branch in session.branches[1:]]
+    ['Delete them']
+    >>> session.live.messages[-1].blocks[0].text
+    'Kept.'
     """
     return Reading(Path(path))
 
@@ -153,27 +143,13 @@ def _note(source: Source, sidecar: Source | None) -> AgentNote | None:
     return None if isinstance(raw, Problem) else parse_note(raw, source.agent)
 
 
-class FileLoader(Loader):
+class FileLoader(RecordLoader):
     """Opens records from the files that they were found in."""
-
-    def __init__(self) -> None:
-        self._record = lru_cache(maxsize=_KEPT_OPEN)(self._open)
 
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where the file is gone."""
         found = read_at(position)
         return b"" if isinstance(found, Problem) else found
-
-    def blocks(self, position: Position) -> tuple[Block, ...]:
-        """Return the blocks of the record at a position."""
-        return blocks_of(self._record(position))
-
-    def outcome(self, position: Position) -> Outcome | None:
-        """Return the structured result in the record at a position."""
-        record = self._record(position)
-        if not isinstance(record, UserRecord):
-            return None
-        return parse_outcome(bytes(record.tool_use_result))
 
     def stored(self, position: Position, path: str) -> str | None:
         """Return a long output from the session's own folder, whatever the path says.
@@ -195,27 +171,3 @@ class FileLoader(Loader):
                 break
             lines.append(line.raw)
         return b"\n".join(lines).decode("utf-8", "replace")
-
-    def _open(self, position: Position) -> Record | None:
-        for found in parse_line(Line(position, self.raw(position))):
-            if not isinstance(found, Problem):
-                return found
-        return None
-
-
-def blocks_of(record: Record | None) -> tuple[Block, ...]:
-    """Return what a record of any type says, as blocks."""
-    match record:
-        case UserRecord(message=message) | AssistantRecord(message=message):
-            content = message.content if message else None
-        case SystemRecord():
-            content = record.content
-        case AttachmentRecord(attachment=Attachment() as attachment):
-            content = text_of_attachment(attachment) or None
-        case QueueOperation():
-            content = text_of_content(record.content)
-        case _:
-            content = None
-    if isinstance(content, str):
-        return (Text(text=content),)
-    return content or ()

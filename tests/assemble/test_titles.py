@@ -1,22 +1,145 @@
-"""What a session is called."""
+"""What sessions are called."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from recollect import read
-from tests.build import SESSION, Home, prompt, reply, summary, thread
+from recollect.model.sessions import Session, TitleKind
+from tests.assemble.making import assembled, only, transcript
+from tests.build import (
+    Written,
+    meta,
+    prompt,
+    reply,
+    session,
+    session_id,
+    summary,
+    title,
+)
+from tests.forms import command
+
+ALL = [
+    title("Chosen", custom=True),
+    title("Made"),
+    meta("agent-name", agentName="Named"),
+    summary("Summed up", "a"),
+    prompt("Asked", uuid="p"),
+    command("/init", uuid="k"),
+    meta("last-prompt", lastPrompt="Asked last"),
+    reply("Yes", uuid="a", slug="calm-blue-river"),
+]
+KINDS = [
+    (TitleKind.CUSTOM, "Chosen"),
+    (TitleKind.GENERATED, "Made"),
+    (TitleKind.AGENT_NAME, "Named"),
+    (TitleKind.SUMMARY, "Summed up"),
+    (TitleKind.PROMPT, "Asked"),
+    (TitleKind.COMMAND, "/init"),
+    (TitleKind.LAST_PROMPT, "Asked last"),
+    (TitleKind.SLUG, "calm-blue-river"),
+    (TitleKind.ID, "5e551000-0000-4000-8000-000000000000"),
+]
+
+
+def called(records: list[Written]) -> tuple[TitleKind, str]:
+    told = only(records).title
+    return told.kind, told.text
 
 
 @pytest.mark.req("N1")
-def test_an_error_that_became_a_summary_is_no_title(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    talk = thread(prompt("Mend the pump"), reply("Done."))
-    leaf = str(talk[-1]["uuid"])
-    home.session(SESSION, [summary("Invalid API key · Please run /login", leaf), *talk])
+@pytest.mark.parametrize("without", range(len(KINDS)), ids=lambda at: KINDS[at][0])
+def test_the_best_title_that_is_there_is_taken(without: int) -> None:
+    assert called(ALL[without:]) == KINDS[without]
 
-    (session,) = read(home.path)
 
-    assert session.title.text == "Mend the pump"
+@pytest.mark.req("N1")
+def test_the_last_title_of_a_kind_that_says_something_is_taken() -> None:
+    titles = [title("One"), title("Two"), title("")]
+
+    assert called([*session("a"), *titles]) == (TitleKind.GENERATED, "Two")
+
+
+@pytest.mark.req("N1")
+def test_a_teammates_name_is_no_title() -> None:
+    records = [prompt("Hi", teamName="crew"), meta("agent-name", agentName="mate")]
+
+    assert called(records) == (TitleKind.PROMPT, "Hi")
+
+
+@pytest.mark.req("N1")
+def test_a_title_is_one_line_without_control_characters() -> None:
+    assert called([title("\x1b[1mBold\x1b[0m\n\tand\x00  calm ")])[1] == "Bold and calm"
+
+
+@pytest.mark.req("N1")
+def test_a_long_title_is_cut() -> None:
+    text = called([prompt("words " * 60)])[1]
+
+    assert len(text) <= 200
+    assert text.endswith("…")
+
+
+@pytest.mark.req("N2")
+def test_a_summary_is_found_in_any_file_of_the_project() -> None:
+    talk = transcript(session_id(1), session("p", "a<p"))
+    other = transcript(session_id(2), [summary("Summed up", "a")])
+
+    first, second = assembled(talk, other)
+
+    assert first.title.text == "Summed up"
+    assert second.is_empty
+
+
+@pytest.mark.req("N2")
+def test_of_several_summaries_that_of_the_latest_leaf_counts() -> None:
+    talk = session("p", "a<p", "q<a", "b<q")
+
+    told = [summary("Whole", "b"), *talk, summary("Half", "a"), summary("x", "gone")]
+
+    assert called(told) == (TitleKind.SUMMARY, "Whole")
+
+
+@pytest.mark.req("N1")
+def test_an_error_that_became_a_summary_is_no_title() -> None:
+    talk = session("p", "a<p", "q<a", "b<q")
+    error = summary("Invalid API key · Please run /login", "b")
+
+    assert called([error, *talk]) == (TitleKind.PROMPT, "p")
+    assert called([error, summary("Sound", "a"), *talk])[1] == "Sound"
+
+
+@pytest.mark.req("N2")
+@pytest.mark.parametrize("newer", [1, 2])
+def test_of_two_texts_for_one_leaf_the_newest_files_counts(newer: int) -> None:
+    files = [
+        transcript(
+            session_id(number),
+            [summary(f"Of {number}", "a")],
+            mtime=9 if number == newer else 1,
+        )
+        for number in (1, 2)
+    ]
+
+    sessions = assembled(*files, transcript(session_id(3), session("p", "a<p")))
+
+    assert sessions[0].title.text == f"Of {newer}"
+
+
+@pytest.mark.req("N2", "T4")
+def test_each_branch_has_its_own_summary() -> None:
+    talk = session("p", "a<p", "q<a", "b<q", "r<a", "c<r")
+    told = only([*talk, summary("Left", "b"), summary("Live", "r")])
+
+    assert [branch.title for branch in told.branches] == ["Live", "Left"]
+    assert told.endpoints == ("b", "c", "r")
+
+
+def tags(records: list[Written]) -> Session:
+    return only([*session("p"), *records])
+
+
+def test_the_last_tag_counts_and_an_empty_one_takes_it_away() -> None:
+    first, second = meta("tag", tag="one"), meta("tag", tag="two")
+
+    assert tags([first, second]).tags == ("two",)
+    assert tags([first, meta("tag", tag="")]).tags == ()

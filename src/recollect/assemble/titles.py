@@ -54,20 +54,17 @@ def _candidates(
     yield TitleKind.GENERATED, _last(nodes, "ai-title")
     if not any(node.team for node in nodes):
         yield TitleKind.AGENT_NAME, _last(nodes, "agent-name")
-    leaves = [n.uuid for n in nodes if n.uuid in summaries.texts]
-    yield (
-        TitleKind.SUMMARY,
-        _topic(summaries.texts[leaves[-1]]) if leaves and leaves[-1] else "",
-    )
+    yield TitleKind.SUMMARY, _last_topic(nodes, summaries)
     yield TitleKind.PROMPT, _first(nodes, {Origin.PERSON, Origin.CALLER})
     yield TitleKind.COMMAND, _first(nodes, {Origin.COMMAND})
     yield TitleKind.LAST_PROMPT, _last(nodes, "last-prompt")
     yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
 
 
-def _topic(summary: str) -> str:
-    """Return a summary unless it is only the error that there was no answer."""
-    return "" if summary.startswith(_ERRORS) else summary
+def _last_topic(nodes: Sequence[Node], summaries: Summaries) -> str:
+    """Return the summary of the latest leaf, unless that is an error, no answer."""
+    told = (summaries.texts.get(n.uuid, "") for n in reversed(nodes) if n.uuid)
+    return next((text for text in told if text and not text.startswith(_ERRORS)), "")
 
 
 _ERRORS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -40,7 +41,8 @@ def branches_of(
     left = []
     for fork in growth.forks:
         until = order[fork.at] if fork.at is not None else -1
-        shared = [m for m in paths[fork.parent] if order[m.id] <= until]
+        before = paths[fork.parent]
+        shared = before[: bisect_right(before, until, key=lambda m: order[m.id])]
         mine = own.get(fork.number, [])
         path = paths[fork.number] = shared + mine
         branch = _branch(

@@ -1,0 +1,489 @@
+"""Agent runs: which call started them, and how far they came."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from recollect.model.ids import AgentId, ToolUseId
+from recollect.model.nodes import AgentNote, Transcript
+from recollect.model.sessions import AgentKind, AgentRun, AgentStatus, Session
+from tests.assemble.making import assembled, transcript
+from tests.build import (
+    SESSION,
+    Written,
+    moment,
+    progress,
+    prompt,
+    reply,
+    session,
+    session_id,
+    text,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.forms import INTERRUPT, api_error, notification
+
+WORK = ("w", "v<w")
+
+
+def task(call: str = "t", words: str = "Do it", **given: object) -> Written:
+    return tool_use("Task", id=call, description="Doing", prompt=words, **given)
+
+
+def main(*after: Written, calls: tuple[Written, ...] = (task(),)) -> list[Written]:
+    """Return a session that starts agents."""
+    return thread(prompt("Please", uuid="p"), reply([*calls], uuid="a"), *after)
+
+
+def agent(
+    name: str, records: list[Written], *, under: str = "subagents/", **note: object
+) -> Transcript:
+    """Return the file of an agent, with what its sidecar says."""
+    own = {"isSidechain": True, "agentId": name}
+    told = [record | own for record in records]
+    made = transcript(f"{SESSION}/{under}agent-{name}", told, agent=name)
+    if not note:
+        return made
+    return structs.replace(made, note=AgentNote(agent=AgentId(name), **note))  # type: ignore[arg-type]
+
+
+def told(records: list[Written], *agents: Transcript) -> Session:
+    found = assembled(transcript(SESSION, records), *agents)
+    return next(one for one in found if one.id == SESSION)
+
+
+def alone(records: list[Written], *agents: Transcript) -> AgentRun:
+    (run,) = told(records, *agents).agents
+    return run
+
+
+def linked(run: AgentRun) -> tuple[str | None, tuple[str, ...]]:
+    return run.link, run.calls
+
+
+@pytest.mark.req("A1")
+def test_a_sidecar_names_the_call() -> None:
+    run = alone(main(), agent("x", session(*WORK), tool_use=ToolUseId("t")))
+
+    assert linked(run) == ("sidecar", ("t",))
+
+
+@pytest.mark.req("A1")
+def test_a_result_names_its_agent() -> None:
+    result = tool_result("t", outcome={"agentId": "x"})
+
+    assert linked(alone(main(result), agent("x", session(*WORK)))) == (
+        "outcome",
+        ("t",),
+    )
+
+
+@pytest.mark.req("A1")
+def test_a_report_names_the_call_and_the_agent() -> None:
+    report = progress("agent_progress", agentId="x", call="t")
+
+    assert linked(alone(main(report), agent("x", session(*WORK)))) == (
+        "progress",
+        ("t",),
+    )
+
+
+@pytest.mark.req("A1")
+def test_the_news_of_its_end_names_both() -> None:
+    news = notification("x", "completed", "t")
+
+    assert linked(alone(main(news), agent("x", session(*WORK)))) == (
+        "notification",
+        ("t",),
+    )
+
+
+@pytest.mark.req("A1")
+def test_the_results_text_may_name_its_agent() -> None:
+    result = tool_result("t", [text("Done"), text("agentId: x (to go on)")])
+
+    assert linked(alone(main(result), agent("x", session(*WORK)))) == ("text", ("t",))
+
+
+@pytest.mark.req("A1")
+def test_a_workflows_agents_belong_to_its_call() -> None:
+    result = tool_result("t", outcome={"runId": "wf_1"})
+    calls = (tool_use("Workflow", id="t"),)
+    runs = [
+        agent(name, session(f"w{name}"), under="subagents/workflows/wf_1/")
+        for name in ("x", "y")
+    ]
+    one = told(main(result, calls=calls), *runs)
+
+    assert [linked(run) for run in one.agents] == [("workflow", ("t",))] * 2
+    (call,) = one.live.turns[0].calls
+    assert [run.id for run in call.agents] == ["x", "y"]
+    assert call.agent is call.agents[0]
+    assert {run.workflow for run in one.agents} == {"wf_1"}
+
+
+@pytest.mark.req("A1")
+def test_equal_prompts_are_given_out_in_order_one_agent_a_call() -> None:
+    calls = (task("t1"), task("t2"))
+    runs = [
+        agent(f"x{at}", [prompt("Do it", uuid=f"w{at}", timestamp=moment(at))])
+        for at in (3, 2, 1)
+    ]
+
+    found = {run.id: linked(run) for run in told(main(calls=calls), *runs).agents}
+
+    assert found == {
+        "x1": ("prompt", ("t1",)),
+        "x2": ("prompt", ("t2",)),
+        "x3": (None, ()),
+    }
+
+
+@pytest.mark.req("A1")
+def test_what_says_it_best_counts_and_calls_that_went_on_are_kept() -> None:
+    calls = (task("t1"), task("t2"))
+    after = (
+        tool_result("t2", outcome={"agentId": "x"}),
+        notification("x", "completed", "t1"),
+    )
+
+    run = alone(main(*after, calls=calls), agent("x", session(*WORK)))
+
+    assert linked(run) == ("outcome", ("t1", "t2"))
+
+
+@pytest.mark.req("A1")
+def test_a_result_of_two_calls_names_no_agent() -> None:
+    results = [
+        {"type": "tool_result", "tool_use_id": id_, "content": ""} for id_ in ("t", "u")
+    ]
+    record = prompt(results, toolUseResult={"agentId": "x"})
+
+    run = alone(
+        main(record, calls=(task("t", "a"), task("u", "b"))), agent("x", session("w"))
+    )
+
+    assert linked(run) == (None, ())
+
+
+@pytest.mark.req("A1")
+def test_an_agent_that_nothing_names_is_an_orphan_of_its_session() -> None:
+    run = alone(session("p"), agent("x", session(*WORK)))
+
+    assert linked(run) == (None, ())
+    assert (run.type, run.description, run.depth) == (None, None, 1)
+
+
+@pytest.mark.req("A2")
+def test_agents_nest_as_their_calls_do() -> None:
+    inner = main(tool_result("t2", outcome={"agentId": "y"}), calls=(task("t2"),))
+    one = told(
+        main(tool_result("t", outcome={"agentId": "x"})),
+        agent("x", [record | {"uuid": f"x{record['uuid']}"} for record in inner]),
+        agent("y", session("deep")),
+    )
+
+    (outer,) = one.agents
+    (below,) = outer.agents
+    assert (below.id, below.depth) == ("y", 2)
+    assert outer.live.turns[0].calls[0].agent is below
+    assert [run.id for run in one.all_agents] == ["x", "y"]
+
+
+@pytest.mark.req("A2")
+def test_a_sidecar_may_name_the_agent_above() -> None:
+    one = told(
+        main(tool_result("t", outcome={"agentId": "x"})),
+        agent("x", session(*WORK)),
+        agent("y", session("deep"), parent=AgentId("x")),
+        agent("z", session("deeper"), parent=AgentId("nowhere")),
+    )
+
+    assert {run.id: run.depth for run in one.all_agents} == {"x": 1, "y": 2, "z": 1}
+
+
+@pytest.mark.req("A2")
+def test_agents_that_call_each_other_in_a_circle_are_orphans() -> None:
+    calls = {"x": task("tx"), "y": task("ty")}
+    runs = [
+        agent(
+            name,
+            thread(prompt(name, uuid=name), reply([call], uuid=f"{name}a")),
+            tool_use=ToolUseId("ty" if name == "x" else "tx"),
+        )
+        for name, call in calls.items()
+    ]
+    one = told(session("p"), *runs)
+
+    assert sorted(run.id for run in one.all_agents) == ["x", "y"]
+
+
+@pytest.mark.req("A2")
+def test_an_agent_does_not_start_itself() -> None:
+    records = thread(prompt("Do it", uuid="w"), reply([task("own")], uuid="v"))
+
+    run = alone(session("p"), agent("x", records, tool_use=ToolUseId("own")))
+
+    assert linked(run) == (None, ())
+
+
+@pytest.mark.req("A1")
+def test_records_beside_the_thread_are_agents_of_old_versions() -> None:
+    beside = {"isSidechain": True}
+    records = [
+        *main(calls=(task("t1", "One"), task("t2", "Two"))),
+        prompt("Two", uuid="y1") | beside,
+        prompt("One", uuid="x1") | beside,
+        reply("1", uuid="x2", parent="x1") | beside,
+        reply("2", uuid="y2", parent="y1") | beside,
+    ]
+    one = told(records)
+
+    assert {run.id: run.calls for run in one.agents} == {
+        "inline-y1": ("t2",),
+        "inline-x1": ("t1",),
+    }
+    assert [m.id for m in one.agents[0].live.messages] == ["y1", "y2"]
+    assert one.agents[0].source is None
+
+
+def test_an_old_agents_records_may_stand_before_their_parents() -> None:
+    beside = {"isSidechain": True}
+    records = [
+        *session("p"),
+        reply("2", uuid="x2", parent="x1") | beside,
+        prompt("One", uuid="x1") | beside,
+        prompt("bare") | beside,
+        prompt("a", uuid="c1", parent="c2") | beside,
+        reply("b", uuid="c2", parent="c1") | beside,
+    ]
+    del records[3]["uuid"]
+
+    found = {run.id: len(run.live.messages) for run in told(records).agents}
+
+    assert found == {"inline-x1": 3, "inline-c2": 2}
+
+
+def test_an_old_agent_without_any_ids_is_one_agent() -> None:
+    records = [record | {"isSidechain": True} for record in session(*WORK)]
+    for record in records:
+        del record["uuid"], record["parentUuid"]
+
+    (run,) = told(records).agents
+
+    assert len(run.live.messages) == 2
+
+
+@pytest.mark.req("A1")
+def test_an_agents_records_may_stand_in_both_places() -> None:
+    own = {"isSidechain": True, "agentId": "x"}
+    records = [record | own for record in session(*WORK)]
+
+    run = alone([*main(), *records[:1]], agent("x", records))
+
+    assert [message.id for message in run.live.messages] == ["w", "v"]
+    assert run.source is not None
+
+
+@pytest.mark.req("A3")
+@pytest.mark.parametrize(
+    ("name", "words", "kind"),
+    [
+        ("x", "Warmup", AgentKind.WARM_UP),
+        ("x", "Warmup, please", AgentKind.TASK),
+        ("acompact-1", "Sum up", AgentKind.REPLAY),
+        ("aside_question-1", "Why", AgentKind.REPLAY),
+        ("aprompt_suggestion-1", "What", AgentKind.REPLAY),
+    ],
+)
+def test_warm_ups_and_replays_are_told_apart_and_not_counted(
+    name: str, words: str, kind: AgentKind
+) -> None:
+    records = thread(prompt(words, uuid="w"), reply("Yes", uuid="v"))
+    one = told(session("p", "q<p"), agent(name, records))
+
+    assert [run.kind for run in one.agents] == [kind]
+    assert one.total.output == (80 if kind.is_shown else 40)
+    assert len(one.spends) == (2 if kind.is_shown else 1)
+
+
+@pytest.mark.req("A3")
+def test_an_agent_without_a_prompt_is_a_task() -> None:
+    assert alone(session("p"), agent("x", [])).kind is AgentKind.TASK
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("after", "records", "status"),
+    [
+        (tool_result("t", outcome={"status": "completed"}), WORK, "completed"),
+        (tool_result("t", "no", is_error=True), WORK, "failed"),
+        (tool_result("t", "doesn't want to", is_error=True), WORK, "interrupted"),
+        (tool_result("t", outcome={"status": "async_launched"}), WORK, "completed"),
+        (tool_result("t", outcome={"status": "async_launched"}), ("w",), "running"),
+        (notification("x", "killed", "t"), WORK, "interrupted"),
+        (notification("x", "failed", "t"), WORK, "failed"),
+        (notification("x", "under way", "t"), ("w",), "running"),
+        (tool_result("t"), (), "unknown"),
+    ],
+)
+def test_how_an_agent_ended_is_told_or_seen(
+    after: Written, records: tuple[str, ...], status: str
+) -> None:
+    note = {"tool_use": ToolUseId("t")}
+
+    run = alone(main(after), agent("x", session(*records), **note))
+
+    assert run.status == status
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [
+        (prompt([text(INTERRUPT)], uuid="z"), AgentStatus.INTERRUPTED),
+        (api_error("Overloaded", uuid="z"), AgentStatus.FAILED),
+        (reply([tool_use("Bash", id="b")], uuid="z"), AgentStatus.RUNNING),
+        (reply("Done", uuid="z"), AgentStatus.COMPLETED),
+    ],
+)
+def test_the_last_record_tells_how_an_orphan_ended(
+    last: Written, status: AgentStatus
+) -> None:
+    assert alone(session("p"), agent("x", [*session("w"), last])).status is status
+
+
+@pytest.mark.req("A4")
+def test_an_agent_that_a_person_stopped_was_interrupted() -> None:
+    run = alone(session("p"), agent("x", session(*WORK), stopped_by_user=True))
+
+    assert run.status is AgentStatus.INTERRUPTED
+
+
+@pytest.mark.req("A4")
+def test_the_last_word_on_its_end_counts() -> None:
+    after = (
+        notification("x", "failed", "t"),
+        tool_result("t", outcome={"agentId": "x", "status": "completed"}),
+    )
+
+    run = alone(main(*after), agent("x", session(*WORK)))
+
+    assert run.status is AgentStatus.COMPLETED
+
+
+@pytest.mark.req("A4")
+def test_a_run_has_its_measures() -> None:
+    outcome = {"agentId": "x", "status": "async_launched", "totalDurationMs": 4000}
+    records = thread(
+        prompt("Do it", uuid="w"),
+        reply([tool_use("Bash", id="b")], uuid="v"),
+        start=9,
+    )
+    run = alone(main(tool_result("t", outcome=outcome)), agent("x", records))
+
+    assert run.is_background
+    assert run.duration == timedelta(seconds=4)
+    assert run.tool_count == 1
+    assert run.usage.output == 40
+    assert (run.type, run.description) == (None, "Doing")
+    assert run.started is not None
+    assert run.ended == run.started + timedelta(seconds=1)
+
+
+@pytest.mark.req("A4")
+def test_a_run_lasts_from_its_first_to_its_last_record_if_nobody_measured() -> None:
+    assert alone(session("p"), agent("x", session(*WORK))).duration == timedelta(
+        seconds=1
+    )
+    assert alone(session("p"), agent("x", [])).duration is None
+
+
+def test_a_sidecar_tells_what_an_agent_is_for() -> None:
+    note = {"type": "Explore", "description": "Looking"}
+
+    run = alone(session("p"), agent("x", session(*WORK), **note))
+
+    assert (run.type, run.description) == ("Explore", "Looking")
+
+
+@pytest.mark.req("T6", "A1")
+def test_what_an_agent_has_from_its_caller_is_the_callers() -> None:
+    talk = main(tool_result("t", outcome={"agentId": "x"}))
+    own = thread(prompt("Do it", uuid="w", parent="a"), reply("Yes", uuid="v"))
+
+    run = alone(talk, agent("x", [*talk[:2], *own]))
+
+    assert [message.id for message in run.live.messages] == ["w", "v"]
+    assert [(one.reason, one.record) for one in run.hidden] == [
+        ("copy", "p"),
+        ("copy", "a"),
+    ]
+    assert run.problems == ()
+
+
+@pytest.mark.req("A1")
+def test_a_later_session_finds_the_agent_that_it_went_on_with() -> None:
+    later = session_id(1)
+    talk = [
+        record | {"sessionId": later, "timestamp": moment(60 + at)}
+        for at, record in enumerate(
+            thread(
+                prompt("More", uuid="q"),
+                reply([task("u")], uuid="b"),
+                tool_result("u", outcome={"agentId": "x"}, uuid="s"),
+            )
+        )
+    ]
+    first, second = assembled(
+        transcript(SESSION, main(tool_result("t", outcome={"agentId": "x"}))),
+        agent("x", session(*WORK)),
+        transcript(later, talk),
+    )
+
+    assert second.live.turns[0].calls[0].agent is first.agents[0]
+    assert second.agents == ()
+
+
+@pytest.mark.req("A1", "T6")
+def test_a_copied_call_finds_its_agent_in_the_original() -> None:
+    talk = main()
+    copied = [record | {"sessionId": session_id(1)} for record in talk]
+    first, second = assembled(
+        transcript(SESSION, talk),
+        agent("x", session(*WORK), tool_use=ToolUseId("t")),
+        transcript(session_id(1), [*copied, prompt("More", timestamp=moment(60))]),
+    )
+
+    assert second.live.turns[0].calls[0].agent is first.agents[0]
+
+
+@pytest.mark.req("A1", "F5")
+def test_a_flat_agent_belongs_to_the_session_that_started_it() -> None:
+    later = {"sessionId": session_id(1), "timestamp": moment(60)}
+    records = [*session("w"), *(r | later for r in session("v<w", "u<v", "s<u"))]
+    flat = agent("x", records, under="../")
+    flat = structs.replace(
+        flat, source=structs.replace(flat.source, path="projects/k/agent-x.jsonl")
+    )
+
+    one = told(session("p"), flat, transcript(session_id(1), session("q")))
+
+    assert [run.id for run in one.agents] == ["x"]
+
+
+def test_an_agent_that_names_no_session_is_a_session_of_its_own() -> None:
+    records = [record | {"sessionId": None} for record in session("w")]
+    flat = agent("x", records, under="../")
+    flat = structs.replace(
+        flat, source=structs.replace(flat.source, path="k/agent-x.jsonl")
+    )
+
+    (one,) = assembled(flat)
+
+    assert [run.id for run in one.agents] == ["x"]
+    assert one.title.text == "w"

@@ -1,0 +1,466 @@
+"""Messages: records joined, and calls met by their results."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.assemble.visible import HIDDEN_REASONS
+from recollect.model.sessions import Message, Role, Session
+from recollect.model.texts import Origin
+from tests.assemble.making import only, said
+from tests.build import (
+    Written,
+    attachment,
+    compact,
+    meta,
+    progress,
+    prompt,
+    queue,
+    reply,
+    session,
+    system,
+    text,
+    thinking,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.forms import (
+    INTERRUPT,
+    api_error,
+    caveat,
+    command,
+    command_text,
+    digest,
+    filler,
+    printed,
+    queued,
+)
+
+
+def call(records: list[Written]) -> dict[str, object]:
+    """Return what is to be known of the only call."""
+    (found,) = (call for message in said(records) for call in message.calls)
+    return {
+        "answered": found.is_answered,
+        "error": found.is_error,
+        "interrupted": found.is_interrupted,
+        "by": found.answer_record,
+    }
+
+
+def blocks(message: Message) -> list[tuple[str, tuple[int, ...]]]:
+    return [(piece.record, piece.blocks) for piece in message.pieces]
+
+
+def hidden(told: Session) -> dict[str, list[str | None]]:
+    found: dict[str, list[str | None]] = {}
+    for one in told.hidden:
+        found.setdefault(one.reason, []).append(one.record)
+    return found
+
+
+@pytest.mark.req("R3")
+def test_records_that_share_a_message_id_are_one_message() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply([thinking("Hm")], uuid="a", message_id="m"),
+        reply([text("Hello")], uuid="b", message_id="m"),
+    )
+
+    (_, answer) = said(records)
+
+    assert blocks(answer) == [("a", (0,)), ("b", (0,))]
+    assert answer.head == "Hello"
+
+
+@pytest.mark.req("R3")
+def test_snapshots_that_repeat_what_came_before_add_only_what_is_new() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply([text("One")], uuid="a", message_id="m"),
+        reply([text("One"), text("Two"), text("Two")], uuid="b", message_id="m"),
+        reply([text("One"), text("Two")], uuid="c", message_id="m"),
+    )
+
+    assert blocks(said(records)[1]) == [("a", (0,)), ("b", (1, 2)), ("c", ())]
+
+
+@pytest.mark.req("R3")
+def test_pieces_are_joined_around_results() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply([tool_use("Bash", id="t1")], uuid="a", message_id="m"),
+        tool_result("t1", uuid="r"),
+        reply([tool_use("Bash", id="t2")], uuid="b", message_id="m", parent="a"),
+    )
+
+    assert blocks(said(records)[1]) == [("a", (0,)), ("b", (0,))]
+
+
+@pytest.mark.req("R3")
+def test_a_message_ends_at_the_next_prompt() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply("One", uuid="a", message_id="m"),
+        prompt("Ho", uuid="q"),
+        reply("Two", uuid="b", message_id="m"),
+    )
+
+    assert [message.id for message in said(records)] == ["p", "a", "q", "b"]
+
+
+@pytest.mark.req("R3")
+def test_a_prompt_on_another_branch_ends_no_message() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply("Hello", uuid="a"),
+        prompt("Left", uuid="q"),
+        reply([text("One")], uuid="b", message_id="m"),
+        prompt("Right", uuid="s", parent="a"),
+        reply([text("Two")], uuid="c", message_id="m", parent="b"),
+        reply("Right it is", uuid="d", parent="s"),
+    )
+    (left,) = only(records).branches[1:]
+
+    assert blocks(left.messages[-1]) == [("b", (0,)), ("c", (0,))]
+
+
+def test_answers_without_an_id_are_messages_of_their_own() -> None:
+    records = thread(reply("One", uuid="a"), reply("Two", uuid="b"))
+    for record in records:
+        record["message"]["id"] = None
+
+    assert [message.id for message in said(records)] == ["a", "b"]
+
+
+@pytest.mark.req("R5")
+def test_a_result_is_found_by_its_call_wherever_it_hangs() -> None:
+    records = [
+        *thread(prompt("Hi", uuid="p"), reply([tool_use("Bash", id="t")], uuid="a")),
+        tool_result("t", "x", uuid="r", parent="gone"),
+    ]
+
+    assert call(records) == {
+        "answered": True,
+        "error": False,
+        "interrupted": False,
+        "by": "r",
+    }
+
+
+@pytest.mark.req("R5")
+def test_a_call_may_have_no_result() -> None:
+    records = thread(prompt("Hi"), reply([tool_use("Bash", id="t")]))
+
+    assert call(records)["answered"] is False
+    (found,) = said(records)[1].calls
+    assert found.result is None
+    assert found.outcome is None
+    assert found.stored_output is None
+
+
+@pytest.mark.req("R5", "R7")
+@pytest.mark.parametrize(
+    ("words", "interrupted"),
+    [
+        ("The user doesn't want to proceed with this tool use.", True),
+        ("The tool use was rejected", True),
+        ("[Request interrupted by user for tool use]", True),
+        ("exit code 1", False),
+    ],
+)
+def test_a_refusal_is_told_from_a_failure(words: str, *, interrupted: bool) -> None:
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Bash", id="t")]),
+        tool_result("t", words, is_error=True),
+    )
+
+    assert call(records)["error"] is True
+    assert call(records)["interrupted"] is interrupted
+
+
+@pytest.mark.req("R5")
+def test_of_two_results_the_last_counts_and_the_other_is_hidden() -> None:
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Bash", id="t")]),
+        tool_result("t", "one", uuid="r"),
+        tool_result("t", "two", uuid="s"),
+    )
+    told = only(records)
+
+    assert call(records)["by"] == "s"
+    assert hidden(told) == {"answered-again": ["r"]}
+    assert [(p.kind, p.detail) for p in told.problems] == [("double-result", "t")]
+
+
+@pytest.mark.req("R5")
+def test_a_result_without_a_call_is_shown_and_said() -> None:
+    told = only(thread(prompt("Hi"), tool_result("t", "one", uuid="r")))
+
+    assert [message.id for message in told.live.messages][1:] == ["r"]
+    assert [(p.kind, p.detail) for p in told.problems] == [("lost-result", "t")]
+
+
+@pytest.mark.req("R6")
+def test_the_outcome_of_a_record_with_two_results_belongs_to_neither() -> None:
+    results = [
+        {"type": "tool_result", "tool_use_id": id_, "content": id_}
+        for id_ in ("t1", "t2")
+    ]
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Edit", id="t1"), tool_use("Edit", id="t2")]),
+        prompt(results, uuid="r", toolUseResult={"filePath": "/a"}),
+    )
+
+    calls = said(records)[1].calls
+
+    assert [(one.answer_index, one.facts) for one in calls] == [(0, None), (1, None)]
+
+
+@pytest.mark.req("R6")
+def test_the_outcome_of_a_lone_result_is_kept() -> None:
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Edit", id="t")]),
+        tool_result("t", outcome={"filePath": "/a", "type": "create"}),
+    )
+    (found,) = said(records)[1].calls
+
+    assert found.facts is not None
+    assert (found.facts.path, found.facts.is_new) == ("/a", True)
+
+
+@pytest.mark.req("R4", "R5")
+def test_a_server_tools_result_stands_in_the_answer_itself() -> None:
+    used = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    records = thread(prompt("Hi"), reply([used, found], uuid="a"))
+
+    (one,) = said(records)[1].calls
+
+    assert (one.answer_record, one.answer_index) == ("a", 1)
+
+
+@pytest.mark.req("R5")
+def test_a_text_that_was_added_for_a_call_hangs_on_it() -> None:
+    added: Written = {"isMeta": True, "sourceToolUseID": "t"}
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Skill", id="t", skill="x")]),
+        tool_result("t", "Launching", uuid="r", sourceToolUseID="t"),
+        prompt("The body", uuid="m", **added),
+    )
+    told = only(records)
+    (found,) = told.live.messages[1].calls
+
+    assert [piece.record for piece in found.attached] == ["m"]
+    assert found.answer_record == "r"
+    assert told.hidden == ()
+
+
+@pytest.mark.req("R7")
+@pytest.mark.parametrize("way", ["superseded", "retracted"])
+def test_what_a_later_record_takes_back_is_hidden_with_all_its_calls(way: str) -> None:
+    notice = system("model_refusal_fallback", "Other model", uuid="n")
+    notice["retractedMessageUuids"] = ["a"] if way == "retracted" else []
+    gone = ["a"] if way == "superseded" else []
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply([tool_use("Skill", id="t")], uuid="a"),
+        tool_result("t", "x", uuid="r"),
+        prompt("body", uuid="m", isMeta=True, sourceToolUseID="t"),
+        notice,
+        reply("Instead", uuid="b", supersedesUuids=gone),
+    )
+    told = only(records)
+
+    assert [message.id for message in told.live.messages] == ["p", "n", "b"]
+    assert hidden(told) == {way: ["a", "r"], "harness": ["m"]}
+
+
+@pytest.mark.req("R7")
+def test_what_the_client_wrote_is_hidden_unless_it_is_an_error() -> None:
+    told = only(
+        thread(
+            prompt("Hi", uuid="p"),
+            filler(uuid="f"),
+            api_error("Overloaded", uuid="e"),
+        )
+    )
+
+    assert hidden(told) == {"synthetic": ["f"]}
+    error = told.live.messages[-1]
+    assert (error.id, error.is_error, error.usage) == ("e", True, None)
+
+
+@pytest.mark.req("R7")
+def test_an_interrupt_is_a_message_and_no_prompt() -> None:
+    (_, stopped) = said(thread(prompt("Hi"), prompt([text(INTERRUPT)])))
+
+    assert stopped.origin is Origin.INTERRUPT
+    assert not stopped.is_prompt
+
+
+@pytest.mark.req("C1")
+def test_what_a_command_printed_hangs_on_it() -> None:
+    records = thread(
+        caveat(uuid="c"),
+        command("/cost", uuid="k"),
+        printed("much", uuid="o"),
+        caveat(uuid="d"),
+        command("/exit", uuid="l"),
+    )
+    first, second = said(records)
+
+    assert [piece.record for piece in first.attached] == ["o"]
+    assert first.command is not None
+    assert (first.command.name, first.role) == ("/cost", Role.USER)
+    assert second.attached == ()
+
+
+@pytest.mark.req("C1")
+def test_what_a_command_stands_for_hangs_on_it() -> None:
+    records = thread(
+        command("/review", "it", uuid="k"),
+        prompt("Please review it.", uuid="m", isMeta=True),
+        prompt("<system-reminder>x</system-reminder>", uuid="n", isMeta=True),
+    )
+    told = only(records)
+
+    assert [p.record for p in told.live.messages[0].attached] == ["m"]
+    assert hidden(told) == {"harness": ["n"]}
+
+
+@pytest.mark.req("C1")
+def test_a_command_may_be_a_notice() -> None:
+    output = "<local-command-stdout>fine</local-command-stdout>"
+    records = thread(
+        system("local_command", command_text("/status"), uuid="k"),
+        system("local_command", output, uuid="o"),
+    )
+    (told,) = said(records)
+
+    assert (told.role, told.origin) == (Role.USER, Origin.COMMAND)
+    assert [piece.record for piece in told.attached] == ["o"]
+
+
+@pytest.mark.req("C2")
+@pytest.mark.parametrize(
+    ("words", "origin"),
+    [
+        ("<bash-input>ls</bash-input>", Origin.SHELL),
+        ("<user-memory-input>x</user-memory-input>", Origin.MEMORY),
+        ("<task-notification></task-notification>", Origin.NOTIFICATION),
+        ("<teammate-message>x</teammate-message>", Origin.TEAMMATE),
+    ],
+)
+def test_what_no_person_typed_is_shown_and_no_prompt(
+    words: str, origin: Origin
+) -> None:
+    (message,) = said([prompt(words)])
+
+    assert (message.origin, message.is_prompt) == (origin, False)
+
+
+@pytest.mark.req("R8")
+def test_a_compaction_holds_its_digest_and_facts() -> None:
+    records = [
+        *session("a", "b<a"),
+        compact("b", uuid="n", trigger="manual", tokens=9),
+        digest(uuid="s", parent="n"),
+    ]
+    boundary = said(records)[-1]
+
+    assert boundary.compaction is not None
+    assert (boundary.compaction.trigger, boundary.compaction.before) == ("manual", 9)
+    assert [piece.record for piece in boundary.attached] == ["s"]
+    assert boundary.role is Role.SYSTEM
+
+
+@pytest.mark.req("R8")
+def test_a_digest_without_a_boundary_is_a_message_and_no_prompt() -> None:
+    (message,) = said([digest(uuid="s")])
+
+    assert (message.origin, message.is_prompt) == (Origin.COMPACTION, False)
+
+
+@pytest.mark.req("R9")
+def test_text_that_was_typed_meanwhile_is_a_prompt_in_its_turn() -> None:
+    records = thread(prompt("Hi"), queued("Hurry", uuid="x"), reply("Yes", uuid="a"))
+    told = only(records)
+
+    (turn,) = told.live.turns
+    assert [m.is_steering for m in turn.messages] == [False, True, False]
+    assert [m.head for m in told.prompts] == ["Hi", "Hurry"]
+
+
+@pytest.mark.req("R9")
+def test_queue_operations_are_hidden() -> None:
+    told = only([prompt("Hi"), queue("enqueue", "x"), queue("dequeue")])
+
+    assert hidden(told) == {"metadata": [None, None]}
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (caveat(), "harness"),
+        (prompt("Stop hook feedback: x", isMeta=True), "hook"),
+        (prompt("Warmup"), "warm-up"),
+        (attachment("file", filename="x"), "context"),
+        (attachment("queued_command", prompt="<task-notification>"), "notice"),
+        (progress("bash_progress"), "progress"),
+        (system("turn_duration", durationMs=1), "notice"),
+        (meta("mode", mode="normal"), "metadata"),
+        (meta("from-tomorrow"), "unknown"),
+        (meta("saved_hook_context", uuid="x"), "context"),
+        (prompt("x") | {"message": None}, "harness"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_reader_does_not_want_is_hidden_for_a_reason(
+    record: Written, reason: str
+) -> None:
+    (one,) = only([record]).hidden
+
+    assert one.reason == reason
+    assert reason in HIDDEN_REASONS
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        system(None, "hm"),
+        system("away_summary", "hm"),
+        attachment("hook_blocking_error", blockingError={"blockingError": "hm"}),
+        attachment("hook_non_blocking_error", stderr="hm"),
+        attachment("structured_output", content="hm"),
+        {**system("informational", "hm"), "content": "hm"},
+    ],
+    ids=lambda record: str(record.get("subtype")),
+)
+def test_notices_that_a_reader_wants_are_messages_of_the_system(
+    record: Written,
+) -> None:
+    (message,) = said([record])
+
+    assert (message.role, message.head) == (Role.SYSTEM, "hm")
+    assert message.pieces[0].blocks == (0,)
+
+
+def test_a_measured_turn_ends_behind_its_last_message() -> None:
+    records = thread(
+        prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=1500)
+    )
+
+    assert said(records)[-1].turn_ms == 1500
+
+
+def test_a_measure_before_all_messages_measures_nothing() -> None:
+    records = thread(system("turn_duration", durationMs=1500), prompt("Hi"))
+
+    assert said(records)[0].turn_ms is None

@@ -1,0 +1,88 @@
+"""What sessions worked on."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.assemble import projects_of
+from recollect.assemble.projects import project_of
+from recollect.model.sessions import Session
+from tests.assemble.making import assembled, nodes, transcript
+from tests.build import Written, meta, session, session_id
+
+
+def placed(directory: str | None, *more: Written) -> str | None:
+    return project_of(nodes([*more, *session("a", "b<a", cwd=directory)]))
+
+
+def told(*directories: str | None) -> tuple[Session, ...]:
+    return assembled(
+        *(
+            transcript(session_id(at), session(f"p{at}", cwd=directory))
+            for at, directory in enumerate(directories)
+        )
+    )
+
+
+@pytest.mark.req("L2")
+@pytest.mark.parametrize(
+    ("directory", "project"),
+    [
+        ("/work/demo", "/work/demo"),
+        ("/work/demo/.claude/worktrees/fix", "/work/demo"),
+        ("/work/demo/.claude/worktrees/fix/src", "/work/demo"),
+        ("c:\\work\\demo", "C:\\work\\demo"),
+        ("C:\\work\\demo\\.claude\\worktrees\\x", "C:\\work\\demo"),
+        ("c:/work", "C:/work"),
+        ("c", "c"),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_a_project_is_the_directory_that_records_name(
+    directory: str | None, project: str | None
+) -> None:
+    assert placed(directory) == project
+
+
+@pytest.mark.req("L2")
+def test_a_project_is_where_the_session_began() -> None:
+    records = [*session("a", cwd="/one"), *session("b<a", cwd="/two")]
+
+    assert project_of(nodes(records)) == "/one"
+
+
+@pytest.mark.req("L2")
+def test_a_worktree_counts_as_what_it_was_made_from() -> None:
+    state = meta("worktree-state", worktreeSession={"originalCwd": "c:\\work"})
+    ended = meta("worktree-state", worktreeSession=None)
+
+    assert placed("/elsewhere", state) == "C:\\work"
+    assert placed("/elsewhere", ended) == "/elsewhere"
+
+
+@pytest.mark.req("L2", "F3")
+def test_two_directories_that_share_a_key_are_two_projects() -> None:
+    found = projects_of(told("/work/a-b", "/work/a.b", "/work/a-b"))
+
+    assert [(one.path, len(one.sessions)) for one in found] == [
+        ("/work/a-b", 2),
+        ("/work/a.b", 1),
+    ]
+    assert {one.keys for one in found} == {("-work-demo",)}
+
+
+@pytest.mark.req("L2")
+def test_sessions_that_name_no_directory_are_one_project_a_key() -> None:
+    (one,) = projects_of(told(None, None))
+
+    assert (one.path, one.keys, one.name) == (None, ("-work-demo",), "-work-demo")
+    assert len(one.sessions) == 2
+    assert one.size == 0
+
+
+@pytest.mark.req("L2")
+def test_a_project_is_called_by_the_last_part_of_its_path() -> None:
+    found = projects_of(told("/work/demo/", "C:\\work\\tool"))
+
+    assert [one.name for one in found] == ["demo", "tool"]

@@ -1,0 +1,149 @@
+"""Sessions as a whole: what they are gathered from and what they say."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from msgspec import structs
+
+from recollect.assemble import session_of
+from recollect.model.ids import SessionId
+from recollect.model.nodes import Transcript
+from tests.assemble.making import assembled, only, transcript
+from tests.assemble.test_tree import chain, fan, loose
+from tests.build import (
+    SESSION,
+    Written,
+    meta,
+    prompt,
+    reply,
+    session,
+    session_id,
+    snapshot,
+    summary,
+    thread,
+)
+from tests.forms import command, printed
+
+
+@pytest.mark.req("F5")
+def test_a_session_is_its_files_by_name() -> None:
+    records = session("a", "b<a", sessionId=session_id(7))
+
+    assert session_of(transcript(SESSION, records)) == SESSION
+
+
+@pytest.mark.req("F5")
+def test_a_loose_file_is_the_session_that_most_records_name() -> None:
+    records = [
+        *session("a", sessionId=session_id(7)),
+        *session("b", "c<b", sessionId=session_id(8)),
+    ]
+
+    assert session_of(transcript("talk", records)) == session_id(8)
+
+
+def test_a_loose_file_that_names_no_session_is_called_by_itself() -> None:
+    empty = transcript("talk", [])
+    nameless = structs.replace(
+        empty, source=structs.replace(empty.source, session=None)
+    )
+
+    assert session_of(empty) == "talk"
+    assert session_of(nameless) == SessionId(empty.source.id)
+
+
+@pytest.mark.req("F6")
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [summary("Of another", "gone")],
+        [snapshot("a"), meta("mode", mode="normal")],
+        [command("/exit"), printed("Bye")],
+        [prompt("")],
+    ],
+    ids=["empty", "summaries", "metadata", "commands", "a blank prompt"],
+)
+def test_a_session_in_which_nothing_is_said_is_empty(records: list[Written]) -> None:
+    assert only(records).is_empty
+
+
+@pytest.mark.req("F6")
+@pytest.mark.parametrize("records", [session("a"), [reply("Hm")]])
+def test_a_prompt_or_an_answer_is_enough(records: list[Written]) -> None:
+    assert not only(records).is_empty
+
+
+@pytest.mark.req("R10")
+def test_a_session_lists_what_its_records_say_of_it() -> None:
+    later: Written = {
+        "version": "2.1.5",
+        "cwd": "/work/other",
+        "gitBranch": "fix",
+        "entrypoint": "cli",
+        "slug": "calm-blue-river",
+    }
+    told = only([*session("a", "b<a"), *session("c<b:user", "d<c", **later)])
+
+    assert told.versions == ("2.1.200", "2.1.5")
+    assert told.directories == ("/work/demo", "/work/other")
+    assert told.git_branches == ("main", "fix")
+    assert told.entrypoints == ("cli",)
+    assert told.slug == "calm-blue-river"
+    assert told.models == ("claude-sonnet-4-5-20250929",)
+    assert told.keys == ("-work-demo",)
+    assert told.started is not None
+    assert told.ended is not None
+    assert (told.ended - told.started).total_seconds() == 1
+
+
+@pytest.mark.req("T4")
+def test_endpoints_are_leaves_and_what_summaries_name() -> None:
+    told = only([*session("a", "b<a", "c<b", "d<b"), summary("x", "a")])
+
+    assert told.endpoints == ("c", "d", "a")
+
+
+@pytest.mark.req("H1")
+def test_snapshots_are_kept_by_their_place() -> None:
+    told = only([snapshot("a"), *session("a")])
+
+    assert [position.offset for position in told.snapshots] == [0]
+
+
+def _told(some: Transcript) -> float:
+    start = time.perf_counter()
+    (one,) = assembled(some)
+    assert one.branches
+    return time.perf_counter() - start
+
+
+@pytest.mark.req("T1")
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [(chain, 100_000), (loose, 20_000), (fan, 20_000)],
+    ids=["a chain", "roots", "a fan"],
+)
+def test_a_session_ten_times_as_large_takes_about_ten_times_as_long(
+    shape: object, size: int
+) -> None:
+    empty = transcript(SESSION, [])
+    few = structs.replace(empty, nodes=tuple(shape(size // 10)))  # type: ignore[operator]
+    many = structs.replace(empty, nodes=tuple(shape(size)))  # type: ignore[operator]
+
+    small = min(_told(few) for _ in range(3))
+
+    # A square law would give a hundred; the rest is what a busy machine adds.
+    assert _told(many) < 40 * small
+
+
+def test_a_session_of_no_file_has_no_branches_of_its_own() -> None:
+    assert assembled() == ()
+
+
+def test_problems_of_files_are_the_sessions() -> None:
+    told = only(thread(prompt("a", parent="gone")))
+
+    assert [problem.kind for problem in told.problems] == ["ghost"]

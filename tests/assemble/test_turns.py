@@ -1,0 +1,147 @@
+"""Turns: what a prompt led to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from recollect.model.sessions import Session
+from tests.assemble.making import only
+from tests.build import (
+    moment,
+    prompt,
+    reply,
+    session,
+    system,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.forms import command, printed, queued
+
+
+def turns(told: Session) -> list[list[str]]:
+    return [[message.id for message in turn.messages] for turn in told.live.turns]
+
+
+@pytest.mark.req("C3")
+def test_a_turn_is_a_prompt_and_all_that_follows() -> None:
+    told = only(session("a", "b<a", "c<b", "d<c"))
+
+    assert turns(told) == [["a", "b"], ["c", "d"]]
+    assert [turn.prompt.id for turn in told.live.turns if turn.prompt] == ["a", "c"]
+
+
+@pytest.mark.req("C3")
+def test_what_comes_before_the_first_prompt_is_a_turn_without_one() -> None:
+    told = only(thread(reply("Hm", uuid="a"), prompt("Hi", uuid="p")))
+
+    assert turns(told) == [["a"], ["p"]]
+    assert told.live.turns[0].prompt is None
+
+
+@pytest.mark.req("C3")
+def test_a_command_begins_a_turn_if_claude_answers_it() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        command("/cost", uuid="k"),
+        printed("much", uuid="o"),
+        command("/review", uuid="l"),
+        reply("Fine", uuid="a"),
+    )
+    told = only(records)
+
+    assert turns(told) == [["p", "k"], ["l", "a"]]
+    assert [turn.prompt.id for turn in told.live.turns if turn.prompt] == ["p", "l"]
+
+
+@pytest.mark.req("C3")
+def test_counting_messages_counts_prompts_and_answers() -> None:
+    records = thread(
+        prompt("Hi"),
+        command("/cost"),
+        printed("much"),
+        queued("Hurry"),
+        reply([tool_use("Bash", id="t")]),
+        tool_result("t"),
+        reply("Done"),
+    )
+    told = only(records)
+
+    assert told.message_count == 4
+    assert [message.head for message in told.prompts] == ["Hi", "Hurry"]
+
+
+def test_a_turn_lasts_from_its_first_to_its_last_record() -> None:
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Bash", id="t")]),
+        tool_result("t") | {"timestamp": moment(9)},
+    )
+    (turn,) = only(records).live.turns
+
+    assert turn.duration == timedelta(seconds=9)
+    assert [call.id for call in turn.calls] == ["t"]
+
+
+def test_a_measured_turn_lasts_as_long_as_was_measured() -> None:
+    records = thread(prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=500))
+
+    assert only(records).live.turns[0].duration == timedelta(milliseconds=500)
+
+
+def test_a_turn_without_times_has_no_duration() -> None:
+    (turn,) = only([prompt("Hi") | {"timestamp": None}]).live.turns
+
+    assert turn.duration is None
+
+
+@pytest.mark.req("T2")
+def test_a_branch_has_its_whole_path_and_its_own_part() -> None:
+    told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
+    (left,) = told.branches[1:]
+
+    assert [message.id for message in left.messages] == ["a", "b", "c", "d"]
+    assert [turn.number for turn in left.own] == [1]
+    assert (left.fork, left.head, left.parent, left.id) == ("b", "c", 0, "d")
+
+
+@pytest.mark.req("T2")
+def test_a_branch_that_forks_inside_a_turn_owns_what_is_behind_the_fork() -> None:
+    records = thread(
+        prompt("Hi", uuid="p"),
+        reply("One", uuid="a", message_id="m1"),
+        reply("Two", uuid="b", message_id="m2"),
+        prompt("More", uuid="q"),
+        reply("Three", uuid="c", message_id="m3"),
+        prompt("Instead", uuid="s", parent="a"),
+        reply("Four", uuid="d", message_id="m4"),
+    )
+    told = only(records)
+    (left,) = told.branches[1:]
+
+    assert [[m.id for m in turn.messages] for turn in left.own] == [["b"], ["q", "c"]]
+    assert [m.id for m in left.messages] == ["p", "a", "b", "q", "c"]
+
+
+@pytest.mark.req("U1")
+def test_a_turn_and_its_branch_pay_for_their_answers() -> None:
+    told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
+
+    assert [turn.usage.output for turn in told.live.turns] == [40, 40]
+    assert [branch.usage.output for branch in told.branches] == [80, 40]
+
+
+def test_the_newest_of_the_branches_that_were_left_comes_first() -> None:
+    told = only(session("a", "b<a", "c<b", "d<b", "e<b", "f<e"))
+
+    assert [branch.id for branch in told.branches] == ["f", "d", "c"]
+
+
+@pytest.mark.req("T3")
+def test_a_branch_ends_with_what_was_said_last() -> None:
+    told = only([*session("a", "b<a"), system("turn_duration", uuid="n", parent="b")])
+
+    assert told.live.id == "b"
+    assert told.endpoints == ("n",)

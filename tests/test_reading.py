@@ -1,0 +1,268 @@
+"""Reading sessions without any archive."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from recollect import reading
+from recollect.errors import NothingFound, PathMissing
+from recollect.model.blocks import Text
+from recollect.model.sessions import ToolCall
+from recollect.reading import read
+from tests.build import (
+    SESSION,
+    Home,
+    attachment,
+    compact,
+    prompt,
+    queue,
+    reply,
+    session,
+    session_id,
+    system,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.cases.make import CASES
+from tests.forms import queued
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def stored(home: Home, path: str) -> str | None:
+    """Return what is opened for a result that says its output lies at a path."""
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Bash", id="t")]),
+        tool_result("t", "long", outcome={"persistedOutputPath": path}),
+    )
+    home.session(SESSION, records)
+    (call,) = calls(home)
+    return call.stored_output
+
+
+def calls(home: Home) -> list[ToolCall]:
+    return [call for one in read(home.path) for t in one.live.turns for call in t.calls]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_the_examples_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    assert doctest.testmod(reading) == doctest.TestResults(failed=0, attempted=4)
+
+
+def test_a_home_a_folder_and_a_file_read_the_same(home: Home) -> None:
+    path = home.session(SESSION, session("a", "b<a"))
+
+    whole = [[m.head for m in one.live.messages] for one in read(home.path)]
+    folder = [[m.head for m in one.live.messages] for one in read(path.parent)]
+    alone = [[m.head for m in one.live.messages] for one in read(str(path))]
+
+    assert whole == folder == alone == [["a", "b"]]
+
+
+def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PathMissing):
+        read(tmp_path / "nowhere")
+
+
+def test_a_folder_without_transcripts_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("hello", "utf-8")
+
+    with pytest.raises(NothingFound):
+        list(read(tmp_path))
+
+
+def test_what_cannot_be_read_is_a_problem_of_the_reading(home: Home) -> None:
+    path = home.session(SESSION, session("a"))
+    (path.parent / f"{session_id(1)}.jsonl").mkdir()
+    found = read(home.path)
+
+    for _ in range(2):
+        assert len(list(found)) == 1
+        assert [problem.kind for problem in found.problems] == ["not-a-file"]
+
+
+def test_a_file_that_vanishes_is_a_problem_of_its_session(home: Home) -> None:
+    home.session(SESSION, session("a"))
+    path = home.session(session_id(1), session("b"))
+    found = iter(read(home.path)._sources())
+    sources = list(found)
+    path.unlink()
+
+    problems = [p.kind for one in sources for p in reading.transcript_of(one).problems]
+
+    assert problems == ["vanished"]
+
+
+def test_what_was_said_is_opened_from_the_file(home: Home) -> None:
+    long = "word " * 200
+    home.session(SESSION, thread(prompt(long), reply(long)))
+    (one,) = read(home.path)
+
+    assert [m.blocks for m in one.live.messages] == [(Text(text=long),)] * 2
+    assert len(one.live.messages[0].head) < len(long)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        system("informational", "Hm"),
+        queued("Hm"),
+        attachment("queued_command", prompt=[{"type": "text", "text": "Hm"}]),
+        attachment("hook_blocking_error", blockingError={"blockingError": "Hm"}),
+        attachment("structured_output", content="Hm"),
+    ],
+    ids=["notice", "queued", "queued blocks", "hook", "output"],
+)
+def test_records_of_any_type_are_opened(record: dict[str, object], home: Home) -> None:
+    home.session(SESSION, [record])
+    (one,) = read(home.path)
+
+    assert [m.blocks for m in one.live.messages] == [(Text(text="Hm"),)]
+
+
+def test_text_that_was_delivered_from_the_queue_is_opened(home: Home) -> None:
+    home.session(SESSION, [prompt("Hi"), queue("enqueue", "Hurry"), queue("remove")])
+    (one,) = read(home.path)
+
+    assert one.live.messages[-1].blocks == (Text(text="Hurry"),)
+
+
+def test_what_has_no_text_opens_as_nothing(home: Home) -> None:
+    notice = system(None, None)
+    output = attachment("structured_output")
+    home.session(SESSION, [notice, output, compact("gone") | {"content": None}])
+    (one,) = read(home.path)
+
+    assert [m.blocks for m in one.live.messages] == [()] * 3
+
+
+def test_a_call_its_result_and_its_outcome_are_opened(home: Home) -> None:
+    records = thread(
+        prompt("Hi"),
+        reply([tool_use("Bash", id="t", command="ls")]),
+        tool_result("t", "a.py", outcome={"stdout": "a.py", "stderr": ""}),
+    )
+    home.session(SESSION, records)
+    (call,) = calls(home)
+
+    assert bytes(call.input) == b'{"command":"ls"}'
+    assert call.use is not None
+    assert call.result is not None
+    assert call.result.tool_use_id == "t"
+    assert call.outcome is not None
+
+
+def test_a_file_that_is_gone_opens_as_nothing(home: Home) -> None:
+    records = thread(
+        prompt("Hi"), reply([tool_use("Bash", id="t")]), tool_result("t", "x")
+    )
+    path = home.session(SESSION, records)
+    (one,) = read(home.path)
+    path.unlink()
+    (call,) = one.live.turns[0].calls
+
+    assert one.live.messages[0].blocks == ()
+    assert (call.use, call.result, call.outcome) == (None, None, None)
+    assert bytes(call.input) == b""
+
+
+@pytest.mark.req("R6")
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/home/me/.claude/projects/-work-demo/{SESSION}/tool-results/t.txt",
+        "C:\\Users\\me\\.claude\\projects\\x\\tool-results\\t.txt",
+        "t.txt",
+    ],
+)
+def test_a_long_output_is_opened_from_the_sessions_folder(
+    path: str, home: Home
+) -> None:
+    home.tool_result(SESSION, "t.txt", "all\nof it")
+
+    assert stored(home, path) == "all\nof it"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "../../secret.txt", "/work/..", "", "/work/", ".hidden", "no.txt"],
+)
+def test_no_other_path_is_followed(path: str, home: Home) -> None:
+    home.tool_result(SESSION, ".hidden", "secret")
+    (home.path / "projects" / "-work-demo" / "secret.txt").write_text("no", "utf-8")
+
+    assert stored(home, path) is None
+
+
+def test_an_output_too_long_to_hold_is_cut_at_a_line(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_STORED_LIMIT", 10)
+    home.tool_result(SESSION, "t.txt", "12345\n123\n1234567")
+
+    assert stored(home, "t.txt") == "12345\n123"
+
+
+def test_an_agents_long_output_lies_in_its_sessions_folder() -> None:
+    home = Home(CASES / "persisted_output" / "input")
+    found = [call.stored_output for call in calls(home)]
+
+    whole = "all of it\nto the end"
+    assert found == [whole, None, None, whole, "all that was found"]
+
+
+@pytest.mark.req("A1")
+def test_a_sidecar_is_read_with_its_agent(home: Home) -> None:
+    home.session(SESSION, thread(prompt("Hi"), reply([tool_use("Task", id="t")])))
+    home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
+    (one,) = read(home.path)
+
+    assert [(run.id, run.link) for run in one.agents] == [("a1", "sidecar")]
+
+
+@pytest.mark.req("A1")
+def test_a_sidecar_that_cannot_be_read_says_nothing(home: Home) -> None:
+    path = home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
+    sources = list(read(home.path)._sources())
+    path.with_name("agent-a1.meta.json").unlink()
+
+    (one,) = reading._transcripts(sources)
+
+    assert one.note is None
+
+
+@pytest.mark.req("T6", "F5")
+def test_folders_that_hold_pieces_of_one_session_are_read_together(home: Home) -> None:
+    first = session("a", "b<a")
+    more = session("c<b:user", "d<c", timestamp="2026-01-05T10:00:00.000Z")
+    home.session(SESSION, first, project="-work-demo")
+    home.session(session_id(1), session("x"), project="-work-tree")
+    home.session(SESSION, more, project="-work-tree")
+    home.session(session_id(2), session("y"), project="-work-else")
+
+    found = {one.id: len(one.live.messages) for one in read(home.path)}
+
+    assert found == {SESSION: 4, session_id(1): 1, session_id(2): 1}
+
+
+def test_loose_files_are_grouped_by_their_folder(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        path = tmp_path / folder / "talk.jsonl"
+        path.parent.mkdir()
+        home = Home(tmp_path / "x")
+        home.session(SESSION, session("a", "b<a")).rename(path)
+
+    sizes = [len(one.live.messages) for one in read(tmp_path)]
+
+    assert sum(sizes) == 4 or sizes == [2]
