@@ -254,13 +254,13 @@ class Chunks:
         """
         row = first(
             self.db,
-            "SELECT id, start, stop FROM chunk WHERE source = ? AND generation = ?"
-            " ORDER BY start DESC LIMIT 1",
+            "SELECT id, start, stop, hash FROM chunk"
+            " WHERE source = ? AND generation = ? ORDER BY start DESC LIMIT 1",
             (kept.number, kept.generation),
         )
         if row is None or row[2] - row[1] >= CHUNK_SIZE // 2:
             return kept.kept, b""
-        raw = self._raw(row[0])
+        raw = self._raw(row[0], row[3])
         self.db.execute("DELETE FROM chunk WHERE id = ?", (row[0],))
         return int(row[1]), raw
 
@@ -292,7 +292,7 @@ class Chunks:
     ) -> Iterator[tuple[Chunk, bytes]]:
         """Yield the chunks of a source that reach beyond ``start``, with bytes."""
         for chunk in self._places(number, generation, start):
-            yield chunk, self._raw(chunk.id)
+            yield chunk, self._raw(chunk.id, chunk.hash)
 
     def tried(
         self, number: int, generation: int, *, start: int = 0
@@ -300,7 +300,7 @@ class Chunks:
         """Yield chunks with their bytes; one that is damaged has none."""
         for chunk in self._places(number, generation, start):
             try:
-                raw = self._raw(chunk.id)
+                raw = self._raw(chunk.id, chunk.hash)
             except ArchiveDamaged:
                 yield chunk, None
             else:
@@ -332,24 +332,29 @@ class Chunks:
         """Return bytes of a source; fewer where the archive has fewer."""
         rows = every(
             self.db,
-            "SELECT id, start FROM chunk WHERE source = ? AND generation = ?"
+            "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
             " AND start < ? AND stop > ? ORDER BY start",
             (number, generation, offset + length, offset),
         )
         parts = []
-        for id_, start in rows:
-            raw = self._raw(id_)
+        for id_, sign, start in rows:
+            raw = self._raw(id_, sign)
             parts.append(raw[max(offset - start, 0) : offset + length - start])
         return b"".join(parts)
 
-    def _open(self, id_: int) -> bytes:
+    def _open(self, id_: int, sign: bytes) -> bytes:
+        """Return the bytes of a chunk.
+
+        It is asked for by its hash too: once a chunk has given way to a longer one,
+        its id is given to another.
+        """
         try:
-            row = first(self.db, "SELECT hash, frame FROM chunk WHERE id = ?", (id_,))
+            row = first(self.db, "SELECT frame FROM chunk WHERE id = ?", (id_,))
         except apsw.Error as error:
             raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
         if row is None:
             raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
-        return self._sound(f"chunk {id_}", row[0], row[1])
+        return self._sound(f"chunk {id_}", sign, row[0])
 
     def _sound(self, what: str, expected: bytes, frame: bytes) -> bytes:
         try:
@@ -412,7 +417,7 @@ class Chunks:
         """Yield the chunks of a source, each with what is wrong with it."""
         for chunk in self._places(number, generation):
             try:
-                raw = self._open(chunk.id)
+                raw = self._open(chunk.id, chunk.hash)
             except ArchiveDamaged as error:
                 yield chunk, error.detail
                 continue
