@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from recollect.assemble import session_of
+from recollect.assemble.gather import is_named
 from recollect.model.ids import SessionId
 from recollect.model.nodes import Transcript
 from tests.assemble.making import assembled, only, transcript
@@ -23,6 +24,7 @@ from tests.build import (
     snapshot,
     summary,
     thread,
+    title,
 )
 from tests.forms import command, printed
 
@@ -52,6 +54,17 @@ def test_a_loose_file_that_names_no_session_is_called_by_itself() -> None:
 
     assert session_of(empty) == "talk"
     assert session_of(nameless) == SessionId(empty.source.id)
+
+
+def test_only_an_id_says_for_certain_which_session_a_file_is_of() -> None:
+    assert is_named(transcript(SESSION, []).source)
+    assert not is_named(transcript("talk", []).source)
+
+
+def test_a_title_with_an_id_is_no_end_of_a_branch() -> None:
+    titled = title("Forked", custom=True) | {"uuid": "t"}
+
+    assert only([*session("a", "b<a"), titled]).live.id == "b"
 
 
 @pytest.mark.req("F6")

@@ -68,6 +68,15 @@ def rewind_to_start(home: Home) -> None:
     home.session(SESSION, [*records, told])
 
 
+def rewind_to_start_with_hooks(home: Home) -> None:
+    """The same, where the first prompt hangs on what a hook said before it."""
+    records = [
+        attachment("hook_additional_context", uuid="x1"),
+        *_later(1, session("p1<x1:user", "a1<p1", "p2<a1", "a2<p2", "p3", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
 def rewind_behind_compaction(home: Home) -> None:
     """Back to what a compaction had replaced."""
     records = [

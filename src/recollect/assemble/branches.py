@@ -171,10 +171,10 @@ def _left(
         return []
     groups: dict[str, list[RecordId]] = {}
     for child in some:
-        if at is None and not begins_anew(view.tree, view.tree.nodes[child]):
-            continue
+        # Of the roots, the first and those with which a person began anew are ways.
+        is_way = child == some[0] or begins_anew(view.tree, view.tree.nodes[child])
         head = view.below[child].head
-        if head is not None:
+        if head is not None and (at is not None or is_way):
             groups.setdefault(view.keys[head], []).append(child)
     ways = [way for way in groups.values() if _leads_on(view, way)]
     ways = _without_retries(view, ways)

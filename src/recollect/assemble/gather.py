@@ -101,7 +101,7 @@ def _one(
     main, inline = inline_agents(everything)
     parts = {part.id: part for part in inline}
     for transcript in agents:
-        agent = _agent_id(transcript)
+        agent = transcript.source.agent or AgentId(transcript.source.id)
         before = parts.get(agent)
         nodes = (*before.nodes, *transcript.nodes) if before else transcript.nodes
         run = _WORKFLOW.search(transcript.source.path)
@@ -113,13 +113,6 @@ def _one(
             workflow=run[1] if run else None,
         )
     return Gathered(session, (*own, *agents), tuple(main), tuple(parts.values()))
-
-
-def _agent_id(transcript: Transcript) -> AgentId:
-    if transcript.source.agent is not None:
-        return transcript.source.agent
-    named = (node.agent for node in transcript.nodes if node.agent)
-    return next(named, AgentId(transcript.source.id))
 
 
 def first_time(nodes: Iterable[Node]) -> datetime | None:

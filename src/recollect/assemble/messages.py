@@ -144,8 +144,7 @@ class _Sayer:
             self._result(node)
         else:
             self._groups.append([node])
-            if node.uuid is not None:
-                self._heads[node.uuid] = node
+            self._heads[name_of(node)] = node
         if node.origin in {Origin.PERSON, Origin.CALLER} and node.kind == "user":
             self._close()
 
@@ -191,7 +190,7 @@ class _Sayer:
     def _attach(self, node: Node) -> bool:
         """Hang outputs on their command, and a digest on its compaction."""
         above = self._heads.get(node.parent) if node.parent is not None else None
-        if above is None or above.uuid is None:
+        if above is None:
             return False
         belongs = (
             (node.origin in _OUTPUTS)
@@ -202,9 +201,8 @@ class _Sayer:
             )
         )
         if belongs:
-            self._attached.setdefault(above.uuid, []).append(node)
-            if node.uuid is not None:
-                self._heads[node.uuid] = above
+            self._attached.setdefault(name_of(above), []).append(node)
+            self._heads[name_of(node)] = above
         return belongs
 
     def _branch_of(self, node: Node) -> int:

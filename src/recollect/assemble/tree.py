@@ -150,7 +150,7 @@ def join(tree: Tree) -> dict[RecordId, RecordId | None]:
             told = node.logical_parent
             follows = told if told and order.get(told, -1) > boundary else None
             joined[uuid] = roots.hang(uuid, follows) or roots.hang(uuid, last)
-        begun = begun or begins_anew(tree, node)
+        begun = begun or _leads_on(tree, node)
         order[uuid] = at
         last = uuid
         if isinstance(node.extra, CompactionFacts):
@@ -160,9 +160,13 @@ def join(tree: Tree) -> dict[RecordId, RecordId | None]:
 
 def begins_anew(tree: Tree, node: Node) -> bool:
     """Whether a prompt has nothing before it, and something hanging on it."""
-    is_prompt = node.origin in {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
     is_root = node.parent is None and node.logical_parent is None
-    return node.kind == "user" and is_prompt and is_root and node.uuid in tree.children
+    return is_root and _leads_on(tree, node)
+
+
+def _leads_on(tree: Tree, node: Node) -> bool:
+    is_prompt = node.origin in {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
+    return node.kind == "user" and is_prompt and node.uuid in tree.children
 
 
 def _detached(tree: Tree) -> frozenset[RecordId]:
