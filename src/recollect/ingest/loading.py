@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from recollect.assemble import Summaries, assemble
 from recollect.ingest.indexing import decode
 from recollect.ingest.pieces import lines_of
-from recollect.model.nodes import AgentNote, Transcript
+from recollect.model.ids import RecordId
+from recollect.model.nodes import AgentNote, TitleFacts, Transcript
 from recollect.model.parts import Loader
 from recollect.model.sessions import Session
 from recollect.model.sources import SourceKind
@@ -18,6 +19,9 @@ from recollect.store.vault import Vault
 
 __all__ = ["load_family"]
 
+_Told = tuple[tuple[int, str], RecordId, str]
+"""The age of a file, a record, and what the file calls it."""
+
 
 def load_family(
     vault: Vault, derived: Derived, family: Sequence[int], loader: Loader
@@ -25,7 +29,10 @@ def load_family(
     """Return the sessions of a family, assembled from what the index has."""
     sources = [source for number in family for source in derived.sources_of(number)]
     transcripts = [t for source in sources if (t := transcript(vault, source))]
-    return assemble(transcripts, loader, _summaries(vault, derived, family))
+    told = [*_summaries(vault, derived, family), *_own_summaries(transcripts)]
+    # The newest file has the last word.
+    told.sort(key=lambda one: one[0])
+    return assemble(transcripts, loader, Summaries({leaf: t for _, leaf, t in told}))
 
 
 def transcript(vault: Vault, number: int) -> Transcript | None:
@@ -44,12 +51,20 @@ def transcript(vault: Vault, number: int) -> Transcript | None:
     )
 
 
-def _summaries(vault: Vault, derived: Derived, family: Sequence[int]) -> Summaries:
-    """Return the titles of a family's leaves; the newest file has the last word."""
+def _summaries(vault: Vault, derived: Derived, family: Sequence[int]) -> list[_Told]:
+    """Return what all files call the records of a family."""
     found = derived.summaries(family)
     ages = {source: _age(vault, source) for _, _, source in found}
-    found.sort(key=lambda row: ages[row[2]])
-    return Summaries({record: text for record, text, _ in found})
+    return [(ages[source], leaf, text) for leaf, text, source in found]
+
+
+def _own_summaries(transcripts: Sequence[Transcript]) -> Iterator[_Told]:
+    """Yield what the family's files say, also in a last line that is not finished."""
+    for told in transcripts:
+        for node in told.nodes:
+            facts = node.extra
+            if node.kind == "summary" and isinstance(facts, TitleFacts) and facts.leaf:
+                yield (told.source.mtime_ns, told.source.id), facts.leaf, facts.text
 
 
 def _age(vault: Vault, source: int) -> tuple[int, str]:
