@@ -1,7 +1,8 @@
 """Homes made by us, and the sessions that are really in them.
 
 A case is a folder of ``tests/cases``: ``input`` is written by its story,
-``session.json`` is what was checked by a person to be true.
+``session.json`` is what was checked by a person to be true, ``plain.txt`` how it is
+shown.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from recollect.reading import read
+from recollect.render.plain import plain
+from recollect.render.walk import View
 from tests.cases.make import CASES, copied, stories, write
 from tests.cases.shape import written
 
@@ -47,6 +50,18 @@ def test_a_case_reads_as_it_really_was(
     text = written(read(home)).replace(str(home), "")
 
     golden(CASES / name / "session.json", text)
+
+
+@every_case
+def test_a_case_is_shown_as_it_really_was(
+    name: str, tmp_path: Path, golden: Golden
+) -> None:
+    home = copied(CASES / name, tmp_path)
+    view = View(branches=True, agents=True)
+
+    text = "\n".join(plain(session, view) for session in read(home))
+
+    golden(CASES / name / "plain.txt", text.replace(str(home), ""))
 
 
 def test_every_case_has_its_story() -> None:

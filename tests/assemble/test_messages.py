@@ -336,6 +336,16 @@ def test_what_a_command_stands_for_hangs_on_it() -> None:
 
 
 @pytest.mark.req("C1")
+def test_a_compaction_by_hand_is_one_command() -> None:
+    typed = [prompt("/compact", uuid="t"), command("/compact", uuid="k")]
+    told = only(thread(*typed, command("/cost", uuid="l")))
+
+    assert [message.id for message in told.live.messages] == ["k", "l"]
+    assert hidden(told) == {"copy": ["t"]}
+    assert [message.id for message in said(typed[:1])] == ["t"]
+
+
+@pytest.mark.req("C1")
 def test_a_command_may_be_a_notice() -> None:
     output = "<local-command-stdout>fine</local-command-stdout>"
     records = thread(

@@ -313,12 +313,23 @@ def _sounds_interrupted(head: str) -> bool:
 
 
 def _gone(nodes: Iterable[Node]) -> dict[RecordId, str]:
-    """Return the records that a later one takes back, and how."""
+    """Return the records that a later one takes back or tells again, and how.
+
+    A compaction by hand is recorded as it was typed, and later as the command.
+    """
     gone: dict[RecordId, str] = {}
+    typed: RecordId | None = None
     for node in nodes:
         gone.update(dict.fromkeys(node.supersedes, "superseded"))
         if isinstance(node.extra, RetractionFacts):
             gone.update(dict.fromkeys(node.extra.records, "retracted"))
+        if node.origin is not Origin.COMMAND:
+            continue
+        if node.command is None:
+            typed = node.uuid
+        elif typed is not None and node.command.name == "/compact":
+            gone[typed] = "copy"
+            typed = None
     return gone
 
 
