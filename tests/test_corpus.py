@@ -1,0 +1,102 @@
+"""Real transcripts of other people: everything that was said is reached.
+
+They are not part of the project; where they are absent there is nothing to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.model.ids import RecordId
+from recollect.model.sessions import Branch, Session
+from recollect.model.sources import Source, SourceKind
+from recollect.reading import read, transcript_of
+from recollect.sources import discover
+from tests.properties.forests import reached
+
+CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"
+FOLDERS = sorted(path for path in CORPUS.glob("*") if path.is_dir())
+SIZE = 10
+"""Records that a session needs to be judged by shares."""
+
+pytestmark = pytest.mark.skipif(
+    not FOLDERS, reason=f"no transcripts at {CORPUS}: they are not part of the project"
+)
+every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+
+
+def said(source: Source) -> set[RecordId]:
+    """Return the records of a file in which somebody says something."""
+    nodes = transcript_of(source).nodes
+    return {n.uuid for n in nodes if n.is_conversation and n.uuid is not None}
+
+
+def shown(*branches: Branch) -> set[RecordId]:
+    """Return the records of branches that are in a message."""
+    messages = (message for branch in branches for message in branch.messages)
+    return {record for message in messages for record in message.records}
+
+
+def judged(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
+    """Yield sessions with what is said in all of their files."""
+    for session in read(folder):
+        everything: set[RecordId] = set()
+        for source in session.sources:
+            everything |= said(source)
+        if len(everything) >= SIZE:
+            yield session, everything
+
+
+@every_folder
+@pytest.mark.req("T2")
+def test_everything_that_was_said_is_reached(folder: Path) -> None:
+    lost = {
+        session.id: everything - reached(session)
+        for session, everything in judged(folder)
+    }
+
+    assert {name: records for name, records in lost.items() if records} == {}
+
+
+@every_folder
+@pytest.mark.req("T2")
+def test_without_a_rewind_the_live_branch_reaches_nearly_all(folder: Path) -> None:
+    shares = {}
+    for session, _ in judged(folder):
+        own = [s for s in session.sources if s.kind is SourceKind.SESSION]
+        talk = set().union(*map(said, own))
+        talk -= {one.record for one in session.hidden if one.record}
+        for run in session.all_agents:
+            talk -= shown(*run.branches)
+        live = shown(session.live)
+        if len(session.branches) == 1 and talk:
+            shares[session.id] = len(talk & live) / len(talk)
+
+    assert {name: share for name, share in shares.items() if share < 0.99} == {}
+
+
+@pytest.mark.req("T2")
+def test_the_only_rewind_is_the_one_that_was_made_by_hand() -> None:
+    found = [
+        (branch.fork, branch.head)
+        for folder in FOLDERS
+        for session in read(folder)
+        for branch in session.branches[1:]
+    ]
+
+    assert found == [("a1", "b1u")]
+
+
+def test_every_file_is_part_of_some_session() -> None:
+    for folder in FOLDERS:
+        files = {
+            source.id
+            for source in discover(folder)
+            if isinstance(source, Source) and source.kind.is_transcript
+        }
+        read_of = {source.id for session in read(folder) for source in session.sources}
+
+        assert files == read_of
