@@ -22,6 +22,7 @@ from recollect.errors import (
     NothingFound,
     PathMissing,
     RecollectError,
+    SystemRefused,
 )
 
 ERRORS = (
@@ -37,6 +38,7 @@ ERRORS = (
     NotArchived("session", "5e55"),
     NotArchived("session", "5e55", ["5e56", "5e57"]),
     Ambiguous("session", "5e", ["5e55", "5e56"]),
+    SystemRefused("no space left on device"),
 )
 ABSTRACT = {"RecollectError", "ArchiveError"}
 

@@ -5,6 +5,14 @@
   - PathMissing
   - NotArchived
   - Ambiguous
+  - SystemRefused
+  - QueryError
+    + QueryTooLong
+    + QueryTooDeep
+    + FieldEmpty
+    + ValueUnknown
+    + TimeUnreadable
+    + RegexRefused
   - ArchiveError
     + ArchiveMissing
     + ArchiveTooNew
@@ -33,11 +41,19 @@ __all__ = [
     "ArchiveTooNew",
     "BackupRefused",
     "ExitCode",
+    "FieldEmpty",
     "IndexMissing",
     "NotArchived",
     "NothingFound",
     "PathMissing",
+    "QueryError",
+    "QueryTooDeep",
+    "QueryTooLong",
     "RecollectError",
+    "RegexRefused",
+    "SystemRefused",
+    "TimeUnreadable",
+    "ValueUnknown",
 ]
 
 
@@ -130,6 +146,140 @@ class Ambiguous(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.name!r} may be {self.what} {' or '.join(self.fitting)}"
+
+
+class SystemRefused(RecollectError):
+    """The operating system refused to read or write: no room, no right, no disk."""
+
+    hint = "check the room on the disk and who may write there; nothing is half done"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the system refused: {self.reason}"
+
+
+class QueryError(RecollectError):
+    """A query asks for something that cannot be, at a place that it names."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    margin: ClassVar[int] = 30
+    """Characters around the place that :attr:`pointed` shows."""
+
+    def __init__(self, query: str, at: int, length: int) -> None:
+        super().__init__(query, at, length)
+        self.query = query
+        self.at = at
+        self.length = length
+
+    @property
+    def found(self) -> str:
+        """What stands at the place."""
+        return self.query[self.at : self.at + self.length]
+
+    @property
+    def pointed(self) -> str:
+        """Two lines: the query around the place, and marks under the place."""
+        first = max(0, self.at - self.margin)
+        last = min(len(self.query), self.at + self.length + self.margin)
+        shown = "".join(c if c.isprintable() else " " for c in self.query[first:last])
+        length = min(self.length, last - self.at)
+        return f"{shown}\n{' ' * (self.at - first)}{'^' * max(1, length)}"
+
+
+class QueryTooLong(QueryError):
+    """A query is longer than any that a person types."""
+
+    hint = "search for a few words of it, or for one line in quotation marks"
+
+    def __init__(self, query: str, limit: int) -> None:
+        super().__init__(query, limit, len(query) - limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"a query has at most {self.limit:,} characters, not {len(self.query):,}"
+
+
+class QueryTooDeep(QueryError):
+    """Groups stand in groups more often than is allowed."""
+
+    hint = "leave out parentheses that are not needed, or put the text in quotation marks"
+
+    def __init__(self, query: str, at: int, limit: int) -> None:
+        super().__init__(query, at, 1)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"the parenthesis at character {self.at + 1} is inside {self.limit} others"
+        )
+
+
+class FieldEmpty(QueryError):
+    """A field has no value."""
+
+    hint = "put a value right behind the colon, or \\ before the name to find the word"
+
+    def __init__(self, query: str, at: int, field: str, example: str) -> None:
+        super().__init__(query, at, len(field) + 1)
+        self.field = field
+        self.example = example
+
+    def __str__(self) -> str:
+        return (
+            f"{self.field}: at character {self.at + 1} has no value;"
+            f" write it like {self.example}"
+        )
+
+
+class ValueUnknown(QueryError):
+    """A field that has only a few values was given another one."""
+
+    hint = "`recollect help query` lists the fields and their values"
+
+    def __init__(
+        self, query: str, at: int, length: int, *, field: str, known: Sequence[str]
+    ) -> None:
+        super().__init__(query, at, length)
+        self.field = field
+        self.known = known
+
+    def __str__(self) -> str:
+        return (
+            f"{self.found!r} at character {self.at + 1} is no value of {self.field}:,"
+            f" which has {', '.join(self.known)}"
+        )
+
+
+class TimeUnreadable(QueryError):
+    """The value of a field of times is none."""
+
+    hint = 'times are like 2025-12-01, 2025-12, 3h, 2d, yesterday, "last week"'
+
+    def __init__(self, query: str, at: int, length: int, *, field: str) -> None:
+        super().__init__(query, at, length)
+        self.field = field
+
+    def __str__(self) -> str:
+        return (
+            f"{self.found!r} at character {self.at + 1} is no time that"
+            f" {self.field}: can use"
+        )
+
+
+class RegexRefused(QueryError):
+    """A regular expression is wrong, or could take for ever."""
+
+    hint = "put the text in quotation marks to find it as it stands"
+
+    def __init__(self, query: str, at: int, length: int, *, detail: str) -> None:
+        super().__init__(query, at, length)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"the regular expression is refused at character {self.at + 1}: {self.detail}"
 
 
 class ArchiveError(RecollectError):

@@ -12,7 +12,7 @@ import click
 
 from recollect import __version__
 from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import ExitCode, RecollectError
+from recollect.errors import ExitCode, RecollectError, SystemRefused
 
 __all__ = ["CommandGroup", "run"]
 
@@ -81,6 +81,9 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
     except click.ClickException as error:
         return _report(_sentence(error), _page(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
+        known = _translated(error)
+        if known is not None and not os.environ.get(_DEBUG):
+            return _report(str(known), known.hint, known.exit_code)
         return _report_unexpected(error)
     return ExitCode.DONE
 
@@ -109,6 +112,20 @@ def _sentence(error: click.ClickException) -> str:
 def _page(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"see {context.command_path if context else 'recollect'} --help"
+
+
+def _translated(error: Exception) -> RecollectError | None:
+    """Return what a system's or an engine's error means to a person."""
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        name = f"{error.filename}: " if error.filename is not None else ""
+        return SystemRefused(f"{name}{reason.lower()}")
+    if type(error).__module__ != "apsw":
+        return None
+    # Whoever has such an error has loaded the engine already.
+    from recollect.store.connect import translated  # noqa: PLC0415
+
+    return translated(error)
 
 
 def _report_unexpected(error: Exception) -> int:

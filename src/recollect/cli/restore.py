@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from recollect.cli.naming import Meant, meant
 from recollect.cli.options import archive_option, json_option, opened
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
+from recollect.errors import ExitCode
 from recollect.upkeep import Rewrite, rewritten_cwd
 
 __all__ = ["restore"]
@@ -60,8 +62,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     there and differs is left alone unless --overwrite is given, which keeps a copy.
 
     \b
-    recollect restore 5e551000
-    recollect restore . --dry-run
+    recollect restore 5e551000 --dry-run
     recollect restore old-project --as ~/src/new-place --rewrite-cwd
     recollect restore --all --to /tmp/home
     """
@@ -81,11 +82,8 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
             project=place,
             rewrite=rewrite,
         )
-        done = (
-            None
-            if dry_run
-            else archived.restore(plans, overwrite=overwrite, rewrite=rewrite)
-        )
+        carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)
+        done = None if dry_run else carry_out(plans)
     if as_json:
         print_row(BeginRow.of("restore", archived.folder))
         for row in rows(plans, done):
@@ -94,6 +92,8 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
         tell_plan(plans, sys.stdout)
     else:
         tell(plans, done)
+    if done is not None and done.damaged:
+        raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
 
 
 def _check(

@@ -21,6 +21,7 @@ _WORDS = {
     Standing.NEW: "write",
     Standing.SAME: "is there",
     Standing.DIFFERS: "differs",
+    Standing.DAMAGED: "damaged",
 }
 
 
@@ -46,8 +47,15 @@ def tell(plans: Sequence[Plan], done: Restored) -> None:
         click.echo(f"kept what was there as {plain(shown_path(copy))}")
     if len(done.copies) > _TOLD:
         click.echo(f"and {len(done.copies) - _TOLD:,} more copies")
-    if not done.skipped:
-        return
+    for path in done.damaged[:_TOLD]:
+        sys.stderr.write(plain(f"damaged in the archive: {shown_path(path)}") + "\n")
+    if len(done.damaged) > _TOLD:
+        sys.stderr.write(f"and {len(done.damaged) - _TOLD:,} more\n")
+    if done.skipped:
+        _tell_skipped(plans, done)
+
+
+def _tell_skipped(plans: Sequence[Plan], done: Restored) -> None:
     different = [plan for plan in plans if plan.state is Standing.DIFFERS]
     differ = "1 file differs" if done.skipped == 1 else f"{done.skipped:,} files differ"
     sys.stderr.write(f"{differ} from the archive; left alone:\n")
@@ -64,12 +72,13 @@ def rows(
     """Yield a plan, and what was done of it, as rows."""
     for plan in plans:
         yield FileRow(path=plan.path, bytes=plan.size, state=plan.state.value)
-    result = done or Restored(copies=[])
+    result = done or Restored()
     yield RestoredRow(
         written=result.written,
         same=result.same,
         skipped=result.skipped,
         bytes=result.bytes,
+        damaged=tuple(result.damaged),
         copies=tuple(result.copies),
         is_dry_run=done is None,
     )

@@ -229,7 +229,7 @@ class FileRow(_Row, frozen=True, kw_only=True, tag="file"):
     path: str
     bytes: int
     state: str | None = None
-    """What stands there: ``new`` (nothing), ``same``, ``differs``."""
+    """What stands there: ``new`` (nothing), ``same``, ``differs``, ``damaged``."""
 
 
 class RestoredRow(_Row, frozen=True, kw_only=True, tag="restored"):
@@ -240,6 +240,8 @@ class RestoredRow(_Row, frozen=True, kw_only=True, tag="restored"):
     skipped: int
     """Files that differ and were left alone."""
     bytes: int
+    damaged: tuple[str, ...] = ()
+    """Files that could not be written: their bytes in the archive are damaged."""
     copies: tuple[str, ...] = ()
     """Where files that stood in the way were put."""
     is_dry_run: bool = False

@@ -17,7 +17,7 @@ from recollect.render.safe import safe_line
 
 __all__ = ["SessionTable", "iso", "model_name"]
 
-_TITLE = 24
+_TITLE = 32
 """The least room for a title before columns are left out."""
 _NARROW = 20
 _SHORT_ID = 8

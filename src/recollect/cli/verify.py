@@ -55,6 +55,8 @@ def _tell(verdict: Verdict, folder: Path, *, deep: bool) -> None:
     if verdict.is_sound:
         index = " and the index equals a rebuild" if deep else ""
         click.echo(f"sound: {checked} in {place}{index}")
+        if not verdict.has_index:
+            sys.stderr.write("note: there is no index; `recollect rebuild` makes one\n")
         return
     click.echo(f"damaged: {place}")
     if verdict.database != "ok":

@@ -14,7 +14,14 @@ from msgspec import Struct
 from recollect.errors import ArchiveDamaged, ArchiveTooNew
 from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import Source, SourceKind
-from recollect.store.connect import copy_to, every, first, make_folder, open_archive
+from recollect.store.connect import (
+    copy_to,
+    every,
+    first,
+    make_folder,
+    open_archive,
+    reading_of,
+)
 from recollect.store.migrate import LATEST, migrate
 from recollect.store.press import Pressed, digest, press, unpress
 
@@ -134,8 +141,9 @@ class Chunks:
 
     def sources(self) -> Iterator[Kept]:
         """Yield all sources, also those that are gone."""
-        for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
-            yield _kept(row)
+        with reading_of(self.path):
+            for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
+                yield _kept(row)
 
     def source(self, number: int) -> Kept | None:
         """Return a source by its number."""
@@ -278,11 +286,9 @@ class Chunks:
 
     def fragment(self, number: int, generation: int) -> bytes:
         """Return the unfinished last line of a source."""
-        row = first(
-            self.db,
-            "SELECT hash, frame FROM fragment WHERE source = ? AND generation = ?",
-            (number, generation),
-        )
+        sql = "SELECT hash, frame FROM fragment WHERE source = ? AND generation = ?"
+        with reading_of(self.path):
+            row = first(self.db, sql, (number, generation))
         return (
             self._sound(f"fragment of source {number}", row[0], row[1]) if row else b""
         )
@@ -307,12 +313,12 @@ class Chunks:
                 yield chunk, raw
 
     def _places(self, number: int, generation: int, start: int = 0) -> list[Chunk]:
-        rows = every(
-            self.db,
+        sql = (
             "SELECT id, source, generation, start, stop, hash FROM chunk"
-            " WHERE source = ? AND generation = ? AND stop > ? ORDER BY start",
-            (number, generation, start),
+            " WHERE source = ? AND generation = ? AND stop > ? ORDER BY start"
         )
+        with reading_of(self.path):
+            rows = every(self.db, sql, (number, generation, start))
         return [Chunk(*row) for row in rows]
 
     def hashes(self, number: int, generation: int) -> list[tuple[int, int, bytes]]:
@@ -406,11 +412,9 @@ class Chunks:
 
     def kept_of(self, number: int, generation: int) -> int:
         """Return how many bytes of a generation are in chunks, by its own word."""
-        row = first(
-            self.db,
-            "SELECT kept FROM generation WHERE source = ? AND generation = ?",
-            (number, generation),
-        )
+        sql = "SELECT kept FROM generation WHERE source = ? AND generation = ?"
+        with reading_of(self.path):
+            row = first(self.db, sql, (number, generation))
         return int(row[0]) if row else 0
 
     def checked(self, number: int, generation: int) -> Iterator[tuple[Chunk, str]]:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from recollect.errors import ArchiveDamaged, ArchiveMissing
+from recollect.errors import (
+    ArchiveDamaged,
+    ArchiveInUse,
+    ArchiveMissing,
+    RecollectError,
+    SystemRefused,
+)
 
-__all__ = ["copy_to", "every", "first", "make_folder", "open_archive", "open_index"]
+__all__ = [
+    "copy_to",
+    "every",
+    "first",
+    "make_folder",
+    "open_archive",
+    "open_index",
+    "reading_of",
+    "translated",
+]
 
 _WAIT_MS = 10_000
 _PRIVATE_FILE = 0o600
@@ -60,6 +76,24 @@ def _open(path: Path, *, write: bool) -> apsw.Connection:
     except apsw.Error as error:
         raise ArchiveDamaged(path, str(error)) from error
     return db
+
+
+@contextmanager
+def reading_of(path: Path) -> Iterator[None]:
+    """Turn what SQLite finds wrong while a database is read into our error."""
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise ArchiveDamaged(path, str(error)) from error
+
+
+def translated(error: Exception) -> RecollectError | None:
+    """Return our error for one of the engine's; ``None`` if it is not one."""
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return ArchiveDamaged(Path("the archive"), str(error))
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return ArchiveInUse(Path("the archive"))
+    return SystemRefused(str(error)) if isinstance(error, apsw.Error) else None
 
 
 def _create(path: Path) -> None:

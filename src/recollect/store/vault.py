@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Self
 
+from recollect.errors import ArchiveError
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder
 from recollect.store.index import Index, stamp_of
@@ -38,9 +39,15 @@ class Vault:
         return (folder / ARCHIVE_FILE).exists()
 
     def _open_index(self, place: Path | None) -> None:
-        self.place = place
-        self.index = Index(place, write=self.write, stamp=self.stamp) if place else None
         self._text: TextIndex | None = None
+        self.index = None
+        try:
+            if place is not None:
+                self.index = Index(place, write=self.write, stamp=self.stamp)
+        except ArchiveError:
+            # An index that cannot be opened is no index: a new one can be made.
+            place = None
+        self.place = place
 
     @property
     def text(self) -> TextIndex:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from recollect.errors import ArchiveDamaged
 from recollect.sources import project_key
 from recollect.store.chunks import Kept
 from recollect.store.vault import Vault
@@ -34,6 +35,8 @@ class Standing(StrEnum):
     """The very same bytes."""
     DIFFERS = "differs"
     """Something else."""
+    DAMAGED = "damaged"
+    """Something with which the archive's own bytes, being damaged, do not compare."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -53,6 +56,8 @@ class Restored(Struct, kw_only=True):
     same: int = 0
     skipped: int = 0
     """Files that differ and were left alone."""
+    damaged: list[str] = []
+    """Files that could not be written: their bytes in the archive are damaged."""
     bytes: int = 0
     copies: list[str] = []
     """Where files that stood in the way were put."""
@@ -105,11 +110,14 @@ def _state(vault: Vault, kept: Kept, path: Path, rewrite: Rewrite | None) -> Sta
         return Standing.NEW
     if not path.is_file() or (rewrite is None and path.stat().st_size != kept.size):
         return Standing.DIFFERS
-    with path.open("rb") as file:
-        for raw in _told(vault, kept, rewrite):
-            if file.read(len(raw)) != raw:
-                return Standing.DIFFERS
-        return Standing.DIFFERS if file.read(1) else Standing.SAME
+    try:
+        with path.open("rb") as file:
+            for raw in _told(vault, kept, rewrite):
+                if file.read(len(raw)) != raw:
+                    return Standing.DIFFERS
+            return Standing.DIFFERS if file.read(1) else Standing.SAME
+    except ArchiveDamaged:
+        return Standing.DAMAGED
 
 
 def restore(
@@ -122,9 +130,9 @@ def restore(
     """Carry out a plan; what differs is left alone unless told, and then copied.
 
     A file is written whole beside its place and then moved there, so that nobody
-    ever sees half of it.
+    ever sees half of it; one whose bytes are damaged is not written at all.
     """
-    done = Restored(copies=[])
+    done = Restored()
     for plan in plans:
         kept = vault.chunks.source(plan.number)
         if kept is None:
@@ -134,7 +142,11 @@ def restore(
         elif plan.state is Standing.DIFFERS and not overwrite:
             done.skipped += 1
         else:
-            _write(Path(plan.path), _told(vault, kept, rewrite), kept.mtime_ns, done)
+            told = _told(vault, kept, rewrite)
+            try:
+                _write(Path(plan.path), told, kept.mtime_ns, done)
+            except ArchiveDamaged:
+                done.damaged.append(plan.path)
     return done
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from recollect.errors import ArchiveDamaged
 from recollect.ingest.report import Progress, Report, Silence
+from recollect.store.chunks import Chunk, Kept
+from recollect.store.connect import reading_of
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
 from recollect.upkeep.rebuild import fill
@@ -37,6 +40,8 @@ class Verdict(Struct, kw_only=True):
     """Stretches of a source that no chunk holds."""
     database: str = "ok"
     """What SQLite says about the file."""
+    has_index: bool = True
+    """Whether there is an index that can be opened; another can be made."""
     differences: list[str] = []
     """Tables in which the index is not what a rebuild gives; only if asked for."""
 
@@ -62,42 +67,60 @@ def verify(
     progress = progress or Silence()
     verdict = Verdict(damages=[], gaps=[], differences=[])
     with Vault(folder) as vault:
+        verdict.has_index = vault.index is not None
         verdict.database = vault.chunks.check()
-        _check_chunks(vault, verdict, progress)
+        _check_sources(vault, verdict, progress)
         if deep and verdict.is_sound:
             verdict.differences = _compare(vault, progress)
     return verdict
 
 
-def _check_chunks(vault: Vault, verdict: Verdict, progress: Progress) -> None:
-    progress.begin("verifying", vault.chunks.raw_size())
-    for kept in vault.chunks.sources():
+def _check_sources(vault: Vault, verdict: Verdict, progress: Progress) -> None:
+    try:
+        sources = list(vault.chunks.sources())
+    except ArchiveDamaged as error:
+        verdict.database = error.detail
+        return
+    progress.begin("verifying", sum(kept.kept for kept in sources))
+    for kept in sources:
         verdict.sources += 1
         for generation in range(kept.generation + 1):
             end = 0
-            for chunk, damage in vault.chunks.checked(kept.number, generation):
-                verdict.chunks += 1
-                verdict.bytes += chunk.stop - chunk.start
-                place = (kept.id, generation)
-                if chunk.start != end:
-                    gap = Damage(*place, end, chunk.start, "no chunk holds these bytes")
+            try:
+                for chunk, reason in vault.chunks.checked(kept.number, generation):
+                    _note_chunk(verdict, kept, chunk, end=end, reason=reason)
+                    end = chunk.stop
+                    progress.advance(chunk.stop - chunk.start)
+                expected = vault.chunks.kept_of(kept.number, generation)
+                if end != expected:
+                    gap = Damage(
+                        kept.id, generation, end, expected, "the end is missing"
+                    )
                     verdict.gaps.append(gap)
-                if damage:
-                    bad = Damage(*place, chunk.start, chunk.stop, damage)
-                    verdict.damages.append(bad)
-                end = chunk.stop
-                progress.advance(chunk.stop - chunk.start)
-            expected = vault.chunks.kept_of(kept.number, generation)
-            if end != expected:
-                gap = Damage(kept.id, generation, end, expected, "the end is missing")
-                verdict.gaps.append(gap)
+                vault.chunks.fragment(kept.number, generation)
+            except ArchiveDamaged as error:
+                bad = Damage(kept.id, generation, end, kept.size, error.detail)
+                verdict.damages.append(bad)
     progress.end()
+
+
+def _note_chunk(
+    verdict: Verdict, kept: Kept, chunk: Chunk, *, end: int, reason: str
+) -> None:
+    verdict.chunks += 1
+    verdict.bytes += chunk.stop - chunk.start
+    place = (kept.id, chunk.generation)
+    if chunk.start != end:
+        gap = Damage(*place, end, chunk.start, "no chunk holds these bytes")
+        verdict.gaps.append(gap)
+    if reason:
+        verdict.damages.append(Damage(*place, chunk.start, chunk.stop, reason))
 
 
 def _compare(vault: Vault, progress: Progress) -> list[str]:
     """Return the tables in which the index is not what a rebuild of it gives."""
     if vault.index is None:
-        return ["there is no index"]
+        return ["everything"]
     with tempfile.TemporaryDirectory(prefix="recollect-") as scratch:
         copy = Path(scratch) / "archive"
         copy.mkdir(mode=0o700)
@@ -105,6 +128,11 @@ def _compare(vault: Vault, progress: Progress) -> list[str]:
         with Vault(copy, write=True) as other:
             other.begin_index()
             fill(other, Report(problems=[]), progress)
-            mine, theirs = dump(vault), dump(other)
+            theirs = dump(other)
         shutil.rmtree(copy)
+    try:
+        with reading_of(vault.folder):
+            mine = dump(vault)
+    except ArchiveDamaged:
+        return ["everything"]
     return [table for table in sorted(mine) if mine[table] != theirs[table]]
