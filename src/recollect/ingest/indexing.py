@@ -155,6 +155,30 @@ class Indexer:
         transcript = Transcript(source=kept.source, nodes=tuple(nodes))
         return self._index.number(session_of(transcript))
 
+    def _unsure(self, number: int) -> Kept | None:
+        """Return a source if its place does not say whose it is."""
+        kept = self._vault.chunks.source(number)
+        is_sure = kept is None or number not in self._seen or is_named(kept.source)
+        return None if is_sure else kept
+
+    def _moves(self, kept: Kept) -> bool:
+        """Book a source to the session that it belongs to; say whether that is new."""
+        seen = self._seen[kept.number]
+        session = self._session(kept, self._speakers(kept))
+        if session == seen.session:
+            return False
+        self._index.move_source(kept.number, session)
+        self._seen[kept.number] = structs.replace(seen, session=session)
+        return True
+
+    def _agents_of(self, kept: Kept) -> list[Kept]:
+        """Return the agents that lie in the folder of a session's file."""
+        folder = kept.path.removesuffix(".jsonl") + "/subagents/"
+        below = self._vault.chunks.below(kept.home, folder)
+        return [
+            k for k in below if k.kind is SourceKind.AGENT and k.number in self._seen
+        ]
+
     def _speakers(self, kept: Kept) -> Iterable[Node]:
         """Yield the nodes of a source that tell whose it is."""
         nodes = self._index.each_node(kept.number)
@@ -175,18 +199,14 @@ class Indexer:
         """Give sources to other sessions where all their records say so.
 
         The first records of a file that is not named by an id may be of another
-        session than most.
+        session than most. Agents follow the session in whose folder they lie.
         """
-        moved = []
-        for number in sources:
-            kept, seen = self._vault.chunks.source(number), self._seen.get(number)
-            if kept is None or seen is None or is_named(kept.source):
-                continue
-            session = self._session(kept, self._speakers(kept))
-            if session != seen.session:
-                self._index.move_source(number, session)
-                self._seen[number] = structs.replace(seen, session=session)
-                moved.append(kept)
+        unsure = [k for n in sources if (k := self._unsure(n)) is not None]
+        moved = [k for k in unsure if k.kind is SourceKind.SESSION and self._moves(k)]
+        agents = {k.number: k for k in unsure if k.kind is SourceKind.AGENT}
+        for kept in moved:
+            agents.update({agent.number: agent for agent in self._agents_of(kept)})
+        moved.extend(agent for agent in agents.values() if self._moves(agent))
         for kept in moved:
             self._vault.text.remove(self._index.record_ids(kept.number, 0).values())
             self._words_again(kept, 0, 0)
@@ -222,14 +242,12 @@ class Indexer:
 
     def _set_others_dirty(self, kept: Kept) -> None:
         """Have sessions derived anew that a source tells something of."""
-        chunks = self._vault.chunks
         if kept.kind is SourceKind.SIDECAR:
             agent = kept.path.removesuffix(".meta.json") + ".jsonl"
-            found = chunks.find(kept.home, agent)
+            found = self._vault.chunks.find(kept.home, agent)
             others = [found] if found else []
         elif kept.kind is SourceKind.SESSION and not is_named(kept.source):
-            folder = kept.path.removesuffix(".jsonl") + "/subagents/"
-            others = chunks.below(kept.home, folder)
+            others = self._agents_of(kept)
         else:
             return
         for other in others:
