@@ -41,13 +41,14 @@ class Contender(NamedTuple):
     """What pip installs, into an environment of its own."""
 
 
-_US = (sys.executable, "-m", "recollect", "--archive", "{room}/archive")
+_US = (sys.executable, "-m", "recollect")
+_HERE = ("--archive", "{room}/archive")
 OURS = Contender(
     "recollect",
-    (*_US, "ingest", "--home", "{room}/.claude", "--json"),
+    (*_US, "ingest", *_HERE, "--home", "{room}/.claude", "--json"),
     keeps="every byte, compressed; texts with results, whole; usage",
     taken=re.compile(r'"(?:new|grown|anew|moved)": ?(\d+)'),
-    rebuild=(*_US, "rebuild"),
+    rebuild=(*_US, "rebuild", *_HERE),
     env={"PYTHONPATH": str(ROOT / "src")},
 )
 PEERS = (
