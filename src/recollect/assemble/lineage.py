@@ -11,13 +11,36 @@ from recollect.model.ids import RecordId, SessionId
 from recollect.model.nodes import LineageFacts, Node
 from recollect.model.sessions import Lineage, LineageKind
 
-__all__ = ["by_age", "lineages"]
+__all__ = ["by_age", "families", "lineages"]
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _EVER = datetime.min.replace(tzinfo=UTC)
 
 Talks = Mapping[SessionId, Sequence[Node]]
 """The records of sessions, in order, copies included."""
+
+
+def families(talks: Talks) -> dict[SessionId, SessionId]:
+    """Return for each session one that stands for all with which it has to do.
+
+    Those are sessions that share records or answers with it, or with such a one.
+    What a session says of another outside its family is only told.
+    """
+    found = {session: session for session in talks}
+
+    def first(session: SessionId) -> SessionId:
+        while found[session] != session:
+            found[session] = found[found[session]]
+            session = found[session]
+        return session
+
+    holders: dict[str, SessionId] = {}
+    for session, nodes in talks.items():
+        for node in nodes:
+            for shared in (node.uuid, node.message):
+                if shared:
+                    found[first(holders.setdefault(shared, session))] = first(session)
+    return {session: first(session) for session in talks}
 
 
 def by_age(talks: Talks) -> list[SessionId]:
@@ -49,7 +72,8 @@ def _first(nodes: Iterable[Node]) -> datetime | None:
 
 
 def _origins(talks: Talks) -> dict[SessionId, set[SessionId]]:
-    """Return the sessions from which each comes, by the word of any record."""
+    """Return the kin from which each session comes, by the word of any record."""
+    kin = families(talks)
     found: dict[SessionId, set[SessionId]] = {session: set() for session in talks}
     for session, nodes in talks.items():
         for node in nodes:
@@ -58,7 +82,27 @@ def _origins(talks: Talks) -> dict[SessionId, set[SessionId]]:
             follower = _follower(node)
             if follower in found:
                 found[follower].add(session)
-    return {one: (told & found.keys()) - {one} for one, told in found.items()}
+    kin = _kin(talks)
+    return {one: told & kin[one] for one, told in found.items()}
+
+
+def _kin(talks: Talks) -> dict[SessionId, set[SessionId]]:
+    """Return the others with which each session shares records or answers.
+
+    Only among these it matters who is older; so a session comes out the same whether
+    it is assembled with all others or with its kin alone.
+    """
+    holders: dict[str, set[SessionId]] = {}
+    for session, nodes in talks.items():
+        for node in nodes:
+            for sign in (node.uuid, node.message):
+                if sign is not None:
+                    holders.setdefault(sign, set()).add(session)
+    kin: dict[SessionId, set[SessionId]] = {session: set() for session in talks}
+    for several in holders.values():
+        for session in several if len(several) > 1 else ():
+            kin[session] |= several
+    return {session: others - {session} for session, others in kin.items()}
 
 
 def _follower(node: Node) -> SessionId | None:
