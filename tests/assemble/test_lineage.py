@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble.lineage import by_age, lineages
+from recollect.assemble.lineage import by_age, families, lineages
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.nodes import Node
 from recollect.model.sessions import Lineage, LineageKind
@@ -76,6 +76,25 @@ def test_what_a_session_says_of_its_origin_counts_first(word: str) -> None:
         first.append(meta("continued-in", continuedInSessionId=A))
 
     assert by_age({A: nodes(copy), B: nodes(first)}) == [B, A]
+
+
+def test_what_a_session_says_of_a_stranger_makes_it_no_younger() -> None:
+    first = talk(B, "p", "q<p")
+    copy = [*copied(first, A), *talk(C, "r<q:user", start=60)]
+
+    told = {A: nodes(copy), B: nodes(first), C: nodes(talk(C, "x", start=99))}
+
+    assert by_age(told) == [B, A, C]
+
+
+def test_a_family_shares_records_or_answers() -> None:
+    first, second = talk(A, "p", "q<p"), talk(B, "r", "s<r")
+    second[1]["message"]["id"] = first[1]["message"]["id"]
+
+    kin = families(talks(a=first, b=second, c=talk(C, "t", "u<t")))
+
+    assert kin[A] == kin[B]
+    assert kin[A] != kin[C]
 
 
 def test_sessions_that_name_each_other_as_origin_do_not_hang() -> None:

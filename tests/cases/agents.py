@@ -109,14 +109,17 @@ def agent_alone(home: Home) -> None:
 
 
 def agent_reused(home: Home) -> None:
-    """A later session went on with an agent of an earlier one, in the same file."""
-    home.session(SESSION, _asked("Find it", outcome=_completed("1a2b3c4d")))
-    later = _later(100, _asked("Find more", call="toolu_9", outcome=_completed("")))
-    later[2]["toolUseResult"]["agentId"] = "1a2b3c4d"
-    home.session(SECOND, _named(later, "later"))
+    """A fork of the session went on with its agent, in the agent's old file."""
+    first = _asked("Find it", outcome=_completed("1a2b3c4d"))
+    outcome = _completed("1a2b3c4d")
+    later = _later(100, _asked("Find more", call="toolu_9", outcome=outcome))
+    later = _named(later, "later")
+    later[0]["parentUuid"] = "a2"
     again = _later(100, _worked("Find more"))
     again = _named([record | {"sessionId": SECOND} for record in again], "more")
     again[0]["parentUuid"] = "w4"
+    home.session(SESSION, first)
+    home.session(SECOND, [*first, *later])
     home.agent(SESSION, "1a2b3c4d", [*_worked("Find it"), *again], flat=True)
 
 

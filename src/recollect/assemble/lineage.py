@@ -23,8 +23,9 @@ Talks = Mapping[SessionId, Sequence[Node]]
 def families(talks: Talks) -> dict[SessionId, SessionId]:
     """Return for each session one that stands for all with which it has to do.
 
-    Those are sessions that share records or answers with it, or with such a one.
-    What a session says of another outside its family is only told.
+    Those are sessions that share records or answers with it, or with such a one. What
+    it says of any other is only told: so a session comes out the same whether it is
+    assembled with all others or with its family alone.
     """
     found = {session: session for session in talks}
 
@@ -82,27 +83,10 @@ def _origins(talks: Talks) -> dict[SessionId, set[SessionId]]:
             follower = _follower(node)
             if follower in found:
                 found[follower].add(session)
-    kin = _kin(talks)
-    return {one: told & kin[one] for one, told in found.items()}
-
-
-def _kin(talks: Talks) -> dict[SessionId, set[SessionId]]:
-    """Return the others with which each session shares records or answers.
-
-    Only among these it matters who is older; so a session comes out the same whether
-    it is assembled with all others or with its kin alone.
-    """
-    holders: dict[str, set[SessionId]] = {}
-    for session, nodes in talks.items():
-        for node in nodes:
-            for sign in (node.uuid, node.message):
-                if sign is not None:
-                    holders.setdefault(sign, set()).add(session)
-    kin: dict[SessionId, set[SessionId]] = {session: set() for session in talks}
-    for several in holders.values():
-        for session in several if len(several) > 1 else ():
-            kin[session] |= several
-    return {session: others - {session} for session, others in kin.items()}
+    return {
+        one: {other for other in told - {one} if kin.get(other) == kin[one]}
+        for one, told in found.items()
+    }
 
 
 def _follower(node: Node) -> SessionId | None:

@@ -17,10 +17,12 @@ from recollect.assemble.gather import (
     mixed,
     relate,
 )
+from recollect.assemble.lineage import families
 from recollect.assemble.projects import project_of
 from recollect.assemble.talks import Lent, Talk, Talks, flat, last_time
 from recollect.assemble.titles import Summaries, summaries_of, tags_of, title_of
 from recollect.assemble.usage import settle
+from recollect.model.ids import SessionId
 from recollect.model.nodes import Transcript
 from recollect.model.problems import Problem
 from recollect.model.sessions import AgentRun, Branch, Loader, Role, Session
@@ -41,21 +43,23 @@ def assemble(
 
     Give it all files of a project: summaries, copies and agents of one session may
     stand in another's file. Who knows the summaries of other files hands them in, and
-    needs to give only sessions that share records.
+    needs to give only sessions that share records or answers.
     """
     ordered = in_order(transcripts)
     gathered = gather(ordered)
     summaries = summaries or summaries_of(ordered)
     ledger = settle(accounts(gathered))
     related = relate(gathered)
-    lent = Lent()
+    kin = families({one.id: one.nodes for one in gathered})
+    lent: dict[SessionId, Lent] = {}
     sessions = []
     for one in gathered:
+        own = lent.setdefault(kin[one.id], Lent())
         talks = Talks(one, ledger, loader)
         runs = talks.agents()
-        session = _session(one, talks.own(runs, lent), runs, summaries)
+        session = _session(one, talks.own(runs, own), runs, summaries)
         sessions.append(structs.replace(session, lineage=related[one.id]))
-        lent.add(runs)
+        own.add(runs)
     return tuple(sessions)
 
 
