@@ -15,7 +15,7 @@ from recollect import __version__
 from recollect.cli import main
 from recollect.cli.group import CommandGroup, run
 from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import ExitCode, PathMissing
+from recollect.errors import ExitCode, PathMissing, SystemRefused
 
 HERE = Path(__file__).parent
 ROWS = (CommandRow("act", "commands_under_test.act", "Act."),)
@@ -85,7 +85,6 @@ def test_the_help_page_imports_no_command() -> None:
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
 def test_every_command_of_the_table_can_be_had(row: CommandRow) -> None:
-    pytest.importorskip(row.module, exc_type=ModuleNotFoundError)
     group = CommandGroup(COMMANDS)
 
     command = group.get_command(click.Context(group), row.name)
@@ -209,3 +208,44 @@ def test_a_closed_pipe_is_success() -> None:
     os.close(writer)
 
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="shells close streams differently there")
+@pytest.mark.parametrize("words", ["--version", "--help", "inspect $1"])
+def test_an_output_that_is_closed_is_no_failure(words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"type":"user"}\n')
+
+    done = in_a_shell(f"{words} >&-", tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="shells close streams differently there")
+def test_an_error_that_nobody_can_read_has_its_code() -> None:
+    assert in_a_shell("inspekt 2>&-").returncode == ExitCode.ASKED_WRONGLY
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("words", ["--version", "--help", "inspect $1"])
+def test_an_output_without_room_is_said_in_a_sentence(
+    words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"type":"user"}\n')
+
+    done = in_a_shell(f"{words} >/dev/full", tmp_path)
+
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr == (
+        "error: the system refused: no space left on device\n\n"
+        f"hint: {SystemRefused.hint}\n"
+    )
+
+
+def in_a_shell(words: str, path: Path = HERE) -> subprocess.CompletedProcess[str]:
+    """Return how words end for which a shell has set the streams; $1 is the path."""
+    return subprocess.run(
+        ["sh", "-c", f'"$0" -m recollect {words}', sys.executable, path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -6,9 +6,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from recollect import __version__
-from recollect.errors import ExitCode
+from recollect.errors import ExitCode, SystemRefused
 
 __all__ = ["main"]
 
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     closes the pipe early has seen enough, which counts as done.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    _open_what_is_closed()
     _accept_every_name()
     try:
         code = _run(words)
@@ -30,6 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return ExitCode.INTERRUPTED
+    except OSError as error:  # commands' own end in the group; this is our output's
+        _drop_output()
+        refused = SystemRefused((error.strerror or str(error)).lower())
+        sys.stderr.write(f"error: {refused}\n\nhint: {refused.hint}\n")
+        return refused.exit_code
     return code
 
 
@@ -41,6 +48,14 @@ def _run(words: Sequence[str]) -> int:
     from recollect.cli.group import run  # noqa: PLC0415
 
     return run(words or ["--help"])
+
+
+def _open_what_is_closed() -> None:
+    # A shell can start us without an output or without a place for errors.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open to the end)
+            setattr(sys, name, nowhere)
 
 
 def _accept_every_name() -> None:
