@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import unicodedata
 from pathlib import Path
 
@@ -144,18 +145,30 @@ def test_paint_leaves_text_alone_without_colour() -> None:
     assert {off.heading("x"), off.faint("x"), off.alert("x"), off.place("x")} == {"x"}
 
 
-def test_a_pipe_has_a_width_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-
+def test_a_pipe_has_a_width_of_its_own() -> None:
     assert columns(io.StringIO(), {}) == 100
     assert columns(io.StringIO(), {"COLUMNS": "60"}) == 60
-    assert columns(Screen(), {}) == 60
 
 
-def test_no_terminal_is_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "3")
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_a_terminal_is_as_wide_as_it_is_or_as_it_is_said_to_be() -> None:
+    import pty  # noqa: PLC0415 (Unix only)
+    import termios  # noqa: PLC0415
 
-    assert columns(Screen(), {}) == 40
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 72))
+    with open(ours, "rb"), open(theirs, "w", encoding="utf-8") as stream:  # noqa: PTH123 (descriptors)
+        assert columns(stream, {}) == 72
+        assert columns(stream, {"COLUMNS": "60"}) == 60
+        assert columns(stream, {"COLUMNS": "wide"}) == 72
+
+
+def test_no_terminal_is_too_narrow() -> None:
+    assert columns(Screen(), {"COLUMNS": "3"}) == 40
+
+
+def test_a_terminal_that_cannot_be_measured_has_the_usual_width() -> None:
+    assert columns(Screen(), {}) == 80
 
 
 def test_a_path_is_shown_as_one_would_type_it() -> None:

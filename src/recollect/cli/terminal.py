@@ -7,7 +7,6 @@ before :func:`~recollect.render.safe.safe_name` has taken out what could steer i
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +38,7 @@ __all__ = [
 
 _NARROWEST = 40
 _SHORTEST_BAR = 10
+_USUAL_WIDTH = 80
 _PLAIN_WIDTH = 100
 """How wide text is set that goes into a file or a pipe."""
 
@@ -55,7 +55,20 @@ def columns(stream: TextIO, environ: Mapping[str, str]) -> int:
     """Return how wide to set text for ``stream``."""
     if not stream.isatty() and "COLUMNS" not in environ:
         return _PLAIN_WIDTH
-    return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
+    return max(_NARROWEST, _told(environ) or _measured(stream) or _USUAL_WIDTH)
+
+
+def _told(environ: Mapping[str, str]) -> int:
+    told = environ.get("COLUMNS", "")
+    return int(told) if told.isdecimal() else 0
+
+
+def _measured(stream: TextIO) -> int:
+    # Its own terminal: what is shown on stderr must fit even if stdout is a pipe.
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 def has_colour(
