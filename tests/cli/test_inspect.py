@@ -151,6 +151,50 @@ def test_where_nothing_could_be_read_the_reason_is_shown(
     assert "1 not-a-file" in capsys.readouterr().out
 
 
+def test_a_section_without_rows_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"torn\n")
+
+    assert main(["inspect", str(path)]) == ExitCode.DONE
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line[:1].isupper()] == [
+        "Files",
+        "Content",
+        "Problems",
+    ]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_path_that_is_there_and_closed_is_not_called_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    assert main(["inspect", str(tmp_path / "loop")]) == ExitCode.FAILED
+
+    output = capsys.readouterr()
+    assert "1 unreadable" in output.out
+    assert "does not exist" not in output.err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a folder in use cannot be removed there")
+def test_the_folder_one_stands_in_may_be_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"torn\n")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    assert main(["inspect", str(path)]) == ExitCode.DONE
+    assert "1 not-json" in capsys.readouterr().out
+
+
 def test_json_begins_with_its_schema_and_ends_with_the_total(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,12 +75,22 @@ def inspect(
 
 def _existing(paths: Sequence[Path]) -> Sequence[Path]:
     for path in paths:
-        if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
+        if _is_missing(path):
             raise PathMissing(path)
     found = paths or homes(os.environ, Path.home())
     if not found:
         raise NothingFound
     return found
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False  # it is there and closed to us: the survey says why
+    return False
 
 
 def _rows(found: Survey) -> Iterator[msgspec.Struct]:
@@ -115,4 +125,11 @@ def _page(
 
 
 def _short(path: str) -> str:
-    return short_path(path, here=Path.cwd(), home=Path.home())
+    return short_path(path, here=_here(), home=Path.home())
+
+
+def _here() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:
+        return None  # somebody has removed it

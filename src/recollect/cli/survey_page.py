@@ -88,6 +88,8 @@ class Page:
     def _section(
         self, title: str, rows: Sequence[Sequence[str]], right: str
     ) -> Iterator[str]:
+        if not rows:
+            return
         yield ""
         yield self.paint.heading(title)
         room = max(12, self.columns - 28)
@@ -146,8 +148,6 @@ class Page:
         yield from self._section("Claude Code", rows, "lrr")
 
     def _drift(self, drift: Sequence[DriftRow]) -> Iterator[str]:
-        if not drift:
-            return
         rows = []
         for (kind, name), group in groupby(drift, key=lambda row: (row.kind, row.name)):
             found = list(group)
