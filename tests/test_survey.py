@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.sketches import Sketched
-from recollect.model.sources import SourceKind
+from recollect.model.sources import Source, SourceKind
 from recollect.model.surveys import (
     ContentKind,
     DriftKind,
@@ -23,9 +23,19 @@ from recollect.model.surveys import (
     Survey,
 )
 from recollect.parse import sketch_line
+from recollect.sources import discover
 from recollect.survey import survey, weigh
+from recollect.survey.counts import Counts, FileCounts
 from tests import build
-from tests.build import Home, jsonl, line, prompt, reply, session_id
+from tests.build import (
+    Home,
+    jsonl,
+    line,
+    prompt,
+    reply,
+    session_id,
+    source_line,
+)
 from tests.survey.shared import CORPUS, corpus_lines, needs_corpus
 
 
@@ -338,6 +348,21 @@ def test_names_without_end_do_not_fill_the_memory(
     assert max(len(row.type) for row in found.records) == 100
     assert found.total.records == 25
     assert found.total.overflow == 11
+
+
+def test_ids_and_versions_of_any_length_take_little_room(tmp_path: Path) -> None:
+    long = {"version": "9" * 5000, "sessionId": "s" * 5000, "agentId": "a" * 5000}
+    one = line(prompt("a") | long | {"mood": "good"})
+    (source,) = discover(written(tmp_path / "a.jsonl", [one]))
+    assert isinstance(source, Source)
+    counts, file = Counts(None), FileCounts(source)
+
+    counts.line(source_line(one), 1, file)
+    counts.close(file)
+
+    names = {*counts.sessions.sums, *counts.agents.sums}
+    names |= {version or "" for *_, version in (*counts.kinds.sums, *counts.drift.sums)}
+    assert {len(name) for name in names} == {100}
 
 
 @needs_corpus

@@ -178,7 +178,7 @@ class Counts:
         """Count a file whose lines have all been counted."""
         self.classes.add(classify(file.facts()), file.size)
         if file.agent:
-            self.agents.add(file.agent)
+            self.agents.add(file.agent[:_LENGTH])
 
     def problem(self, problem: Problem, number: int | None) -> None:
         """Count a problem on the line of this number, or with a whole file."""
@@ -234,11 +234,11 @@ class Counts:
         kind = (sketch.type or "")[:_LENGTH]
         payload = _payload(kind, part.raw)
         self.records += 1
-        self.kinds.add((kind, _subtype(sketch, payload), sketch.version), length)
+        self.kinds.add((kind, _subtype(sketch, payload), _version(sketch)), length)
         if sketch.session_id:
-            self.sessions.add(sketch.session_id)
+            self.sessions.add(sketch.session_id[:_LENGTH])
         if sketch.agent_id:
-            self.agents.add(sketch.agent_id)
+            self.agents.add(sketch.agent_id[:_LENGTH])
         if sketch.timestamp:
             self._time(sketch.timestamp)
         # Where bytes had to be mended, what is decoded need not fit into them.
@@ -253,7 +253,7 @@ class Counts:
             self.last = time
 
     def _drift(self, kind: DriftKind, name: str, sketch: Sketch) -> None:
-        self.drift.add((kind, name[:_LENGTH], sketch.version))
+        self.drift.add((kind, name[:_LENGTH], _version(sketch)))
 
     def _content(self, sketch: Sketch, payload: int, length: int) -> int:
         """Count the bytes of a record that are not envelope, and return how many."""
@@ -333,6 +333,10 @@ def _subtype(sketch: Sketch, payload: Raw) -> str | None:
         except FAILURES:
             return None
     return subtype[:_LENGTH] if subtype else None
+
+
+def _version(sketch: Sketch) -> str | None:
+    return sketch.version[:_LENGTH] if sketch.version else None
 
 
 def _prompt(sketch: Sketch) -> str | None:
