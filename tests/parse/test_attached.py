@@ -1,0 +1,60 @@
+"""What attachments say to a reader, and results beside their outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.model.attachments import Attachment, AttachmentRecord
+from recollect.parse import node_of, parse_line
+from recollect.parse.attached import text_of_attachment
+from tests.build import Written, attachment, lines, sketches, tool_result
+
+
+def text(record: Written) -> str:
+    (found,) = parse_line(lines([record])[0])
+    assert isinstance(found, AttachmentRecord)
+    assert isinstance(found.attachment, Attachment)
+    return text_of_attachment(found.attachment)
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (attachment("queued_command", prompt="Hm"), "Hm"),
+        (attachment("hook_blocking_error", blockingError="Hm"), "Hm"),
+        (
+            attachment("hook_blocking_error", blockingError={"blockingError": "Hm"}),
+            "Hm",
+        ),
+        (
+            attachment("hook_non_blocking_error", stderr="bad", stdout="out"),
+            "bad\nout",
+        ),
+        (attachment("hook_success", content=[1]), "[1]"),
+        (attachment("structured_output", content={"a": 1}), '{"a":1}'),
+        (attachment("structured_output"), ""),
+        (attachment("file", filename="x", content="y"), ""),
+        (attachment("session_context", email="x"), ""),
+    ],
+)
+def test_an_attachment_has_the_text_that_a_reader_wants(
+    record: Written, words: str
+) -> None:
+    assert text(record) == words
+
+
+@pytest.mark.req("R6")
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("<persisted-output>\nFull output saved to: /x/t.txt\n\nPreview", "/x/t.txt"),
+        ("<persisted-output>\nSaved to: C:\\x\\t.txt\n", "C:\\x\\t.txt"),
+        ("<persisted-output>\nnowhere", None),
+        ("saved to: /x/t.txt", None),
+    ],
+)
+def test_a_text_may_say_where_its_output_is_kept(said: str, place: str | None) -> None:
+    (sketched,) = sketches([tool_result("t", said)])
+    result = node_of(sketched).result
+
+    assert (result.stored_at if result else None) == place
