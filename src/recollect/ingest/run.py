@@ -11,6 +11,7 @@ from msgspec import structs
 from recollect.errors import ArchiveDamaged
 from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
+from recollect.ingest.filling import rebuild_in
 from recollect.ingest.indexing import Indexer
 from recollect.ingest.pieces import Piece, cut
 from recollect.ingest.report import Progress, Report, Silence
@@ -45,7 +46,10 @@ def ingest(
     """
     make_folder(folder)
     with writing(folder, wait=wait), Vault(folder, write=True) as vault:
-        return _Ingestion(vault, progress or Silence()).run(paths)
+        told = progress or Silence()
+        if vault.index is None and not vault.chunks.is_empty:
+            rebuild_in(vault, told)
+        return _Ingestion(vault, told).run(paths)
 
 
 class _Ingestion:

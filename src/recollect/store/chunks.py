@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
-from recollect.errors import ArchiveDamaged, ArchiveTooNew
+from recollect.errors import ArchiveDamaged, ArchiveMissing, ArchiveTooNew
 from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import Source, SourceKind
 from recollect.store.connect import (
@@ -128,6 +128,9 @@ class Chunks:
             raise ArchiveDamaged(self.path, str(error)) from error
         if found > LATEST:
             raise ArchiveTooNew(self.path, found=found, known=LATEST)
+        if found == 0:
+            # Whoever was about to make it was stopped before anything was in it.
+            raise ArchiveMissing(self.path.parent)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -138,6 +141,11 @@ class Chunks:
         """The archive's own name, by which an index knows whose it is."""
         row = first(self.db, "SELECT archive FROM identity")
         return str(row[0]) if row else ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no source was ever taken in."""
+        return first(self.db, "SELECT 1 FROM source") is None
 
     def sources(self) -> Iterator[Kept]:
         """Yield all sources, also those that are gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -106,9 +107,14 @@ class TextIndex:
         """Make what was added visible to readers that open or reload."""
         self._writing.commit()
 
+    def reload(self) -> None:
+        """See what was committed since; once a newer index is there, nothing is."""
+        with suppress(ValueError):
+            self.index.reload()
+
     def documents(self) -> Iterator[tuple[int, int, int]]:
         """Yield the record, the session and the digest of every document."""
-        self.index.reload()
+        self.reload()
         searcher = self.index.searcher()
         query = tantivy.Query.all_query()
         found = searcher.search(query, limit=max(searcher.num_docs, 1))

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Self
 
-from recollect.errors import ArchiveError
+from recollect.errors import ArchiveDamaged, ArchiveError
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder
 from recollect.store.index import Index, stamp_of
@@ -31,6 +31,9 @@ class Vault:
         self.write = write
         self.chunks = Chunks(folder, write=write)
         self.stamp = stamp_of(self.chunks.identity)
+        if write:
+            # Whoever was building it was stopped: nobody else writes now.
+            shutil.rmtree(folder / "index" / _BUILDING, ignore_errors=True)
         self._open_index(self._newest())
 
     @staticmethod
@@ -53,9 +56,20 @@ class Vault:
     def text(self) -> TextIndex:
         """The text index, opened when it is first asked for."""
         if self._text is None:
-            place = self.place or self.folder
-            self._text = TextIndex(place / "text", write=self.write)
+            self._text = self._open_text()
         return self._text
+
+    def _open_text(self) -> TextIndex:
+        try:
+            return TextIndex((self.place or self.folder) / "text", write=self.write)
+        except ValueError as error:
+            newest = self._newest()
+            if newest is None or newest == self.place or self.write:
+                raise ArchiveDamaged(self.folder, str(error)) from error
+        # The index that was open has given way to another, with words of its own.
+        self._close_index()
+        self._open_index(newest)
+        return TextIndex(newest / "text")
 
     def _newest(self) -> Path | None:
         """Return the newest whole index that this version understands."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from recollect.ingest.filling import rebuild_in
 from recollect.ingest.report import Progress, Silence
 from recollect.store.lock import writing
 from recollect.store.vault import Vault
-from recollect.upkeep.rebuild import rebuild_in
 
 __all__ = ["Purged", "purge"]
 

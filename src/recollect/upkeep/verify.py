@@ -9,12 +9,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import ArchiveDamaged
+from recollect.ingest.filling import fill
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.store.chunks import Chunk, Kept
 from recollect.store.connect import reading_of
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
-from recollect.upkeep.rebuild import fill
 
 __all__ = ["Damage", "Verdict", "verify"]
 

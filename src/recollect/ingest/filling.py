@@ -1,0 +1,27 @@
+"""Making an index from the archive alone."""
+
+from __future__ import annotations
+
+from recollect.ingest.derive import derive
+from recollect.ingest.indexing import Indexer
+from recollect.ingest.report import Progress, Report
+from recollect.store.vault import Vault
+
+__all__ = ["fill", "rebuild_in"]
+
+
+def rebuild_in(vault: Vault, progress: Progress) -> Report:
+    """Build a new index beside the old one, and swap once it is whole."""
+    report = Report(problems=[])
+    vault.begin_index()
+    fill(vault, report, progress)
+    vault.finish_index()
+    return report
+
+
+def fill(vault: Vault, report: Report, progress: Progress) -> None:
+    """Let an index see all of the archive, and derive every session."""
+    indexer = Indexer(vault, report)
+    indexer.prepare(progress)
+    indexer.commit(last=True)
+    derive(vault, indexer, report, progress)

@@ -1,0 +1,250 @@
+"""Bytes in chunks: every one hashed, none lost, none readable by others."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import ArchiveDamaged, ArchiveMissing
+from recollect.ingest import ingest
+from recollect.model.ids import SourceId
+from recollect.model.sources import Source, SourceKind
+from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
+from recollect.store.press import digest, press
+from tests.build import Home, jsonl, prompt, session, session_id
+from tests.store.keeping import Keeping
+
+SOURCE = Source(
+    id=SourceId("/home/a.jsonl"),
+    home="/home",
+    path="a.jsonl",
+    kind=SourceKind.SESSION,
+    size=0,
+    mtime_ns=0,
+)
+
+
+@pytest.fixture
+def chunks(tmp_path: Path) -> Iterator[Chunks]:
+    with closing(Chunks(tmp_path / "archive", write=True)) as opened:
+        yield opened
+
+
+def put(chunks: Chunks, kept: Kept, *raws: bytes) -> int:
+    """Store stretches one after another; return where they end."""
+    end = 0
+    for raw in raws:
+        chunks.add_chunk(kept, end, end + len(raw), press(raw))
+        end += len(raw)
+    return end
+
+
+def spoil(chunks: Chunks, sql: str, *values: bytes) -> None:
+    """Change the database behind the archive's back."""
+    with closing(sqlite3.connect(chunks.path)) as db, db:
+        db.execute(sql, values)
+
+
+def test_bytes_come_back_from_any_stretch(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    put(chunks, kept, b"one\n", b"two\n", b"three\n")
+
+    whole = b"one\ntwo\nthree\n"
+    for offset in range(len(whole) + 2):
+        for length in range(len(whole) + 2):
+            found = chunks.read(kept.number, 0, offset, length)
+            assert found == whole[offset : offset + length]
+
+
+def test_a_chunk_whose_bytes_changed_is_not_given_out(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    put(chunks, kept, b"one\n", b"two\n", b"six\n")
+    _, other = press(b"TWO\n")
+    spoil(chunks, "UPDATE chunk SET frame = ? WHERE start = 4", other)
+
+    with pytest.raises(ArchiveDamaged, match="another hash"):
+        chunks.read(kept.number, 0, 0, 12)
+
+    assert chunks.read(kept.number, 0, 0, 4) == b"one\n"
+    assert chunks.read(kept.number, 0, 8, 4) == b"six\n"
+    assert [raw for _, raw in chunks.tried(kept.number, 0)] == [
+        b"one\n",
+        None,
+        b"six\n",
+    ]
+
+
+def test_a_frame_that_is_none_is_damage(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    put(chunks, kept, b"one\n")
+    chunks.set_fragment(kept, 4, b"half")
+    spoil(chunks, "UPDATE chunk SET frame = x'00'")
+    spoil(chunks, "UPDATE fragment SET hash = x'00'")
+
+    with pytest.raises(ArchiveDamaged):
+        chunks.read(kept.number, 0, 0, 4)
+    with pytest.raises(ArchiveDamaged):
+        chunks.fragment(kept.number, 0)
+
+
+def test_an_id_that_was_given_again_does_not_give_the_old_bytes(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    kept = Kept(number=kept.number, home="/home", path="a", kind=kept.kind, kept=4)
+    put(chunks, kept, b"one\n")
+
+    assert chunks.take_last_chunk(kept) == (0, b"one\n")
+    put(chunks, kept, b"other\n")
+
+    assert chunks.read(kept.number, 0, 0, 9) == b"other\n"
+
+
+def test_a_small_last_chunk_is_taken_back_and_a_large_one_stays(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    large = b"x" * CHUNK_SIZE
+    kept = Kept(
+        number=kept.number, home="/home", path="a", kind=kept.kind, kept=CHUNK_SIZE
+    )
+    put(chunks, kept, large)
+
+    assert chunks.take_last_chunk(kept) == (CHUNK_SIZE, b"")
+    assert chunks.read(kept.number, 0, 0, CHUNK_SIZE) == large
+
+
+def test_many_small_appends_make_few_chunks(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), [])
+    for number in range(40):
+        with path.open("ab") as file:
+            file.write(jsonl([prompt(f"{number}")]))
+        keeping.ingest()
+
+    assert keeping.generations(path) == [path.read_bytes()]
+    assert keeping.rows("SELECT count(*) FROM chunk") == [(1,)]
+
+
+def test_a_line_longer_than_any_chunk_is_kept_in_several(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    words = os.urandom(3 * 1024 * 1024).hex()
+    path = keeping.home.session(session_id(1), [prompt(words), prompt("after")])
+
+    keeping.ingest()
+    with path.open("ab") as file:
+        file.write(jsonl([prompt("later")]))
+    keeping.ingest()
+
+    assert keeping.generations(path) == [path.read_bytes()]
+    assert keeping.rows("SELECT max(stop - start) <= 4194304 FROM chunk") == [(1,)]
+    rows = keeping.index_rows("SELECT count(*) FROM record")
+    assert rows == [(3,)]
+
+
+def test_a_fragment_gives_way_to_the_next_one(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+
+    chunks.set_fragment(kept, 0, b"ha")
+    chunks.set_fragment(kept, 0, b"half")
+    assert chunks.fragment(kept.number, 0) == b"half"
+
+    chunks.set_fragment(kept, 0, b"")
+    assert chunks.fragment(kept.number, 0) == b""
+
+
+def test_a_new_generation_leaves_the_old_one_as_it_is(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    put(chunks, kept, b"old\n")
+    chunks.set_fragment(kept, 4, b"ha")
+
+    anew = chunks.begin_anew(kept)
+    put(chunks, anew, b"new\n")
+
+    assert anew.generation == 1
+    assert chunks.read(kept.number, 0, 0, 9) == b"old\n"
+    assert chunks.read(kept.number, 1, 0, 9) == b"new\n"
+    assert chunks.fragment(kept.number, 0) == b"ha"
+
+
+def test_sources_below_a_folder_are_those_in_it(chunks: Chunks) -> None:
+    for path in ("a/b/1", "a/b/c/2", "a/b", "a/bc/3", "a/b.x", "b/b/1"):
+        chunks.add_source(
+            Source(
+                id=SourceId(f"/home/{path}"),
+                home="/home",
+                path=path,
+                kind=SourceKind.SESSION,
+                size=0,
+                mtime_ns=0,
+            )
+        )
+
+    found = {kept.path for kept in chunks.below("/home", "a/b/")}
+
+    assert found == {"a/b/1", "a/b/c/2"}
+
+
+def test_what_is_stored_is_known_by_its_sha_256(chunks: Chunks) -> None:
+    kept = chunks.add_source(SOURCE)
+    put(chunks, kept, b"one\n")
+
+    assert chunks.hashes(kept.number, 0) == [(0, 4, digest(b"one\n"))]
+    assert digest(b"").hex().startswith("e3b0c442")
+
+
+def test_an_archive_that_was_only_begun_is_none_to_read(tmp_path: Path) -> None:
+    (tmp_path / "archive.db").touch()
+
+    with pytest.raises(ArchiveMissing):
+        Chunks(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "archive.db").write_bytes(b"not a database at all" * 99)
+
+    for write in (False, True):
+        with pytest.raises(ArchiveDamaged):
+            Chunks(tmp_path, write=write)
+
+
+def test_what_was_committed_is_there_when_the_log_was_never_folded_in(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a"))
+    with keeping.vault(write=True) as held:
+        assert held.chunks.identity  # its being open keeps the log as it is
+        keeping.ingest()
+        assert (keeping.archive / "archive.db-wal").stat().st_size > 0
+
+        assert keeping.generations(path) == [path.read_bytes()]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_no_file_and_no_folder_is_open_to_others(tmp_path: Path, umask: int) -> None:
+    home, archive = Home(tmp_path / "home"), tmp_path / "deep" / "archive"
+    path = home.session(session_id(1), session("a", "b<a"))
+    before = os.umask(umask)
+    try:
+        ingest(archive, [home.path])
+        path.write_bytes(path.read_bytes() + jsonl(session("c<b")))
+        with closing(Chunks(archive)) as reader:
+            assert reader.identity  # so that the log and its index are there too
+            ingest(archive, [home.path])
+            reader.backup(archive / "copy.db")
+            modes = {
+                str(found.relative_to(tmp_path)): stat.S_IMODE(found.stat().st_mode)
+                for found in (tmp_path / "deep").rglob("*")
+            }
+        modes["deep"] = stat.S_IMODE((tmp_path / "deep").stat().st_mode)
+    finally:
+        assert os.umask(before) == umask
+
+    folders = {name for name in modes if (tmp_path / name).is_dir()}
+    assert {modes[name] for name in folders} == {0o700}
+    assert {modes[name] for name in modes.keys() - folders} == {0o600}
+    assert {"archive.db-wal", "archive.db-shm"} <= {Path(name).name for name in modes}
+    assert any(name.endswith(".term") for name in modes)

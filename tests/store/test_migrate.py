@@ -1,0 +1,118 @@
+"""Bringing an archive to a newer version: a whole step, or none of it."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.errors import ArchiveTooNew
+from recollect.ingest import ingest
+from recollect.store import migrate as migrating
+from recollect.store.chunks import Chunks
+from recollect.store.connect import open_archive
+from recollect.store.migrate import LATEST, migrate, steps
+from tests.build import session, session_id
+from tests.store.keeping import Keeping
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), session("a"))
+    keeping.ingest()
+    return keeping
+
+
+def with_step(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    """Have one more step than there is."""
+    more = [*steps(), (LATEST + 1, sql)]
+    monkeypatch.setattr(migrating, "steps", lambda: iter(more))
+    monkeypatch.setattr(migrating, "LATEST", LATEST + 1)
+
+
+def tables(db: apsw.Connection) -> set[object]:
+    return {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
+
+
+def test_steps_are_numbered_without_gaps() -> None:
+    assert [number for number, _ in steps()] == list(range(1, LATEST + 1))
+
+
+def test_a_step_begins_with_its_reason() -> None:
+    assert all(sql.startswith("-- ") for _, sql in steps())
+
+
+def test_every_table_is_strict() -> None:
+    for _, sql in steps():
+        assert sql.count("CREATE TABLE") == sql.count(") STRICT")
+
+
+def test_a_step_is_taken_and_the_version_before_is_told(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_step(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT;")
+    path = keeping.archive / "archive.db"
+
+    db = open_archive(path, write=True)
+
+    assert migrate(db, path) == LATEST
+    assert db.pragma("user_version") == LATEST + 1
+    assert "more" in tables(db)
+    assert migrate(db, path) == LATEST + 1
+
+
+def test_a_step_that_fails_half_way_leaves_no_table_and_no_number(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_step(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT; SELECT no_such();")
+    path = keeping.archive / "archive.db"
+    db = open_archive(path, write=True)
+    before = tables(db)
+
+    with pytest.raises(apsw.SQLError):
+        migrate(db, path)
+
+    assert db.pragma("user_version") == LATEST
+    assert tables(db) == before
+
+
+def test_a_copy_is_made_before(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_step(monkeypatch, "DROP TABLE chunk;")
+    path = keeping.archive / "archive.db"
+    db = open_archive(path, write=True)
+
+    migrate(db, path)
+
+    copy = path.with_name(f"archive.db.version-{LATEST}")
+    assert "chunk" not in tables(db)
+    assert "chunk" in tables(apsw.Connection(str(copy)))
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+def test_a_new_archive_needs_no_copy(tmp_path: Path) -> None:
+    Chunks(tmp_path / "archive", write=True).close()
+
+    assert not list((tmp_path / "archive").glob("*version*"))
+
+
+def test_a_newer_archive_is_refused_and_left_alone(keeping: Keeping) -> None:
+    path = keeping.archive / "archive.db"
+    db = apsw.Connection(str(path))
+    db.pragma("user_version", LATEST + 7)
+    db.close()
+    before = path.read_bytes()
+
+    for attempt in (
+        lambda: Chunks(keeping.archive),
+        lambda: Chunks(keeping.archive, write=True),
+        lambda: ingest(keeping.archive, [keeping.home.path]),
+    ):
+        with pytest.raises(ArchiveTooNew, match=f"{LATEST + 7}.*{LATEST}"):
+            attempt()
+
+    assert path.read_bytes() == before

@@ -1,0 +1,172 @@
+"""An archive's folder: an index that is stale, half built, damaged or swapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.store import index as indexing
+from recollect.store.dump import dump
+from recollect.store.vault import Vault
+from recollect.upkeep import rebuild
+from tests.build import jsonl, prompt, session, session_id
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+ONE = session_id(1)
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.home.session(session_id(2), session("c"))
+    keeping.ingest()
+    return keeping
+
+
+def indexes(keeping: Keeping) -> list[str]:
+    return sorted(path.name for path in (keeping.archive / "index").iterdir())
+
+
+def test_an_index_of_an_older_version_is_made_anew(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = indexes(keeping)
+    before = keeping.dump()
+    monkeypatch.setattr(indexing, "DERIVING_VERSION", 999)
+    with keeping.vault() as reader:
+        assert reader.index is None
+
+    report = keeping.ingest()
+
+    (new,) = indexes(keeping)
+    assert new != old
+    assert (report.unchanged, report.bytes) == (2, 0)
+    assert keeping.dump() == before
+
+
+def test_nobody_sees_an_index_that_is_being_made(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "DERIVING_VERSION", 999)
+    seen = []
+
+    class Watching:
+        def begin(self, what: str, total: int) -> None:
+            with keeping.vault() as reader:
+                seen.append((what, total > 0, reader.index is not None))
+
+        def advance(self, amount: int) -> None: ...
+
+        def end(self) -> None: ...
+
+    Archive.ingest(keeping.archive, [keeping.home.path], progress=Watching())
+
+    assert seen[0] == ("indexing", True, False)
+    assert not any(is_there for what, _, is_there in seen[:2])
+
+
+def test_a_reader_goes_on_with_the_index_it_has(keeping: Keeping) -> None:
+    with keeping.vault() as reader:
+        before = dump(reader)
+
+        rebuild(keeping.archive)
+        keeping.home.session(session_id(3), session("d"))
+        keeping.ingest()
+        rebuild(keeping.archive)
+
+        assert dump(reader) == before
+    assert keeping.dump() != before
+
+
+def test_a_reader_that_has_no_words_yet_finds_those_of_the_new_index(
+    keeping: Keeping,
+) -> None:
+    with keeping.vault() as reader:
+        rebuild(keeping.archive)
+
+        assert len(list(reader.text.documents())) == 3
+    assert len(indexes(keeping)) == 1
+
+
+def test_a_half_built_index_is_cleared_away(keeping: Keeping) -> None:
+    half = keeping.archive / "index" / "building"
+    (half / "text").mkdir(parents=True)
+    (half / "index.db").write_bytes(b"half")
+
+    with keeping.vault() as reader:
+        assert reader.index is not None
+    keeping.ingest()
+
+    assert "building" not in indexes(keeping)
+    rebuild(keeping.archive)
+    assert len(indexes(keeping)) == 1
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_half_built_index_is_cleared_away_by_a_rebuild(keeping: Keeping) -> None:
+    half = keeping.archive / "index" / "building"
+    (half / "text").mkdir(parents=True)
+    (half / "index.db").write_bytes(b"half")
+
+    rebuild(keeping.archive)
+
+    assert len(indexes(keeping)) == 1
+
+
+@pytest.mark.parametrize("name", ["index.db", "text/meta.json"])
+def test_a_damaged_index_can_be_made_anew(keeping: Keeping, name: str) -> None:
+    before = keeping.dump()
+    (place,) = (keeping.archive / "index").iterdir()
+    (place / name).write_bytes(b"no index at all" * 500)
+
+    rebuild(keeping.archive)
+
+    assert keeping.dump() == before
+
+
+def test_an_index_that_was_deleted_is_made_anew(keeping: Keeping) -> None:
+    before = keeping.dump()
+    with keeping.vault(write=True) as vault:
+        vault.drop_index()
+    assert not (keeping.archive / "index").exists()
+
+    keeping.ingest()
+
+    assert keeping.dump() == before
+
+
+def test_an_index_belongs_to_one_archive(keeping: Keeping, tmp_path: Path) -> None:
+    other = Keeping(tmp_path / "other")
+    other.home.session(ONE, session("x"))
+    other.ingest()
+    (place,) = (other.archive / "index").iterdir()
+    place.rename(keeping.archive / "index" / place.name)
+
+    with keeping.vault() as reader:
+        assert reader.index is not None
+        assert reader.place is not None
+        assert reader.place.name != place.name
+
+
+def test_an_index_that_lags_is_brought_level(keeping: Keeping, tmp_path: Path) -> None:
+    lagging = tmp_path / "lagging"
+    (keeping.archive / "index").rename(lagging)
+    with keeping.home.session(ONE, session("a", "b<a")).open("ab") as file:
+        file.write(jsonl([prompt("later")]))
+    keeping.ingest()
+    with keeping.vault(write=True) as vault:
+        vault.drop_index()
+    lagging.rename(keeping.archive / "index")
+
+    keeping.ingest()
+
+    assert keeping.index_rows("SELECT count(*) FROM record") == [(4,)]
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_there_is_an_archive_where_one_was_made(keeping: Keeping) -> None:
+    assert Vault.exists(keeping.archive)
+    assert not Vault.exists(keeping.home.path)
