@@ -222,6 +222,7 @@ class Archive:
         known = self.projects(empty=True)
         for fits in (
             [p for p in known if p.path is not None and p.path == name],
+            [p for p in known if name in p.keys and p.path is not None],
             [p for p in known if name in p.keys],
             [p for p in known if p.name == name],
         ):
@@ -267,6 +268,18 @@ class Archive:
         keys = project.keys if project else ()
         chosen = (*(sessions or ()), *(project.sessions if project else ()))
         return belongings(everything, self._derived, chosen, keys)
+
+    def kin(self, sessions: Sequence[SessionId]) -> set[SessionId]:
+        """Return other sessions that hold records of these, or that these hold of."""
+        derived, chosen = self._derived, set(sessions)
+        related = set()
+        for number in map(derived.number_of, chosen):
+            for member in derived.family_of(number) if number is not None else ():
+                one = self._finding.listed(member)
+                others = {lineage.session for lineage in one.lineage} if one else set()
+                if one and (one.id in chosen or others & chosen):
+                    related |= {one.id, *others}
+        return related - chosen
 
     def mentions(self, sessions: Sequence[SessionId]) -> list[Kept]:
         """Return files of no session that name one of these, such as the history."""

@@ -21,7 +21,7 @@ from recollect.cli.options import (
 from recollect.cli.rows import BeginRow, OddRow, print_row
 from recollect.cli.telling import report_lines, report_row
 from recollect.cli.terminal import StageBar, plain, readable_size
-from recollect.errors import ExitCode
+from recollect.errors import ArchiveMissing, ExitCode
 from recollect.ingest import Report
 from recollect.model.problems import Problem
 
@@ -70,10 +70,11 @@ def ingest(
 
 
 def _kept(folder: Path) -> int:
-    if not Archive.exists(folder):
+    try:
+        with Archive.open(folder) as opened:
+            return sum(kept.kept for kept in opened.sources())
+    except ArchiveMissing:
         return 0
-    with Archive.open(folder) as opened:
-        return sum(kept.kept for kept in opened.sources())
 
 
 def _tell_interruption(gained: int) -> None:

@@ -70,7 +70,7 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
                 print_row(FileRow(path=kept.id, bytes=kept.size))
         else:
             tell(chosen, len(sources), count)
-            tell_kin(chosen, shared)
+            tell_kin(archived.kin(ids), shared)
         if chosen and not dry_run:
             _confirm(yes=yes)
             with StageBar() as bar:

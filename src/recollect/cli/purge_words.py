@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import click
 
 from recollect.cli.options import shown_path
 from recollect.cli.terminal import fit_right
+from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.render.figures import clock, several, size
 from recollect.render.safe import safe_line
@@ -32,9 +34,8 @@ def tell(chosen: Sequence[Listed], files: int, count: int) -> None:
     click.echo(told)
 
 
-def tell_kin(chosen: Sequence[Listed], shared: Sequence[Kept]) -> None:
+def tell_kin(kin: AbstractSet[SessionId], shared: Sequence[Kept]) -> None:
     """Say what holds some of the same and is not erased."""
-    kin = {o.session for one in chosen for o in one.lineage} - {o.id for o in chosen}
     if kin:
         names = ", ".join(safe_line(id_)[:8] for id_ in sorted(kin)[:_TOLD])
         sys.stderr.write(f"note: sessions that share records with them stay: {names}\n")

@@ -50,7 +50,7 @@ class ChunkLoader(RecordLoader):
             return None
         size = min(kept.kept, _STORED_LIMIT)
         raw = self._chunks.read(kept.number, kept.generation, 0, size)
-        return raw.decode("utf-8", "replace")
+        return raw.decode("utf-8", "replace").removesuffix("\n")
 
     def _kept(self, source: str) -> Kept | None:
         if source not in self._numbers:

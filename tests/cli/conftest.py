@@ -1,0 +1,64 @@
+"""A home and an archive of its own for each test of a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.build import (
+    Home,
+    image,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with nothing in it, in which the user is at home."""
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "RECOLLECT_HOME", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "archive"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def kept_home(place: Path) -> Home:
+    """Return a home with two sessions, and all that can lie by one."""
+    home = Home(place / ".claude")
+    first, second = session_id(1), session_id(2)
+    home.session(
+        first,
+        [
+            *thread(
+                prompt("Please count the lines"),
+                reply([tool_use("Bash", command="wc -l")]),
+                tool_result("toolu_1", "3"),
+                reply("Three."),
+            ),
+            title("Counting lines", custom=True),
+        ],
+    )
+    home.agent(first, "a1", thread(prompt("Look around"), reply("Done")), meta={})
+    home.tool_result(first, "toolu_1.txt", "a long output\n" * 100)
+    home.backup(first, "0f1e2d3c4b5a6978@v1", b"a file as it was\x00")
+    todo = home.path / "todos" / f"{first}-agent-{first}.json"
+    todo.parent.mkdir()
+    todo.write_text("[]")
+    task = home.path / "tasks" / first / "1.json"
+    task.parent.mkdir(parents=True)
+    task.write_text("{}")
+    later = thread(prompt([image()]), reply("日本語 だけ"), start=3600)
+    home.session(second, later, project="-work-other")
+    home.history(["Please count the lines"])
+    return home

@@ -1,0 +1,219 @@
+"""``recollect ingest``, as people and programs see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from recollect import Archive
+from recollect.cli import main
+from recollect.errors import ExitCode
+from recollect.store.lock import writing
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.cli.terminals import Terminal, piped, words_of
+
+on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest"]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert re.fullmatch(
+        r"9 files: 9 new\n"
+        r"took in [\d.]+ kB, \d+ records; 2 sessions touched\n"
+        r"2 sessions in ~/archive\n",
+        shown.out,
+    )
+    assert shown.err == ""
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_the_second_time_there_is_nothing_new(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["ingest"])
+    capsys.readouterr()
+
+    assert main(["ingest"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("9 files, nothing new\n")
+
+
+def test_what_became_of_files_is_told(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["ingest", "--quiet"])
+    sessions = kept_home.path / "projects"
+    first = sessions / "-work-demo" / f"{session_id(1)}.jsonl"
+    second = sessions / "-work-other" / f"{session_id(2)}.jsonl"
+    with first.open("ab") as file:
+        file.write(jsonl([prompt("And the words?", parent="x")]))
+    second.write_bytes(jsonl(thread(prompt("Something else"))))
+    (kept_home.path / "history.jsonl").unlink()
+
+    assert main(["ingest"]) == ExitCode.DONE
+
+    shown = capsys.readouterr().out
+    assert shown.startswith("8 files: 1 grown, 1 begun anew, 1 gone\n")
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", "-q"]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+
+
+def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    (kept_home.path / "projects" / "-x" / "odd.jsonl").mkdir(parents=True)
+
+    assert main(["ingest", "--json"]) == ExitCode.DONE
+
+    begin, problem, report = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (begin["row"], begin["schema"], begin["command"]) == ("begin", 1, "ingest")
+    assert (problem["row"], problem["kind"]) == ("problem", "not-a-file")
+    assert (report["row"], report["new"], report["problems"]) == ("report", 9, 1)
+
+
+def test_a_problem_is_told_and_ends_nothing(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept_home.path / "projects" / "-x" / "odd\x1b.jsonl").mkdir(parents=True)
+
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+
+    told = capsys.readouterr().err
+    assert told.endswith("not-a-file: a folder\n")
+    assert r"odd\x1b.jsonl" in told
+
+
+def test_several_homes_are_taken_in_together(place: Path) -> None:
+    for number in (1, 2):
+        Home(place / f"home{number}").session(
+            session_id(number), thread(prompt(f"Question {number}"))
+        )
+
+    done = piped("ingest", "--home", "home1", "--home", place / "home2")
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    with Archive.open(place / "archive") as archive:
+        assert len(list(archive.sessions())) == 2
+
+
+def test_a_home_that_is_not_there_was_asked_for_wrongly(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ingest", "--home", "nowhere"]) == ExitCode.ASKED_WRONGLY
+    assert "nowhere does not exist" in capsys.readouterr().err
+    assert not (place / "archive").exists()
+
+
+def test_a_machine_without_claude_code_has_nothing_to_take_in(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ingest"]) == ExitCode.FAILED
+    assert "no Claude Code home" in capsys.readouterr().err
+    assert not (place / "archive").exists()
+
+
+def test_a_second_writer_waits_and_then_gives_way(
+    kept_home: Home,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    main(["ingest", "-q"])
+    monkeypatch.setattr("recollect.store.lock.time.sleep", lambda _: None)
+    times = iter([0.0, 1.0, 6.0])
+    monkeypatch.setattr("recollect.store.lock.time.monotonic", lambda: next(times))
+
+    with writing(kept_home.path.parent / "archive", wait=0):
+        times = iter([0.0, 1.0, 6.0])
+        assert main(["ingest"]) == ExitCode.ARCHIVE_IN_USE
+
+    told = capsys.readouterr().err
+    assert told.startswith("error: another command is writing to")
+    assert "\n\nhint: wait until" in told
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept_home.path.parent / "archive").write_text("a file")
+
+    assert main(["ingest"]) == ExitCode.FAILED
+    assert capsys.readouterr().err.startswith("error: the system refused: ")
+
+
+@on_terminals
+def test_a_terminal_sees_a_bar_once_it_takes_a_second(place: Path) -> None:
+    big_home(place, megabytes=25)
+
+    screen = Terminal("ingest", columns=100)
+    code = screen.end()
+
+    assert code == 0
+    drawn = re.findall(
+        r"(?:reading|indexing)  █*░* +\d+%  [\d.]+ [kM]B of", screen.shown
+    )
+    if drawn:  # a fast machine is done before anybody waits
+        assert "/s" in screen.shown
+    last = screen.shown.rpartition("\r")[2]
+    assert "took in" in last
+    assert "█" not in last
+
+
+@on_terminals
+def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
+    big_home(place, megabytes=40)
+    screen = Terminal("ingest", columns=100)
+    screen.read_until(lambda shown: "reading" in shown or "took in" in shown)
+
+    screen.type("\x03")
+    code = screen.end()
+
+    if "took in" not in screen.shown:  # else it was done before it could be stopped
+        assert code == ExitCode.INTERRUPTED
+        assert "interrupted: " in screen.shown
+        assert "run it again to go on" in screen.shown
+    assert piped("ingest").returncode == 0
+    assert piped("verify", "--deep").stdout.startswith("sound: ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ there")
+def test_an_interruption_in_a_pipe_ends_with_its_code(place: Path) -> None:
+    big_home(place, megabytes=40)
+    child = subprocess.Popen(
+        words_of("ingest"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    lock = place / "archive" / "archive.db"
+    while not lock.exists() and child.poll() is None:
+        pass
+
+    child.send_signal(signal.SIGINT)
+    told = child.communicate(timeout=60)[1].decode()
+
+    assert child.returncode in {0, ExitCode.INTERRUPTED}
+    assert "Traceback" not in told
+    assert piped("ingest").returncode == 0
+    assert piped("verify", "--deep").returncode == 0
+
+
+def big_home(place: Path, *, megabytes: int) -> None:
+    """Write enough sessions to be seen working."""
+    home = Home(place / ".claude")
+    words = "all work and no play makes a transcript long " * 200
+    records = thread(
+        *[reply(f"{words}{n}") if n % 2 else prompt(words) for n in range(8)]
+    )
+    size = len(jsonl(records))
+    for number in range(megabytes * 1_000_000 // size):
+        home.session(session_id(number), records)

@@ -1,0 +1,183 @@
+"""``recollect list`` and ``recollect projects``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.cli.terminal import width
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, summary, thread
+from tests.cli.terminals import Terminal, piped
+
+on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
+
+
+@pytest.fixture(autouse=True)
+def _ingested(kept_home: Home) -> None:
+    home = kept_home
+    home.session(session_id(3), [summary("Of another", "x")])
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+def test_a_pipe_gets_every_column_and_nothing_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    head, newest, oldest = out(capsys, "list").splitlines()
+
+    assert head.split() == [
+        *("SESSION", "WHEN", "PROJECT", "MSGS", "AGENTS", "MODEL", "TOKENS", "TITLE")
+    ]
+    assert newest.startswith("5e551000  2026-01-05T10:00:01+00:00  demo")
+    assert oldest.endswith("Counting lines")
+
+
+def test_empty_sessions_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(out(capsys, "list").splitlines()) == 3
+    assert len(out(capsys, "list", "--all").splitlines()) == 4
+
+
+def test_a_limit_takes_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(out(capsys, "list", "-n", "1").splitlines()) == 2
+
+
+def test_programs_get_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    begin, *rows = map(json.loads, out(capsys, "list", "--json").splitlines())
+
+    assert (begin["row"], begin["command"], begin["schema"]) == ("begin", "list", 1)
+    assert [row["id"] for row in rows] == [session_id(2), session_id(1)]
+    assert (
+        rows[1]
+        | {
+            "title": "Counting lines",
+            "title_kind": "custom",
+            "project": "/work/demo",
+            "prompts": 1,
+            "messages": 3,
+            "agents": 1,
+            "branches": 1,
+            "tokens": 9750,
+        }
+        == rows[1]
+    )
+
+
+def test_a_project_is_named_by_its_path_or_its_last_part(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("/work/demo", "demo", "-work-demo", "/work/demo/src/deep"):
+        assert "Counting lines" in out(capsys, "list", "--project", name)
+
+
+def test_a_project_that_is_not_there_may_be_a_slip_of_the_pen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list", "--project", "dmo"]) == ExitCode.ASKED_WRONGLY
+
+    told = capsys.readouterr().err
+    assert "has no project 'dmo'; did you mean /work/demo?" in told
+    assert "hint: `recollect list --all`" in told
+
+
+def test_the_dot_is_the_project_of_this_folder(
+    kept_home: Home,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = kept_home.path.parent / "mine" / "src"
+    here.mkdir(parents=True)
+    records = thread(prompt("Here", cwd=str(here.parent)), start=7200)
+    kept_home.session(session_id(9), records, project="-mine")
+    main(["ingest", "-q"])
+    monkeypatch.chdir(here)
+
+    assert out(capsys, "list", "--project", ".").splitlines()[1].endswith("Here")
+    assert main(["list", "--project", "/nowhere"]) == ExitCode.ASKED_WRONGLY
+
+
+def test_nothing_of_a_transcript_steers_the_terminal(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = thread(prompt(HOSTILE, cwd=f"/{HOSTILE}"), reply("a", model=HOSTILE))
+    kept_home.session(session_id(4), odd, project="-odd")
+    main(["ingest", "-q"])
+
+    for words in (["list"], ["list", "--json"], ["projects"], ["projects", "--json"]):
+        shown = out(capsys, *words)
+        assert all(line.isprintable() for line in shown.split("\n"))
+        assert "evil" in shown
+
+
+@on_terminals
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_a_terminal_gets_what_it_has_room_for(columns: int) -> None:
+    screen = Terminal("list", columns=columns)
+
+    assert screen.end() == 0
+    lines = screen.shown.splitlines()
+    assert len(lines) == 3
+    assert max(map(width, lines)) <= columns
+    assert "ago" in lines[1]
+    assert "TITLE" in lines[0]
+    assert lines[2].endswith("Counting lines")
+    assert ("MODEL" in lines[0]) == (columns > 60)
+
+
+@on_terminals
+def test_times_can_be_times() -> None:
+    screen = Terminal("list", "--iso", columns=100)
+    screen.end()
+
+    assert "2026-01-05T10:00:01" in screen.shown
+
+
+def test_colour_can_be_asked_for() -> None:
+    assert "\x1b[1mCounting lines\x1b[0m" in piped("list", "--color", "always").stdout
+    assert "\x1b" not in piped("list").stdout
+
+
+@pytest.mark.req("L2")
+def test_projects_have_their_paths_sessions_and_sizes(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = thread(prompt("Elsewhere", cwd="/work/日本"), start=9000)
+    path = kept_home.session(session_id(8), elsewhere, project="-work---")
+    main(["ingest", "-q"])
+
+    head, first, second = out(capsys, "projects").splitlines()
+    begin, row, _ = map(json.loads, out(capsys, "projects", "--json").splitlines())
+
+    assert head.split() == ["LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT"]
+    assert first.endswith("/work/日本")
+    assert second.endswith("/work/demo")
+    assert begin["command"] == "projects"
+    assert row == {
+        "row": "project",
+        "path": "/work/日本",
+        "keys": ["-work---"],
+        "sessions": 1,
+        "last": "2026-01-05T11:30:00Z",
+        "tokens": 0,
+        "bytes": path.stat().st_size,
+    }
+
+
+def test_without_an_archive_the_hint_says_how_to_make_one(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(place / "elsewhere"))
+
+    for command in ("list", "projects", "verify", "rebuild"):
+        assert main([command]) == ExitCode.NO_ARCHIVE
+        assert "hint: run `recollect ingest`" in capsys.readouterr().err
+    assert not (place / "elsewhere").exists()

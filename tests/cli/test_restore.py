@@ -1,0 +1,268 @@
+"""``recollect restore``: original files, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect import Archive, read
+from recollect.cli import main
+from recollect.errors import ExitCode
+from recollect.sources import project_key
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+
+FIRST = session_id(1)
+Files = dict[str, tuple[bytes, int]]
+"""Bytes and times by path."""
+
+
+def files(folder: Path) -> Files:
+    """Return the bytes and times of all files below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            path.read_bytes(),
+            path.stat().st_mtime_ns,
+        )
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def lost(kept_home: Home) -> tuple[Home, Files]:
+    """Return a home that was archived and then deleted, and what was in it."""
+    for number, path in enumerate(sorted(kept_home.path.rglob("*.*"))):
+        os.utime(path, ns=(10**18 + number, 10**18 + number))
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    before = files(kept_home.path)
+    shutil.rmtree(kept_home.path)
+    return kept_home, before
+
+
+def test_a_session_comes_back_with_all_that_belongs_to_it(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, before = lost
+
+    assert main(["restore", FIRST]) == ExitCode.DONE
+
+    after = files(home.path)
+    assert after == {name: before[name] for name in before if FIRST in name}
+    assert len(after) == 7
+    assert capsys.readouterr().out.startswith("restored 7 files, ")
+
+
+def test_everything_comes_back(
+    lost: tuple[Home, Files],
+) -> None:
+    home, before = lost
+
+    assert main(["restore", "--all"]) == ExitCode.DONE
+    assert files(home.path) == before
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_project_comes_back_by_its_path_and_by_its_name(tmp_path: Path) -> None:
+    for number, name in enumerate(("/work/demo", "demo")):
+        to = tmp_path / str(number)
+        assert main(["restore", name, "--to", str(to)]) == ExitCode.DONE
+        assert {name for name in files(to) if name.endswith(".jsonl")} == {
+            f"projects/-work-demo/{FIRST}.jsonl",
+            f"projects/-work-demo/{FIRST}/subagents/agent-a1.jsonl",
+            f"projects/-work-other/{session_id(2)}.jsonl",
+        }
+
+
+def test_a_beginning_that_two_sessions_have_is_not_enough(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["restore", "5e551000"]) == ExitCode.ASKED_WRONGLY
+    assert f"may be session {FIRST} (Counting lines) or" in capsys.readouterr().err
+
+    assert main(["restore", "5e551001"]) == ExitCode.ASKED_WRONGLY
+    assert "did you mean 5e551000" in capsys.readouterr().err
+    assert not lost[0].path.exists()
+
+
+def test_a_dry_run_tells_and_writes_nothing(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, _ = lost
+
+    assert main(["restore", FIRST, "--dry-run"]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 7
+    assert f"~/.claude/projects/-work-demo/{FIRST}.jsonl\n" in shown.out
+    assert "would write 7 files" in shown.err
+    assert not home.path.exists()
+
+
+def test_what_is_there_already_is_left_as_it_is(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["ingest", "-q"])
+    before = files(kept_home.path)
+
+    assert main(["restore", "--all"]) == ExitCode.DONE
+
+    assert files(kept_home.path) == before
+    assert "restored 0 files, 0 B; 9 were there already" in capsys.readouterr().out
+
+
+def test_a_file_that_differs_is_left_alone_unless_told(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["ingest", "-q"])
+    path = kept_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
+    original = path.read_bytes()
+    path.write_bytes(original + b"mine\n")
+
+    assert main(["restore", FIRST]) == ExitCode.DONE
+    assert path.read_bytes() == original + b"mine\n"
+    assert "1 file differs from the archive" in capsys.readouterr().err
+
+    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
+    assert path.read_bytes() == original
+    copy = path.with_name(f"{path.name}.before-restore")
+    assert copy.read_bytes() == original + b"mine\n"
+
+    path.write_bytes(b"again\n")
+    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
+    assert copy.read_bytes() == original + b"mine\n"
+    assert copy.with_name(f"{copy.name}-1").read_bytes() == b"again\n"
+    assert not list(path.parent.glob(".*"))
+
+
+def test_a_moved_project_gets_its_sessions_under_its_new_key(
+    lost: tuple[Home, Files], tmp_path: Path
+) -> None:
+    home, before = lost
+    place = tmp_path / "new place"
+    place.mkdir()
+
+    assert main(["restore", FIRST, "--as", str(place)]) == ExitCode.DONE
+
+    path = home.path / "projects" / project_key(str(place)) / f"{FIRST}.jsonl"
+    assert path.read_bytes() == before[f"projects/-work-demo/{FIRST}.jsonl"][0]
+    assert (path.parent / FIRST / "subagents" / "agent-a1.jsonl").exists()
+    assert (home.path / "file-history" / FIRST / "0f1e2d3c4b5a6978@v1").exists()
+    assert not (home.path / "projects" / "-work-demo").exists()
+
+
+def test_the_working_directory_moves_only_on_request(place: Path) -> None:
+    home = Home(place / ".claude")
+    nested = {"cwd": "/work/demo", "said": 'a "cwd":"/work/demo" in a text'}
+    records = [
+        prompt("One", toolUseResult=nested),
+        prompt("Two", parent="x", cwd="/work/demo/src"),
+        prompt("Three", parent="x", cwd="/work/demolition"),
+        b'{ "nested": {"cwd":"/work/demo"}, "cwd" : "/work/demo", "type":"user" }',
+        b'not json "cwd":"/work/demo"',
+        b'{"type":"summary","cwd":5}',
+    ]
+    path = home.session(FIRST, records)
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","cwd":"/work/demo"}')
+    before = path.read_bytes().split(b"\n")
+    main(["ingest", "-q"])
+    there = place / "there"
+
+    words = ["restore", FIRST, "--as", str(there), "--rewrite-cwd"]
+    assert main(words) == ExitCode.DONE
+
+    moved = home.path / "projects" / project_key(str(there)) / f"{FIRST}.jsonl"
+    after = moved.read_bytes().split(b"\n")
+    new = str(there).encode()
+    assert after[0] == before[0].replace(
+        b'"cwd":"/work/demo","sessionId"', b'"cwd":"' + new + b'","sessionId"'
+    )
+    assert json.loads(after[0])["toolUseResult"] == nested
+    assert json.loads(after[1])["cwd"] == f"{there}/src"
+    assert after[2] == before[2]
+    assert after[3] == (
+        b'{ "nested": {"cwd":"/work/demo"}, "cwd" : "' + new + b'", "type":"user" }'
+    )
+    assert after[4:6] == before[4:6]
+    assert after[6] == b'{"type":"user","cwd":"' + new + b'"}'
+    assert main(words) == ExitCode.DONE
+    assert not list(moved.parent.glob("*before*"))
+
+
+def test_homes_that_hold_the_same_names_are_kept_apart(place: Path) -> None:
+    for number in (1, 2):
+        Home(place / f"h{number}").history([f"Prompt {number}"])
+        Home(place / f"h{number}").session(session_id(number), thread(prompt("x")))
+    main(["ingest", "-q", "--home", "h1", "--home", "h2"])
+
+    assert main(["restore", "--all", "--to", "out"]) == ExitCode.DONE
+
+    found = files(place / "out")
+    told = {name: raw for name, (raw, _) in found.items() if "history" in name}
+    assert sorted(told.values()) == [
+        (place / f"h{n}" / "history.jsonl").read_bytes() for n in (1, 2)
+    ]
+
+
+def test_programs_get_the_plan_and_what_was_done(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, before = lost
+
+    assert main(["restore", FIRST, "--json"]) == ExitCode.DONE
+
+    begin, *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
+    assert begin["command"] == "restore"
+    assert {row["state"] for row in rows} == {"new"}
+    size = sum(len(raw) for name, (raw, _) in before.items() if FIRST in name)
+    assert done == {
+        "row": "restored",
+        "written": 7,
+        "same": 0,
+        "skipped": 0,
+        "bytes": size,
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["x", "--all"], ["x", "--rewrite-cwd"], ["--all", "--as", "y"]],
+)
+@pytest.mark.usefixtures("lost")
+def test_a_contradiction_is_asked_wrongly(words: list[str]) -> None:
+    assert main(["restore", *words]) == ExitCode.ASKED_WRONGLY
+
+
+def test_what_is_restored_is_known_again(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, _ = lost
+    main(["ingest", "-q", "--home", str(home.path.parent)])
+    main(["restore", "--all"])
+    capsys.readouterr()
+
+    assert main(["ingest"]) == ExitCode.DONE
+    assert "new" not in capsys.readouterr().out.splitlines()[0].replace(
+        "nothing new", ""
+    )
+    with Archive.open(home.path.parent / "archive") as archive:
+        mine = {one.id: archive.session(one.id) for one in archive.sessions(empty=True)}
+    assert mine == {session.id: session for session in read(home.path)}
+
+
+def test_a_long_line_comes_back_whole(place: Path) -> None:
+    home = Home(place / ".claude")
+    long = thread(prompt("x" * 10_000_000), reply("short"))
+    path = home.session(FIRST, long)
+    with path.open("ab") as file:
+        file.write(jsonl([prompt("cut")])[:-20])
+    raw = path.read_bytes()
+    main(["ingest", "-q"])
+    path.unlink()
+
+    assert main(["restore", FIRST]) == ExitCode.DONE
+    assert path.read_bytes() == raw

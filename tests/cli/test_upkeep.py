@@ -1,0 +1,211 @@
+"""``recollect verify``, ``rebuild`` and ``backup``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from recollect import Archive
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, session_id, thread
+
+
+@pytest.fixture
+def archive(kept_home: Home) -> Path:
+    """Return a small archive."""
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    return kept_home.path.parent / "archive"
+
+
+def damage(archive: Path, name: str) -> None:
+    """Change a byte of a file's first chunk behind the archive's back."""
+    with closing(sqlite3.connect(archive / "archive.db")) as db:
+        (id_, frame) = db.execute(
+            "SELECT chunk.id, frame FROM chunk JOIN source ON source.id = source"
+            " WHERE path LIKE ?",
+            (f"%{name}",),
+        ).fetchone()
+        changed = frame[:-9] + bytes([frame[-9] ^ 1]) + frame[-8:]
+        db.execute("UPDATE chunk SET frame = ? WHERE id = ?", (changed, id_))
+        db.commit()
+
+
+def test_a_sound_archive_is_said_to_be_so(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify"]) == ExitCode.DONE
+    assert capsys.readouterr().out.startswith("sound: 9 files, ")
+
+    assert main(["verify", "--deep"]) == ExitCode.DONE
+    assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")
+
+    assert main(["verify", "--quiet"]) == ExitCode.DONE
+    assert capsys.readouterr().out == ""
+    assert archive.exists()
+
+
+def test_damage_is_told_from_what_is_whole(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(archive, "toolu_1.txt")
+
+    assert main(["verify", "--quiet"]) == ExitCode.ARCHIVE_DAMAGED
+
+    shown = capsys.readouterr()
+    assert shown.out.startswith("damaged: ~/archive\n")
+    assert "toolu_1.txt: bytes 0 to 1,400: " in shown.out
+    assert shown.out.endswith("whole: 8 of 9 files\n")
+    assert "hint: " in shown.err
+
+
+def test_programs_get_the_damage_as_rows(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(archive, "toolu_1.txt")
+
+    assert main(["verify", "--json"]) == ExitCode.ARCHIVE_DAMAGED
+
+    _, bad, verdict = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (bad["row"], bad["start"], bad["stop"]) == ("damage", 0, 1400)
+    assert verdict["row"] == "verdict"
+    assert (verdict["is_sound"], verdict["whole_sources"]) == (False, 8)
+
+
+def test_what_is_whole_can_still_be_restored(
+    archive: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(archive, "toolu_1.txt")
+
+    words = ["restore", "--all", "--to", "out"]
+    assert main(words) == ExitCode.ARCHIVE_DAMAGED
+
+    shown = capsys.readouterr()
+    assert shown.out.startswith("restored 8 files")
+    assert "damaged in the archive: ~/out/projects/" in shown.err
+    assert not list((place / "out").rglob("*toolu_1*"))
+
+
+def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = (archive / "index").glob("*/index.db")
+    with closing(sqlite3.connect(index)) as db:
+        db.execute("DELETE FROM spend")
+        db.commit()
+
+    assert main(["verify"]) == ExitCode.DONE
+    assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_DAMAGED
+
+    shown = capsys.readouterr()
+    assert "the index: spend is not what a rebuild gives" in shown.out
+    assert "recollect rebuild" in shown.err
+
+
+@pytest.mark.parametrize("way", ["gone", "garbage", "torn"])
+def test_a_damaged_index_costs_a_rebuild_and_nothing_else(
+    archive: Path, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = (archive / "index").glob("*/index.db")
+    if way == "gone":
+        shutil.rmtree(archive / "index")
+    elif way == "garbage":
+        index.write_bytes(b"garbage" * 1000)
+    else:
+        index.write_bytes(index.read_bytes()[:5000])
+    assert main(["list"]) in {ExitCode.FAILED, ExitCode.ARCHIVE_DAMAGED}
+    assert main(["verify"]) == ExitCode.DONE
+
+    assert main(["rebuild"]) == ExitCode.DONE
+
+    assert "rebuilt: 2 sessions, " in capsys.readouterr().out
+    assert main(["verify", "--deep", "-q"]) == ExitCode.DONE
+    assert main(["list"]) == ExitCode.DONE
+    assert "Counting lines" in capsys.readouterr().out
+
+
+def test_a_database_that_is_none_is_a_sentence(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (archive / "archive.db").write_bytes(b"not a database" * 1000)
+
+    for command in ("verify", "list", "rebuild", "ingest"):
+        assert main([command]) == ExitCode.ARCHIVE_DAMAGED
+        assert "is damaged: " in capsys.readouterr().err
+
+
+def test_a_backup_is_an_archive(
+    archive: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["backup", "copy"]) == ExitCode.DONE
+    assert capsys.readouterr().out.endswith(" in ~/copy\n")
+
+    copy = place / "copy"
+    assert [path.name for path in copy.glob("archive*")] == ["archive.db"]
+    assert stat.S_IMODE((copy / "archive.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o700
+    assert main(["verify", "--archive", "copy"]) == ExitCode.DONE
+    assert main(["list", "--archive", "copy"]) == ExitCode.FAILED
+    assert main(["rebuild", "--archive", "copy"]) == ExitCode.DONE
+    with Archive.open(copy) as one, Archive.open(archive) as other:
+        assert list(one.sessions(empty=True)) == list(other.sessions(empty=True))
+
+
+@pytest.mark.usefixtures("archive")
+def test_an_older_backup_is_replaced(kept_home: Home, place: Path) -> None:
+    main(["backup", "copy"])
+    main(["rebuild", "--archive", "copy"])
+    kept_home.session(session_id(9), thread(prompt("More")))
+    main(["ingest", "-q"])
+
+    assert main(["backup", "copy", "-q"]) == ExitCode.DONE
+    assert main(["rebuild", "--archive", "copy", "-q"]) == ExitCode.DONE
+
+    with Archive.open(place / "copy") as opened:
+        assert len(list(opened.sessions())) == 3
+
+
+@pytest.mark.usefixtures("archive")
+def test_nothing_else_is_replaced_by_a_backup(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "mine").mkdir()
+    (place / "mine" / "letter.txt").write_text("dear")
+    (place / "file").write_text("a file")
+    main(["ingest", "-q", "--archive", "another"])
+
+    for dest in ("mine", "file", "archive", "another"):
+        assert main(["backup", dest]) == ExitCode.ASKED_WRONGLY
+        assert "something other than a backup" in capsys.readouterr().err
+
+
+def test_a_backup_can_be_made_while_something_is_written(
+    archive: Path, place: Path
+) -> None:
+    with closing(sqlite3.connect(archive / "archive.db")) as db:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DELETE FROM source")
+
+        assert main(["backup", "copy", "-q"]) == ExitCode.DONE
+        db.rollback()
+
+    assert main(["verify", "--archive", "copy", "-q"]) == ExitCode.DONE
+    with closing(sqlite3.connect(place / "copy" / "archive.db")) as db:
+        assert db.execute("SELECT count(*) FROM source").fetchone() == (9,)
+
+
+def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["backup", "copy", "--json"]) == ExitCode.DONE
+    assert main(["rebuild", "--json"]) == ExitCode.DONE
+
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["row"] for row in rows] == ["begin", "backup", "begin", "report"]
+    assert rows[1]["bytes"] > 0
+    assert rows[3]["sessions"] == 2
+    assert rows[0]["archive"] == str(archive)

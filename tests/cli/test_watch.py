@@ -1,0 +1,157 @@
+"""``recollect watch``: what is written is in the archive soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.errors import ArchiveError, ExitCode, NotArchived
+from recollect.ingest import Report
+from recollect.store.lock import writing
+from recollect.watch import watch
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.cli.terminals import words_of
+
+LONG = 30.0
+"""Seconds after which a test gives up; a busy machine may need some."""
+
+
+class Watched:
+    """A home that is watched, and what was told of it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.folder = home.path.parent / "archive"
+        self.reports: list[Report] = []
+        self.stop = Event()
+
+    def has(self, uuid: str) -> bool:
+        """Whether the archive has a record."""
+        try:
+            with Archive.open(self.folder) as archive:
+                return archive.record(uuid).id == uuid
+        except (ArchiveError, NotArchived):
+            return False
+
+    def wait_for(self, uuid: str) -> float:
+        """Return how long it took until the archive has a record."""
+        begun = time.monotonic()
+        while not self.has(uuid):
+            assert time.monotonic() - begun < LONG, f"{uuid} never came"
+            time.sleep(0.02)
+        return time.monotonic() - begun
+
+
+@contextmanager
+def watching(home: Home, *, polling: bool) -> Iterator[Watched]:
+    """Watch a home in a thread of its own."""
+    watched = Watched(home)
+    thread_ = Thread(
+        target=watch,
+        args=(watched.folder, [home.path], watched.reports.append),
+        kwargs={"stop": watched.stop, "polling": polling},
+    )
+    thread_.start()
+    try:
+        yield watched
+    finally:
+        watched.stop.set()
+        thread_.join(LONG)
+        assert not thread_.is_alive()
+
+
+@pytest.mark.parametrize("polling", [False, True], ids=["told", "polling"])
+def test_a_record_is_found_within_two_seconds(
+    kept_home: Home, *, polling: bool
+) -> None:
+    first, second, third = thread(prompt("One"), reply("Two"), prompt("Three"))
+    path = kept_home.session(session_id(7), [first])
+    with watching(kept_home, polling=polling) as watched:
+        watched.wait_for(first["uuid"])
+        time.sleep(1.2)  # until nobody looks because of the beginning any more
+
+        with path.open("ab") as file:
+            file.write(jsonl([second]))
+        grown = watched.wait_for(second["uuid"])
+        kept_home.session(session_id(8), [third], project="-brand-new")
+        anew = watched.wait_for(third["uuid"])
+
+    assert (grown < 2, anew < 2) == (True, True) or os.getloadavg()[0] > 2
+
+
+def test_a_burst_of_appends_is_one_ingestion(kept_home: Home) -> None:
+    records = thread(*(prompt(f"Question {n}") for n in range(40)))
+    path = kept_home.session(session_id(7), records[:1])
+    with watching(kept_home, polling=False) as watched:
+        watched.wait_for(records[0]["uuid"])
+        time.sleep(1.2)
+        before = len(watched.reports)
+
+        for record in records[1:]:
+            with path.open("ab") as file:
+                file.write(jsonl([record]))
+        watched.wait_for(records[-1]["uuid"])
+
+    assert len(watched.reports) - before <= 3
+
+
+def test_what_does_not_matter_is_not_taken_for_growth(kept_home: Home) -> None:
+    first = prompt("One")
+    kept_home.session(session_id(7), [first])
+    with watching(kept_home, polling=False) as watched:
+        watched.wait_for(first["uuid"])
+        time.sleep(1.2)
+        before = len(watched.reports)
+
+        (kept_home.path / "debug.log").write_text("noise")
+        (kept_home.path / "statsig").mkdir()
+        (kept_home.path / "statsig" / "log.jsonl").write_text("noise")
+        time.sleep(1.2)
+
+    assert len(watched.reports) == before
+
+
+def test_another_writer_is_waited_for(kept_home: Home) -> None:
+    first, second = thread(prompt("One"), reply("Two"))
+    path = kept_home.session(session_id(7), [first])
+    with watching(kept_home, polling=False) as watched:
+        watched.wait_for(first["uuid"])
+
+        with writing(watched.folder), path.open("ab") as file:
+            file.write(jsonl([second]))
+            file.flush()
+            time.sleep(1.5)
+        watched.wait_for(second["uuid"])
+
+    assert watched.has(second["uuid"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ there")
+def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
+    child = subprocess.Popen(
+        words_of("watch", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    rows = map(json.loads, child.stdout)
+    assert next(rows)["command"] == "watch"
+    known = {next(rows)["session"]["id"] for _ in range(2)}
+
+    kept_home.session(session_id(7), thread(prompt("Watch me"), reply("I do")))
+    row = next(rows)
+    child.send_signal(signal.SIGINT)
+    told = child.communicate(timeout=LONG)[1].decode()
+
+    assert known == {session_id(1), session_id(2)}
+    assert row["row"] == "touched"
+    assert row["session"]["title"] == "Watch me"
+    assert child.returncode == ExitCode.INTERRUPTED
+    assert told == "\nstopped; what was told is in the archive\n"

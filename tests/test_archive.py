@@ -1,0 +1,289 @@
+"""The front door: what the archive answers is what the files say."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect import Archive, read
+from recollect.assemble import listed, projects_of
+from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
+from recollect.model.sources import Source
+from recollect.sources import discover
+from recollect.survey import survey
+from tests.build import (
+    Home,
+    attachment,
+    line,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
+
+CASES = Path(__file__).parent / "cases"
+CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"
+INPUTS = sorted(CASES.glob("*/input"))
+on_the_corpus = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason=f"no transcripts at {CORPUS}: not part of the project"
+)
+A = "aaaa1111-0000-4000-8000-000000000001"
+B = "aaaa2222-0000-4000-8000-000000000002"
+C = "cccc3333-0000-4000-8000-000000000003"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Archive]:
+    """Return an archive of a session that was rewound, resumed, and had an agent."""
+    home = Home(tmp_path / "home")
+    records = [
+        prompt("First", uuid=A),
+        reply("Answer", uuid=B, parent=A),
+        prompt("Second try", uuid=C, parent=B),
+        prompt("Third try", uuid="dddd", parent=B),
+        reply("Last", uuid="eeee", parent="dddd"),
+    ]
+    for number, record in enumerate(records):
+        record["timestamp"] = f"2026-01-05T09:00:{number:02}.000Z"
+    home.session(session_id(1), records)
+    later = "2026-02-01T09:00:00.000Z"
+    more = [*records, prompt("Later", uuid="ffff", parent="eeee", timestamp=later)]
+    home.session(session_id(2), more)
+    home.agent(session_id(1), "a1", [prompt("Look", uuid="inside")], meta={})
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with Archive.open(tmp_path / "archive") as archive:
+        yield archive
+
+
+@pytest.mark.req("T7")
+def test_a_record_is_found_by_its_uuid(opened: Archive) -> None:
+    found = opened.record(A)
+
+    assert (found.id, found.kind, found.session) == (A, "user", session_id(1))
+    assert (found.branch, found.agent) == (0, None)
+    assert b'"First"' in found.raw
+    assert found.raw == opened_line(found.position.source, found.position.offset)
+    assert [copy.source.rpartition("/")[2] for copy in found.copies] == [
+        f"{session_id(2)}.jsonl"
+    ]
+
+
+def opened_line(source: str, offset: int) -> bytes:
+    return Path(source).read_bytes()[offset:].partition(b"\n")[0]
+
+
+@pytest.mark.req("T7")
+def test_a_record_is_found_by_a_beginning_that_only_it_has(opened: Archive) -> None:
+    assert opened.record("aaaa1").id == A
+    assert opened.record("aaaa2222-0000").id == B
+    assert opened.record("c").id == C
+
+
+@pytest.mark.req("T7")
+def test_a_beginning_that_several_have_names_them(opened: Archive) -> None:
+    with pytest.raises(Ambiguous) as error:
+        opened.record("aaaa")
+
+    assert set(error.value.fitting) == {A, B}
+
+
+@pytest.mark.parametrize("name", ["", "9", "aaaa1111-0000-4000-8000-000000000009", "%"])
+def test_a_record_that_is_nowhere_is_an_error(opened: Archive, name: str) -> None:
+    with pytest.raises(NotArchived):
+        opened.record(name)
+
+
+def test_a_record_tells_on_which_branch_and_in_which_agent_it_is(
+    opened: Archive,
+) -> None:
+    assert opened.record(C).branch == 1
+    assert opened.record("eeee").branch == 0
+    assert opened.record("inside").agent == "a1"
+    assert opened.record("inside").session == session_id(1)
+    assert opened.record("ffff").session == session_id(2)
+
+
+def test_a_session_is_found_by_its_id_or_a_beginning(opened: Archive) -> None:
+    assert opened.session(session_id(2)).id == session_id(2)
+    assert opened.session(session_id(1)[:-1] + "1").id == session_id(1)
+    with pytest.raises(Ambiguous):
+        opened.session("5e55")
+    with pytest.raises(NotArchived) as error:
+        opened.session("5e551001")
+    assert error.value.close
+    with pytest.raises(NotArchived):
+        opened.session("")
+
+
+def test_sessions_are_listed_newest_first(opened: Archive) -> None:
+    found = list(opened.sessions())
+
+    assert [one.id for one in found] == [session_id(2), session_id(1)]
+    assert found == [listed(opened.session(one.id)) for one in found]
+    assert list(opened.sessions(project="/work")) == found
+    assert list(opened.sessions(project="/work/dem")) == []
+
+
+def test_kin_are_told_in_both_directions(opened: Archive) -> None:
+    one, two = (opened.listed(session_id(number)).id for number in (1, 2))
+
+    assert opened.kin([one]) == {two}
+    assert opened.kin([two]) == {one}
+    assert opened.kin([one, two]) == set()
+
+
+def test_an_open_archive_sees_what_came_since(opened: Archive, tmp_path: Path) -> None:
+    Home(tmp_path / "home").session(session_id(3), [prompt("New", uuid="new")])
+    Archive.ingest(opened.folder, [tmp_path / "home"])
+
+    assert opened.session(session_id(3)).title.text == "New"
+    assert opened.record("new").session == session_id(3)
+
+    Archive.rebuild(opened.folder)
+    opened.refresh()
+    assert opened.record("new").session == session_id(3)
+
+
+def test_an_archive_that_is_not_there_or_has_no_index_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveMissing):
+        Archive.open(tmp_path)
+    home = Home(tmp_path / "home")
+    home.session(session_id(1), [prompt("Hello")])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with Archive.open(tmp_path / "archive") as archive:
+        archive.backup(tmp_path / "copy")
+    with Archive.open(tmp_path / "copy") as copy, pytest.raises(IndexMissing):
+        list(copy.sessions())
+
+
+def test_what_was_said_is_opened_from_the_archive(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    note = "Output too large. Full output saved to: /x/tool-results/toolu_1.txt"
+    records = thread(
+        prompt("Run it"),
+        reply([tool_use("Bash", command="make")]),
+        tool_result("toolu_1", f"<persisted-output>\n{note}\n</persisted-output>"),
+        attachment("diagnostics", files=[]),
+    )
+    path = home.session(session_id(1), records)
+    with path.open("ab") as file:
+        file.write(line(reply("Unfinished but whole", parent=records[-1]["uuid"])))
+    home.tool_result(session_id(1), "toolu_1.txt", "all of it\n")
+    Archive.ingest(tmp_path / "archive", [home.path])
+    (from_files,) = read(home.path)
+
+    with Archive.open(tmp_path / "archive") as archive:
+        session = archive.session(session_id(1))
+        assert session == from_files
+        mine, theirs = session.live.messages, from_files.live.messages
+        assert [m.blocks for m in mine] == [m.blocks for m in theirs]
+        calls = [call for message in mine for call in message.calls]
+        assert [call.result for call in calls] == [
+            call.result for message in theirs for call in message.calls
+        ]
+        assert [call.stored_output for call in calls] == [
+            call.stored_output for message in theirs for call in message.calls
+        ]
+
+
+@pytest.mark.parametrize("folder", INPUTS, ids=lambda path: path.parent.name)
+def test_the_archive_says_what_the_files_say(folder: Path, tmp_path: Path) -> None:
+    assert_equal(folder, tmp_path / "archive")
+
+
+def assert_equal(folder: Path, place: Path) -> None:
+    """Compare every session, listed and whole, and the projects."""
+    Archive.ingest(place, [folder])
+    theirs = {session.id: session for session in read(folder)}
+    with Archive.open(place) as archive:
+        lines = {one.id: one for one in archive.sessions(empty=True)}
+        assert lines == {id_: listed(session) for id_, session in theirs.items()}
+        for id_, session in theirs.items():
+            assert archive.session(id_) == session
+        mine = {p.path: sorted(p.sessions) for p in archive.projects(empty=True)}
+        assert mine == {
+            p.path: sorted(p.sessions) for p in projects_of(theirs.values())
+        }
+        found = sorted(archive.problems(), key=repr)
+        assert found == sorted(
+            ((s.id, problem) for s in theirs.values() for problem in s.problems),
+            key=repr,
+        )
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an archive of all the transcripts of other people that there are."""
+    place = tmp_path_factory.mktemp("corpus") / "archive"
+    Archive.ingest(place, [CORPUS.resolve()])
+    return place
+
+
+@on_the_corpus
+def test_the_archive_says_what_real_files_say(corpus: Path) -> None:
+    assert_equal(CORPUS.resolve(), corpus)
+
+
+@on_the_corpus
+def test_drift_is_what_a_survey_of_the_files_finds(corpus: Path) -> None:
+    kinds = {"record", "system", "attachment", "block"}
+    found = survey([CORPUS.resolve()]).drift
+
+    with Archive.open(corpus) as archive:
+        mine = {(r.kind, r.name, r.version): r.records for r in archive.drift()}
+
+    theirs = {
+        (row.kind, row.name, row.version): row.records
+        for row in found
+        if row.kind in kinds
+    }
+    assert set(mine) == set(theirs)
+
+
+@on_the_corpus
+@pytest.mark.req("F7")
+def test_every_real_file_comes_back_with_the_same_hash(
+    corpus: Path, tmp_path: Path
+) -> None:
+    with Archive.open(corpus) as archive:
+        plans = archive.plan_restore(archive.sources(), to=tmp_path)
+        done = archive.restore(plans)
+
+    sources = [s for s in discover(CORPUS.resolve()) if isinstance(s, Source)]
+    transcripts = {*CORPUS.rglob("*.jsonl"), *CORPUS.rglob("*.meta.json")}
+    assert done.written == len(sources) == len(transcripts)
+    for source in sources:
+        restored = tmp_path / source.path
+        assert digest(restored) == digest(Path(source.id))
+        assert restored.stat().st_mtime_ns == source.mtime_ns
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_importing_the_library_is_light() -> None:
+    code = (
+        "import sys, recollect\n"
+        "heavy = {'apsw', 'click', 'msgspec', 'tantivy', 'watchfiles'}\n"
+        "assert not heavy & set(sys.modules)\n"
+        "assert recollect.Archive and recollect.read\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+
+    assert done.returncode == 0
+
+
+def test_what_the_library_does_not_have_is_an_attribute_error() -> None:
+    import recollect  # noqa: PLC0415 (the module itself is tested)
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = recollect.nothing

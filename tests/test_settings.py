@@ -1,0 +1,77 @@
+"""Where the archive and the homes are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import NothingFound, PathMissing
+from recollect.settings import archive_folder, source_homes
+
+ME = Path("/home/me")
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "place"),
+    [
+        ("linux", {}, "/home/me/.local/share/recollect"),
+        ("linux", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/recollect"),
+        ("linux", {"XDG_DATA_HOME": "relative"}, "/home/me/.local/share/recollect"),
+        ("darwin", {}, "/home/me/Library/Application Support/recollect"),
+        ("darwin", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/recollect"),
+        ("win32", {"LOCALAPPDATA": "/c/local"}, "/c/local/recollect"),
+        ("win32", {}, "/home/me/AppData/Local/recollect"),
+    ],
+)
+def test_the_archive_is_where_each_system_puts_such_things(
+    platform: str, environ: dict[str, str], place: str
+) -> None:
+    assert archive_folder(None, environ, ME, platform) == Path(place)
+
+
+def test_what_is_given_counts_more_than_what_is_set() -> None:
+    environ = {"RECOLLECT_ARCHIVE": "/set", "XDG_DATA_HOME": "/share"}
+
+    assert archive_folder(Path("/given"), environ, ME) == Path("/given")
+    assert archive_folder(None, environ, ME) == Path("/set")
+
+
+def test_a_path_is_whole_wherever_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+
+    assert archive_folder(Path("x"), {}, ME) == tmp_path / "x"
+    assert archive_folder(Path("~/x"), {}, ME) == ME / "x"
+    assert archive_folder(Path("a/../x"), {}, ME) == tmp_path.resolve() / "x"
+    assert source_homes([Path("a"), tmp_path / "a"], {}, ME) == (tmp_path / "a",)
+
+
+def test_homes_are_given_set_or_found(tmp_path: Path) -> None:
+    for name in ("one", "two", ".claude"):
+        (tmp_path / name).mkdir()
+    both = os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")])
+
+    assert source_homes([], {"RECOLLECT_HOME": both}, tmp_path) == (
+        tmp_path / "one",
+        tmp_path / "two",
+    )
+    assert source_homes([tmp_path / "two"], {"RECOLLECT_HOME": both}, tmp_path) == (
+        tmp_path / "two",
+    )
+    assert source_homes([], {}, tmp_path) == (tmp_path / ".claude",)
+
+
+def test_a_home_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(PathMissing):
+        source_homes([tmp_path / "gone"], {}, tmp_path)
+    with pytest.raises(PathMissing):
+        source_homes([], {"RECOLLECT_HOME": str(tmp_path / "gone")}, tmp_path)
+
+
+def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(NothingFound):
+        source_homes([], {}, tmp_path)
