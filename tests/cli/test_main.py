@@ -94,6 +94,17 @@ def test_every_command_of_the_table_can_be_had(row: CommandRow) -> None:
     assert command.help
 
 
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_examples_stand_on_lines_of_their_own(
+    row: CommandRow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([row.name, "--help"]) == ExitCode.DONE
+
+    page = capsys.readouterr().out
+    assert "\\" not in page
+    assert all(line.count("recollect ") <= 1 for line in page.splitlines())
+
+
 def test_an_unknown_command_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

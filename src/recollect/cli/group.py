@@ -49,6 +49,8 @@ class CommandGroup(click.Group):
         command = getattr(importlib.import_module(row.module), name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{row.module}.{name} is not a command")
+        # Docstrings with a backslash are raw, so click's mark is two characters there.
+        command.help = (command.help or "").replace("\\b", "\b")
         return command
 
     def format_commands(
