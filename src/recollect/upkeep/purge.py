@@ -41,6 +41,8 @@ def purge(
         chunks = vault.chunks
         wanted = set(numbers)
         gone = [kept for kept in chunks.sources() if kept.number in wanted]
+        # First, so that it tells nothing of what is gone if this is stopped.
+        vault.drop_index()
         with chunks.db:
             for kept in gone:
                 done.sources += 1
@@ -50,6 +52,5 @@ def purge(
         # A copy that was made before a migration has the same bytes.
         for copy in folder.glob(f"{chunks.path.name}.version-*"):
             copy.unlink()
-        vault.drop_index()
         rebuild_in(vault, progress or Silence())
     return done

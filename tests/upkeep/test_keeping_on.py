@@ -1,0 +1,225 @@
+"""An archive outlives its sources, and a copy of it is as good as itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.model.sources import SourceKind
+from recollect.store.dump import dump
+from recollect.store.vault import Vault
+from recollect.upkeep import plan_restore, rebuild, restore, verify
+from tests.build import (
+    Home,
+    jsonl,
+    prompt,
+    reply,
+    session,
+    session_id,
+    snapshot,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+ONE = session_id(1)
+BACKUP = "0f1e2d3c4b5a6978@v1"
+
+
+def furnish(home: Home) -> None:
+    """Lay out a home with a file of every kind."""
+    home.session(
+        ONE,
+        thread(
+            prompt("change it"),
+            reply([tool_use("Task", prompt="look", subagent_type="general")]),
+            tool_result("toolu_1", "found", outcome={"agentId": "abc1234"}),
+            snapshot("m", {"a.py": BACKUP, "b.py": "ffffffffffffffff@v3"}),
+        ),
+    )
+    home.agent(ONE, "abc1234", session("in", "out<in"), meta={"agentType": "general"})
+    home.session(session_id(2), session("a", "b<a", "c<a"))
+    home.tool_result(ONE, "toolu_9.txt", "long output")
+    home.backup(ONE, BACKUP, b"\x00\xff as it was\n")
+    home.history(["typed"])
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    furnish(keeping.home)
+    keeping.ingest()
+    return keeping
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return the bytes and the time of every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            path.read_bytes(),
+            path.stat().st_mtime_ns,
+        )
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_when_all_sources_are_gone_everything_is_as_before(keeping: Keeping) -> None:
+    before = files(keeping.home.path)
+    dumped, kept = keeping.dump(), keeping.bytes()
+    with Archive.open(keeping.archive) as archive:
+        shown = list(archive.sessions(empty=True))
+    shutil.rmtree(keeping.home.path)
+
+    report = keeping.ingest()
+    rebuild(keeping.archive)
+
+    assert report.gone == len(before)
+    assert (keeping.dump(), keeping.bytes()) == (dumped, kept)
+    with Archive.open(keeping.archive) as archive:
+        assert list(archive.sessions(empty=True)) == shown
+    with keeping.vault() as vault:
+        restore(vault, plan_restore(vault, vault.chunks.sources()))
+    assert files(keeping.home.path) == before
+    assert keeping.ingest().back == len(before)
+    assert keeping.dump() == dumped
+
+
+def test_what_is_restored_has_the_bytes_the_places_and_the_times(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    to = tmp_path / "restored"
+
+    with keeping.vault() as vault:
+        done = restore(vault, plan_restore(vault, vault.chunks.sources(), to=to))
+
+    assert done.written == 7
+    assert files(to) == files(keeping.home.path)
+
+
+def test_a_backup_taken_at_any_moment_is_whole(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    stop = threading.Event()
+
+    def grow() -> None:
+        number = 0
+        path = keeping.home.session(session_id(3), [])
+        while not stop.is_set():
+            number += 1
+            with path.open("ab") as file:
+                file.write(jsonl([prompt(f"{number} " + "x" * 5000)] * 20))
+            keeping.ingest()
+
+    growing = threading.Thread(target=grow)
+    growing.start()
+    try:
+        copies = [tmp_path / f"copy-{number}" for number in range(12)]
+        for copy in copies:
+            copy.mkdir()
+            with keeping.vault() as vault:
+                vault.chunks.backup(copy / "archive.db")
+    finally:
+        stop.set()
+        growing.join()
+
+    sizes = set()
+    for copy in copies:
+        verdict = verify(copy)
+        assert verdict.is_sound
+        sizes.add(verdict.bytes)
+    assert len(sizes) > 1
+    rebuild(copies[-1])
+    with Vault(copies[-1]) as vault:
+        assert dump(vault)
+    assert unlike_rebuilt(keeping) == []
+
+
+@pytest.mark.req("H2")
+def test_the_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
+    (keeping.home.path / "file-history" / ONE / BACKUP).unlink()
+    keeping.ingest()
+
+    kept = keeping.sources()[BACKUP]
+
+    assert (kept.kind, kept.session) == (SourceKind.BACKUP, ONE)
+    with keeping.vault() as vault:
+        raw = vault.chunks.read(kept.number, kept.generation, 0, kept.kept)
+    assert raw == b"\x00\xff as it was\n"
+
+
+@pytest.mark.req("X7")
+def test_all_that_is_needed_to_find_and_order_records_is_kept(keeping: Keeping) -> None:
+    number = keeping.sources()["agent-abc1234.jsonl"].number
+
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        first, second = vault.index.nodes(number)
+
+    assert (first.uuid, second.uuid, second.parent) == ("in", "out", "in")
+    assert (second.session, second.agent) == (ONE, "abc1234")
+    assert second.is_sidechain
+    assert second.time is not None
+    assert second.cwd == "/work/demo"
+    rows = keeping.index_rows(
+        "SELECT source, name.session, offset, length FROM record"
+        " JOIN name ON number = record.session"
+    )
+    for node in (first, second):
+        place = (node.position.offset, node.position.length)
+        assert (number, ONE, *place) in rows
+
+
+@pytest.mark.req("T6")
+def test_a_resumed_session_reads_whole_and_counts_once(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    first = thread(prompt("hello"), reply("hi", message_id="msg_" + "a" * 20))
+    more = thread(*first, prompt("and now"), reply("this"))
+    keeping.home.session(ONE, first)
+    keeping.home.session(session_id(2), more)
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        one, two = archive.session(ONE), archive.session(session_id(2))
+        totals = [line.usage.output for line in archive.sessions()]
+
+    assert [len(one.live.messages), len(two.live.messages)] == [2, 4]
+    assert [str(lineage.kind) for lineage in two.lineage] == ["continues"]
+    assert sorted(totals) == [40, 40]
+
+
+@pytest.mark.req("F5")
+def test_a_file_with_several_sessions_is_shown_once_as_its_own(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    told = thread(prompt("a"), reply("b"), prompt("c"), reply("d"))
+    for record in told[2:]:
+        record["sessionId"] = session_id(9)
+    keeping.home.session(ONE, told)
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        assert [line.id for line in archive.sessions(empty=True)] == [ONE]
+        found = archive.session(ONE)
+
+    assert len(found.live.messages) == 4
+    assert [problem.kind for problem in found.problems] == ["mixed-sessions"]
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        own = [node.session for node in vault.index.nodes(1)]
+    assert own == [ONE, ONE, session_id(9), session_id(9)]
+
+
+def test_an_older_generation_can_still_be_read(keeping: Keeping) -> None:
+    (path,) = (keeping.home.path / "projects").rglob(f"{session_id(2)}.jsonl")
+    before = path.read_bytes()
+    path.write_bytes(jsonl([prompt("rewritten")]))
+    os.utime(path, (1, 1))
+    keeping.ingest()
+
+    assert keeping.generations(path) == [before, path.read_bytes()]

@@ -1,0 +1,180 @@
+"""Erasing on purpose: no byte is left, and nothing comes back."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from recollect.store.chunks import ARCHIVE_FILE
+from recollect.store.vault import Vault
+from recollect.upkeep import purge, verify
+from tests.build import image, jsonl, prompt, reply, session, session_id, summary
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+ONE, TWO = session_id(1), session_id(2)
+CANARIES = [f"canary{secrets.token_hex(12)}" for _ in range(10)]
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    """Return an archive of two sessions, one of which has canaries everywhere."""
+    keeping = Keeping(tmp_path)
+    home, birds = keeping.home, CANARIES
+    path = home.session(
+        ONE, [prompt(birds[0]), reply(birds[1]), summary(birds[2], "x")]
+    )
+    home.agent(ONE, "abc1234", [prompt(birds[3])], meta={"description": birds[4]})
+    home.backup(ONE, "0f1e2d3c4b5a6978@v1", birds[5].encode())
+    home.tool_result(ONE, "toolu_1.txt", birds[6])
+    home.session(TWO, session("a", "b<a"))
+    keeping.ingest()
+    older = path.read_bytes()
+    path.write_bytes(jsonl([prompt(birds[7]), prompt([image(birds[8])])]) + older)
+    keeping.ingest()
+    with path.open("ab") as file:
+        file.write(birds[9].encode())
+    keeping.ingest()
+    return keeping
+
+
+def everything(folder: Path) -> bytes:
+    return b"\0".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
+
+
+def numbers(keeping: Keeping, *, session: str = ONE) -> list[int]:
+    found = keeping.sources().values()
+    return [kept.number for kept in found if kept.session == session]
+
+
+def left(keeping: Keeping) -> list[str]:
+    """Return the canaries that any file of the archive's folder still holds."""
+    raw = everything(keeping.archive)
+    return [bird for bird in CANARIES if bird.encode() in raw]
+
+
+def frames(keeping: Keeping) -> list[bytes]:
+    """Return the compressed bytes of the session that is going to be purged."""
+    tables = ("chunk", "fragment")
+    sql = "SELECT frame FROM {} JOIN source ON source.id = source WHERE session = '{}'"
+    rows = [row for table in tables for row in keeping.rows(sql.format(table, ONE))]
+    return [frame for (frame,) in rows if isinstance(frame, bytes)]
+
+
+def test_what_is_kept_can_be_found_by_looking_at_the_bytes(keeping: Keeping) -> None:
+    raw = everything(keeping.archive)
+
+    assert len(left(keeping)) >= 4
+    assert len(frames(keeping)) >= 7
+    assert all(frame in raw for frame in frames(keeping))
+
+
+def test_after_a_purge_no_byte_of_it_is_left(keeping: Keeping) -> None:
+    before = frames(keeping)
+
+    gone = purge(keeping.archive, numbers(keeping))
+
+    assert gone.sources == 5
+    assert left(keeping) == []
+    raw = everything(keeping.archive)
+    assert [frame for frame in before if frame[9:33] in raw] == []
+    assert verify(keeping.archive, deep=True).is_sound
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_after_a_purge_no_byte_is_left_even_while_others_read(keeping: Keeping) -> None:
+    with keeping.vault() as reader:
+        assert reader.index is not None
+        assert list(reader.text.documents())
+        purge(keeping.archive, numbers(keeping))
+
+    assert left(keeping) == []
+
+
+def test_a_purge_spares_the_others(keeping: Keeping) -> None:
+    (other,) = (keeping.home.path / "projects").rglob(f"{TWO}.jsonl")
+
+    purge(keeping.archive, numbers(keeping))
+
+    assert keeping.bytes() == {str(other): [other.read_bytes()]}
+
+
+def test_what_was_purged_is_refused(keeping: Keeping) -> None:
+    purge(keeping.archive, numbers(keeping))
+
+    report = keeping.ingest()
+
+    assert (report.refused, report.new, report.bytes) == (5, 0, 0)
+    assert left(keeping) == []
+
+
+def test_what_was_purged_is_refused_wherever_it_lies(keeping: Keeping) -> None:
+    purge(keeping.archive, numbers(keeping))
+    elsewhere = keeping.folder / "elsewhere"
+    (keeping.home.path / "projects").rename(elsewhere)
+
+    report = keeping.ingest(elsewhere)
+    (elsewhere / "-work-demo").rename(elsewhere / "-work-other")
+    again = keeping.ingest(elsewhere)
+
+    assert (report.refused, again.refused) == (4, 4)
+    assert left(keeping) == []
+
+
+def test_a_purge_takes_the_copies_of_older_versions_along(keeping: Keeping) -> None:
+    copy = keeping.archive / f"{ARCHIVE_FILE}.version-1"
+    with keeping.vault() as vault:
+        vault.chunks.backup(copy)
+
+    purge(keeping.archive, numbers(keeping))
+
+    assert left(keeping) == []
+
+
+@pytest.mark.parametrize("step", ["erase", "pack", "drop_index", "begin_index"])
+def test_a_purge_that_was_stopped_is_finished_by_the_next(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    chosen = numbers(keeping)
+    owner = "vault.Vault" if step.endswith("index") else "chunks.Chunks"
+    monkeypatch.setattr(f"recollect.store.{owner}.{step}", stop)
+    with pytest.raises(KeyboardInterrupt):
+        purge(keeping.archive, chosen)
+    monkeypatch.undo()
+
+    purge(keeping.archive, chosen)
+
+    assert left(keeping) == []
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_purge_that_was_stopped_shows_nothing_of_what_is_gone(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recollect.store.chunks.Chunks.pack", stop)
+    with pytest.raises(KeyboardInterrupt):
+        purge(keeping.archive, numbers(keeping))
+    monkeypatch.undo()
+
+    keeping.ingest()
+
+    with keeping.vault() as vault:
+        assert len(list(vault.text.documents())) == 2
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_purge_of_nothing_changes_nothing(keeping: Keeping) -> None:
+    before = keeping.dump(), keeping.bytes()
+
+    assert purge(keeping.archive, []).sources == 0
+    assert (keeping.dump(), keeping.bytes()) == before
+    assert Vault.exists(keeping.archive)
+    assert os.access(keeping.archive, os.R_OK)

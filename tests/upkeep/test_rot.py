@@ -1,0 +1,153 @@
+"""Bytes that change by themselves: every flip is found, and costs only its chunk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.errors import ArchiveError
+from recollect.store.vault import Vault
+from recollect.upkeep import rebuild, verify
+from tests.build import jsonl, prompt, session_id, thread
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+FLIPS = 60
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
+    """Return an archive of several files with several chunks each."""
+    keeping = Keeping(tmp_path_factory.mktemp("rot"))
+    random = Random(7)  # noqa: S311 (the same every time)
+    for number in range(3):
+        told = [prompt(random.randbytes(500).hex()) for _ in range(700)]
+        path = keeping.home.session(session_id(number), told)
+        path.write_bytes(path.read_bytes() + b'{"half":"' + random.randbytes(9))
+    keeping.ingest()
+    with keeping.vault(write=True) as vault:
+        vault.chunks.pack()
+    return keeping
+
+
+def flipped(raw: bytes, bit: int) -> bytes:
+    byte, at = divmod(bit, 8)
+    return raw[:byte] + bytes([raw[byte] ^ (1 << at)]) + raw[byte + 1 :]
+
+
+def places(raw: bytes, keeping: Keeping) -> list[tuple[int, int]]:
+    """Return where in the database frames lie, as far as they lie in one piece."""
+    found = []
+    for table in ("chunk", "fragment"):
+        for (frame,) in keeping.rows(f"SELECT frame FROM {table}"):  # noqa: S608
+            assert isinstance(frame, bytes)
+            for start in range(0, len(frame), 1024):
+                at = raw.find(frame[start : start + 512])
+                if at >= 0:
+                    found.append((at, at + len(frame[start : start + 512])))
+    assert len(found) > 100
+    return found
+
+
+@pytest.mark.parametrize("seed", range(FLIPS))
+def test_a_flipped_bit_in_a_frame_is_found_and_costs_one_chunk(
+    keeping: Keeping, seed: int, tmp_path: Path
+) -> None:
+    random = Random(seed)  # noqa: S311 (the same every time)
+    raw = (keeping.archive / "archive.db").read_bytes()
+    start, stop = random.choice(places(raw, keeping))
+    (tmp_path / "archive.db").write_bytes(
+        flipped(raw, random.randrange(start * 8, stop * 8))
+    )
+
+    verdict = verify(tmp_path)
+
+    assert not verdict.is_sound
+    assert len(verdict.damages) == 1
+    (damage,) = verdict.damages
+    with keeping.vault() as vault, Vault(tmp_path) as rotten:
+        for kept in vault.chunks.sources():
+            for chunk, sound in vault.chunks.chunks(kept.number, 0):
+                is_hit = (kept.id, chunk.start) == (damage.source, damage.start)
+                if not is_hit:
+                    length = chunk.stop - chunk.start
+                    found = rotten.chunks.read(kept.number, 0, chunk.start, length)
+                    assert found == sound
+
+
+@pytest.mark.parametrize("seed", range(FLIPS // 2))
+def test_a_flip_anywhere_is_an_error_of_ours_or_none(
+    keeping: Keeping, seed: int, tmp_path: Path
+) -> None:
+    random = Random(seed)  # noqa: S311 (the same every time)
+    raw = (keeping.archive / "archive.db").read_bytes()
+    # The first pages hold what the rest hangs on.
+    end = len(raw) if seed % 2 else 16 * 4096
+    (tmp_path / "archive.db").write_bytes(flipped(raw, random.randrange(end * 8)))
+
+    try:
+        verify(tmp_path)
+    except ArchiveError:
+        return
+
+
+def spoiled(keeping: Keeping, start: int) -> Path:
+    """Spoil the chunk that begins there; return the file whose it is."""
+    with keeping.vault(write=True) as vault:
+        sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE start = ?"
+        vault.chunks.db.execute(sql, (start,))
+    (kept,) = keeping.sources().values()
+    return Path(kept.id)
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    told = thread(*(prompt(f"{number} " + "x" * 900) for number in range(900)))
+    keeping.home.session(session_id(1), told)
+    keeping.ingest()
+    return keeping
+
+
+def test_a_rebuild_goes_on_beyond_a_damaged_chunk(single: Keeping) -> None:
+    before = len(single.index_rows("SELECT id FROM record"))
+    spoiled(single, 0)
+
+    rebuild(single.archive)
+
+    after = len(single.index_rows("SELECT id FROM record"))
+    assert 0 < after < before
+    assert single.index_rows("SELECT kind, offset FROM problem") == [("damaged", 0)]
+    with Archive.open(single.archive) as archive:
+        found = archive.session(session_id(1))
+    assert len(found.live.messages) == after
+    assert "damaged" in {problem.kind for problem in found.problems}
+
+
+def test_an_ingestion_takes_a_damaged_source_in_once_more(single: Keeping) -> None:
+    path = spoiled(single, 0)
+    with path.open("ab") as file:
+        file.write(jsonl([prompt("later")]))
+
+    single.ingest()
+
+    assert single.sources()[path.name].generation == 1
+    with single.vault() as vault:
+        raw = path.read_bytes()
+        assert vault.chunks.read(1, 1, 0, len(raw)) == raw
+    assert unlike_rebuilt(single) == []
+
+
+def test_damage_in_one_source_does_not_keep_others_out(single: Keeping) -> None:
+    path = spoiled(single, 0)
+    path.unlink()
+    other = single.home.session(session_id(2), [prompt("other")])
+
+    report = single.ingest()
+
+    assert (report.new, report.gone) == (1, 1)
+    with single.vault() as vault:
+        raw = other.read_bytes()
+        assert vault.chunks.read(2, 0, 0, len(raw)) == raw
