@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from recollect.archive import Archive
-from recollect.errors import NotArchived
+from recollect.cli.options import opened
+from recollect.errors import ArchiveMissing, NotArchived, PathMissing
 from recollect.model.ids import SessionId
 from recollect.model.parts import Project
+from recollect.model.sessions import Session
 
-__all__ = ["Meant", "meant", "project_named"]
+__all__ = ["Meant", "archived_session", "meant", "project_named"]
 
 
 class Meant(Struct, frozen=True):
@@ -53,6 +56,33 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
             except NotArchived as other:
                 raise (other if _is_path(name) else error) from None
     return Meant(sessions=tuple(dict.fromkeys(sessions)))
+
+
+@contextmanager
+def archived_session(
+    name: str, folder: Path | None
+) -> Iterator[tuple[Session, str | None]]:
+    """Give the session that a name stands for, its own or that of a record in it.
+
+    A record comes with it. The session can be read while the context lasts.
+    """
+    try:
+        archive = opened(folder)
+    except ArchiveMissing as error:
+        if folder is not None:
+            raise
+        raise PathMissing(Path(name)) from error
+    with archive:
+        try:
+            yield archive.session(name), None
+        except NotArchived as error:
+            try:
+                record = archive.record(name)
+            except NotArchived:
+                raise error from None
+            # What an agent said is on no branch of the session itself.
+            known = record.id if record.branch is not None else None
+            yield archive.session(record.session), known
 
 
 def _is_path(name: str) -> bool:

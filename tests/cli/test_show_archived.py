@@ -1,0 +1,93 @@
+"""``recollect show`` of what is in the archive."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id
+
+REWOUND = "aaaa1111-0000-4000-8000-000000000001"
+OURS = "77770000-0000-4000-8000-000000000007"
+
+
+@pytest.fixture
+def archived(kept_home: Home) -> Home:
+    """Return a home that is archived and gone."""
+    records = [
+        prompt("Begin", uuid="begin"),
+        reply("Begun", uuid="begun", parent="begin"),
+        prompt("The wrong way", uuid=REWOUND, parent="begun"),
+        prompt("The right way", uuid="right", parent="begun"),
+    ]
+    for number, record in enumerate(records):
+        record["timestamp"] = f"2026-01-05T09:00:{number:02}.000Z"
+    kept_home.session(OURS, records)
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    shutil.rmtree(kept_home.path)
+    return kept_home
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["show", *words]) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_session_is_shown_when_its_files_are_gone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "Please count the lines" in shown(capsys, session_id(1))
+    assert "The right way" in shown(capsys, "7777")
+    assert "Begun" in shown(capsys, "7777", "--json")
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.req("T7")
+def test_a_record_shows_the_branch_that_it_is_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = shown(capsys, "aaaa1111")
+
+    assert "The wrong way" in page
+    assert "The right way" not in page.partition("rewound")[0]
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_name_that_is_nowhere_is_asked_wrongly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["show", "7778"]) == ExitCode.ASKED_WRONGLY
+    assert "the archive has no session '7778'" in capsys.readouterr().err
+    assert main(["show", "5e55"]) == ExitCode.ASKED_WRONGLY
+    assert "may be session" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("place")
+def test_without_an_archive_a_name_can_only_be_a_path(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["show", "7777"]) == ExitCode.ASKED_WRONGLY
+    assert "7777 does not exist" in capsys.readouterr().err
+
+
+def test_who_names_a_file_does_not_wait_for_the_archive(place: Path) -> None:
+    path = Home(place / "home").session(OURS, [prompt("Hello")])
+    code = (
+        "import sys; from recollect.cli import main; main(sys.argv[1:]);"
+        "sys.exit(bool({'apsw', 'tantivy', 'watchfiles'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, "show", str(path)],
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
