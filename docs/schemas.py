@@ -8,11 +8,12 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
 
+from recollect.cli import rows as archive
 from recollect.render import json as show
 
 __all__ = ["schemas_page"]
@@ -41,13 +42,23 @@ def schemas_page() -> str:
         _INTRODUCTION,
         f"## show\n\nSchema {show.SCHEMA}; see the [guide](../guide/show.md).\n",
     ]
-    shapes: list[type[msgspec.Struct]] = list(show.ROWS)
+    parts.extend(shape_tables(show.ROWS))
+    parts.append(
+        f"## list, projects, ingest, watch, verify, rebuild, backup, restore, purge\n\n"
+        f"Schema {archive.SCHEMA}; see the [guide](../guide/archive.md).\n"
+    )
+    parts.extend(shape_tables(archive.ROWS))
+    return "\n".join(parts)
+
+
+def shape_tables(rows: Iterable[type[msgspec.Struct]]) -> Iterator[str]:
+    """Yield the tables of some rows, then those of what their fields hold."""
+    shapes = list(rows)
     for shape in shapes:
-        parts.extend(shape_table(shape))
+        yield from shape_table(shape)
         for inner in inner_shapes(shape):
             if inner not in shapes:
                 shapes.append(inner)
-    return "\n".join(parts)
 
 
 def shape_table(shape: type[msgspec.Struct]) -> Iterator[str]:
