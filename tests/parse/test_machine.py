@@ -206,3 +206,12 @@ def test_megabytes_of_reminders_are_cut_off_in_one_go() -> None:
     many = "<system-reminder>x</system-reminder>\n" * 50_000
 
     assert read_text(f"{many}hello\n{many}") == Told(Origin.PERSON, "hello")
+
+
+def test_what_a_teammate_says_is_told_from_its_wrapping() -> None:
+    told = read_text(
+        '<teammate-message teammate_id="scout" color="blue">\nAll green.\n'
+        "</teammate-message>"
+    )
+
+    assert (told.origin, told.output) == (Origin.TEAMMATE, "All green.")

@@ -56,6 +56,7 @@ _OUTPUTS = (
 _FIRST_TAG = re.compile(r"<([a-z][a-z_-]*)[\s>]")
 _AROUND = r"(?:system-reminder|ide_opened_file|ide_selection|ide_diagnostics)"
 _BEFORE = re.compile(rf"\s*<({_AROUND})>.*?</\1>\s*", re.DOTALL)
+_MATE = re.compile(r"</?(?:teammate-message|agent-message|channel)(?:\s[^<>]*)?>")
 _REMINDER = "<system-reminder>"
 _REMINDER_END = "</system-reminder>"
 
@@ -111,6 +112,8 @@ def _tagged(origin: Origin, text: str) -> Told:
         return Told(origin, command=_command(text))
     if origin is Origin.NOTIFICATION:
         return Told(origin, notification=_notification(text))
+    if origin is Origin.TEAMMATE:
+        return Told(origin, output=_MATE.sub("", text).strip())
     output = "\n".join(part for tag in _OUTPUTS if (part := _inside(text, tag)))
     return Told(origin, output=output)
 
