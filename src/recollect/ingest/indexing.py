@@ -70,10 +70,7 @@ class Indexer:
 
     def _feed(self, kept: Kept) -> None:
         """Show the index what the archive has of a source and it has not."""
-        seen = self._seen.get(kept.number)
-        if seen is not None and seen.generation != kept.generation:
-            self.forget(kept)
-            seen = None
+        seen = self._seen_of(kept)
         for found in self._stretches(kept, seen.upto if seen else 0, kept.kept):
             if isinstance(found, Problem):
                 self._index.add_problems(kept.number, [found])
@@ -111,6 +108,14 @@ class Indexer:
             if is_last:
                 return
 
+    def _seen_of(self, kept: Kept) -> Seen | None:
+        """Return how far a source was seen; one that was begun anew, not at all."""
+        seen = self._seen.get(kept.number)
+        if seen is not None and seen.generation != kept.generation:
+            self.forget(kept)
+            return None
+        return seen
+
     def see_anew(self, kept: Kept) -> None:
         """Derive again what is kept of a source: its place is another one."""
         self.forget(kept)
@@ -129,10 +134,7 @@ class Indexer:
 
     def add(self, kept: Kept, start: int, stop: int, lines: Sequence[Line]) -> None:
         """Let the index see a stretch of whole lines."""
-        seen = self._seen.get(kept.number)
-        if seen is not None and seen.generation != kept.generation:
-            self.forget(kept)
-            seen = None
+        seen = self._seen_of(kept)
         if not kept.kind.is_transcript:
             self._seen[kept.number] = Seen(kept.number, kept.generation, stop)
             return
@@ -229,7 +231,7 @@ class Indexer:
 
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""
-        seen = self._seen.get(kept.number)
+        seen = self._seen_of(kept)
         if seen is None:
             seen = Seen(kept.number, kept.generation, kept.kept)
             if kept.kind.is_transcript:
