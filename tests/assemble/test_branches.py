@@ -229,3 +229,12 @@ def test_a_branch_can_be_asked_for_by_its_leaf_or_by_any_record() -> None:
     assert told.branch("nowhere") is None
     assert told.endpoints == ("r", "f")
     assert [m.head for m in left.prompts] == ["Left"]
+
+
+@pytest.mark.req("T2")
+def test_a_branch_begins_with_a_prompt_of_its_own() -> None:
+    """A sign of life stands between the answer and the first two tries."""
+    tries = ("h<a:progress", "c<h:user", "d<c", "e<h:user", "f<e")
+    growth = branches(session("p", "a<p", *tries, "g<a", "i<g"))
+
+    assert forks(growth) == [(1, 0, "a", "e"), (2, 1, "h", "c")]

@@ -32,6 +32,14 @@ def fan(size: int) -> list[Node]:
     return [_node(at, 0 if at else None) for at in range(size)]
 
 
+def comb(size: int) -> list[Node]:
+    """Return a conversation in which every prompt was tried twice."""
+    return [
+        _node(at, None if at in {0, 2} else at - (3 if at % 4 == 2 else 1))
+        for at in range(size)
+    ]
+
+
 def _node(at: int, parent: int | None) -> Node:
     is_prompt = at % 2 == 0
     return Node(

@@ -123,6 +123,16 @@ def test_a_branch_that_forks_inside_a_turn_owns_what_is_behind_the_fork() -> Non
 
     assert [[m.id for m in turn.messages] for turn in left.own] == [["b"], ["q", "c"]]
     assert [m.id for m in left.messages] == ["p", "a", "b", "q", "c"]
+    assert [turn.number for turn in left.own] == [0, 1]
+
+
+@pytest.mark.req("T2")
+def test_branches_share_the_turns_before_they_part() -> None:
+    told = only(session("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g"))
+    (left,) = told.branches[1:]
+
+    assert [turn.number for turn in left.turns] == [0, 1, 2]
+    assert left.turns[0] is told.live.turns[0]
 
 
 @pytest.mark.req("U1")

@@ -20,7 +20,16 @@ from recollect.render.walk import (
     View,
     walk,
 )
-from tests.build import SESSION, Home, prompt, reply, thread, tool_result, tool_use
+from tests.build import (
+    SESSION,
+    Home,
+    prompt,
+    reply,
+    session,
+    thread,
+    tool_result,
+    tool_use,
+)
 from tests.render.shared import session_of
 from tests.render.stories import STORIES
 
@@ -73,6 +82,20 @@ def test_all_branches_are_walked_in_place(tmp_path: Path) -> None:
         "<2",
         "Of the wind",
         "Air.",
+    ]
+
+
+def test_a_branch_that_was_left_before_anything_was_said_on_it_is_walked(
+    tmp_path: Path,
+) -> None:
+    """A sign of life stands between the answer and the first two tries."""
+    tries = ("h<a:progress", "c<h:user", "d<c", "e<h:user", "f<e")
+    found = session_of(tmp_path, session("p", "a<p", *tries, "g<a", "i<g"))
+
+    assert told(walk(found, View(branches=True))) == [
+        *("p", "a"),
+        *("<1", "<2", "c", "d", "2>", "e", "f", "1>"),
+        *("g", "i"),
     ]
 
 

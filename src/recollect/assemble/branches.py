@@ -79,7 +79,7 @@ def part(
     keys = _keys(tree)
     below = _survey(tree, children, keys)
     branch: dict[RecordId, int] = {}
-    forks: list[Fork] = []
+    places: list[tuple[int, RecordId | None]] = []
     waiting: list[RecordId | None] = [None]
     while waiting:
         at = waiting.pop()
@@ -89,11 +89,19 @@ def part(
         for child in some:
             branch[child] = number
         for group in left:
-            head = below[group[0]].head or group[0]
-            forks.append(Fork(len(forks) + 1, number, at, head))
+            places.append((number, at))
             for child in group:
-                branch[child] = len(forks)
+                branch[child] = len(places)
         waiting.extend(reversed(some))
+    # What a branch begins with is known when those that left it in turn are.
+    heads: dict[int, RecordId] = {}
+    for uuid in tree.nodes:
+        if uuid in keys:
+            heads.setdefault(branch[uuid], uuid)
+    forks = (
+        Fork(number, parent, at, heads[number])
+        for number, (parent, at) in enumerate(places, 1)
+    )
     return Growth(branch, tuple(forks))
 
 

@@ -81,7 +81,7 @@ class _Sayer:
         self._calls = self._asked()
         self._steering = {node.position for node in steering(nodes)}
         self._groups: list[list[Node]] = []
-        self._open: dict[tuple[str, int], list[Node]] = {}
+        self._open: dict[int, dict[str, list[Node]]] = {}
         self._attached: dict[RecordId, list[Node]] = {}
         self._durations: dict[Position, int] = {}
         self._heads: dict[RecordId, Node] = {}
@@ -156,18 +156,18 @@ class _Sayer:
 
     def _close(self) -> None:
         """End the answers of a branch: gateways may give their ids to later ones."""
-        for key in [key for key in self._open if key[1] == self._here]:
-            del self._open[key]
+        self._open.pop(self._here, None)
 
     def _hide(self, node: Node, reason: str) -> None:
         self._hidden.append(Hidden(reason, node.position, node.uuid))
 
     def _answer(self, node: Node) -> None:
         """Join an assistant record with the earlier pieces of its message."""
-        key = (node.message or f"@{node.uuid}", self._branch_of(node))
-        group = self._open.get(key)
+        key = node.message or f"@{node.uuid}"
+        answers = self._open.setdefault(self._branch_of(node), {})
+        group = answers.get(key)
         if group is None:
-            group = self._open[key] = []
+            group = answers[key] = []
             self._groups.append(group)
         group.append(node)
 

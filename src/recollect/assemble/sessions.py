@@ -115,7 +115,8 @@ def _shown(runs: Iterable[AgentRun]) -> Iterable[Branch]:
 
 
 def _says_something(branch: Branch) -> bool:
-    return any(m.is_prompt or m.role is Role.ASSISTANT for m in branch.messages)
+    messages = (message for turn in branch.own for message in turn.messages)
+    return any(m.is_prompt or m.role is Role.ASSISTANT for m in messages)
 
 
 def _distinct(values: Iterable[T | None]) -> tuple[T, ...]:

@@ -36,18 +36,17 @@ def branches_of(
     own: dict[int, list[Message]] = {}
     for message in messages:
         own.setdefault(message.branch, []).append(message)
-    paths: dict[int, list[Message]] = {0: own.get(0, [])}
-    live = _branch(paths[0], paths[0], usages, id=leaves.get(0), number=0)
+    live = _branch((), (), own.get(0, ()), usages, id=leaves.get(0), number=0)
+    paths = {0: live.turns}
     left = []
     for fork in growth.forks:
         until = order[fork.at] if fork.at is not None else -1
-        before = paths[fork.parent]
-        shared = before[: bisect_right(before, until, key=lambda m: order[m.id])]
-        mine = own.get(fork.number, [])
-        path = paths[fork.number] = shared + mine
+        whole, opened = _shared(paths[fork.parent], until, order)
+        mine = own.get(fork.number, ())
         branch = _branch(
-            path, mine, usages, id=leaves.get(fork.number), number=fork.number
+            whole, opened, mine, usages, id=leaves.get(fork.number), number=fork.number
         )
+        paths[fork.number] = branch.turns
         left.append(
             structs.replace(branch, fork=fork.at, head=fork.head, parent=fork.parent)
         )
@@ -76,41 +75,60 @@ def _leaves(
     return leaves
 
 
-def _branch(
-    path: Sequence[Message],
+def _shared(
+    turns: Sequence[Turn], until: int, order: Mapping[RecordId, int]
+) -> tuple[Sequence[Turn], Sequence[Message]]:
+    """Return the turns before a fork that end before it, and the messages of the last.
+
+    The turns themselves are shared: a session may be rewound at each of its turns.
+    """
+    count = bisect_right(turns, until, key=lambda turn: order[turn.messages[0].id])
+    if not count:
+        return (), ()
+    last = turns[count - 1].messages
+    shared = bisect_right(last, until, key=lambda message: order[message.id])
+    return turns[: count - 1], last[:shared]
+
+
+def _branch(  # noqa: PLR0913 (what is shared, what is its own, and two names)
+    whole: Sequence[Turn],
+    opened: Sequence[Message],
     mine: Sequence[Message],
     usages: Mapping[RecordId, Usage],
     *,
     id: RecordId | None,  # noqa: A002 (the field's name)
     number: int,
 ) -> Branch:
-    turns = turns_of(path, usages)
+    rest = turns_of((*opened, *mine), usages, len(whole))
     first = mine[0].id if mine else None
-    own = tuple(t for t in turns if any(m.branch == number for m in t.messages))
+    own = tuple(t for t in rest if any(m.branch == number for m in t.messages))
     if own and own[0].messages[0].id != first:
         # The fork is inside a turn: its own part begins behind the fork.
-        own = turns_of(mine, usages)
+        own = turns_of(mine, usages, own[0].number)
     return Branch(
         id=id or RecordId(""),
         number=number,
         is_live=number == 0,
-        turns=turns,
+        turns=(*whole, *rest),
         own=own,
         usage=Usage(),
     )
 
 
 def turns_of(
-    messages: Sequence[Message], usages: Mapping[RecordId, Usage]
+    messages: Sequence[Message], usages: Mapping[RecordId, Usage], start: int = 0
 ) -> tuple[Turn, ...]:
-    """Return messages cut before each prompt, and each command that is answered."""
+    """Return messages cut before each prompt, and each command that is answered.
+
+    The first turn has the number ``start``.
+    """
     cuts: list[list[Message]] = []
     for at, message in enumerate(messages):
         following = messages[at + 1] if at + 1 < len(messages) else None
         if not cuts or _begins(message, following):
             cuts.append([])
         cuts[-1].append(message)
-    return tuple(_turn(number, cut, usages) for number, cut in enumerate(cuts))
+    return tuple(_turn(number, cut, usages) for number, cut in enumerate(cuts, start))
 
 
 def _begins(message: Message, following: Message | None) -> bool:

@@ -194,7 +194,9 @@ class _Paths:
         self._view = view
         self._seen = seen
         self._branches = {branch.number: branch for branch in branches}
-        self._anchors = {b.number: _anchor(b) for b in branches if b.number != 0}
+        self._leaving: dict[int | None, list[Branch]] = {}
+        for branch in sorted(branches, key=lambda branch: branch.number):
+            self._leaving.setdefault(branch.parent, []).append(branch)
 
     def follow(self, branch: Branch) -> _Way:
         """Yield the whole way of a branch."""
@@ -212,21 +214,32 @@ class _Paths:
     def _beside(self, branch: Branch) -> _Beside:
         """Return the branches that leave a way, by the last message they share."""
         found: dict[RecordId | None, list[Forked]] = {}
-        numbers = {branch.number}
+        numbers = [branch.number]
         below = branch
         while below.parent in self._branches and below.parent not in numbers:
             # Where the way left another, that one goes on without it.
             above = self._branches[below.parent]
-            found.setdefault(self._anchors[below.number], []).append(
-                Forked(above, is_whole=False)
-            )
-            numbers.add(above.number)
+            found.setdefault(_anchor(below), []).append(Forked(above, is_whole=False))
+            numbers.append(above.number)
             below = above
-        for number in sorted(self._anchors):
-            other = self._branches[number]
-            if number not in numbers and other.parent in numbers:
+        others = (
+            other for number in numbers for other in self._leaving.get(number, ())
+        )
+        for other in sorted(others, key=lambda other: other.number):
+            if other.number not in numbers:
                 fork = Forked(other, is_whole=self._view.branches)
-                found.setdefault(self._anchors[number], []).append(fork)
+                found.setdefault(_anchor(other), []).append(fork)
+        return found
+
+    def _inside(self, branch: Branch) -> _Beside:
+        """Return the branches that leave the own part of one, by the last message."""
+        found: dict[RecordId | None, list[Forked]] = {}
+        own = {message.id for turn in branch.own for message in turn.messages}
+        for other in self._leaving.get(branch.number, ()):
+            anchor = _anchor(other)
+            found.setdefault(anchor if anchor in own else None, []).append(
+                Forked(other, is_whole=True)
+            )
         return found
 
     def _forks(self, forks: Sequence[Forked]) -> _Way:
@@ -234,7 +247,9 @@ class _Paths:
             yield fork
             if fork.is_whole:
                 branch = fork.branch
-                yield self._turns(branch, branch.own, self._beside(branch))
+                beside = self._inside(branch)
+                yield self._forks(beside.get(None, ()))
+                yield self._turns(branch, branch.own, beside)
                 yield LeftEnd(branch)
 
     def _message(self, message: Message, turn: Turn) -> _Way:
@@ -262,6 +277,9 @@ class _Paths:
 
 def _anchor(branch: Branch) -> RecordId | None:
     """Return the last message that a branch shares with the one it left."""
-    own = {message.id for turn in branch.own for message in turn.messages}
-    shared = [message.id for message in branch.messages if message.id not in own]
-    return shared[-1] if shared else None
+    own = sum(len(turn.messages) for turn in branch.own)
+    for turn in reversed(branch.turns):
+        if own < len(turn.messages):
+            return turn.messages[-1 - own].id
+        own -= len(turn.messages)
+    return None
