@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,8 +15,20 @@ from tests import build, strategies
 from tests.build import PROJECT, session_id
 from tests.store.keeping import Keeping
 
-__all__ = ["AGENT", "NAMES", "contents", "kept_in", "lay", "layouts", "lines"]
+__all__ = [
+    "AGENT",
+    "LONGER",
+    "NAMES",
+    "SCRATCH",
+    "contents",
+    "kept_in",
+    "lay",
+    "layouts",
+    "lines",
+]
 
+# A longer look, by hand: RECOLLECT_LONGER=50 tries fifty times as many.
+LONGER = int(os.environ.get("RECOLLECT_LONGER", "1"))
 ONE, TWO, THREE = map(session_id, (1, 2, 3))
 AGENT = f"projects/{PROJECT}/{ONE}/subagents/agent-a1b2c3d.jsonl"
 NAMES = (
@@ -32,7 +45,7 @@ NAMES = (
 )
 """Files of every kind; which session the loose ones are of, their records say."""
 
-_SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 (fast)
+SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 (fast)
 
 _uuids = st.integers(1, 9).map(lambda n: f"{n:08}-0000-4000-8000-000000000000")
 _sessions = st.sampled_from([ONE, TWO, THREE, "other"])
@@ -103,7 +116,7 @@ def layouts(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> dict[str, bytes]
 @contextmanager
 def kept_in() -> Iterator[Keeping]:
     """Give a home and an archive that are gone afterwards."""
-    with tempfile.TemporaryDirectory(dir=_SCRATCH) as folder:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         yield Keeping(Path(folder))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from recollect.reading import read
 from recollect.store import derived
 from recollect.upkeep import plan_restore, restore
 from tests.properties import archives
-from tests.properties.archives import kept_in, lay, layouts
+from tests.properties.archives import LONGER, kept_in, lay, layouts
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-# A longer look, by hand: RECOLLECT_LONGER=50 tries fifty times as many.
-LONGER = int(os.environ.get("RECOLLECT_LONGER", "1"))
 few = settings(max_examples=25 * LONGER)
 some = settings(max_examples=50 * LONGER)
 

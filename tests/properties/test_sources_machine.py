@@ -1,0 +1,161 @@
+"""A home in which anything may happen to files: no byte that was seen is lost.
+
+What must be in the archive is told by plain copies of the files, made at each look.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.properties.archives import LONGER, NAMES, SCRATCH, lines
+from tests.store.keeping import Keeping, set_back, unlike_rebuilt
+
+TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
+LARGE = b'{"type":"user","filler":"' + b"x" * 6000 + b'"}\n'
+"""Two of these, and the middle of a file is in neither of the windows."""
+
+names = st.sampled_from(TRANSCRIPTS)
+raws = st.lists(lines(), min_size=1, max_size=3).map(
+    lambda several: b"".join(one + b"\n" for one in several)
+)
+
+
+class Sources(RuleBasedStateMachine):
+    """Files that are appended to, cut, rewritten, replaced, moved and deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir=SCRATCH))
+        self.keeping = Keeping(self.folder)
+        (self.keeping.home.path / "projects").mkdir()
+        self.seen: set[bytes] = set()
+        """The contents that any file had at any look."""
+        self.is_new = False
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def path(self, name: str) -> Path:
+        path = self.keeping.home.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def files(self) -> list[Path]:
+        return [path for path in self.keeping.home.path.rglob("*") if path.is_file()]
+
+    def chosen(self, data: st.DataObject) -> Path:
+        return data.draw(st.sampled_from(sorted(self.files())))
+
+    @rule(name=names, raw=raws, data=st.data())
+    def append(self, name: str, raw: bytes, data: st.DataObject) -> None:
+        """Write more, perhaps not to the end of a line or of a character."""
+        cut = data.draw(st.integers(0, len(raw)))
+        with self.path(name).open("ab") as file:
+            file.write(raw[:cut])
+
+    @rule(name=names)
+    def append_much(self, name: str) -> None:
+        with self.path(name).open("ab") as file:
+            file.write(LARGE)
+
+    @precondition(lambda self: self.files())
+    @rule(data=st.data())
+    def end_the_line(self, data: st.DataObject) -> None:
+        with self.chosen(data).open("ab") as file:
+            file.write(b"\n")
+
+    @precondition(lambda self: self.files())
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        path = self.chosen(data)
+        os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
+
+    @precondition(lambda self: self.files())
+    @rule(data=st.data())
+    def rewrite_in_place(self, data: st.DataObject) -> None:
+        """Change one byte, and leave the size and the time as they are."""
+        path = self.chosen(data)
+        raw = path.read_bytes()
+        if raw:
+            at = data.draw(st.integers(0, len(raw) - 1))
+            set_back(path, raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+
+    @precondition(lambda self: self.files())
+    @rule(raw=raws, data=st.data())
+    def replace(self, raw: bytes, data: st.DataObject) -> None:
+        """Put another file into the place of one, as careful programs do."""
+        path = self.chosen(data)
+        before = path.read_bytes()
+        beside = path.with_name("beside.tmp")
+        beside.write_bytes(raw + before if data.draw(st.booleans()) else before + raw)
+        beside.replace(path)
+
+    @precondition(lambda self: self.files())
+    @rule(name=names, data=st.data())
+    def rename(self, name: str, data: st.DataObject) -> None:
+        self.chosen(data).rename(self.path(name))
+
+    @precondition(lambda self: self.files())
+    @rule(name=names, data=st.data())
+    def copy(self, name: str, data: st.DataObject) -> None:
+        path = self.chosen(data)
+        if path != self.path(name):
+            shutil.copy2(path, self.path(name))
+
+    @precondition(lambda self: self.files())
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self.chosen(data).unlink()
+
+    @precondition(lambda self: self.files())
+    @rule(name=names, raw=raws, data=st.data())
+    def reuse_an_inode(self, name: str, raw: bytes, data: st.DataObject) -> None:
+        """Have another file begin in the place on the disk of one that is gone."""
+        path = self.chosen(data)
+        content = raw + path.read_bytes()
+        path.rename(self.path(name))
+        with self.path(name).open("r+b") as file:
+            file.write(content)
+
+    @rule()
+    def move_the_home(self) -> None:
+        other = self.folder / f"home-{len(self.seen)}"
+        if not other.exists():
+            self.keeping.home.path.rename(other)
+            self.keeping.home.path = other
+
+    @rule()
+    def look(self) -> None:
+        self.seen |= {path.read_bytes() for path in self.files()}
+        self.keeping.ingest()
+        self.is_new = True
+
+    @precondition(lambda self: self.is_new)
+    @invariant()
+    def every_byte_that_was_seen_is_kept(self) -> None:
+        kept = self.keeping.bytes()
+        everything = {raw for generations in kept.values() for raw in generations}
+        for raw in self.seen:
+            assert any(one.startswith(raw) for one in everything)
+        for path in self.files():
+            if path.read_bytes() in self.seen and str(path) in kept:
+                assert kept[str(path)]
+
+    @precondition(lambda self: self.is_new)
+    @invariant()
+    def the_index_is_what_a_rebuild_gives(self) -> None:
+        assert unlike_rebuilt(self.keeping) == []
+        self.is_new = False
+
+
+TestSources = Sources.TestCase
+TestSources.settings = settings(
+    max_examples=40 * LONGER, stateful_step_count=20, deadline=None
+)
