@@ -44,6 +44,19 @@ def test_a_text_that_is_recorded_elsewhere_is_not_told_again() -> None:
     assert delivered(*told, queued("a")) == []
 
 
+def test_words_that_were_said_before_may_be_said_again_while_claude_works() -> None:
+    told = (prompt("go on"), queue("enqueue", "go on"), queue("remove"))
+
+    assert delivered(*told) == ["go on"]
+
+
+def test_a_record_stands_for_one_text_of_several_that_are_equal() -> None:
+    told = (queue("enqueue", "a"), queue("remove")) * 2
+
+    assert delivered(*told, queued("a")) == ["a"]
+    assert delivered(*told, queued("a"), queued("a")) == []
+
+
 def test_news_of_a_task_is_no_persons_text() -> None:
     news = notification_text("t", "completed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recollect.model.ids import RecordId
+from recollect.model.ids import Position, RecordId
 from recollect.model.nodes import Node, QueueFacts
 from recollect.model.texts import Origin
 
@@ -39,15 +39,11 @@ def steering(nodes: Sequence[Node]) -> list[Node]:
 
     Before about 2.1.97 a text that was delivered while Claude worked stands only in
     the queue: put in, and then removed. One that was taken back into the editor, or
-    that became a record of its own, is not steering.
+    that became a record of its own, is not steering. What was said before a text was
+    put in is not that text, and a record that follows stands for one of its words.
     """
-    said = {
-        node.digest
-        for node in nodes
-        if node.kind in {"user", "attachment"} and node.origin is Origin.PERSON
-    }
     waiting: list[Node] = []
-    found = []
+    removed: dict[Position, Node] = {}
     for node in nodes:
         operation = _operation(node)
         if operation == "enqueue":
@@ -57,9 +53,15 @@ def steering(nodes: Sequence[Node]) -> list[Node]:
         elif operation in {"dequeue", "remove"} and waiting:
             taken = _taken(waiting, node)
             waiting.remove(taken)
-            if operation == "remove" and _is_new(taken, said):
-                found.append(taken)
-    return found
+            if operation == "remove" and _is_typed(taken):
+                removed[taken.position] = taken
+    missing: dict[int, list[Node]] = {}
+    for node in nodes:
+        if node.position in removed:
+            missing.setdefault(node.digest, []).append(node)
+        elif _is_said(node) and missing.get(node.digest):
+            del removed[missing[node.digest].pop(0).position]
+    return list(removed.values())
 
 
 def _taken(waiting: list[Node], node: Node) -> Node:
@@ -68,10 +70,12 @@ def _taken(waiting: list[Node], node: Node) -> Node:
     return next(named, waiting[0])
 
 
-def _is_new(text: Node, said: set[int]) -> bool:
-    return (
-        text.origin is Origin.PERSON and bool(text.digest) and text.digest not in said
-    )
+def _is_typed(text: Node) -> bool:
+    return text.origin is Origin.PERSON and bool(text.digest)
+
+
+def _is_said(node: Node) -> bool:
+    return node.kind in {"user", "attachment"} and node.origin is Origin.PERSON
 
 
 def _operation(node: Node) -> str | None:
