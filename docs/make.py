@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from docs.queries import query_page
 from docs.requirements import ROOT, pending, requirements, showing_tests
 from docs.schemas import schemas_page
 from recollect import errors
@@ -26,6 +27,7 @@ def pages() -> dict[Path, str]:
     texts = {
         "commands.md": commands_page(),
         "exit-codes.md": exit_codes_page(),
+        "query.md": query_page(),
         "requirements.md": requirements_page(),
         "schemas.md": schemas_page(),
     }

@@ -17,13 +17,23 @@ from recollect.errors import (
     ArchiveTooNew,
     BackupRefused,
     ExitCode,
+    FieldEmpty,
     IndexMissing,
     NotArchived,
     NothingFound,
     PathMissing,
+    Place,
+    QueryError,
+    QueryTooDeep,
+    QueryTooLong,
     RecollectError,
+    RegexRefused,
     SystemRefused,
+    TimeUnreadable,
+    ValueUnknown,
 )
+
+PLACE = Place("a is:wrong b", 5, 5)
 
 ERRORS = (
     NothingFound(),
@@ -39,8 +49,15 @@ ERRORS = (
     NotArchived("session", "5e55", ["5e56", "5e57"]),
     Ambiguous("session", "5e", ["5e55", "5e56"]),
     SystemRefused("no space left on device"),
+    QueryTooLong("a" * 11, 10),
+    QueryTooDeep(PLACE, 50),
+    FieldEmpty(PLACE, field="is", example="is:error"),
+    ValueUnknown(PLACE, field="is", known=("error", "agent")),
+    ValueUnknown(PLACE, field="is", known=("error", "agent"), meant="has:image"),
+    TimeUnreadable(PLACE, field="on"),
+    RegexRefused(PLACE, detail="nothing to repeat"),
 )
-ABSTRACT = {"RecollectError", "ArchiveError"}
+ABSTRACT = {"RecollectError", "ArchiveError", "QueryError"}
 
 
 def tree(error: type[RecollectError]) -> set[str]:
@@ -111,6 +128,39 @@ def test_an_ambiguous_name_says_what_it_may_mean() -> None:
     assert str(Ambiguous("project", "demo", ["/a/demo", "/b/demo"])) == (
         "'demo' may be project /a/demo or /b/demo"
     )
+
+
+@pytest.mark.parametrize(
+    ("place", "pointed"),
+    [
+        (PLACE, "a is:wrong b\n     ^^^^^"),
+        (Place("a\nb\x1bc", 2, 1), "a b c\n  ^"),
+        (Place("x" * 100, 50, 1), f"{'x' * 61}\n{' ' * 30}^"),
+        (Place("x" * 100, 0, 99), f"{'x' * 100}\n{'^' * 99}"),
+        (Place("x" * 9000, 0, 9000), f"{'x' * 100}\n{'^' * 100}"),
+        (Place("ab", 2, 0), "ab\n  ^"),
+    ],
+)
+def test_a_wrong_query_is_shown_with_marks_under_the_place(
+    place: Place, pointed: str
+) -> None:
+    assert QueryError(place).pointed == pointed
+    assert QueryError(place).exit_code is ExitCode.ASKED_WRONGLY
+
+
+def test_an_error_in_a_query_says_what_would_be_right() -> None:
+    error = ValueUnknown(PLACE, field="is", known=("error",), meant="has:wrong")
+
+    assert str(error) == (
+        "'wrong' at character 6 is no value of is:, which has error;"
+        " did you mean has:wrong?"
+    )
+
+
+def test_an_error_in_a_query_does_not_repeat_all_of_a_long_value() -> None:
+    error = TimeUnreadable(Place("on:" + "x" * 900, 3, 900), field="on")
+
+    assert len(str(error)) < 120
 
 
 def test_the_exit_codes_are_a_promise() -> None:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 __all__ = [
     "Ambiguous",
@@ -46,6 +46,7 @@ __all__ = [
     "NotArchived",
     "NothingFound",
     "PathMissing",
+    "Place",
     "QueryError",
     "QueryTooDeep",
     "QueryTooLong",
@@ -161,18 +162,26 @@ class SystemRefused(RecollectError):
         return f"the system refused: {self.reason}"
 
 
+class Place(NamedTuple):
+    """Some characters of a query."""
+
+    query: str
+    at: int
+    length: int
+
+
 class QueryError(RecollectError):
     """A query asks for something that cannot be, at a place that it names."""
 
     exit_code = ExitCode.ASKED_WRONGLY
     margin: ClassVar[int] = 30
-    """Characters around the place that :attr:`pointed` shows."""
+    """Characters before and behind the place that :attr:`pointed` shows."""
+    width: ClassVar[int] = 100
+    """Characters that it shows at most."""
 
-    def __init__(self, query: str, at: int, length: int) -> None:
-        super().__init__(query, at, length)
-        self.query = query
-        self.at = at
-        self.length = length
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.query, self.at, self.length = place
 
     @property
     def found(self) -> str:
@@ -183,10 +192,15 @@ class QueryError(RecollectError):
     def pointed(self) -> str:
         """Two lines: the query around the place, and marks under the place."""
         first = max(0, self.at - self.margin)
-        last = min(len(self.query), self.at + self.length + self.margin)
+        last = min(self.at + self.length + self.margin, first + self.width)
         shown = "".join(c if c.isprintable() else " " for c in self.query[first:last])
-        length = min(self.length, last - self.at)
-        return f"{shown}\n{' ' * (self.at - first)}{'^' * max(1, length)}"
+        marks = max(1, min(self.length, last - self.at))
+        return f"{shown}\n{' ' * (self.at - first)}{'^' * marks}"
+
+    @property
+    def _told(self) -> str:
+        cut = "…" if self.length > self.margin else ""
+        return f"{self.found[: self.margin] + cut!r} at character {self.at + 1}"
 
 
 class QueryTooLong(QueryError):
@@ -195,7 +209,7 @@ class QueryTooLong(QueryError):
     hint = "search for a few words of it, or for one line in quotation marks"
 
     def __init__(self, query: str, limit: int) -> None:
-        super().__init__(query, limit, len(query) - limit)
+        super().__init__(Place(query, limit, len(query) - limit))
         self.limit = limit
 
     def __str__(self) -> str:
@@ -205,10 +219,12 @@ class QueryTooLong(QueryError):
 class QueryTooDeep(QueryError):
     """Groups stand in groups more often than is allowed."""
 
-    hint = "leave out parentheses that are not needed, or put the text in quotation marks"
+    hint = (
+        "leave out parentheses that are not needed, or put the text in quotation marks"
+    )
 
-    def __init__(self, query: str, at: int, limit: int) -> None:
-        super().__init__(query, at, 1)
+    def __init__(self, place: Place, limit: int) -> None:
+        super().__init__(place)
         self.limit = limit
 
     def __str__(self) -> str:
@@ -222,8 +238,8 @@ class FieldEmpty(QueryError):
 
     hint = "put a value right behind the colon, or \\ before the name to find the word"
 
-    def __init__(self, query: str, at: int, field: str, example: str) -> None:
-        super().__init__(query, at, len(field) + 1)
+    def __init__(self, place: Place, *, field: str, example: str) -> None:
+        super().__init__(place)
         self.field = field
         self.example = example
 
@@ -240,16 +256,18 @@ class ValueUnknown(QueryError):
     hint = "`recollect help query` lists the fields and their values"
 
     def __init__(
-        self, query: str, at: int, length: int, *, field: str, known: Sequence[str]
+        self, place: Place, *, field: str, known: Sequence[str], meant: str = ""
     ) -> None:
-        super().__init__(query, at, length)
+        super().__init__(place)
         self.field = field
         self.known = known
+        self.meant = meant
 
     def __str__(self) -> str:
+        meant = f"; did you mean {self.meant}?" if self.meant else ""
         return (
-            f"{self.found!r} at character {self.at + 1} is no value of {self.field}:,"
-            f" which has {', '.join(self.known)}"
+            f"{self._told} is no value of {self.field}:,"
+            f" which has {', '.join(self.known)}{meant}"
         )
 
 
@@ -258,15 +276,12 @@ class TimeUnreadable(QueryError):
 
     hint = 'times are like 2025-12-01, 2025-12, 3h, 2d, yesterday, "last week"'
 
-    def __init__(self, query: str, at: int, length: int, *, field: str) -> None:
-        super().__init__(query, at, length)
+    def __init__(self, place: Place, *, field: str) -> None:
+        super().__init__(place)
         self.field = field
 
     def __str__(self) -> str:
-        return (
-            f"{self.found!r} at character {self.at + 1} is no time that"
-            f" {self.field}: can use"
-        )
+        return f"{self._told} is no time that {self.field}: can use"
 
 
 class RegexRefused(QueryError):
@@ -274,12 +289,12 @@ class RegexRefused(QueryError):
 
     hint = "put the text in quotation marks to find it as it stands"
 
-    def __init__(self, query: str, at: int, length: int, *, detail: str) -> None:
-        super().__init__(query, at, length)
+    def __init__(self, place: Place, *, detail: str) -> None:
+        super().__init__(place)
         self.detail = detail
 
     def __str__(self) -> str:
-        return f"the regular expression is refused at character {self.at + 1}: {self.detail}"
+        return f"the regular expression fails at character {self.at + 1}: {self.detail}"
 
 
 class ArchiveError(RecollectError):

@@ -1,0 +1,192 @@
+"""A query as a tree: what a search text asks for, however it was typed.
+
+The tree is in normal form, so that equal questions are equal values: an ``And`` or
+``Or`` has at least two terms and none of its own kind, a ``Not`` holds no ``Not``,
+times are resolved, and the plain words of a conjunction stand together, in the
+order in which they were typed, as the first of its terms.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+__all__ = [
+    "And",
+    "Fact",
+    "Flag",
+    "Has",
+    "Not",
+    "Note",
+    "NoteKind",
+    "Or",
+    "Part",
+    "Period",
+    "Phrase",
+    "Prefix",
+    "Query",
+    "Regex",
+    "Scoped",
+    "Term",
+    "Word",
+    "Words",
+]
+
+
+class Part(StrEnum):
+    """What a text is: the values of ``in:``, and titles."""
+
+    PROMPT = "prompt"
+    REPLY = "reply"
+    THINKING = "thinking"
+    TOOL = "tool"
+    RESULT = "result"
+    TITLE = "title"
+
+
+class Flag(StrEnum):
+    """What can be said of a session or a message: the values of ``is:``."""
+
+    ERROR = "error"
+    AGENT = "agent"
+    REWOUND = "rewound"
+    INTERRUPTED = "interrupted"
+    COMPACTED = "compacted"
+
+
+class Has(StrEnum):
+    """What a message can hold besides text: the values of ``has:``."""
+
+    IMAGE = "image"
+    EDIT = "edit"
+    THINKING = "thinking"
+
+
+class Words(Struct, frozen=True, tag="words"):
+    """Plain words in the order in which they were typed; all are meant.
+
+    These are the words that a search may relax when they read like a sentence.
+    """
+
+    words: tuple[str, ...]
+
+
+class Word(Struct, frozen=True, tag="word"):
+    """One plain word behind a field's name."""
+
+    text: str
+
+
+class Phrase(Struct, frozen=True, tag="phrase"):
+    """Words that stand next to each other, in this order."""
+
+    text: str
+
+
+class Prefix(Struct, frozen=True, tag="prefix"):
+    """The beginning of a word."""
+
+    text: str
+
+
+class Regex(Struct, frozen=True, tag="regex"):
+    """A regular expression over the text; upper and lower case are the same."""
+
+    pattern: str
+
+
+class Scoped(Struct, frozen=True, tag="scoped"):
+    """Words that are looked for in one field's text."""
+
+    field: str
+    term: Word | Phrase | Prefix
+
+
+class Fact(Struct, frozen=True, tag="fact"):
+    """A field that must have this value; ``*`` stands for any characters."""
+
+    field: str
+    value: str
+
+
+class Period(Struct, frozen=True, tag="period"):
+    """A time from ``start`` on and before ``end``, both in UTC; one may be open."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+class Not(Struct, frozen=True, tag="not"):
+    """What must not be."""
+
+    term: Term
+
+
+class And(Struct, frozen=True, tag="and"):
+    """What must all be; plain words first."""
+
+    terms: tuple[Term, ...]
+
+
+class Or(Struct, frozen=True, tag="or"):
+    """What must be in one way at least."""
+
+    terms: tuple[Term, ...]
+
+
+Term = Words | Phrase | Prefix | Regex | Scoped | Fact | Period | Not | And | Or
+
+
+class NoteKind(StrEnum):
+    """In what way a query was read other than it may have been meant."""
+
+    QUOTE = "quote"
+    """A quotation mark without its other half."""
+    PARENTHESIS = "parenthesis"
+    """A parenthesis without its other half."""
+    NO_FIELD = "no-field"
+    """A colon behind a name that is no field."""
+    OPERATOR = "operator"
+    """A sign or a word that would join or exclude, with nothing to act on."""
+    STAR = "star"
+    """A star that is not the end of a word."""
+    MIXED = "mixed"
+    """``AND`` and ``OR`` side by side, without parentheses."""
+    EMPTY = "empty"
+    """Quotation marks with nothing between them."""
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something in a query that was read as words, or left out, and where it is."""
+
+    kind: NoteKind
+    at: int
+    length: int
+    text: str
+    """A sentence for the person who typed the query."""
+    suggestion: str = ""
+    """What to type instead, where that can be told."""
+
+
+class Query(Struct, frozen=True):
+    """A search text, read."""
+
+    root: Term | None
+    """Nothing asks for everything."""
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def sentence(self) -> tuple[str, ...]:
+        """The plain words that are asked for besides all else, in order."""
+        first = self.root.terms[0] if isinstance(self.root, And) else self.root
+        return first.words if isinstance(first, Words) else ()
+
+    @property
+    def conditions(self) -> tuple[Term, ...]:
+        """All that is asked for besides the sentence."""
+        if self.root is None:
+            return ()
+        terms = self.root.terms if isinstance(self.root, And) else (self.root,)
+        return tuple(term for term in terms if not isinstance(term, Words))

@@ -1,0 +1,36 @@
+"""Makes terms in normal form out of terms in normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recollect.model.query import And, Not, Or, Term, Words
+
+__all__ = ["all_of", "any_of", "without"]
+
+
+def all_of(terms: Iterable[Term]) -> Term | None:
+    """Return what asks for all of them; nothing, if there are none."""
+    words: list[str] = []
+    others: list[Term] = []
+    for term in terms:
+        for part in term.terms if isinstance(term, And) else (term,):
+            if isinstance(part, Words):
+                words.extend(part.words)
+            else:
+                others.append(part)
+    flat = (Words(tuple(words)), *others) if words else tuple(others)
+    return And(flat) if len(flat) > 1 else flat[0] if flat else None
+
+
+def any_of(terms: Iterable[Term]) -> Term | None:
+    """Return what asks for one of them at least; nothing, if there are none."""
+    flat: list[Term] = []
+    for term in terms:
+        flat.extend(term.terms if isinstance(term, Or) else (term,))
+    return Or(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
+
+
+def without(term: Term) -> Term:
+    """Return what asks for the opposite."""
+    return term.term if isinstance(term, Not) else Not(term)

@@ -1,0 +1,170 @@
+"""The matcher in memory, on each field and each operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.ids import AgentId, SessionId
+from recollect.model.parts import Role
+from recollect.model.query import Flag, Has, Part, Query, Regex, Term
+from recollect.query import FIELDS, Field, Subject, matches
+from recollect.query.tree import all_of, any_of, without
+from tests.query.reading import read
+from tests.query.trees import terms
+
+SUBJECT = Subject(
+    session=SessionId("0F3C9A11-aaaa"),
+    project="/home/ada/Work/recollect",
+    title="Fix the flaky login test",
+    models=("claude-opus-4-5", "claude-haiku-4-5"),
+    git_branches=("main", "feature/Login"),
+    tags=("release",),
+    started=datetime(2025, 12, 1, 8, tzinfo=UTC),
+    flags=frozenset({Flag.COMPACTED}),
+    role=Role.ASSISTANT,
+    part=Part.TOOL,
+    tool="Bash",
+    paths=("/home/ada/Work/recollect/src/auth.go", "C:\\notes\\todo.md"),
+    commands=("git rebase --interactive main", "ls"),
+    agent=AgentId("a17"),
+    agent_type="Explore",
+    is_rewound=True,
+    is_error=True,
+    time=datetime(2025, 12, 3, 9, tzinfo=UTC),
+    has=frozenset({Has.EDIT}),
+    text="Connection reset by peer: ENOENT in std::vector, retried twice",
+)
+PLAIN = Subject(session=SessionId("b"), part=Part.PROMPT, text="hello")
+
+
+def analyse(text: str) -> Sequence[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def finds(text: str, subject: Subject = SUBJECT) -> bool:
+    return matches(read(text), subject, analyse)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "reset", "RESET Connection", "std::vector", "vector in", "- * &&"),
+        *('"reset by peer"', '"in std::vector"', "ret*", "std::vec*", "ENO*"),
+        *("-missing", "-missing*", '-"peer by"', "-(reset missing)", "-(-reset)"),
+        *("reset OR missing", "missing OR reset", "missing OR -missing"),
+        *("(missing OR reset) (peer OR gone) -(twice hello)", "reset -"),
+        *(r"/E[A-Z]+T\b/", "/reset.*peer/", "-/^reset/", "/(?-i:ENOENT)/"),
+        *("project:recollect", "project:work/RECOLLECT", "project:re*ct", "project:*"),
+        *("project:Work/*", "tool:bash", "tool:B*", "tool:(Edit OR Bash)", "-tool:Ba"),
+        *("file:auth", "file:src/auth.go", "file:*.go", "file:src/*.go", "-file:*.g"),
+        *("file:notes/todo", r"file:C:\notes", "file:auth.*", "-file:uth.*"),
+        *("cmd:rebase", 'cmd:"git rebase"', "cmd:inter*", "cmd:ls", "-cmd:commit"),
+        *("model:opus", "model:haiku", "-model:sonnet", "branch:rewound"),
+        *("git:main", "git:feature/*", "git:FEATURE/login", "-git:mai", "-git:feature"),
+        *("role:assistant", "-role:user", "agent:explore", "agent:a17", "agent:*"),
+        *("is:error", "is:agent", "is:rewound", "is:compacted", "-is:interrupted"),
+        *(
+            "has:edit",
+            "-has:image",
+            "-has:thinking",
+            "title:flaky",
+            "title:(fix login)",
+        ),
+        *('title:"flaky login"', "title:log*", "-title:reset", "-title:(fix bug)"),
+        *("session:0f3c", "session:0f3c*", "-session:3c9a", "tag:release", "-tag:rel"),
+        *("before:2025-12-04", "-before:2025-12-03", "after:2025-12-03", "after:8d"),
+        *("on:2025-12-03", "on:2025-12", "on:2025-12-01..2025-12-03", "-on:today"),
+        *("in:tool", "-in:prompt", "in:(tool OR reply)", "reset in:tool is:error"),
+        *("title:-", "-title:- reset", "after:last week"),
+    ],
+)
+def test_it_is_found(text: str) -> None:
+    assert finds(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("missing", "reset missing", '"peer reset"', "res", "set*", "std::vex*"),
+        *("-reset", "-ret*", '-"by peer"', "-(reset peer)", "missing OR gone"),
+        *("/^reset/", "-/reset/", "/(?-i:enoent)/", "rebase", "flaky", "recollect"),
+        *("0F3C9A11", "main", "opus", "2025", "Bash"),
+        *("project:other", "tool:Edit", "tool:as", "file:auth.py", "cmd:commit"),
+        *("file:uth.*", "model:sonnet", "branch:live", "git:mai", "role:user"),
+        *("agent:Plan", "is:interrupted", "has:image", "title:reset", "session:3c9a"),
+        *("tag:rel", "before:2025-12-03", "after:2025-12-04", "on:2025-12-04"),
+        *("in:prompt", "-is:error", "reset in:result", "title:(fix bug)", "- missing"),
+    ],
+)
+def test_it_is_not_found(text: str) -> None:
+    assert not finds(text)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_a_text_without_facts_has_no_field(field: Field) -> None:
+    bare = Subject(session=SessionId("b"), part=Part.TITLE)
+
+    assert finds(field.example, bare) == (field.example == "branch:live")
+
+
+def test_a_text_without_a_time_has_the_session_s() -> None:
+    timeless = msgspec.structs.replace(SUBJECT, time=None)
+
+    assert finds("on:2025-12-01", timeless)
+    assert not finds("on:2025-12-01", SUBJECT)
+
+
+def test_what_holds_for_the_session_holds_for_each_of_its_texts() -> None:
+    assert not finds("is:error", PLAIN)
+    assert finds("is:error", msgspec.structs.replace(PLAIN, flags=frozenset(Flag)))
+
+
+def test_a_query_of_signs_asks_for_nothing() -> None:
+    assert finds("&& || - -- *", PLAIN)
+    assert not finds("&& || gone", PLAIN)
+    assert finds("(&& OR hello)", PLAIN)
+    assert not finds("(&& OR gone)", PLAIN)
+
+
+def subject_of(words: list[str]) -> Subject:
+    return msgspec.structs.replace(SUBJECT, text=" ".join(words))
+
+
+texts = st.lists(st.sampled_from(["a", "b", "ab", "1", "é", "日", "(", "-"])).map(
+    subject_of
+)
+
+
+def holds(term: Term | None, subject: Subject) -> bool:
+    return matches(Query(term), subject, lambda text: text.casefold().split())
+
+
+@given(terms, terms, texts)
+def test_operators_mean_what_logic_says(a: Term, b: Term, subject: Subject) -> None:
+    is_a, is_b = holds(a, subject), holds(b, subject)
+
+    assert holds(all_of([a, b]), subject) == (is_a and is_b)
+    assert holds(any_of([a, b]), subject) == (is_a or is_b)
+    assert holds(without(a), subject) != is_a
+    assert holds(without(without(a)), subject) == is_a
+
+
+@given(st.lists(st.sampled_from(["ab", "cd", "e", "日本", "é1"]), min_size=1))
+def test_each_word_of_a_text_finds_it(words: list[str]) -> None:
+    subject = subject_of(words)
+
+    assert all(finds(word, subject) for word in words)
+    assert all(finds(f"{word[0]}*", subject) for word in words)
+    assert finds('"' + " ".join(words) + '"', subject)
+    assert not any(finds(f"-{word}", subject) for word in words)
+
+
+def test_a_regular_expression_sees_the_text_as_it_stands() -> None:
+    assert matches(Query(Regex(r"peer: \w+")), SUBJECT, analyse)

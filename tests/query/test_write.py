@@ -1,0 +1,91 @@
+"""Law 8: a query's tree, written and read again, is the same tree."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import process_time
+
+import pytest
+from hypothesis import example, given, settings
+
+from recollect.errors import QueryError
+from recollect.model.query import Query, Term
+from recollect.query import MAX_LENGTH, write
+from tests.query.reading import read, tree
+from tests.query.trees import query_texts, terms
+
+
+def outcome(text: str) -> Query | QueryError:
+    try:
+        return read(text)
+    except QueryError as error:
+        return error
+
+
+@given(terms)
+@settings(max_examples=300)
+def test_a_tree_is_read_as_it_was_written(term: Term) -> None:
+    assert tree(write(term)) == term
+
+
+@given(query_texts)
+@example('(((((-" - )))))')
+@example("(a foo(")
+@example("/a b/c /d")
+@settings(max_examples=400)
+def test_any_text_is_read_or_refused_and_then_written_stably(text: str) -> None:
+    query = outcome(text)
+    if isinstance(query, QueryError):
+        assert query.found
+        return
+
+    written = write(query.root)
+    assert tree(written) == query.root
+    assert write(tree(written)) == written
+    for note in query.notes:
+        assert text[note.at : note.at + note.length]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("", ""),
+        ("project:x  fix   bug", "fix bug project:x"),
+        ("tool:(Bash OR Edit)", "tool:Bash OR tool:Edit"),
+        ("(a b) OR c", "(a b) OR c"),
+        ("a AND (b OR c)", "a b OR c"),
+        ("-(a OR b)", "-(a OR b)"),
+        ("-(--force)", "-\\--force"),
+        ("(f( ) OR (x g( )", "f( OR (x g( )"),
+        ("\\OR \\/a/ \\-x -> --y", "\\OR \\/a/ \\-x -> --y"),
+        ("/usr/bin /", "/usr/bin /"),
+        ('file:"a b" file:"(x" file:\\"y', 'file:"a b" file:"(x" file:\\"y'),
+        ("cmd:\\\\x", "cmd:\\\\x"),
+        ("after:yesterday", "after:2025-12-09T00:00:00Z"),
+        ("before:2025", "before:2025-01-01T00:00:00Z"),
+        ("on:today", "on:2025-12-10T00:00:00Z..2025-12-11T00:00:00Z"),
+    ],
+)
+def test_a_query_is_written_plainly(text: str, written: str) -> None:
+    assert write(tree(text)) == written
+
+
+HARD = (
+    *("( ", "-( ", "(a", ") ", '" ', '"a', '""', "/x ", "/[", "/a /\\", "a\\/ /"),
+    *("\\", "-", "* ", "f(", "a:b ", "abcdefghij:b ", "OR ", "a OR ", "AND ", "🎉 "),
+    *("title:(a ", "on:last week ", "x* ", "((a) ", "\n", "NOT ", "is:error "),
+)
+
+
+@pytest.mark.parametrize("unit", HARD)
+def test_the_longest_query_is_read_in_no_time(unit: str) -> None:
+    text = (unit * MAX_LENGTH)[:MAX_LENGTH]
+    query = Query(None)
+
+    begun = process_time()
+    with suppress(QueryError):
+        query = read(text)
+    write(query.root)
+
+    # Linear work takes hundredths of a second; a square would take half a minute.
+    assert process_time() - begun < 4

@@ -1,0 +1,107 @@
+"""Query trees in normal form, and texts that look like queries, made up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import strategies as st
+
+from recollect.model.query import (
+    Fact,
+    Period,
+    Phrase,
+    Prefix,
+    Regex,
+    Scoped,
+    Term,
+    Word,
+    Words,
+)
+from recollect.query import FIELDS, Value
+from recollect.query.tokens import says_something
+from recollect.query.tree import all_of, any_of, without
+
+SPECIAL = (
+    *('"', "“", "”", "(", ")", "-", "*", ":", "/", "\\", "|", "^", "..", " ", "\n"),
+    *(" OR ", " AND ", " NOT ", " NEAR ", "std::x", "http://x", "C:\\x", "a", "b1"),
+    *(f"{field.name}:" for field in FIELDS),
+    *("is:error", "on:today", "last week", "2d", "/a+/", "x*", '"a b"', "é", "日本"),
+)
+query_texts = st.lists(st.sampled_from(SPECIAL) | st.text(max_size=4), max_size=25).map(
+    "".join
+)
+
+_letters = st.text("abcé日1_", min_size=1, max_size=4).filter(says_something)
+_signs = st.text("ab-*:/\\\"'.#+&|“", min_size=1, max_size=6)
+_tricky = st.sampled_from(
+    [
+        *("OR", "AND", "NOT", "-", "*", "f(x)", "f(", "(a)", "\\", "\\a", "/a/", "/a"),
+        *("a/", "-a", "--a", "->", '"a', 'a"', "is:error", "tool:", "x*", "file://a"),
+        *("model::A", "last", "week", "a..b", "//", "/*a*/"),
+    ]
+)
+words = _letters | _signs | _tricky
+phrases = st.lists(_letters | st.sampled_from(["OR", "-", "(", ")", "*"]), min_size=1)
+moments = st.datetimes(
+    datetime(1990, 1, 1, tzinfo=UTC).replace(tzinfo=None),
+    datetime(2100, 1, 1, tzinfo=UTC).replace(tzinfo=None),
+    timezones=st.just(UTC),
+)
+
+
+def periods() -> st.SearchStrategy[Period]:
+    return st.one_of(
+        moments.map(lambda time: Period(start=time)),
+        moments.map(lambda time: Period(end=time)),
+        st.tuples(moments, moments).map(lambda pair: Period(min(pair), max(pair))),
+    )
+
+
+def facts() -> st.SearchStrategy[Fact]:
+    chosen = [Fact(field.name, choice) for field in FIELDS for choice in field.choices]
+    named = [
+        field.name
+        for field in FIELDS
+        if field.value in {Value.PART, Value.NAME, Value.START}
+    ]
+    values = words | phrases.map(" ".join)
+    return st.sampled_from(chosen) | st.builds(Fact, st.sampled_from(named), values)
+
+
+def texts() -> st.SearchStrategy[Phrase | Prefix]:
+    return st.builds(Phrase, phrases.map(" ".join)) | st.builds(Prefix, _letters)
+
+
+def scoped() -> st.SearchStrategy[Scoped]:
+    names = st.sampled_from([field.name for field in FIELDS if field.is_text])
+    return st.builds(Scoped, names, texts() | st.builds(Word, words))
+
+
+def leaves() -> st.SearchStrategy[Term]:
+    return st.one_of(
+        words.map(lambda word: Words((word,))),
+        texts(),
+        st.sampled_from(["a+", "a b", r"\/x", r"\d{2,3}", "[ab]"]).map(Regex),
+        facts(),
+        scoped(),
+        periods(),
+    )
+
+
+def _excluded(term: Term) -> Term:
+    """A sign alone cannot be excluded: no text is with it."""
+    if isinstance(term, Words) and len(term.words) == 1:
+        return without(term) if says_something(term.words[0]) else term
+    return without(term)
+
+
+def _joined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
+    several = st.lists(parts, min_size=1, max_size=4)
+    return st.one_of(
+        several.map(lambda terms: all_of(terms) or terms[0]),
+        several.map(lambda terms: any_of(terms) or terms[0]),
+        parts.map(_excluded),
+    )
+
+
+terms = st.recursive(leaves(), _joined, max_leaves=12)
