@@ -77,12 +77,11 @@ def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
 
 def _limited(found: Iterable[Passage]) -> tuple[Passage, ...]:
     """Leave out what is empty, and what is too much for one record."""
-    passages = tuple(passage for passage in found if passage.text)
-    if sum(len(passage.text) for passage in passages) <= TEXT_LIMIT:
-        return passages
     kept: list[Passage] = []
     left = TEXT_LIMIT
-    for passage in passages:
+    for passage in found:
+        if not passage.text:
+            continue
         if len(passage.text) > left:
             text = passage.text[:left]
             cut = msgspec.structs.replace(passage, text=text, is_cut=True)
