@@ -7,7 +7,16 @@ import pytest
 from recollect.assemble.dedupe import each_once, in_order, name_of
 from recollect.model.ids import RecordId
 from tests.assemble.making import nodes, transcript
-from tests.build import image, moment, prompt, reply, session, session_id, text
+from tests.build import (
+    image,
+    moment,
+    prompt,
+    queue,
+    reply,
+    session,
+    session_id,
+    text,
+)
 
 
 @pytest.mark.req("T6")
@@ -22,6 +31,18 @@ def test_a_copy_is_hidden_and_counts_once() -> None:
         ("copy", "b"),
     ]
     assert problems == []
+
+
+@pytest.mark.req("T6")
+def test_what_was_queued_is_not_told_again_by_a_copy_of_the_file() -> None:
+    told = [queue("enqueue", "a"), queue("enqueue", "a"), queue("remove")]
+
+    kept, hidden, _ = each_once([*nodes(told), *nodes(told, source="b.jsonl")])
+
+    assert [node.position.source for node in kept] == ["a.jsonl"] * 3
+    assert [(one.reason, one.position.source) for one in hidden] == [
+        ("copy", "b.jsonl")
+    ] * 3
 
 
 @pytest.mark.req("T6")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-from recollect.model.ids import RecordId
-from recollect.model.nodes import Node, Transcript
+from recollect.model.ids import RecordId, SourceId
+from recollect.model.nodes import Node, QueueFacts, Transcript
 from recollect.model.problems import Problem
 from recollect.model.sessions import Hidden
 
@@ -67,7 +67,7 @@ def each_once(
             last = node.uuid
             continue
         if node.kind not in TREE_KINDS and node.uuid is None:
-            once.nodes.append(node)
+            once.note(node)
             continue
         if node.uuid is None:
             node = structs.replace(node, uuid=name_of(node), parent=last)  # noqa: PLW2901
@@ -88,6 +88,7 @@ class _Once:
         self._others: dict[RecordId, RecordId] = {}
         self._places: dict[RecordId, int] = {}
         self._contents: dict[object, RecordId] = {}
+        self._queues: dict[object, SourceId] = {}
 
     def take(self, node: Node, uuid: RecordId) -> None:
         """Keep a node unless it is a copy; of two versions keep the better."""
@@ -108,6 +109,16 @@ class _Once:
             return
         self._contents.update(dict.fromkeys(signs, uuid))
         self._places[uuid] = len(self.nodes)
+        self.nodes.append(node)
+
+    def note(self, node: Node) -> None:
+        """Keep a record beside the tree, but what was queued only from one file."""
+        if isinstance(node.extra, QueueFacts) and node.time is not None:
+            sign = (node.extra.operation, node.time, node.digest)
+            source = self._queues.setdefault(sign, node.position.source)
+            if source != node.position.source:
+                self.hide(node)
+                return
         self.nodes.append(node)
 
     def hide(self, node: Node) -> None:

@@ -150,6 +150,7 @@ class _Outcome(Struct, frozen=True, gc=False, rename=wire_name):
     type: str | None = None
     status: str | None = None
     agent_id: str | None = None
+    resumed_agent_id: str | None = None
     file_path: str | None = None
     file: _File | None = None
     structured_patch: list[_Hunk] | None = None
@@ -177,8 +178,9 @@ def _result(raw: Raw) -> ResultFacts | None:
     added, removed = (
         (patch.count("+"), patch.count("-")) if patch else _changed(outcome)
     )
+    agent = outcome.agent_id or outcome.resumed_agent_id
     facts = ResultFacts(
-        agent=AgentId(outcome.agent_id) if outcome.agent_id else None,
+        agent=AgentId(agent) if agent else None,
         status=outcome.status,
         duration_ms=_whole(outcome.total_duration_ms),
         tokens=_whole(outcome.total_tokens),
