@@ -102,12 +102,6 @@ def test_a_notification_that_says_nothing_is_one_too() -> None:
 @pytest.mark.parametrize(
     ("text", "origin"),
     [
-        (
-            '<teammate-message teammate_id="ann" color="red">hi</teammate-message>',
-            "teammate",
-        ),
-        ("<agent-message>hi</agent-message>", "teammate"),
-        ('<channel source="x">hi</channel>', "teammate"),
         ("<tick>1</tick>", "harness"),
         ("<goal>ship</goal>", "harness"),
         ("<session-start-hook>hi</session-start-hook>", "hook"),
@@ -208,10 +202,14 @@ def test_megabytes_of_reminders_are_cut_off_in_one_go() -> None:
     assert read_text(f"{many}hello\n{many}") == Told(Origin.PERSON, "hello")
 
 
-def test_what_a_teammate_says_is_told_from_its_wrapping() -> None:
-    told = read_text(
-        '<teammate-message teammate_id="scout" color="blue">\nAll green.\n'
-        "</teammate-message>"
-    )
-
-    assert (told.origin, told.output) == (Origin.TEAMMATE, "All green.")
+@pytest.mark.req("C2")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<teammate-message color="red">\nAll green.\n</teammate-message>',
+        "<agent-message>All green.</agent-message>",
+        '<channel source="x">All green.</channel>',
+    ],
+)
+def test_what_a_teammate_says_is_told_from_its_wrapping(text: str) -> None:
+    assert read_text(text) == Told(Origin.TEAMMATE, output="All green.")
