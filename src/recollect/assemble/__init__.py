@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.assemble.edits import FileVersion, edits_of, versions_of
+from recollect.assemble.edits import EDITING_TOOLS, FileVersion, edits_of, versions_of
 from recollect.assemble.gather import is_named, session_of
 from recollect.assemble.listing import listed
 from recollect.assemble.projects import projects_of
@@ -10,6 +10,7 @@ from recollect.assemble.sessions import assemble
 from recollect.assemble.titles import Summaries
 
 __all__ = [
+    "EDITING_TOOLS",
     "FileVersion",
     "Summaries",
     "assemble",
