@@ -321,9 +321,12 @@ class Archive:
         *,
         overwrite: bool = False,
         rewrite: Rewrite | None = None,
+        progress: Progress | None = None,
     ) -> Restored:
         """Carry out a plan: write files back, byte for byte unless told otherwise."""
-        return restore(self._vault, plans, overwrite=overwrite, rewrite=rewrite)
+        return restore(
+            self._vault, plans, overwrite=overwrite, rewrite=rewrite, progress=progress
+        )
 
     def purge(
         self, sources: Iterable[Kept], *, progress: Progress | None = None

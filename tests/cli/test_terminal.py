@@ -15,6 +15,7 @@ from recollect.cli.terminal import (
     Colour,
     Paint,
     ProgressBar,
+    StageBar,
     columns,
     fit_left,
     fit_right,
@@ -221,3 +222,50 @@ def test_a_bar_never_passes_its_end(total: int, clock: list[float]) -> None:
         bar.advance(80)
 
     assert "100%" in screen.getvalue()
+
+
+def test_the_bar_says_how_fast_it_is_and_how_long_it_will_be(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "100")
+    with ProgressBar(10_000_000, screen, what="reading") as bar:
+        clock[0] = 2.0
+        bar.advance(4_000_000)
+
+    assert screen.getvalue().startswith("\rreading  █")
+    assert " 40%  4.0 MB of 10.0 MB  2.0 MB/s  3.0s left" in screen.getvalue()
+
+
+def test_a_narrow_terminal_gets_less_to_read(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "44")
+    with ProgressBar(10_000_000, screen, what="reading") as bar:
+        clock[0] = 2.0
+        bar.advance(4_000_000)
+
+    (line,) = screen.getvalue().replace("\x1b[K", "").split("\r")[1:2]
+    assert width(line) < 44
+    assert "left" not in line
+
+
+def test_stages_share_one_line_and_one_second(clock: list[float]) -> None:
+    screen = Screen()
+    with StageBar(screen) as bar:
+        bar.advance(1)
+        clock[0] = 0.9
+        bar.begin("reading", 100)
+        bar.advance(50)
+        assert screen.getvalue() == ""
+
+        clock[0] = 1.1
+        bar.advance(25)
+        bar.begin("sessions", 2000)
+        bar.advance(1000)
+
+    shown = screen.getvalue()
+    assert " 75%  75 B of 100 B" in shown
+    assert " 50%  1,000 of 2,000" in shown
+    assert shown.endswith("\r\x1b[K")

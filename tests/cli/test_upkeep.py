@@ -108,6 +108,23 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
     assert "recollect rebuild" in shown.err
 
 
+def test_an_index_that_lags_is_not_damaged(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = (archive / "index").glob("*/index.db")
+    with closing(sqlite3.connect(index)) as db:
+        db.execute("INSERT INTO dirty SELECT number FROM session LIMIT 1")
+        db.execute("DELETE FROM spend")
+        db.commit()
+
+    assert main(["verify", "--deep"]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert shown.out.startswith("sound: 9 files")
+    assert "equals" not in shown.out
+    assert "the index lags" in shown.err
+
+
 @pytest.mark.parametrize("way", ["gone", "garbage", "torn"])
 def test_a_damaged_index_costs_a_rebuild_and_nothing_else(
     archive: Path, way: str, capsys: pytest.CaptureFixture[str]

@@ -63,7 +63,8 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect list --json | jq -r 'select(.agents > 3) | .id'
     """
     on_screen = sys.stdout.isatty()
-    if limit is None and on_screen and not as_json:
+    is_page = limit is None and on_screen and not as_json
+    if is_page:
         limit = _PAGE
     with opened(archive) as archived:
         path = project_named(archived, project).path if project is not None else None
@@ -84,5 +85,5 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
         click.echo(line, color=True)
     if not sessions:
         sys.stderr.write("no sessions yet\n")
-    elif on_screen and len(sessions) == limit:
+    elif is_page and len(sessions) == limit:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")

@@ -15,6 +15,7 @@ from recollect.cli.naming import Meant, meant
 from recollect.cli.options import archive_option, json_option, opened
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.terminal import StageBar
 from recollect.errors import ExitCode
 from recollect.upkeep import Rewrite, rewritten_cwd
 
@@ -62,9 +63,8 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     there and differs is left alone unless --overwrite is given, which keeps a copy.
 
     \b
-    recollect restore 5e551000 --dry-run
     recollect restore old-project --as ~/src/new-place --rewrite-cwd
-    recollect restore --all --to /tmp/home
+    recollect restore --all --to /tmp/home --dry-run
     """
     _check(names, project, everything=everything, rewrite_cwd=rewrite_cwd)
     with opened(archive) as archived:
@@ -82,8 +82,9 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
             project=place,
             rewrite=rewrite,
         )
-        carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)
-        done = None if dry_run else carry_out(plans)
+        with StageBar() as bar:
+            carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)
+            done = None if dry_run else carry_out(plans, progress=bar)
     if as_json:
         print_row(BeginRow.of("restore", archived.folder))
         for row in rows(plans, done):
@@ -99,12 +100,10 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
 def _check(
     names: Sequence[str], project: Path | None, *, everything: bool, rewrite_cwd: bool
 ) -> None:
-    if everything == bool(names):
-        raise click.UsageError("name sessions or a project, or ask for --all")
+    if everything == bool(names) or (everything and project is not None):
+        raise click.UsageError("name sessions or a project, or ask for --all alone")
     if rewrite_cwd and project is None:
         raise click.UsageError("--rewrite-cwd goes with --as")
-    if everything and project is not None:
-        raise click.UsageError("--as goes with sessions or a project, not with --all")
 
 
 def _rewrite(archive: Archive, wanted: Meant, place: str | None) -> Rewrite | None:

@@ -53,10 +53,15 @@ def _tell(verdict: Verdict, folder: Path, *, deep: bool) -> None:
     place = plain(shown_path(folder))
     checked = f"{several(verdict.sources, 'file')}, {size(verdict.bytes)}"
     if verdict.is_sound:
-        index = " and the index equals a rebuild" if deep else ""
+        is_equal = deep and verdict.is_level
+        index = " and the index equals a rebuild" if is_equal else ""
         click.echo(f"sound: {checked} in {place}{index}")
         if not verdict.has_index:
             sys.stderr.write("note: there is no index; `recollect rebuild` makes one\n")
+        elif not verdict.is_level:
+            sys.stderr.write(
+                "note: the index lags; `recollect ingest` goes on with it\n"
+            )
         return
     click.echo(f"damaged: {place}")
     if verdict.database != "ok":

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import ArchiveDamaged
+from recollect.ingest.report import Progress, Silence
 from recollect.sources import project_key
 from recollect.store.chunks import Kept
 from recollect.store.vault import Vault
@@ -126,6 +127,7 @@ def restore(
     *,
     overwrite: bool = False,
     rewrite: Rewrite | None = None,
+    progress: Progress | None = None,
 ) -> Restored:
     """Carry out a plan; what differs is left alone unless told, and then copied.
 
@@ -133,6 +135,8 @@ def restore(
     ever sees half of it; one whose bytes are damaged is not written at all.
     """
     done = Restored()
+    progress = progress or Silence()
+    progress.begin("restoring", sum(plan.size for plan in plans))
     for plan in plans:
         kept = vault.chunks.source(plan.number)
         if kept is None:
@@ -147,6 +151,8 @@ def restore(
                 _write(Path(plan.path), told, kept.mtime_ns, done)
             except ArchiveDamaged:
                 done.damaged.append(plan.path)
+        progress.advance(plan.size)
+    progress.end()
     return done
 
 

@@ -13,6 +13,7 @@ from recollect.ingest.filling import fill
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.store.chunks import Chunk, Kept
 from recollect.store.connect import reading_of
+from recollect.store.derived import Derived
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
 
@@ -42,6 +43,8 @@ class Verdict(Struct, kw_only=True):
     """What SQLite says about the file."""
     has_index: bool = True
     """Whether there is an index that can be opened; another can be made."""
+    is_level: bool = True
+    """Whether the index has seen all of the archive; the next ingestion sees to it."""
     differences: list[str] = []
     """Tables in which the index is not what a rebuild gives; only if asked for."""
 
@@ -70,7 +73,8 @@ def verify(
         verdict.has_index = vault.index is not None
         verdict.database = vault.chunks.check()
         _check_sources(vault, verdict, progress)
-        if deep and verdict.is_sound:
+        verdict.is_level = _is_level(vault)
+        if deep and verdict.is_sound and verdict.is_level:
             verdict.differences = _compare(vault, progress)
     return verdict
 
@@ -115,6 +119,23 @@ def _note_chunk(
         verdict.gaps.append(gap)
     if reason:
         verdict.damages.append(Damage(*place, chunk.start, chunk.stop, reason))
+
+
+def _is_level(vault: Vault) -> bool:
+    """Whether no ingestion was stopped before it came to the index."""
+    index = vault.index
+    if index is None:
+        return True
+    try:
+        with reading_of(vault.folder):
+            seen = index.seen()
+            behind = (
+                kept.number not in seen or seen[kept.number].upto < kept.kept
+                for kept in vault.chunks.sources()
+            )
+            return not any(behind) and not Derived(index).dirty()
+    except ArchiveDamaged:
+        return True  # which a comparison tells better
 
 
 def _compare(vault: Vault, progress: Progress) -> list[str]:
