@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from msgspec import Raw, Struct
 
 from recollect.model.blocks import Block, ToolResult, ToolUse
+from recollect.model.changes import hunks_of
 from recollect.model.ids import (
     AgentId,
     MessageId,
@@ -38,7 +39,7 @@ from recollect.model.parts import (
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
-from recollect.model.tools import Outcome
+from recollect.model.tools import Outcome, PatchHunk
 from recollect.model.usage import Usage
 
 __all__ = [
@@ -122,8 +123,15 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def outcome(self) -> Outcome | None:
-        """The structured form of the result, opened now."""
-        return self.loader.outcome(self.answered_at) if self.answered_at else None
+        """The structured form of the result, opened now.
+
+        A record that answers several calls does not say which of them it is of.
+        """
+        if self.answered_at is None:
+            return None
+        blocks = self.loader.blocks(self.answered_at)
+        is_alone = sum(isinstance(block, ToolResult) for block in blocks) <= 1
+        return self.loader.outcome(self.answered_at) if is_alone else None
 
     @property
     def stored_output(self) -> str | None:
@@ -292,6 +300,11 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     removed: int = 0
     is_new: bool = False
     has_patch: bool = False
+
+    @property
+    def diff(self) -> tuple[PatchHunk, ...]:
+        """What came and went, opened now: the patch, else the old and the new text."""
+        return hunks_of(self.call.outcome, self.call.input)
 
 
 class Session(Struct, frozen=True, kw_only=True, weakref=True):

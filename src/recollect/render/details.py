@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from recollect.model.changes import hunks_of
 from recollect.model.sessions import ToolCall
-from recollect.model.tools import TOOL_NAMES, EditOutcome
-from recollect.render.inputs import Change, Input, input_of, outcome_of
+from recollect.model.tools import TOOL_NAMES
+from recollect.render.inputs import input_of
 from recollect.render.prose import unwrapped
 from recollect.render.spans import Span, Style
 from recollect.render.words import result_text
@@ -27,7 +28,7 @@ def given(call: ToolCall) -> Iterator[Span]:
         if "\n" in fields.command or len(fields.command) > _SEEN:
             yield from _lines(fields.command, Style.CODE)
     elif name in {"Edit", "Write", "MultiEdit", "NotebookEdit"}:
-        yield from _changes(call, fields)
+        yield from _changes(call)
     else:
         yield from _lines(_json(bytes(call.input)), Style.CODE)
 
@@ -49,26 +50,17 @@ def _lines(text: str, style: Style) -> Iterator[Span]:
         yield Span(line, style)
 
 
-def _changes(call: ToolCall, fields: Input) -> Iterator[Span]:
-    outcome = outcome_of(call)
-    if isinstance(outcome, EditOutcome) and outcome.structured_patch:
-        for hunk in outcome.structured_patch:
+def _changes(call: ToolCall) -> Iterator[Span]:
+    for hunk in hunks_of(call.outcome, call.input):
+        if hunk.old_start or hunk.new_start:
             yield Span(
                 f"@@ -{hunk.old_start},{hunk.old_lines} "
                 f"+{hunk.new_start},{hunk.new_lines} @@",
                 Style.FACT,
             )
-            for line in hunk.lines:
-                for part in unwrapped(line):
-                    yield Span(part, _SIGNS.get(line[:1], Style.CODE))
-        return
-    changes = fields.edits or [
-        Change(fields.old_string, fields.new_string or fields.content)
-    ]
-    for change in changes:
-        for sign, text in (("-", change.old_string), ("+", change.new_string)):
-            for line in unwrapped(text) if text else ():
-                yield Span(sign + line, _SIGNS[sign])
+        for line in hunk.lines:
+            for part in unwrapped(line):
+                yield Span(part, _SIGNS.get(line[:1], Style.CODE))
 
 
 _SIGNS = {"+": Style.ADDED, "-": Style.REMOVED}

@@ -7,9 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from recollect.model.blocks import ToolResult
 from recollect.model.sessions import ToolCall
-from recollect.model.tools import Outcome
 
 __all__ = [
     "Answers",
@@ -20,7 +18,6 @@ __all__ = [
     "decoded",
     "first_words",
     "input_of",
-    "outcome_of",
 ]
 
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -139,12 +136,3 @@ def first_words(call: ToolCall) -> str:
             continue
         found.append(f"{name}={value}")
     return " ".join(found)
-
-
-def outcome_of(call: ToolCall) -> Outcome | None:
-    """Return a call's outcome, opened now, if its record answers this call alone."""
-    if call.answered_at is None:
-        return None
-    blocks = call.loader.blocks(call.answered_at)
-    alone = sum(1 for block in blocks if isinstance(block, ToolResult)) <= 1
-    return call.outcome if alone else None

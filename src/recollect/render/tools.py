@@ -36,7 +36,6 @@ from recollect.render.inputs import (
     decoded,
     first_words,
     input_of,
-    outcome_of,
 )
 from recollect.render.words import result_text
 
@@ -139,7 +138,7 @@ def _bash(call: ToolCall) -> CallLine:
     if run:
         facts.append(f"in the background as {run}")
     else:
-        outcome = outcome_of(call)
+        outcome = call.outcome
         if isinstance(outcome, BashOutcome):
             meaning = outcome.return_code_interpretation
             facts.append(meaning or "")
@@ -151,7 +150,7 @@ def _bash(call: ToolCall) -> CallLine:
 
 
 def _read(call: ToolCall, lines: CallLines) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     facts = []
     if isinstance(outcome, ReadOutcome) and outcome.file is not None:
         file = outcome.file
@@ -195,7 +194,7 @@ def _search(call: ToolCall, lines: CallLines) -> CallLine:
     given = input_of(call)
     where = " ".join(filter(None, (lines.short(given.path), given.glob)))
     subject = given.pattern or call.note
-    outcome = outcome_of(call)
+    outcome = call.outcome
     facts: list[str] = []
     if isinstance(outcome, FoundOutcome):
         files = outcome.num_files or len(outcome.filenames)
@@ -215,7 +214,7 @@ def _search(call: ToolCall, lines: CallLines) -> CallLine:
 
 
 def _fetch(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     facts: tuple[str, ...] = ()
     if isinstance(outcome, WebFetchOutcome):
         code = f"{outcome.code or ''} {outcome.code_text or ''}".strip()
@@ -225,7 +224,7 @@ def _fetch(call: ToolCall) -> CallLine:
 
 
 def _web_search(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     facts: tuple[str, ...] = ()
     if isinstance(outcome, WebSearchOutcome):
         facts = (several(_pages(outcome.results), "page"),)
@@ -233,7 +232,7 @@ def _web_search(call: ToolCall) -> CallLine:
 
 
 def _todo(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     tasks = None
     if isinstance(outcome, TodoOutcome):
         tasks = decoded(outcome.new_todos, list[Task])
@@ -245,7 +244,7 @@ def _todo(call: ToolCall) -> CallLine:
 
 
 def _task_create(call: ToolCall, lines: CallLines) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     task = None
     if isinstance(outcome, TaskOutcome):
         task = decoded(outcome.task, Task)
@@ -269,7 +268,7 @@ def _task_update(call: ToolCall, lines: CallLines) -> CallLine:
 
 
 def _task_list(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     tasks = None
     if isinstance(outcome, TaskOutcome):
         tasks = decoded(outcome.tasks, list[Task])
@@ -279,7 +278,7 @@ def _task_list(call: ToolCall) -> CallLine:
 
 def _task_output(call: ToolCall) -> CallLine:
     given = input_of(call)
-    outcome = outcome_of(call)
+    outcome = call.outcome
     facts: tuple[str, ...] = ()
     if isinstance(outcome, TaskOutcome):
         task = decoded(outcome.task, Task)
@@ -292,7 +291,7 @@ def _task_output(call: ToolCall) -> CallLine:
 
 
 def _question(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     asked = input_of(call).questions or []
     answers: Answers = {}
     if isinstance(outcome, QuestionOutcome):
@@ -318,7 +317,7 @@ def _question(call: ToolCall) -> CallLine:
 
 
 def _plan(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     plan = outcome.plan if isinstance(outcome, PlanOutcome) else None
     plan = plan or input_of(call).plan or ""
     approved = call.is_answered and not call.is_error
@@ -355,7 +354,7 @@ def _agent(call: ToolCall) -> CallLine:
 
 
 def _workflow(call: ToolCall) -> CallLine:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     name = call.note
     if isinstance(outcome, WorkflowOutcome):
         name = outcome.workflow_name or outcome.summary or name
@@ -412,7 +411,7 @@ def _counted(call: ToolCall) -> tuple[int, int]:
 
 
 def _before(call: ToolCall) -> str:
-    outcome = outcome_of(call)
+    outcome = call.outcome
     return (outcome.original_file or "") if isinstance(outcome, EditOutcome) else ""
 
 
