@@ -15,7 +15,7 @@ from msgspec import Struct
 from recollect.model.query import Part
 from recollect.model.texts import IndexField, Passage
 from recollect.store.connect import make_folder
-from recollect.store.words import ANALYSER, analyser
+from recollect.store.words import ANALYSER, analyser, spaced
 
 __all__ = ["PLACE_PARTS", "Place", "Spoken", "TextIndex"]
 
@@ -49,7 +49,7 @@ _PLACES = {
     IndexField.RESULT: Place.RESULT,
     IndexField.TITLE: Place.TITLE,
 }
-_HEAP = 48_000_000
+_HEAP = 32_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
 
@@ -120,7 +120,7 @@ class TextIndex:
         for place, texts in places.items():
             words = "\n".join(texts)
             document = tantivy.Document()
-            document.add_text("words", words)
+            document.add_text("words", spaced(words))
             for tool in spoken.tools:
                 document.add_text("tool", tool)
             for mark in spoken.marks:
