@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recollect.archive import Archive
+from recollect.ingest.versions import archived_versions
 from recollect.model.sources import SourceKind
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
@@ -152,6 +153,29 @@ def test_the_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
     with keeping.vault() as vault:
         raw = vault.chunks.read(kept.number, kept.generation, 0, kept.kept)
     assert raw == b"\x00\xff as it was\n"
+
+
+@pytest.mark.req("H2")
+def test_a_version_whose_backup_is_gone_says_so(keeping: Keeping) -> None:
+    path = keeping.home.session(session_id(5), [])
+    told = snapshot(
+        "m", {"a.py": BACKUP, "new.py": None, "z.py": "ffffffffffffffff@v3"}
+    )
+    path.write_bytes(jsonl([prompt("edit"), told]))
+    keeping.home.backup(session_id(5), BACKUP, b"as it was")
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive, keeping.vault() as vault:
+        found = archived_versions(vault, archive.session(session_id(5)))
+        sizes = [one.backup.size if one.backup else None for one in found]
+
+    assert [(one.version.path, one.version.version) for one in found] == [
+        ("a.py", 1),
+        ("new.py", 1),
+        ("z.py", 3),
+    ]
+    assert [one.is_gone for one in found] == [False, False, True]
+    assert sizes == [9, None, None]
 
 
 @pytest.mark.req("X7")
