@@ -20,7 +20,13 @@ from recollect.model.records import SystemRecord
 from recollect.model.sketches import Sketched
 from recollect.model.sources import SourceKind
 from recollect.model.texts import IndexField, Passage
-from recollect.parse import RECORDS, node_of, sketch_line, texts_of
+from recollect.parse import (
+    RECORDS,
+    is_beyond_limit,
+    node_of,
+    sketch_line,
+    texts_of,
+)
 from recollect.store.chunks import Kept
 from recollect.store.index import Index, Seen
 from recollect.store.text import Spoken
@@ -147,9 +153,9 @@ class Indexer:
             session = self._session(kept, nodes)
             seen = Seen(kept.number, kept.generation, start, session)
         ids = self._index.add_nodes(seen, nodes)
+        problems += self._add_words(seen, ids, sketched, nodes)
         self._index.add_problems(kept.number, problems)
         self._index.add_drift(kept.number, _drift(nodes))
-        self._add_words(seen, ids, sketched, nodes)
         self._seen[kept.number] = structs.replace(seen, upto=stop)
         self._report.records += len(nodes)
 
@@ -225,14 +231,18 @@ class Indexer:
         ids: Sequence[int],
         sketched: Sequence[Sketched],
         nodes: Sequence[Node],
-    ) -> None:
+    ) -> list[Problem]:
+        """Let the text index have what records say; return which say too much."""
         text = self._vault.text
         called = self._called(seen)
+        long = []
         for record, found, node in zip(ids, sketched, nodes, strict=True):
             called.update({b.id: b.name for b in node.blocks if b.id and b.name})
             passages = texts_of(found)
             if not passages or not record:
                 continue
+            if is_beyond_limit(passages):
+                long.append(Problem("long-text", node.position))
             text.add(
                 Spoken(
                     record=record,
@@ -244,6 +254,7 @@ class Indexer:
                     marks=_marks(node, passages),
                 )
             )
+        return long
 
     def _called(self, seen: Seen) -> dict[ToolUseId, str]:
         """Return the names of the tools that a source has called so far."""

@@ -15,13 +15,14 @@ from recollect.parse.machine import read_text
 from recollect.parse.nodes import node_of
 from recollect.parse.outcomes import parse_outcome
 from recollect.parse.sidecars import parse_note
-from recollect.parse.texts import text_of_content, texts_of
+from recollect.parse.texts import is_beyond_limit, text_of_content, texts_of
 
 __all__ = [
     "RECORDS",
     "Record",
     "RecordLoader",
     "blocks_of",
+    "is_beyond_limit",
     "node_of",
     "parse_line",
     "parse_note",

@@ -7,7 +7,7 @@ the rest up to a limit; of a tool's result the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,14 @@ from recollect.parse.machine import read_text
 from recollect.parse.raws import head_of, size_of
 from recollect.parse.salvage import sound_text
 
-__all__ = ["INPUT_LIMIT", "RESULT_LIMIT", "TEXT_LIMIT", "text_of_content", "texts_of"]
+__all__ = [
+    "INPUT_LIMIT",
+    "RESULT_LIMIT",
+    "TEXT_LIMIT",
+    "is_beyond_limit",
+    "text_of_content",
+    "texts_of",
+]
 
 TEXT_LIMIT = 16 * 1024 * 1024
 """Characters of one record that are indexed; the bytes are all kept."""
@@ -73,6 +80,13 @@ def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
         case "attachment" if b'"queued_command"' in sketched.raw:
             return _limited(_small_record(sketched))
     return ()
+
+
+def is_beyond_limit(passages: Sequence[Passage]) -> bool:
+    """Whether a record says more than is indexed of one."""
+    if not passages or not passages[-1].is_cut:
+        return False
+    return sum(len(passage.text) for passage in passages) >= TEXT_LIMIT
 
 
 def _limited(found: Iterable[Passage]) -> tuple[Passage, ...]:
