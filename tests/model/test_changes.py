@@ -104,3 +104,9 @@ def test_long_texts_are_set_against_each_other_whole(tmp_path: Path) -> None:
 
 def test_an_input_of_another_form_tells_nothing(tmp_path: Path) -> None:
     assert changed(tmp_path, old_string=7) == ()
+
+
+def test_a_file_that_was_written_as_it_was_has_no_diff(tmp_path: Path) -> None:
+    told = {"type": "update", "filePath": "/a", "content": "x", "structuredPatch": []}
+
+    assert changed(tmp_path, "Write", told, content="x") == ()

@@ -45,6 +45,8 @@ def hunks_of(outcome: Outcome | None, given: Raw) -> tuple[PatchHunk, ...]:
     if isinstance(outcome, EditOutcome):
         if outcome.structured_patch:
             return outcome.structured_patch
+        if outcome.type == "update" and outcome.original_file is None:
+            return ()  # written as it was before
         if outcome.content is not None:
             return tuple(
                 _compared(outcome.original_file, outcome.content, is_whole=True)
