@@ -11,6 +11,7 @@ from recollect.assemble.queue import steering
 from recollect.assemble.visible import hidden_reason
 from recollect.model.ids import Position, RecordId, ToolUseId
 from recollect.model.nodes import (
+    BlockFact,
     CompactionFacts,
     DurationFacts,
     Node,
@@ -142,6 +143,7 @@ class _Sayer:
             self._answer(node)
         elif node.origin is Origin.TOOL:
             self._result(node)
+            self._beside(node)
         else:
             self._groups.append([node])
             self._heads[name_of(node)] = node
@@ -182,6 +184,16 @@ class _Sayer:
         reasons = [self._calls[id_] or self._outdone(node, id_) for id_ in ids]
         if all(reasons):
             self._hide(node, reasons[0] or "")
+
+    def _beside(self, node: Node) -> None:
+        """Show what was typed in a record of results as a message of its own."""
+        beside = node.beside
+        if beside is None:
+            return
+        said = structs.replace(node, origin=beside.origin, head=beside.head)
+        self._groups.append([said])
+        if beside.origin in {Origin.PERSON, Origin.CALLER}:
+            self._close()
 
     def _outdone(self, node: Node, call: ToolUseId) -> str | None:
         is_last = self._answers[call].node.uuid == node.uuid
@@ -342,6 +354,8 @@ def _pieces(group: Iterable[Node]) -> tuple[Piece, ...]:
         fresh = [] if node.is_conversation else [0]
         within: set[object] = set()
         for index, block in enumerate(node.blocks):
+            if node.beside is not None and _is_answer(block) != _is_tools(node):
+                continue
             sign = block.id or (block.kind, block.digest, block.size)
             if sign not in seen:
                 fresh.append(index)
@@ -349,3 +363,11 @@ def _pieces(group: Iterable[Node]) -> tuple[Piece, ...]:
         seen |= within
         pieces.append(Piece(node.position, name_of(node), tuple(fresh)))
     return tuple(pieces)
+
+
+def _is_answer(block: BlockFact) -> bool:
+    return block.id is not None and block.name is None
+
+
+def _is_tools(node: Node) -> bool:
+    return node.origin is Origin.TOOL

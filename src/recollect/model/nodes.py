@@ -26,6 +26,7 @@ from recollect.model.usage import Usage
 __all__ = [
     "HEAD_LIMIT",
     "AgentNote",
+    "Beside",
     "BlockFact",
     "CompactionFacts",
     "CostFacts",
@@ -86,6 +87,14 @@ class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     stored_at: str | None = None
     """Where an output too long for the transcript was put."""
     searches: int = 0
+
+
+class Beside(Struct, frozen=True, gc=False, array_like=True):
+    """What stands beside results in one record: who said it, and how it begins."""
+
+    origin: Origin
+    head: str = ""
+    digest: int = 0
 
 
 class CompactionFacts(Struct, frozen=True, tag="compaction", omit_defaults=True):
@@ -198,6 +207,8 @@ class Node(Struct, frozen=True, kw_only=True, array_like=True):
     """Of the whole text of which ``head`` is the beginning."""
     blocks: tuple[BlockFact, ...] = ()
     result: ResultFacts | None = None
+    beside: Beside | None = None
+    """A text in a record of results: typed while they were on their way."""
     command: Command | None = None
     notification: Notification | None = None
     source_call: ToolUseId | None = None

@@ -35,6 +35,7 @@ from recollect.model.metadata import (
 )
 from recollect.model.nodes import (
     HEAD_LIMIT,
+    Beside,
     CompactionFacts,
     CostFacts,
     DurationFacts,
@@ -139,7 +140,9 @@ def _message(sketch: Sketch) -> dict[str, Any]:
 def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
     if any(block.tool_use_id for block in blocks):
         facts, head = result_facts(sketch.tool_use_result, blocks)
-        return {"origin": Origin.TOOL, "result": facts, "head": head}
+        beside = _beside(sketch, [block for block in blocks if block.text])
+        found = {"origin": Origin.TOOL, "result": facts, "head": head}
+        return found if beside is None else {**found, "beside": beside}
     tolds = [read_text(block.text) for block in blocks if block.text is not None]
     typed = "\n".join(told.typed for told in tolds if told.typed)
     has_media = any(block.type in {"image", "document"} for block in blocks)
@@ -153,6 +156,16 @@ def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
         "command": told.command,
         "notification": told.notification,
     }
+
+
+def _beside(sketch: Sketch, blocks: list[SketchBlock]) -> Beside | None:
+    """Return what somebody says in a record of results, if it is not the harness."""
+    if not blocks:
+        return None
+    said = _user(sketch, blocks)
+    if said["origin"] in {Origin.HARNESS, Origin.HOOK}:
+        return None
+    return Beside(said["origin"], said["head"], said["digest"])
 
 
 def _leading(tolds: list[Told], *, has_media: bool) -> Told:

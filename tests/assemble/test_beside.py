@@ -1,0 +1,62 @@
+"""What is said in a record of results is not lost beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect import read
+from recollect.model.blocks import Text
+from recollect.model.texts import Origin
+from tests.build import SESSION, Home, Written, prompt, reply, text, thread, tool_result
+from tests.build import tool_use as call
+from tests.forms import INTERRUPT
+
+
+def with_text(result: Written, words: str) -> Written:
+    """Return a record of results in which a text stands too."""
+    message = result["message"]
+    return {
+        **result,
+        "message": {**message, "content": [*message["content"], text(words)]},
+    }
+
+
+def told(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
+    """Return who said what in a session whose only result has a text beside it."""
+    home = Home(folder)
+    asked, called = (
+        prompt("Count the pumps"),
+        reply([call("Bash", id="t1", command="ls")]),
+    )
+    answered = with_text(tool_result("t1", "seven"), words)
+    home.session(SESSION, thread(asked, called, answered, reply("Seven.")))
+    (session,) = read(home.path)
+    (found,) = session.live.messages[1].calls
+    assert found.is_answered
+    return [
+        (m.origin, "".join(b.text or "" for b in m.blocks if isinstance(b, Text)))
+        for m in session.live.messages
+    ]
+
+
+@pytest.mark.req("C3", "R5")
+def test_what_was_typed_beside_a_result_is_a_prompt(tmp_path: Path) -> None:
+    assert told(tmp_path, "and the valves") == [
+        (Origin.PERSON, "Count the pumps"),
+        (None, ""),
+        (Origin.PERSON, "and the valves"),
+        (None, "Seven."),
+    ]
+
+
+@pytest.mark.req("R7")
+def test_an_interrupt_beside_a_result_is_shown(tmp_path: Path) -> None:
+    assert told(tmp_path, INTERRUPT)[2] == (Origin.INTERRUPT, INTERRUPT)
+
+
+def test_what_the_harness_puts_beside_a_result_is_not_shown(tmp_path: Path) -> None:
+    reminder = "<system-reminder>be brief</system-reminder>"
+
+    assert len(told(tmp_path, reminder)) == len(["asked", "called", "answered"])
