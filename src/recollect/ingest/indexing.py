@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from msgspec import structs
 
@@ -257,9 +257,14 @@ class Indexer:
         return long
 
     def _called(self, seen: Seen) -> dict[ToolUseId, str]:
-        """Return the names of the tools that a source has called so far."""
+        """Return the names of the tools that a source has called so far.
+
+        What it calls later does not count, though the index may have it already: the
+        words must come out the same in whatever pieces a file is seen.
+        """
         if seen.source not in self._names:
-            before = self._index.each_node(seen.source) if seen.upto else ()
+            nodes = self._index.each_node(seen.source) if seen.upto else ()
+            before = takewhile(lambda node: node.position.offset < seen.upto, nodes)
             blocks = (block for node in before for block in node.blocks)
             self._names[seen.source] = {b.id: b.name for b in blocks if b.id and b.name}
         return self._names[seen.source]
@@ -320,8 +325,9 @@ class Indexer:
 
     def _words_again(self, kept: Kept, first: int, level: int) -> None:
         ids = self._index.record_ids(kept.number, level)
-        seen = self._seen[kept.number]
-        for stretch in self._stretches(kept, first, seen.upto):
+        seen = structs.replace(self._seen[kept.number], upto=first)
+        self._names.pop(kept.number, None)
+        for stretch in self._stretches(kept, first, self._seen[kept.number].upto):
             if isinstance(stretch, Problem):
                 continue
             sketched, nodes, _ = decode(stretch[2])
