@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
-from types import FrameType
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -13,8 +10,8 @@ from msgspec import structs
 from recollect.assemble import session_of
 from recollect.assemble.gather import is_named
 from recollect.model.ids import SessionId
-from recollect.model.nodes import Node, Transcript
-from tests.assemble.making import assembled, only, transcript
+from recollect.model.nodes import Node
+from tests.assemble.making import assembled, only, steps, transcript
 from tests.assemble.test_tree import chain, comb, fan, loose
 from tests.build import (
     SESSION,
@@ -129,24 +126,6 @@ def test_snapshots_are_kept_by_their_place() -> None:
     assert [position.offset for position in told.snapshots] == [0]
 
 
-def steps(some: Transcript) -> int:
-    """Return how many lines of Python are gone through to assemble a transcript."""
-    count = 0
-
-    def trace(_frame: FrameType, event: str, _arg: object) -> Any:  # noqa: ANN401 (itself)
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assembled(some)
-    finally:
-        sys.settrace(before)
-    return count
-
-
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan, comb])
 def test_a_session_five_times_as_large_takes_about_five_times_the_steps(
@@ -156,7 +135,7 @@ def test_a_session_five_times_as_large_takes_about_five_times_the_steps(
     few = structs.replace(empty, nodes=tuple(shape(200)))
     many = structs.replace(empty, nodes=tuple(shape(1000)))
 
-    assert steps(many) < 6 * steps(few)
+    assert steps(lambda: assembled(many)) < 6 * steps(lambda: assembled(few))
 
 
 def test_a_session_of_no_file_has_no_branches_of_its_own() -> None:
