@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from recollect import reading
+from recollect import Archive, reading
 from recollect.errors import NothingFound, PathMissing
+from recollect.ingest.versions import archived_versions
 from recollect.model.blocks import Text
 from recollect.model.sessions import ToolCall
 from recollect.reading import read
@@ -22,6 +24,7 @@ from tests.build import (
     reply,
     session,
     session_id,
+    snapshot,
     system,
     thread,
     tool_result,
@@ -175,6 +178,39 @@ def test_a_file_that_is_gone_opens_as_nothing(home: Home) -> None:
     assert one.live.messages[0].blocks == ()
     assert (call.use, call.result, call.outcome) == (None, None, None)
     assert bytes(call.input) == b""
+
+
+@pytest.mark.req("H1")
+def test_a_session_read_or_archived_tells_the_versions_of_its_files(
+    tmp_path: Path,
+) -> None:
+    folder = CASES / "file_edits" / "input"
+    (one,) = read(folder)
+    Archive.ingest(tmp_path, [folder])
+    with Archive.open(tmp_path) as archive:
+        again = archive.session(one.id).file_versions
+        archived = [v.version for v in archived_versions(archive._vault, one)]
+
+    found = one.file_versions
+    assert again == found
+    assert archived == list(found["a.py"])
+    assert [(v.version, v.message, v.backup) for v in found["a.py"]] == [
+        (1, "p1", None),
+        (2, "p2", "0f1e2d3c4b5a6978@v2"),
+        (3, "p2", "0f1e2d3c4b5a6978@v3"),
+    ]
+    assert all(v.time == datetime(2026, 1, 5, 9, tzinfo=UTC) for v in found["a.py"])
+
+
+@pytest.mark.req("H1")
+def test_versions_are_opened_from_the_file(home: Home) -> None:
+    path = home.session(SESSION, [prompt("Hi"), snapshot("p", {"a.py": None})])
+    (one,) = read(home.path)
+
+    assert [v.is_new for v in one.file_versions["a.py"]] == [True]
+
+    path.unlink()
+    assert one.file_versions == {}
 
 
 @pytest.mark.req("R6")

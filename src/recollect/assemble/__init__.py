@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.assemble.edits import EDITING_TOOLS, FileVersion, edits_of, versions_of
+from recollect.assemble.edits import EDITING_TOOLS, edits_of
 from recollect.assemble.gather import is_named, session_of
 from recollect.assemble.listing import listed
 from recollect.assemble.projects import projects_of
@@ -11,7 +11,6 @@ from recollect.assemble.titles import Summaries
 
 __all__ = [
     "EDITING_TOOLS",
-    "FileVersion",
     "Summaries",
     "assemble",
     "edits_of",
@@ -19,5 +18,4 @@ __all__ = [
     "listed",
     "projects_of",
     "session_of",
-    "versions_of",
 ]

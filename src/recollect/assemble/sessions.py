@@ -57,14 +57,20 @@ def assemble(
         own = lent.setdefault(kin[one.id], Lent())
         talks = Talks(one, ledger, loader)
         runs = talks.agents()
-        session = _session(one, talks.own(runs, own), runs, summaries)
+        talk = talks.own(runs, own)
+        session = _session(one, talk, runs, summaries, loader=loader)
         sessions.append(structs.replace(session, lineage=related[one.id]))
         own.add(runs)
     return tuple(sessions)
 
 
 def _session(
-    one: Gathered, talk: Talk, runs: tuple[AgentRun, ...], summaries: Summaries
+    one: Gathered,
+    talk: Talk,
+    runs: tuple[AgentRun, ...],
+    summaries: Summaries,
+    *,
+    loader: Loader,
 ) -> Session:
     branches = tuple(_titled(branch, summaries) for branch in talk.branches)
     # Where a session's own file is gone, its agents tell what there is to tell.
@@ -100,6 +106,7 @@ def _session(
         hidden=talk.hidden,
         sources=tuple(t.source for t in one.transcripts),
         is_empty=not any(map(_says_something, (*branches, *_shown(runs)))),
+        loader=loader,
     )
 
 

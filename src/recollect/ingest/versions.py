@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from recollect.assemble import FileVersion, versions_of
-from recollect.ingest.opening import ChunkLoader
-from recollect.model.metadata import FileDelta, FileSnapshot
 from recollect.model.sessions import Session
+from recollect.model.versions import FileVersion
 from recollect.store.chunks import Kept
 from recollect.store.vault import Vault
 
@@ -32,15 +30,12 @@ def archived_versions(vault: Vault, session: Session) -> list[ArchivedVersion]:
     A backup lies in the folder of the session that made it: this one, or one that
     this one goes on from.
     """
-    loader = ChunkLoader(vault)
-    records = [loader.record(position) for position in session.snapshots]
-    told = [one for one in records if isinstance(one, FileSnapshot | FileDelta)]
     homes = dict.fromkeys(source.home for source in session.sources)
     makers = (session.id, *(lineage.session for lineage in session.lineage))
     folders = [(home, f"file-history/{one}") for home in homes for one in makers]
     return [
         ArchivedVersion(version=version, backup=_backup(vault, folders, version))
-        for versions in versions_of(told).values()
+        for versions in session.file_versions.values()
         for version in versions
     ]
 

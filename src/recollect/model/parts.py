@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from recollect.model.blocks import Block
 from recollect.model.ids import AgentId, Position, ProjectKey, RecordId, SessionId
+from recollect.model.metadata import FileDelta, FileSnapshot
 from recollect.model.tools import Outcome
 from recollect.model.usage import Usage
 
@@ -41,6 +42,10 @@ class Loader:
 
     def outcome(self, position: Position) -> Outcome | None:
         """Return the structured result in the record at a position."""
+        raise NotImplementedError
+
+    def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
+        """Return what the record at a position says of edited files."""
         raise NotImplementedError
 
     def raw(self, position: Position) -> bytes:

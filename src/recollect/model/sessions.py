@@ -41,6 +41,7 @@ from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
 from recollect.model.tools import Outcome, PatchHunk
 from recollect.model.usage import Usage
+from recollect.model.versions import FileVersion, versions_of
 
 __all__ = [
     "AgentKind",
@@ -344,6 +345,12 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     sources: tuple[Source, ...] = ()
     is_empty: bool = False
     """No prompt and no answer in it: not listed unless asked for."""
+    loader: Loader
+
+    @property
+    def file_versions(self) -> dict[str, tuple[FileVersion, ...]]:
+        """The versions of each file that was tracked, oldest first, opened now."""
+        return versions_of(filter(None, map(self.loader.snapshot, self.snapshots)))
 
     @property
     def all_agents(self) -> tuple[AgentRun, ...]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from recollect.model.attachments import Attachment, AttachmentRecord
 from recollect.model.blocks import Block, Text
 from recollect.model.ids import Line, Position
-from recollect.model.metadata import QueueOperation
+from recollect.model.metadata import FileDelta, FileSnapshot, QueueOperation
 from recollect.model.parts import Loader
 from recollect.model.problems import Problem
 from recollect.model.records import AssistantRecord, SystemRecord, UserRecord
@@ -39,6 +39,14 @@ class RecordLoader(Loader):
         if not isinstance(record, UserRecord):
             return None
         return parse_outcome(bytes(record.tool_use_result))
+
+    def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
+        """Return what the record at a position says of edited files.
+
+        Snapshots are large and read once: they do not push out what was said.
+        """
+        record = self._open(position)
+        return record if isinstance(record, FileSnapshot | FileDelta) else None
 
     def _open(self, position: Position) -> Record | None:
         for found in parse_line(Line(position, self.raw(position))):
