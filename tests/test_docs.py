@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from docs.make import pages
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
+FENCE = re.compile(r"^```.*$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:\.ci|src|tests|docs|benchmarks)/[\w./-]*)`")
@@ -63,3 +65,19 @@ def test_a_generated_page_is_current(path: Path, text: str) -> None:
 
 def test_no_generated_page_is_left_over() -> None:
     assert set((ROOT / "docs" / "reference").glob("*.md")) == set(pages())
+
+
+@pytest.mark.parametrize("name", ["library"])
+def test_the_examples_of_a_guide_hold(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = FENCE.sub("", (ROOT / f"docs/guide/{name}.md").read_text("utf-8"))
+    known = {"folder": tmp_path / "archive"}
+    examples = doctest.DocTestParser().get_doctest(page, known, name, None, 0)
+
+    told: list[str] = []
+    doctest.DocTestRunner().run(examples, out=told.append)
+
+    assert examples.examples
+    assert told == []
