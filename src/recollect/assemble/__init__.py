@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from recollect.assemble.edits import EDITING_TOOLS, edits_of
+from recollect.assemble.edits import edits_of
 from recollect.assemble.gather import is_named, session_of
+from recollect.assemble.journals import Steps, steps_of
 from recollect.assemble.listing import listed
 from recollect.assemble.projects import projects_of
 from recollect.assemble.sessions import assemble
 from recollect.assemble.titles import Summaries
 
 __all__ = [
-    "EDITING_TOOLS",
+    "Steps",
     "Summaries",
     "assemble",
     "edits_of",
@@ -18,4 +19,5 @@ __all__ = [
     "listed",
     "projects_of",
     "session_of",
+    "steps_of",
 ]

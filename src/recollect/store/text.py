@@ -5,80 +5,39 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from enum import IntEnum
 from pathlib import Path
 from zlib import crc32
 
 import tantivy
-from msgspec import Struct
 
-from recollect.model.query import Part
 from recollect.model.texts import IndexField, Passage
 from recollect.store.connect import make_folder
-from recollect.store.words import ANALYSER, analyser, spaced
 
-__all__ = ["PLACE_PARTS", "Place", "Spoken", "TextIndex"]
+__all__ = ["PARTS", "TextIndex"]
 
-
-class Place(IntEnum):
-    """The parts of a record that have documents of their own, as numbers."""
-
-    PROMPT = 1
-    REPLY = 2
-    THINKING = 3
-    TOOL = 4
-    RESULT = 5
-    TITLE = 6
-    PATH = 7
-
-    @property
-    def part(self) -> Part:
-        """What it is called in a query; the path of a call is part of the call."""
-        return Part.TOOL if self is Place.PATH else Part(self.name.lower())
-
-
-PLACE_PARTS = 16
-"""A document's bucket is its session times this, and its place."""
-
-_PLACES = {
-    IndexField.THINKING: Place.THINKING,
-    IndexField.TOOL: Place.TOOL,
-    IndexField.PATH: Place.PATH,
-    IndexField.COMMAND: Place.TOOL,
-    IndexField.INPUT: Place.TOOL,
-    IndexField.RESULT: Place.RESULT,
-    IndexField.TITLE: Place.TITLE,
+PARTS = {
+    IndexField.TEXT: "said",
+    IndexField.THINKING: "thinking",
+    IndexField.TOOL: "tool",
+    IndexField.PATH: "tool",
+    IndexField.COMMAND: "tool",
+    IndexField.INPUT: "tool",
+    IndexField.RESULT: "result",
+    IndexField.TITLE: "title",
 }
+"""The part of a record that a passage's words are found in."""
+
 _HEAP = 32_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
 
 
-class Spoken(Struct, frozen=True, kw_only=True):
-    """What one record says, and what is known of it for filters."""
-
-    record: int
-    session: int
-    time_ms: int
-    is_answer: bool
-    passages: tuple[Passage, ...]
-    tools: tuple[str, ...] = ()
-    """The tools that it calls or that answer in it."""
-    marks: tuple[str, ...] = ()
-    """Words for what can be asked with ``is:`` and ``has:``."""
-
-
 def _schema() -> tantivy.Schema:
     build = tantivy.SchemaBuilder()
-    build.add_text_field("words", tokenizer_name=ANALYSER, index_option="position")
-    build.add_text_field("tool", tokenizer_name="raw", index_option="basic")
-    build.add_text_field("mark", tokenizer_name="raw", index_option="basic")
-    build.add_unsigned_field("place", indexed=True)
-    build.add_unsigned_field("bucket", fast=True)
+    build.add_text_field("words", index_option="position")
+    build.add_text_field("part", tokenizer_name="raw", index_option="basic")
     build.add_unsigned_field("record", indexed=True, fast=True)
     build.add_unsigned_field("session", indexed=True, fast=True)
-    build.add_unsigned_field("length", fast=True)
-    build.add_integer_field("time", fast=True)
     build.add_unsigned_field("digest", fast=True)
     return build.build()
 
@@ -90,7 +49,6 @@ class TextIndex:
         self._writer: tantivy.IndexWriter | None = None
         if not write:
             self.index = tantivy.Index.open(str(folder))
-            self.index.register_tokenizer(ANALYSER, analyser())
             return
         make_folder(folder)
         # The engine makes its files itself, also while it merges beside us; they
@@ -98,7 +56,6 @@ class TextIndex:
         self._umask = os.umask(_PRIVATE)
         try:
             self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
-            self.index.register_tokenizer(ANALYSER, analyser())
             self._writer = self.index.writer(heap_size=_HEAP, num_threads=1)
         except BaseException:
             os.umask(self._umask)
@@ -110,28 +67,19 @@ class TextIndex:
             raise RuntimeError
         return self._writer
 
-    def add(self, spoken: Spoken) -> None:
+    def add(self, record: int, session: int, passages: Iterable[Passage]) -> None:
         """Add what one record says."""
-        said = Place.REPLY if spoken.is_answer else Place.PROMPT
-        places: dict[Place, list[str]] = {}
-        for passage in spoken.passages:
-            place = _PLACES.get(passage.field, said)
-            places.setdefault(place, []).append(passage.text)
-        for place, texts in places.items():
+        parts: dict[str, list[str]] = {}
+        for passage in passages:
+            parts.setdefault(PARTS[passage.field], []).append(passage.text)
+        for part, texts in parts.items():
             words = "\n".join(texts)
             document = tantivy.Document()
-            document.add_text("words", spaced(words))
-            for tool in spoken.tools:
-                document.add_text("tool", tool)
-            for mark in spoken.marks:
-                document.add_text("mark", mark)
-            document.add_unsigned("place", place)
-            document.add_unsigned("bucket", spoken.session * PLACE_PARTS + place)
-            document.add_unsigned("record", spoken.record)
-            document.add_unsigned("session", spoken.session)
-            document.add_unsigned("length", len(words))
-            document.add_integer("time", spoken.time_ms)
-            document.add_unsigned("digest", _digest(words, spoken))
+            document.add_text("words", words)
+            document.add_text("part", part)
+            document.add_unsigned("record", record)
+            document.add_unsigned("session", session)
+            document.add_unsigned("digest", crc32(words.encode("utf-8", "replace")))
             self._writing.add_document(document)
 
     def remove(self, records: Iterable[int]) -> None:
@@ -179,9 +127,3 @@ class TextIndex:
             self._writer.wait_merging_threads()
             self._writer = None
             os.umask(self._umask)
-
-
-def _digest(words: str, spoken: Spoken) -> int:
-    """Return a number that changes with everything that a document says."""
-    facts = (spoken.time_ms, spoken.is_answer, *spoken.tools, *spoken.marks)
-    return crc32(repr(facts).encode(), crc32(words.encode("utf-8", "replace")))
