@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from recollect.assemble import assemble
+from msgspec import structs
+
+from recollect.assemble import Steps, assemble, steps_of
 from recollect.errors import NothingFound, PathMissing
 from recollect.model.ids import Position, SourceId
 from recollect.model.nodes import AgentNote, Transcript
@@ -56,7 +58,7 @@ class Reading:
         found = False
         for sources in _projects(self._sources()):
             loader = FileLoader()
-            found = True
+            found = found or any(source.kind.is_transcript for source in sources)
             yield from assemble(_transcripts(sources), loader)
         if not found:
             raise NothingFound(self.path)
@@ -94,7 +96,12 @@ def _projects(sources: Iterable[Source]) -> Iterator[list[Source]]:
     yield from groups.values()
 
 
-_READ = {SourceKind.SESSION, SourceKind.AGENT, SourceKind.SIDECAR}
+_READ = {
+    SourceKind.SESSION,
+    SourceKind.AGENT,
+    SourceKind.SIDECAR,
+    SourceKind.JOURNAL,
+}
 
 
 def _folder(source: Source) -> str:
@@ -105,14 +112,21 @@ def _folder(source: Source) -> str:
 
 def _transcripts(sources: Iterable[Source]) -> Iterator[Transcript]:
     notes: dict[str, Source] = {}
+    journals: dict[str, Steps] = {}
     files = []
     for source in sources:
         if source.kind is SourceKind.SIDECAR:
             notes[source.id.removesuffix(".meta.json")] = source
+        elif source.kind is SourceKind.JOURNAL:
+            folder = source.id.rpartition("/")[0]
+            journals[folder] = steps_of(transcript_of(source).nodes)
         else:
             files.append(source)
     for source in files:
-        yield transcript_of(source, notes.get(source.id.removesuffix(".jsonl")))
+        told = transcript_of(source, notes.get(source.id.removesuffix(".jsonl")))
+        journal = journals.get(source.id.rpartition("/")[0], {})
+        steps = journal.get(source.agent, ()) if source.agent else ()
+        yield structs.replace(told, steps=steps)
 
 
 def transcript_of(source: Source, sidecar: Source | None = None) -> Transcript:

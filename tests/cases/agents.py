@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.build import (
     SESSION,
     Home,
     Written,
-    line,
     meta,
     moment,
     progress,
@@ -21,6 +22,7 @@ from tests.build import (
     tool_use,
 )
 from tests.forms import INTERRUPT, notification, notification_text, queued
+from tests.workflows import RUN, step, write_agent, write_journal
 
 SECOND = session_id(1)
 
@@ -211,9 +213,38 @@ def agent_evidence(home: Home) -> None:
 
 
 def agents_of_workflow(home: Home) -> None:
-    """The agents of one run lie in its folder, and all belong to one call."""
-    run = "wf_01234567-abc"
-    outcome = {"status": "async_launched", "taskId": "w1", "runId": run}
+    """The agents of one run lie in its folder, and all belong to one call.
+
+    The journal knows of one, and not that it ended.
+    """
+    _workflow(home, {"aw1": None, "aw2": None})
+    write_journal(home, step("started", "aw1", label="one"))
+
+
+def workflow_journal(home: Home) -> None:
+    """A journal names agents and tells how they ended, whatever they said last.
+
+    What a person stopped is stopped; an agent without a file is not there; one that
+    the journal does not know ended with its answer.
+    """
+    stopped = {"description": "Its own words", "stoppedByUser": True}
+    names = ("aw1", "aw2", "aw3", "aw4", "aw5")
+    _workflow(home, dict.fromkeys(names) | {"aw4": stopped})
+    started = ("aw1", "aw2", "aw3", "aw4", "nowhere")
+    write_journal(
+        home,
+        {"type": "launched"},
+        *(step("started", name, label=f"The part of {name}") for name in started),
+        step("result", "aw1", result={"found": 1}),
+        step("failed", "aw2", error="It broke"),
+        step("result", "aw4", result=None),
+        step("result", "nowhere", result=None),
+    )
+
+
+def _workflow(home: Home, agents: Mapping[str, Written | None]) -> None:
+    """Write a session that started a workflow, with its agents and their sidecars."""
+    outcome = {"status": "async_launched", "taskId": "w1", "runId": RUN}
     records = thread(
         prompt("Run the workflow", uuid="p1"),
         reply([tool_use("Workflow", name="all")], uuid="a1"),
@@ -221,18 +252,9 @@ def agents_of_workflow(home: Home) -> None:
         reply("It runs.", uuid="a2"),
     )
     home.session(SESSION, records)
-    folder = f"workflows/{run}"
-    for number in (1, 2):
+    for number, (name, note) in enumerate(agents.items(), 1):
         worked = _named(_worked(f"Part {number}"), f"{number}")
-        own = {"isSidechain": True, "agentId": f"aw{number}"}
-        path = home.agent(SESSION, f"aw{number}", [r | own for r in worked])
-        place = path.parent / folder / path.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(place)
-    journal = {"type": "started", "key": "k1", "agentId": "aw1", "label": "one"}
-    (home.path / f"projects/-work-demo/{SESSION}/subagents/{folder}").joinpath(
-        "journal.jsonl"
-    ).write_bytes(line(journal) + b"\n")
+        write_agent(home, name, worked, meta=note)
 
 
 def _asked(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from recollect.assemble.dedupe import name_of
+from recollect.assemble.journals import status_in
 from recollect.model.ids import AgentId, RecordId, ToolUseId
 from recollect.model.nodes import AgentNote, BlockFact, Node, ResultFacts
 from recollect.model.sessions import AgentKind, AgentStatus
@@ -58,6 +59,7 @@ class AgentPart(Struct, frozen=True, kw_only=True):
     source: Source | None = None
     note: AgentNote | None = None
     workflow: str | None = None
+    steps: tuple[Node, ...] = ()
 
 
 class Link(Struct, frozen=True):
@@ -274,12 +276,20 @@ def reports_of(nodes: Iterable[Node]) -> Reports:
 
 
 def status_of(part: AgentPart, found: Link, reports: Reports) -> AgentStatus:
-    """Return how far an agent run came, by what was recorded of its end."""
+    """Return how far an agent run came, by what was recorded of its end.
+
+    A workflow's journal knows better than the run's last record, which may be an
+    answer though more is to come. That it was interrupted, only the run itself says.
+    """
     if part.note is not None and part.note.stopped_by_user:
         return AgentStatus.INTERRUPTED
     names = (part.id, *found.calls)
     told = [reports.ends[name] for name in names if name in reports.ends]
-    return max(told)[1] if told else _own_end(part)
+    if told:
+        return max(told)[1]
+    own, noted = _own_end(part), status_in(part.steps)
+    is_cut = own is AgentStatus.INTERRUPTED and noted is AgentStatus.RUNNING
+    return own if noted is None or is_cut else noted
 
 
 def _answer_status(node: Node, block: BlockFact) -> AgentStatus | None:

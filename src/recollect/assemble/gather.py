@@ -110,6 +110,7 @@ def _one(
             nodes=nodes,
             source=transcript.source,
             note=transcript.note or (before.note if before else None),
+            steps=(*before.steps, *transcript.steps) if before else transcript.steps,
             workflow=run[1] if run else None,
         )
     return Gathered(session, (*own, *agents), tuple(main), tuple(parts.values()))

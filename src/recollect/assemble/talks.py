@@ -20,6 +20,7 @@ from recollect.assemble.agents import (
 from recollect.assemble.branches import part
 from recollect.assemble.dedupe import each_once
 from recollect.assemble.gather import Gathered, first_time
+from recollect.assemble.journals import label_in
 from recollect.assemble.messages import say
 from recollect.assemble.queue import queued_prompts
 from recollect.assemble.tree import grow, in_sequence, join
@@ -137,6 +138,7 @@ class Talks:
             calls=found.calls,
             type=(note.type if note else None) or (call.agent_type if call else None),
             description=(note.description if note else None)
+            or label_in(agent.steps)
             or (call.note if call else None),
             workflow=agent.workflow,
             is_background=any(f.status == "async_launched" for f in facts),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recollect.assemble import Summaries, assemble
+from msgspec import structs
+
+from recollect.assemble import Steps, Summaries, assemble, steps_of
 from recollect.ingest.indexing import decode
 from recollect.ingest.pieces import lines_of
 from recollect.model.ids import RecordId
@@ -28,7 +30,8 @@ def load_family(
 ) -> tuple[Session, ...]:
     """Return the sessions of a family, assembled from what the index has."""
     sources = [source for number in family for source in derived.sources_of(number)]
-    transcripts = [t for source in sources if (t := transcript(vault, source))]
+    found = (transcript(vault, source) for source in sources)
+    transcripts = list(_with_steps(vault, [t for t in found if t is not None]))
     told = [*_summaries(vault, derived, family), *_own_summaries(transcripts)]
     # The newest file has the last word.
     told.sort(key=lambda one: one[0])
@@ -70,6 +73,32 @@ def _own_summaries(transcripts: Sequence[Transcript]) -> Iterator[_Told]:
 def _age(vault: Vault, source: int) -> tuple[int, str]:
     kept = vault.chunks.source(source)
     return (kept.mtime_ns, kept.id) if kept else (0, "")
+
+
+def _with_steps(
+    vault: Vault, transcripts: Sequence[Transcript]
+) -> Iterator[Transcript]:
+    """Yield transcripts with what the journals beside them say of their agents."""
+    journals: dict[tuple[str, str], Steps] = {}
+    for told in transcripts:
+        source = told.source
+        if source.agent is None:
+            yield told
+            continue
+        folder = (source.home, source.path.rpartition("/")[0])
+        if folder not in journals:
+            journals[folder] = _journal(vault, *folder)
+        yield structs.replace(told, steps=journals[folder].get(source.agent, ()))
+
+
+def _journal(vault: Vault, home: str, folder: str) -> Steps:
+    kept = vault.chunks.find(home, f"{folder}/journal.jsonl")
+    if kept is None or kept.kind is not SourceKind.JOURNAL:
+        return {}
+    # What was in a damaged chunk is lost; the lines around it are not.
+    chunks = vault.chunks.tried(kept.number, kept.generation)
+    raw = b"".join(b"\n" if part is None else part for _, part in chunks)
+    return steps_of(decode(lines_of(kept.id, kept.generation, 0, raw))[1])
 
 
 def _note(vault: Vault, kept: Kept) -> AgentNote | None:

@@ -250,3 +250,5 @@ class Transcript(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     problems: tuple[Problem, ...] = ()
     note: AgentNote | None = None
+    steps: tuple[Node, ...] = ()
+    """What the journal of its workflow says of its agent, in the journal's order."""

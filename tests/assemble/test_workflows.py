@@ -1,0 +1,183 @@
+"""Workflows' journals: what they call their agents, and how far those came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from msgspec import structs
+
+from recollect.assemble import steps_of
+from recollect.model.ids import AgentId
+from recollect.model.nodes import AgentNote, Transcript
+from recollect.model.sessions import AgentRun, AgentStatus
+from tests.assemble.making import assembled, nodes, transcript
+from tests.build import (
+    SESSION,
+    Written,
+    prompt,
+    reply,
+    session,
+    text,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.forms import INTERRUPT, api_error, notification
+from tests.workflows import RUN, UNDER, step
+
+ANSWERED = session("w", "v<w")
+STARTED = step("started", "x", label="The part")
+RESULT = step("result", "x", result={"n": 1})
+FAILED = step("failed", "x", error="It broke")
+RUNS = tool_result("t", outcome={"status": "async_launched", "runId": RUN})
+
+
+def main(*after: Written) -> list[Written]:
+    """Return a session that starts a workflow."""
+    call = tool_use("Workflow", id="t", name="all", description="All of it")
+    return thread(prompt("Please", uuid="p"), reply([call], uuid="a"), *after)
+
+
+def worker(
+    *steps: object,
+    records: Iterable[Written] = ANSWERED,
+    name: str = "x",
+    note: AgentNote | None = None,
+) -> Transcript:
+    """Return the file of an agent, with what a journal of these steps says of it."""
+    own = {"isSidechain": True, "agentId": name}
+    told = [record | own for record in records]
+    made = transcript(f"{SESSION}/{UNDER}agent-{name}", told, agent=name)
+    found = steps_of(nodes(steps, "journal.jsonl"))
+    return structs.replace(made, steps=found.get(AgentId(name), ()), note=note)
+
+
+def alone(*agents: Transcript, after: Iterable[Written] = (RUNS,)) -> AgentRun:
+    (one,) = assembled(transcript(SESSION, main(*after)), *agents)
+    (run,) = one.agents
+    return run
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("steps", "status"),
+    [
+        ((), AgentStatus.COMPLETED),
+        ((step("result", "y"),), AgentStatus.COMPLETED),
+        (({"type": "started", "key": "k"},), AgentStatus.COMPLETED),
+        ((step("launched", "x"),), AgentStatus.RUNNING),
+        ((STARTED,), AgentStatus.RUNNING),
+        ((STARTED, step("result", "y")), AgentStatus.RUNNING),
+        ((STARTED, RESULT), AgentStatus.COMPLETED),
+        ((STARTED, FAILED), AgentStatus.FAILED),
+        ((STARTED, FAILED, STARTED, RESULT), AgentStatus.COMPLETED),
+        ((STARTED, RESULT, STARTED), AgentStatus.COMPLETED),
+    ],
+)
+def test_a_journal_tells_how_far_an_agent_came(
+    steps: tuple[object, ...], status: AgentStatus
+) -> None:
+    assert alone(worker(*steps)).status is status
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("steps", "status"),
+    [
+        ((STARTED,), AgentStatus.RUNNING),
+        ((STARTED, RESULT), AgentStatus.COMPLETED),
+        ((STARTED, FAILED), AgentStatus.FAILED),
+    ],
+)
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        session("w"),
+        thread(prompt("Do it", uuid="w"), reply([tool_use("Grep")], uuid="v")),
+        thread(prompt("Do it", uuid="w"), api_error("Overloaded", uuid="v")),
+    ],
+    ids=["nothing", "prompt", "call", "error"],
+)
+def test_it_knows_better_than_the_agents_last_record(
+    records: list[Written], steps: tuple[object, ...], status: AgentStatus
+) -> None:
+    assert alone(worker(*steps, records=records)).status is status
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize(
+    ("steps", "status"),
+    [
+        ((STARTED,), AgentStatus.INTERRUPTED),
+        ((STARTED, FAILED), AgentStatus.FAILED),
+    ],
+)
+def test_an_interrupt_ends_an_agent_of_which_no_end_is_told(
+    steps: tuple[object, ...], status: AgentStatus
+) -> None:
+    records = [*ANSWERED, prompt([text(INTERRUPT)], uuid="i", parent="v")]
+
+    assert alone(worker(*steps, records=records)).status is status
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize("steps", [(STARTED,), (STARTED, RESULT), (STARTED, FAILED)])
+def test_what_a_person_stopped_is_stopped(steps: tuple[object, ...]) -> None:
+    note = AgentNote(agent=AgentId("x"), stopped_by_user=True)
+
+    assert alone(worker(*steps, note=note)).status is AgentStatus.INTERRUPTED
+
+
+@pytest.mark.req("A4")
+@pytest.mark.parametrize("steps", [(STARTED,), (STARTED, RESULT), (STARTED, FAILED)])
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (notification("x", "killed", "t"), AgentStatus.INTERRUPTED),
+        (notification("x", "completed", "t"), AgentStatus.COMPLETED),
+        (
+            tool_result("t", outcome={"status": "completed", "agentId": "x"}),
+            AgentStatus.COMPLETED,
+        ),
+    ],
+    ids=["killed", "news", "result"],
+)
+def test_news_and_the_calls_own_result_are_stronger(
+    end: Written, status: AgentStatus, steps: tuple[object, ...]
+) -> None:
+    assert alone(worker(*steps), after=(end,)).status is status
+
+
+@pytest.mark.req("A1")
+def test_a_journals_label_describes_an_agent_better_than_the_runs_call() -> None:
+    assert alone(worker()).description == "All of it"
+    assert alone(worker(RESULT)).description == "All of it"
+    assert alone(worker(STARTED, RESULT)).description == "The part"
+    assert alone(worker(STARTED), after=()).description == "The part"
+
+
+@pytest.mark.req("A1")
+def test_the_last_label_counts_and_the_sidecars_words_before_it() -> None:
+    steps = (STARTED, step("started", "x", label="Again"), step("launched", "x"))
+    note = AgentNote(agent=AgentId("x"), description="Its own words")
+
+    assert alone(worker(*steps)).description == "Again"
+    assert alone(worker(*steps, note=note)).description == "Its own words"
+
+
+@pytest.mark.req("A4")
+def test_other_records_in_a_journal_say_nothing() -> None:
+    odd = (prompt("x", uuid="o", agentId="x"), {"type": "result"}, {"type": "new"})
+
+    assert steps_of(nodes(odd)) == {}
+
+
+@pytest.mark.req("A1")
+def test_an_agent_in_two_files_has_the_steps_of_both() -> None:
+    again = worker(RESULT, records=session("u<v"))
+    place = structs.replace(again.source, id=f"other/{again.source.id}")
+    run = alone(worker(STARTED), structs.replace(again, source=place))
+
+    assert (run.description, run.status) == ("The part", AgentStatus.COMPLETED)

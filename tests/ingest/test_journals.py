@@ -1,0 +1,170 @@
+"""Workflows' journals in the archive: they count whenever they arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect import reading
+from recollect.archive import Archive
+from recollect.errors import NothingFound
+from recollect.model.ids import SessionId
+from recollect.model.sessions import AgentStatus
+from tests.build import SESSION, jsonl, line, prompt, session
+from tests.cases.shape import written
+from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.workflows import RUN, step, write_agent, write_journal
+
+STARTED = step("started", "a1", label="The part")
+RESULT = step("result", "a1", result={"n": 1})
+UNTOLD = (None, AgentStatus.COMPLETED)
+RUNS = ("The part", AgentStatus.RUNNING)
+ENDED = ("The part", AgentStatus.COMPLETED)
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    made = Keeping(tmp_path)
+    made.home.session(SESSION, session("p", "a<p"))
+    write_agent(made.home, "a1", session("w", "v<w"))
+    return made
+
+
+def told(keeping: Keeping) -> tuple[str | None, AgentStatus]:
+    """Return what is known of the agent, once both ways of reading agree."""
+    with Archive(keeping.archive) as archive:
+        kept = archive.session(SessionId(SESSION))
+    (read,) = reading.read(keeping.home.path)
+    assert written([kept]) == written([read])
+    assert unlike_rebuilt(keeping) == []
+    (run,) = kept.agents
+    return run.description, run.status
+
+
+@pytest.mark.req("A4")
+def test_a_journal_counts_that_arrives_after_its_agent_and_grows(
+    keeping: Keeping,
+) -> None:
+    keeping.ingest()
+    assert told(keeping) == UNTOLD
+
+    write_journal(keeping.home, STARTED)
+    assert keeping.ingest().touched == [SESSION]
+    assert told(keeping) == RUNS
+
+    write_journal(keeping.home, STARTED, RESULT)
+    assert keeping.ingest().touched == [SESSION]
+    assert told(keeping) == ENDED
+
+
+@pytest.mark.req("A4")
+def test_a_journal_counts_that_was_there_before_its_agent(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(SESSION, session("p", "a<p"))
+    write_journal(keeping.home, STARTED)
+    keeping.ingest()
+    write_agent(keeping.home, "a1", session("w", "v<w"))
+    keeping.ingest()
+
+    assert told(keeping) == RUNS
+
+
+def test_a_line_of_a_journal_may_be_written_in_two_goes(keeping: Keeping) -> None:
+    path = write_journal(keeping.home, STARTED)
+    begun, cut = path.read_bytes(), len(line(RESULT)) // 2
+    path.write_bytes(begun + line(RESULT)[:cut])
+    keeping.ingest()
+    assert told(keeping) == RUNS
+
+    path.write_bytes(begun + line(RESULT))
+    keeping.ingest()
+    assert told(keeping) == ENDED
+
+
+def test_a_journal_that_was_begun_anew_counts_as_it_is(keeping: Keeping) -> None:
+    path = write_journal(keeping.home, STARTED, RESULT)
+    keeping.ingest()
+    path.write_bytes(jsonl([STARTED]))
+    keeping.ingest()
+
+    assert told(keeping) == RUNS
+
+
+@pytest.mark.parametrize("place", ["../wf_76543210-abc", ".."])
+def test_a_journal_that_was_moved_away_no_longer_counts(
+    keeping: Keeping, place: str
+) -> None:
+    path = write_journal(keeping.home, STARTED)
+    keeping.ingest()
+    assert told(keeping) == RUNS
+
+    folder = path.parent / place
+    folder.mkdir(exist_ok=True)
+    path.rename(folder / path.name)
+    keeping.ingest()
+
+    assert told(keeping) == UNTOLD
+
+
+def test_a_sidecar_that_was_moved_away_no_longer_counts(keeping: Keeping) -> None:
+    path = write_agent(
+        keeping.home, "a1", session("w", "v<w"), meta={"description": "The part"}
+    ).with_suffix(".meta.json")
+    keeping.ingest()
+    assert told(keeping) == ENDED
+
+    path.rename(path.with_name("agent-a2.meta.json"))
+    keeping.ingest()
+
+    assert told(keeping) == UNTOLD
+
+
+def test_what_is_damaged_in_a_journal_costs_only_itself(keeping: Keeping) -> None:
+    write_journal(keeping.home, b"{broken", STARTED, b"\xff", [], {}, RESULT)
+    keeping.ingest()
+
+    assert told(keeping) == ENDED
+
+
+def test_a_chunk_of_a_journal_that_rotted_costs_its_lines(keeping: Keeping) -> None:
+    long = step("started", "a1", label="x" * 300_000)
+    write_journal(keeping.home, long, step("failed", "a1"))
+    keeping.ingest()
+    with keeping.vault(write=True) as vault:
+        journal = keeping.sources()["journal.jsonl"].number
+        vault.chunks.db.execute(
+            "UPDATE chunk SET frame = x'00' WHERE source = ? AND start = 0", (journal,)
+        )
+    with Archive(keeping.archive) as archive:
+        (run,) = archive.session(SessionId(SESSION)).agents
+
+    assert (run.description, run.status) == (None, AgentStatus.FAILED)
+
+
+def test_a_journal_of_another_run_says_nothing(keeping: Keeping) -> None:
+    path = write_journal(keeping.home, STARTED)
+    other = path.parent.with_name(RUN.replace("0", "9"))
+    other.mkdir()
+    path.rename(other / path.name)
+    keeping.ingest()
+
+    assert told(keeping) == UNTOLD
+
+
+def test_an_agent_that_only_a_journal_names_is_not_there(keeping: Keeping) -> None:
+    write_journal(keeping.home, STARTED, step("started", "a2", label="Another"))
+    keeping.ingest()
+
+    assert told(keeping) == RUNS
+
+
+def test_a_journal_alone_makes_no_session(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    write_journal(keeping.home, STARTED, prompt("Not said"))
+    keeping.ingest()
+
+    with Archive(keeping.archive) as archive:
+        assert list(archive.sessions()) == []
+    with pytest.raises(NothingFound):
+        list(reading.read(keeping.home.path))
