@@ -185,8 +185,12 @@ class Indexer:
 
     def _agents_of(self, kept: Kept) -> list[Kept]:
         """Return the agents that lie in the folder of a session's file."""
-        folder = kept.path.removesuffix(".jsonl") + "/subagents/"
-        below = self._vault.chunks.below(kept.home, folder)
+        return self._agents_in(
+            kept.home, kept.path.removesuffix(".jsonl") + "/subagents/"
+        )
+
+    def _agents_in(self, home: str, folder: str) -> list[Kept]:
+        below = self._vault.chunks.below(home, folder)
         return [
             k for k in below if k.kind is SourceKind.AGENT and k.number in self._seen
         ]
@@ -289,6 +293,9 @@ class Indexer:
             agent = kept.path.removesuffix(".meta.json") + ".jsonl"
             found = self._vault.chunks.find(kept.home, agent)
             others = [found] if found else []
+        elif kept.kind is SourceKind.JOURNAL:
+            folder = kept.path.removesuffix("journal.jsonl")
+            others = self._agents_in(kept.home, folder)
         elif kept.kind is SourceKind.SESSION and not is_named(kept.source):
             others = self._agents_of(kept)
         else:
