@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from msgspec import structs
 
-from recollect.assemble import EDITING_TOOLS, is_named, session_of
+from recollect.assemble import is_named, session_of
 from recollect.ingest.pieces import lines_of
 from recollect.ingest.report import Progress, Report
 from recollect.model.attachments import ATTACHMENTS
 from recollect.model.blocks import BLOCKS
-from recollect.model.ids import Line, Position, ToolUseId
+from recollect.model.ids import Line, Position
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
-from recollect.model.query import Flag, Has
 from recollect.model.records import SystemRecord
 from recollect.model.sketches import Sketched
 from recollect.model.sources import SourceKind
-from recollect.model.texts import IndexField, Passage
 from recollect.parse import (
     RECORDS,
     is_beyond_limit,
@@ -29,7 +27,6 @@ from recollect.parse import (
 )
 from recollect.store.chunks import Kept
 from recollect.store.index import Index, Seen
-from recollect.store.text import Spoken
 from recollect.store.vault import Vault
 
 __all__ = ["Indexer", "decode"]
@@ -42,7 +39,6 @@ class Indexer:
         self._vault = vault
         self._report = report
         self._seen: dict[int, Seen] = {}
-        self._names: dict[int, dict[ToolUseId, str]] = {}
 
     @property
     def _index(self) -> Index:
@@ -238,40 +234,15 @@ class Indexer:
     ) -> list[Problem]:
         """Let the text index have what records say; return which say too much."""
         text = self._vault.text
-        called = self._called(seen)
         long = []
         for record, found, node in zip(ids, sketched, nodes, strict=True):
-            called.update({b.id: b.name for b in node.blocks if b.id and b.name})
             passages = texts_of(found)
             if not passages or not record:
                 continue
             if is_beyond_limit(passages):
                 long.append(Problem("long-text", node.position))
-            text.add(
-                Spoken(
-                    record=record,
-                    session=seen.session or 0,
-                    time_ms=_milliseconds(node),
-                    is_answer=node.kind == "assistant",
-                    passages=passages,
-                    tools=_tools(node, called),
-                    marks=_marks(node, passages),
-                )
-            )
+            text.add(record, seen.session or 0, passages)
         return long
-
-    def _called(self, seen: Seen) -> dict[ToolUseId, str]:
-        """Return the names of the tools that a source has called so far.
-
-        What it calls later does not count, though the index may have it already: the
-        words must come out the same in whatever pieces a file is seen.
-        """
-        if seen.source not in self._names:
-            nodes = self._index.each_node(seen.source) if seen.upto else ()
-            before = takewhile(lambda node: node.position.offset < seen.upto, nodes)
-            blocks = (block for node in before for block in node.blocks)
-            self._names[seen.source] = {b.id: b.name for b in blocks if b.id and b.name}
-        return self._names[seen.source]
 
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""
@@ -285,7 +256,6 @@ class Indexer:
         if seen.session is not None:
             self._index.set_dirty([seen.session])
         self._set_others_dirty(kept)
-        self._names.pop(kept.number, None)
 
     def _set_others_dirty(self, kept: Kept) -> None:
         """Have sessions derived anew that a source tells something of."""
@@ -333,7 +303,6 @@ class Indexer:
     def _words_again(self, kept: Kept, first: int, level: int) -> None:
         ids = self._index.record_ids(kept.number, level)
         seen = structs.replace(self._seen[kept.number], upto=first)
-        self._names.pop(kept.number, None)
         for stretch in self._stretches(kept, first, self._seen[kept.number].upto):
             if isinstance(stretch, Problem):
                 continue
@@ -355,29 +324,6 @@ def decode(
             else:
                 problems.append(found)
     return sketched, [node_of(found) for found in sketched], problems
-
-
-def _tools(node: Node, called: Mapping[ToolUseId, str]) -> tuple[str, ...]:
-    """Return the tools that a record calls or that answer in it, in lower case."""
-    names = (b.name or called.get(b.id, "") for b in node.blocks if b.id)
-    return tuple(dict.fromkeys(name.lower() for name in names if name))
-
-
-def _marks(node: Node, passages: Sequence[Passage]) -> tuple[str, ...]:
-    """Return what can be asked of a record with ``is:`` and ``has:``."""
-    kinds = {block.kind for block in node.blocks}
-    asked = (
-        (Flag.ERROR, node.is_error or any(p.is_error for p in passages)),
-        (Flag.AGENT, node.is_sidechain),
-        (Has.IMAGE, bool(kinds & {"image", "document"})),
-        (Has.THINKING, any(p.field is IndexField.THINKING for p in passages)),
-        (Has.EDIT, any(b.name in EDITING_TOOLS for b in node.blocks)),
-    )
-    return tuple(mark.value for mark, is_so in asked if is_so)
-
-
-def _milliseconds(node: Node) -> int:
-    return int(node.time.timestamp() * 1000) if node.time is not None else 0
 
 
 def _drift(nodes: Sequence[Node]) -> Iterator[tuple[str, str, str]]:
