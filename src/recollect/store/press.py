@@ -10,7 +10,7 @@ import zstandard
 
 __all__ = ["LEVEL", "Press", "Pressed", "digest", "press", "squeeze", "unpress"]
 
-LEVEL = 1
+LEVEL = 3
 
 Pressed = tuple[bytes, bytes]
 """The hash of some bytes, and the bytes compressed."""
