@@ -1,6 +1,7 @@
 """Sets Recollect up in ``.venv`` and runs it, or its tests.
 
-``python3 start.py`` inspects this machine's Claude Code home;
+``python3 start.py`` takes this machine's Claude Code home into the archive and lists
+its sessions (where there is no home, it shows an invented session);
 ``python3 start.py WORDS`` runs ``recollect WORDS``;
 ``python3 start.py test`` runs every gate, with further words passed to pytest.
 
@@ -27,6 +28,7 @@ PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / "installed"
 PINS = ROOT / "requirements-dev.txt"
+INVENTED = ROOT / "tests" / "cases" / "rewind_parallel" / "input"
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
 
 
@@ -71,9 +73,10 @@ def main(words: list[str]) -> int:
         return run_gates(words[1:])
     if words:
         return recollect(words)
-    code = recollect(["inspect"])
-    # On a machine without Claude Code, having said so is all there is to do.
-    return 0 if has_nowhere_to_look() else code
+    if has_nowhere_to_look():
+        print("There is no Claude Code home here; this is an invented session:\n")
+        return recollect(["show", "--all", str(INVENTED)])
+    return recollect(["ingest"]) or recollect(["list", "-n", "10"])
 
 
 def recollect(words: list[str]) -> int:

@@ -65,15 +65,40 @@ def test_further_words_go_to_the_tests_alone(
     assert "lint:\n[]" in shown
 
 
-@pytest.mark.parametrize(("code", "ended"), [(0, 0), (1, 0)])
-def test_without_claude_code_having_said_so_is_enough(
-    code: int, ended: int, nobody: Path, monkeypatch: pytest.MonkeyPatch
+def asked(monkeypatch: pytest.MonkeyPatch, *, code: int = 0) -> list[list[str]]:
+    """Return the commands that are run, to which every one ends with ``code``."""
+    run: list[list[str]] = []
+
+    def recollect(words: list[str]) -> int:
+        run.append(words)
+        return code
+
+    monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
+    monkeypatch.setattr(start, "recollect", recollect)
+    return run
+
+
+def test_without_claude_code_an_invented_session_is_shown(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (nobody / ".claude").mkdir()
-    monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
-    monkeypatch.setattr(start, "recollect", lambda words: code if words else 2)
+    run = asked(monkeypatch)
 
-    assert start.main([]) == ended
+    assert start.main([]) == 0
+    assert run == [["show", "--all", str(start.INVENTED)]]
+    assert start.INVENTED.is_dir()
+
+
+def test_with_transcripts_they_are_taken_in_and_listed(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = nobody / ".claude" / "projects" / "-p"
+    project.mkdir(parents=True)
+    (project / "a.jsonl").touch()
+    run = asked(monkeypatch)
+
+    assert start.main([]) == 0
+    assert [words[0] for words in run] == ["ingest", "list"]
 
 
 def test_a_failure_with_transcripts_is_a_failure(
