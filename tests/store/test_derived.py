@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -163,3 +164,9 @@ def test_every_id_is_a_number_that_a_database_holds() -> None:
 
     assert all(0 <= id_number(name) < 2**63 for name in odd)
     assert len({id_number(name) for name in odd}) == len(odd)
+
+
+def test_ids_that_were_counted_up_have_numbers_of_their_own() -> None:
+    names = [str(UUID(int=(1 << 122) + count)) for count in range(1000)]
+
+    assert len({id_number(name) for name in names}) == len(names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 
 from msgspec import structs
@@ -13,6 +12,7 @@ from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
 from recollect.ingest.filling import rebuild_in
 from recollect.ingest.indexing import Indexer
+from recollect.ingest.pace import uncollected
 from recollect.ingest.pieces import Piece, cut
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.model.problems import Problem
@@ -21,7 +21,7 @@ from recollect.sources import discover, mark_from, read_lines
 from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
 from recollect.store.connect import make_folder
 from recollect.store.lock import writing
-from recollect.store.press import Press, Pressed
+from recollect.store.press import press
 from recollect.store.vault import Vault
 
 __all__ = ["ingest"]
@@ -29,7 +29,6 @@ __all__ = ["ingest"]
 BATCH = 64 * 1024 * 1024
 """Bytes after which everything is committed; what memory and a crash can cost."""
 _WINDOW = 4096
-_WAITING = 32
 
 
 def ingest(
@@ -45,7 +44,7 @@ def ingest(
     goes on from there.
     """
     make_folder(folder)
-    with writing(folder, wait=wait), Vault(folder, write=True) as vault:
+    with writing(folder, wait=wait), Vault(folder, write=True) as vault, uncollected():
         told = progress or Silence()
         if vault.index is None and not vault.chunks.is_empty:
             rebuild_in(vault, told)
@@ -58,8 +57,6 @@ class _Ingestion:
         self._chunks = vault.chunks
         self._progress = progress
         self._report = Report(problems=[])
-        self._press = Press()
-        self._waiting: list[tuple[Kept, int, int, Future[Pressed]]] = []
         self._weight = 0
 
     def run(self, paths: Sequence[Path]) -> Report:
@@ -81,8 +78,6 @@ class _Ingestion:
             if self._chunks.db.in_transaction:
                 self._chunks.db.execute("ROLLBACK")
             raise
-        finally:
-            self._press.close()
         self._progress.end()
         derive(self._vault, self._indexer, self._report, self._progress)
         return self._report
@@ -128,20 +123,13 @@ class _Ingestion:
             self._commit()
 
     def _store(self, kept: Kept, start: int, raw: bytes) -> None:
-        """Give bytes to the press; what is ready goes to the archive."""
+        """Give bytes to the archive, a giant line in parts."""
         step = 16 * CHUNK_SIZE
         for at in range(0, len(raw), step):
             part = raw[at : at + step] if len(raw) > step else raw
-            pressed = self._press.submit(part)
             begin = start + at
-            self._waiting.append((kept, begin, begin + len(part), pressed))
-        while len(self._waiting) > _WAITING:
-            self._store_first()
+            self._chunks.add_chunk(kept, begin, begin + len(part), press(part))
         self._weight += len(raw)
-
-    def _store_first(self) -> None:
-        kept, start, stop, pressed = self._waiting.pop(0)
-        self._chunks.add_chunk(kept, start, stop, pressed.result())
 
     def _index(self, kept: Kept, piece: Piece) -> None:
         """Let the index see a piece; tell how far we are."""
@@ -151,8 +139,6 @@ class _Ingestion:
 
     def _commit(self, *, last: bool = False) -> None:
         """Commit the archive first, then what was derived from it."""
-        while self._waiting:
-            self._store_first()
         self._chunks.db.execute("COMMIT")
         self._indexer.commit(last=last)
         self._weight = 0

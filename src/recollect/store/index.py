@@ -21,7 +21,7 @@ from recollect.store.press import squeeze, unpress
 __all__ = ["INDEX_FILE", "Index", "Seen", "stamp_of"]
 
 INDEX_FILE = "index.db"
-DERIVING_VERSION = 6
+DERIVING_VERSION = 7
 """Raised whenever nodes, sessions or texts come out differently than before."""
 PAGE_NODES = 512
 

@@ -29,8 +29,8 @@ CREATE TABLE page (
     PRIMARY KEY (source, start)
 ) STRICT;
 
--- Every record that has an id, and where it stands. Ids are kept as numbers: the first
--- 63 bits of a uuid, or of a hash. An answer's pieces share the number of its message.
+-- Every record that has an id, and where it stands. Ids are kept as numbers: half of
+-- a uuid and a checksum, or a hash. An answer's pieces share the number of its message.
 CREATE TABLE record (
     id          INTEGER PRIMARY KEY,
     uuid        INTEGER NOT NULL,

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from zlib import crc32
 
 __all__ = ["id_number", "id_range"]
 
-_BITS = 63
-_HEX = 16
-_UUID_LENGTH = 36
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_DIGITS = 8
+_REST = 31
+_MASK = (1 << _REST) - 1
 
 
 def id_number(name: str) -> int:
-    """Return the first 63 bits of a uuid, or of the hash of any other name."""
-    if len(name) == _UUID_LENGTH:
-        digits = name.replace("-", "")
-        if len(digits) == 2 * _HEX:
-            try:
-                return int(digits[:_HEX], 16) >> 1
-            except ValueError:
-                pass
+    """Return the first 32 bits of a uuid and 31 of its checksum, or a name's hash.
+
+    Uuids that were counted up differ at their end only, and must not all be one.
+    """
+    if _UUID.fullmatch(name):
+        beginning = int(name[:_DIGITS], 16) << _REST
+        return beginning | (crc32(name.lower().encode()) & _MASK)
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1
 
 
 def id_range(prefix: str) -> tuple[int, int] | None:
-    """Return the numbers between which uuids with this beginning lie."""
-    digits = prefix.replace("-", "").lower()[:_HEX]
+    """Return the numbers between which uuids with this beginning lie.
+
+    Only its first eight digits count; others may lie there too.
+    """
+    digits = prefix.replace("-", "").lower()[:_DIGITS]
     if not digits or any(digit not in "0123456789abcdef" for digit in digits):
         return None
-    low = int(digits.ljust(_HEX, "0"), 16) >> 1
-    high = int(digits.ljust(_HEX, "f"), 16) >> 1
+    low = int(digits.ljust(_DIGITS, "0"), 16) << _REST
+    high = int(digits.ljust(_DIGITS, "f"), 16) << _REST | _MASK
     return low, high

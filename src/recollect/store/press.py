@@ -1,14 +1,17 @@
-"""Compressing and hashing bytes beside the interpreter's own work."""
+"""Compressing and hashing bytes.
+
+Done where they are at hand: a thread of its own took more from the interpreter, by
+handing its lock to and fro, than it gave.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import zstandard
 
-__all__ = ["LEVEL", "Press", "Pressed", "digest", "press", "squeeze", "unpress"]
+__all__ = ["LEVEL", "Pressed", "digest", "press", "squeeze", "unpress"]
 
 LEVEL = 3
 
@@ -45,18 +48,3 @@ class _Tools(threading.local):
 
 
 _TOOLS = _Tools()
-
-
-class Press:
-    """A thread that compresses while others go on; both leave the lock alone."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="press")
-
-    def submit(self, raw: bytes) -> Future[Pressed]:
-        """Begin to compress some bytes."""
-        return self._pool.submit(press, raw)
-
-    def close(self) -> None:
-        """Wait for what was begun."""
-        self._pool.shutdown()
