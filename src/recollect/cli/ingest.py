@@ -24,6 +24,7 @@ from recollect.cli.terminal import StageBar, plain, readable_size
 from recollect.errors import ArchiveMissing, ExitCode
 from recollect.ingest import Report
 from recollect.model.problems import Problem
+from recollect.render.figures import several
 
 __all__ = ["ingest"]
 
@@ -89,7 +90,7 @@ def _tell(report: Report, folder: Path) -> None:
         click.echo(line)
     with Archive.open(folder) as opened:
         count = sum(1 for _ in opened.sessions())
-    click.echo(f"{count:,} sessions in {plain(shown_path(folder))}")
+    click.echo(f"{several(count, 'session')} in {plain(shown_path(folder))}")
 
 
 def _tell_problems(problems: Sequence[Problem]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -135,6 +136,16 @@ class Chunks:
     def close(self) -> None:
         """Let go of the database."""
         self.db.close()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Have all reads see the archive as it is now, whoever writes meanwhile.
+
+        A small chunk gives way to a longer one when its source grows, and an
+        unfinished line to a chunk: who finds first and reads then would miss them.
+        """
+        with reading_of(self.path), self.db:
+            yield
 
     @property
     def identity(self) -> str:
@@ -344,16 +355,17 @@ class Chunks:
 
     def read(self, number: int, generation: int, offset: int, length: int) -> bytes:
         """Return bytes of a source; fewer where the archive has fewer."""
-        rows = every(
-            self.db,
-            "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
-            " AND start < ? AND stop > ? ORDER BY start",
-            (number, generation, offset + length, offset),
-        )
         parts = []
-        for id_, sign, start in rows:
-            raw = self._raw(id_, sign)
-            parts.append(raw[max(offset - start, 0) : offset + length - start])
+        with self.at_once():
+            rows = every(
+                self.db,
+                "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
+                " AND start < ? AND stop > ? ORDER BY start",
+                (number, generation, offset + length, offset),
+            )
+            for id_, sign, start in rows:
+                raw = self._raw(id_, sign)
+                parts.append(raw[max(offset - start, 0) : offset + length - start])
         return b"".join(parts)
 
     def _open(self, id_: int, sign: bytes) -> bytes:

@@ -73,6 +73,9 @@ def _open(path: Path, *, write: bool) -> apsw.Connection:
         db.pragma("foreign_keys", "OFF")
         db.pragma("trusted_schema", "OFF")
         db.pragma("cache_size", -16_000)
+    except apsw.CantOpenError as error:
+        # A sound archive on a medium that lets nobody write is not damaged.
+        raise SystemRefused(f"{path}: {error}") from error
     except apsw.Error as error:
         raise ArchiveDamaged(path, str(error)) from error
     return db
@@ -83,7 +86,7 @@ def reading_of(path: Path) -> Iterator[None]:
     """Turn what SQLite finds wrong while a database is read into our error."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise ArchiveDamaged(path, str(error)) from error
 
 

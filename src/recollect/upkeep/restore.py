@@ -146,9 +146,11 @@ def restore(
         elif plan.state is Standing.DIFFERS and not overwrite:
             done.skipped += 1
         else:
-            told = _told(vault, kept, rewrite)
             try:
-                _write(Path(plan.path), told, kept.mtime_ns, done)
+                with vault.chunks.at_once():
+                    now = vault.chunks.source(plan.number) or kept
+                    told = _told(vault, now, rewrite)
+                    _write(Path(plan.path), told, now.mtime_ns, done)
             except ArchiveDamaged:
                 done.damaged.append(plan.path)
         progress.advance(plan.size)

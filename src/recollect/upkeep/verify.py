@@ -91,17 +91,18 @@ def _check_sources(vault: Vault, verdict: Verdict, progress: Progress) -> None:
         for generation in range(kept.generation + 1):
             end = 0
             try:
-                for chunk, reason in vault.chunks.checked(kept.number, generation):
-                    _note_chunk(verdict, kept, chunk, end=end, reason=reason)
-                    end = chunk.stop
-                    progress.advance(chunk.stop - chunk.start)
-                expected = vault.chunks.kept_of(kept.number, generation)
-                if end != expected:
-                    gap = Damage(
-                        kept.id, generation, end, expected, "the end is missing"
-                    )
-                    verdict.gaps.append(gap)
-                vault.chunks.fragment(kept.number, generation)
+                with vault.chunks.at_once():
+                    for chunk, reason in vault.chunks.checked(kept.number, generation):
+                        _note_chunk(verdict, kept, chunk, end=end, reason=reason)
+                        end = chunk.stop
+                        progress.advance(chunk.stop - chunk.start)
+                    expected = vault.chunks.kept_of(kept.number, generation)
+                    if end != expected:
+                        gap = Damage(
+                            kept.id, generation, end, expected, "the end is missing"
+                        )
+                        verdict.gaps.append(gap)
+                    vault.chunks.fragment(kept.number, generation)
             except ArchiveDamaged as error:
                 bad = Damage(kept.id, generation, end, kept.size, error.detail)
                 verdict.damages.append(bad)
