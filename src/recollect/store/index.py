@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from recollect.model.ids import Position, SessionId
+from recollect.model.ids import MessageId, Position, SessionId
 from recollect.model.nodes import Node, TitleFacts
 from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
@@ -21,7 +21,7 @@ from recollect.store.press import squeeze, unpress
 __all__ = ["INDEX_FILE", "Index", "Seen", "stamp_of"]
 
 INDEX_FILE = "index.db"
-DERIVING_VERSION = 7
+DERIVING_VERSION = 8
 """Raised whenever nodes, sessions or texts come out differently than before."""
 PAGE_NODES = 512
 
@@ -150,6 +150,8 @@ class Index:
             self._flush_page(source)
         ids = []
         rows = []
+        last: MessageId | None = None
+        message: int | None = None
         for node in nodes:
             if node.uuid is None:
                 ids.append(0)
@@ -158,7 +160,9 @@ class Index:
             ids.append(self._next)
             place = node.position
             number = id_number(node.uuid)
-            message = id_number(node.message) if node.message else None
+            if node.message != last:
+                last = node.message
+                message = id_number(last) if last else None
             where = (source, place.offset, place.length)
             rows.append((self._next, number, message, session, *where))
         self.db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", rows)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
+from contextlib import suppress
 from zlib import crc32
 
 __all__ = ["id_number", "id_range"]
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID_LENGTH = 36
+_HYPHENS = 4
 _DIGITS = 8
 _REST = 31
 _MASK = (1 << _REST) - 1
@@ -19,10 +20,11 @@ def id_number(name: str) -> int:
 
     Uuids that were counted up differ at their end only, and must not all be one.
     """
-    if _UUID.fullmatch(name):
-        beginning = int(name[:_DIGITS], 16) << _REST
-        return beginning | (crc32(name.lower().encode()) & _MASK)
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1
+    raw = name.lower().encode()
+    if len(raw) == _UUID_LENGTH and raw.count(b"-") == _HYPHENS:
+        with suppress(ValueError):
+            return int(raw[:_DIGITS], 16) << _REST | crc32(raw) & _MASK
+    return int.from_bytes(hashlib.sha256(raw).digest()[:8]) >> 1
 
 
 def id_range(prefix: str) -> tuple[int, int] | None:
