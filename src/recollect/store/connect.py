@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -63,9 +64,8 @@ def _open(path: Path, *, write: bool) -> apsw.Connection:
         _create(path)
     elif not path.exists():
         raise ArchiveMissing(path.parent)
-    flags = apsw.SQLITE_OPEN_READWRITE if write else apsw.SQLITE_OPEN_READONLY
     try:
-        db = apsw.Connection(str(path), flags=flags)
+        db = _connect(path, write=write)
         db.set_busy_timeout(_WAIT_MS)
         if write:
             db.pragma("journal_mode", "WAL")
@@ -78,6 +78,23 @@ def _open(path: Path, *, write: bool) -> apsw.Connection:
         raise SystemRefused(f"{path}: {error}") from error
     except apsw.Error as error:
         raise ArchiveDamaged(path, str(error)) from error
+    return db
+
+
+def _connect(path: Path, *, write: bool) -> apsw.Connection:
+    """Open a file; on a medium that lets nobody write, as one that cannot change."""
+    if write:
+        return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        first(db, "SELECT 1 FROM sqlite_schema")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        fixed = f"file:{quote(str(path))}?immutable=1"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(fixed, flags=flags)
     return db
 
 

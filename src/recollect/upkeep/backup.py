@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from recollect.errors import ArchiveError, BackupRefused
+from recollect.errors import ArchiveDamaged, ArchiveError, BackupRefused
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder
 from recollect.store.lock import LOCK_FILE, writing
@@ -22,11 +22,16 @@ def backup(vault: Vault, folder: Path) -> int:
 
     The folder is an archive of its own then, of which ``rebuild`` makes the index. An
     older backup of the same archive is replaced once the new one is whole; anything
-    else that stands there is left alone.
+    else that stands there is left alone. A damaged archive never replaces a backup;
+    where there is none yet, what is left of it is copied, and the damage is said.
     """
     path = folder / ARCHIVE_FILE
     if folder.resolve() == vault.folder.resolve() or not _may_hold(vault, folder):
         raise BackupRefused(folder)
+    damages = _damages(vault)
+    if damages and path.exists():
+        told = f"{damages} chunks; the older backup in {folder} was left alone"
+        raise ArchiveDamaged(vault.chunks.path, told)
     make_folder(folder)
     beside = folder / f"{ARCHIVE_FILE}{_UNFINISHED}"
     with writing(folder):
@@ -39,7 +44,21 @@ def backup(vault: Vault, folder: Path) -> int:
             beside.replace(path)
         finally:
             _remove(beside)
+    if damages:
+        told = f"{damages} chunks; the copy in {folder} has the same damage"
+        raise ArchiveDamaged(vault.chunks.path, told)
     return path.stat().st_size
+
+
+def _damages(vault: Vault) -> int:
+    """Return how many chunks are not what was stored."""
+    return sum(
+        1
+        for kept in vault.chunks.sources()
+        for generation in range(kept.generation + 1)
+        for _, damage in vault.chunks.checked(kept.number, generation)
+        if damage
+    )
 
 
 def _remove(path: Path, *, only_logs: bool = False) -> None:
