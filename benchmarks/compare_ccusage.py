@@ -25,7 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.ccusage_rules import (
     NONE,
@@ -54,6 +54,7 @@ EXPLAINED = {
     "sidechain": "ccusage prefers the main conversation's record to a larger one",
     "fields": "ccusage takes one record whole, we the larger of each field",
     "agent": "ccusage makes an agent's file a session of its own",
+    "quiet": "we leave out what warm-ups and replays spend; ccusage counts it",
     "copies": "ccusage books to another of the sessions that hold a message",
     "speed": "ccusage names a model in fast mode apart",
     "models": "records of one message name several models",
@@ -181,22 +182,39 @@ def count_theirs(command: Sequence[str], home: Path) -> tuple[list[Any], float]:
     return json.loads(run.stdout)["sessions"], seconds
 
 
-def count_ours(home: Path) -> tuple[dict[str, Booked], set[str], float]:
-    """Return our counts by message, our sessions, and the CPU seconds it took."""
+class Ours(NamedTuple):
+    """Our side: counts by message, sessions, and what it took."""
+
+    booked: dict[str, Booked]
+    sessions: set[str]
+    quiet: set[str]
+    """Messages that only warm-ups and replays spend on."""
+    seconds: float
+
+
+def count_ours(home: Path) -> Ours:
+    """Return what we count in a home."""
     before = time.process_time()
     found: dict[str, Booked] = defaultdict(Booked)
     sessions: set[str] = set()
+    quiet: set[str] = set()
     for session in read(home):
         sessions.add(session.id)
+        for agent in session.all_agents:
+            if not agent.kind.is_shown:
+                quiet.update(group_of(spend.key) for spend in agent.spends)
         for spend in session.spends:
             told = spend.usage
-            group = spend.key
-            if not group.startswith("record "):
-                group = group.partition(" ")[0]
+            group = group_of(spend.key)
             counts = (told.input, told.output, told.cache_write, told.cache_read)
             found[group].add(counts, session.id, spend.model)
             found[group].keys[spend.key] += 1
-    return found, sessions, time.process_time() - before
+    return Ours(found, sessions, quiet - set(found), time.process_time() - before)
+
+
+def group_of(key: str) -> str:
+    """Return the message that a key is of."""
+    return key if key.startswith("record ") else key.partition(" ")[0]
 
 
 Sums = dict[tuple[str, str], Counts]
@@ -235,19 +253,21 @@ def reported(sessions: Iterable[Any]) -> Sums:
 def differences(
     groups: dict[str, list[Row]],
     theirs: dict[str, Booked],
-    ours: dict[str, Booked],
-    sessions: set[str],
+    ours: Ours,
 ) -> dict[str, list[str]]:
     """Return the reasons for each message that the two do not count alike."""
     found = {}
-    for group in {**groups, **ours}:
+    for group in {**groups, **ours.booked}:
         rows = groups.get(group, [])
-        their, our = theirs.get(group, Booked()), ours.get(group, Booked())
+        their, our = theirs.get(group, Booked()), ours.booked.get(group, Booked())
+        if group in ours.quiet:
+            found[group] = ["quiet"]
+            continue
         why = reasons(rows, their, our)
         if max(our.keys.values(), default=1) > 1:
             why = ["twice"]
         if not {"advisor", "unread", "twice"} & set(why):
-            why += bookings(rows, their, our, sessions)
+            why += bookings(rows, their, our, ours.sessions)
         if why:
             found[group] = why
     return found
@@ -274,21 +294,21 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--brief", action="store_true", help="no sessions or messages")
     chosen = parser.parse_args(words)
     report, their_seconds = count_theirs(chosen.command, chosen.home)
-    ours, sessions, our_seconds = count_ours(chosen.home)
+    ours = count_ours(chosen.home)
     groups = rows_of(chosen.home)
     theirs = foretell(groups)
-    found = differences(groups, theirs, ours, sessions)
+    found = differences(groups, theirs, ours)
     told, foretold, counted = (
         reported(report),
         sums_of(theirs.values()),
-        sums_of(ours.values()),
+        sums_of(ours.booked.values()),
     )
     print("left: ccusage, right: recollect; * differs")
     show("model", told, counted, brief=False)
     if not chosen.brief:
         show("session", told, counted, brief=False)
         for group, why in found.items():
-            pair = (theirs.get(group, Booked()), ours.get(group, Booked()))
+            pair = (theirs.get(group, Booked()), ours.booked.get(group, Booked()))
             print(group, " ".join(why), pair[0].counts, pair[1].counts, sep="  ")
     tally = Counter(reason for why in found.values() for reason in why)
     names = {*told, *foretold}
@@ -296,11 +316,12 @@ def main(words: Sequence[str]) -> int:
         n for n in names if told.get(n, NONE) != foretold.get(n, NONE) and n[1] != "-"
     ]
     tally["unforetold"] += len(missed)
-    print(f"\nmessages: {len(theirs):,} {len(ours):,}, of them unlike: {len(found):,}")
+    counts = f"{len(theirs):,} {len(ours.booked):,}"
+    print(f"\nmessages: {counts}, of them unlike: {len(found):,}")
     for reason, number in (+tally).most_common():
         print(f"{number:9,} {reason:11} {(EXPLAINED | UNEXPLAINED)[reason]}")
     print(*(f"unforetold: {' '.join(n)}" for n in missed), sep="\n")
-    print(f"CPU seconds: {their_seconds:.2f} {our_seconds:.2f}")
+    print(f"CPU seconds: {their_seconds:.2f} {ours.seconds:.2f}")
     return int(any(tally[reason] for reason in UNEXPLAINED))
 
 
