@@ -147,6 +147,19 @@ def test_a_damaged_index_costs_a_rebuild_and_nothing_else(
     assert "Counting lines" in capsys.readouterr().out
 
 
+def test_a_rebuild_says_what_it_had_to_leave_out(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(archive, ".jsonl")
+
+    assert main(["rebuild"]) == ExitCode.ARCHIVE_DAMAGED
+
+    shown = capsys.readouterr()
+    assert "rebuilt: " in shown.out
+    assert ".jsonl: damaged" in shown.err
+    assert "could not be indexed" in shown.err
+
+
 def test_a_database_that_is_none_is_a_sentence(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

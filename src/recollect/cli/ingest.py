@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -19,17 +18,13 @@ from recollect.cli.options import (
     shown_path,
 )
 from recollect.cli.rows import BeginRow, OddRow, print_row
-from recollect.cli.telling import report_lines, report_row
+from recollect.cli.telling import report_lines, report_row, tell_problems
 from recollect.cli.terminal import StageBar, plain, readable_size
 from recollect.errors import ArchiveMissing, ExitCode
 from recollect.ingest import Report
-from recollect.model.problems import Problem
 from recollect.render.figures import several
 
 __all__ = ["ingest"]
-
-_TOLD = 5
-"""Problems that are told one by one."""
 
 
 @click.command("ingest")
@@ -65,7 +60,7 @@ def ingest(
             print_row(OddRow.of(problem))
         print_row(report_row(report))
         return
-    _tell_problems(report.problems)
+    tell_problems(report.problems)
     if not quiet:
         _tell(report, folder)
 
@@ -91,12 +86,3 @@ def _tell(report: Report, folder: Path) -> None:
     with Archive.open(folder) as opened:
         count = sum(1 for _ in opened.sessions())
     click.echo(f"{several(count, 'session')} in {plain(shown_path(folder))}")
-
-
-def _tell_problems(problems: Sequence[Problem]) -> None:
-    for problem in problems[:_TOLD]:
-        place = shown_path(problem.position.source)
-        detail = f": {problem.detail}" if problem.detail else ""
-        sys.stderr.write(plain(f"problem: {place}: {problem.kind}{detail}") + "\n")
-    if len(problems) > _TOLD:
-        sys.stderr.write(f"problem: and {len(problems) - _TOLD:,} more\n")

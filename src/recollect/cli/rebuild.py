@@ -9,8 +9,9 @@ import click
 from recollect.archive import Archive
 from recollect.cli.options import archive_option, folder_of, json_option, quiet_option
 from recollect.cli.rows import BeginRow, print_row
-from recollect.cli.telling import report_row
+from recollect.cli.telling import report_row, tell_problems
 from recollect.cli.terminal import StageBar
+from recollect.errors import ArchiveDamaged
 from recollect.render.figures import several
 
 __all__ = ["rebuild"]
@@ -25,7 +26,8 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
 
     Needed only where an index is damaged: a new version of Recollect does it by
     itself with the next ingest. No transcript is read, and no byte of the archive is
-    touched; whoever reads goes on with the old index until the new one is done.
+    touched; whoever reads goes on with the old index until the new one is done. What
+    is damaged in the archive is left out, and said.
     """
     folder = folder_of(archive)
     with StageBar() as bar:
@@ -36,3 +38,7 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         records = several(report.records, "record")
         click.echo(f"rebuilt: {several(report.sessions, 'session')}, {records}")
+    tell_problems(report.problems)
+    if report.problems:
+        lost = several(len(report.problems), "stretch", "stretches")
+        raise ArchiveDamaged(folder, f"{lost} could not be indexed")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from recollect.cli.options import shown_path
 from recollect.cli.rows import ReportRow
+from recollect.cli.terminal import plain
 from recollect.ingest import Report
+from recollect.model.problems import Problem
 from recollect.render.figures import clock, several, size
 
-__all__ = ["report_lines", "report_row", "since"]
+__all__ = ["report_lines", "report_row", "since", "tell_problems"]
+
+_TOLD = 5
+"""Problems that are told one by one."""
 
 _STEPS = (
     (timedelta(minutes=1), timedelta(seconds=1), ""),
@@ -74,3 +81,13 @@ def since(time: datetime | None, now: datetime) -> str:
             number = ago // step
             return f"{several(number, unit)} ago" if unit else "just now"
     return clock(time, None)[:10]
+
+
+def tell_problems(problems: Sequence[Problem]) -> None:
+    """Say what was odd on stderr, the first few one by one."""
+    for problem in problems[:_TOLD]:
+        place = shown_path(problem.position.source)
+        detail = f": {problem.detail}" if problem.detail else ""
+        sys.stderr.write(plain(f"problem: {place}: {problem.kind}{detail}") + "\n")
+    if len(problems) > _TOLD:
+        sys.stderr.write(f"problem: and {len(problems) - _TOLD:,} more\n")

@@ -80,6 +80,7 @@ class Indexer:
         for found in self._stretches(kept, seen.upto if seen else 0, kept.kept):
             if isinstance(found, Problem):
                 self._index.add_problems(kept.number, [found])
+                self._report.problems.append(found)
             else:
                 self.add(kept, *found)
         self.finish(kept)

@@ -87,6 +87,8 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
         return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        # While the last writer closes, the log is being taken away for a moment.
+        db.set_busy_timeout(_WAIT_MS)
         first(db, "SELECT 1 FROM sqlite_schema")
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         log = path.with_name(f"{path.name}-wal")
