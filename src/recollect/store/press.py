@@ -1,7 +1,6 @@
-"""Compressing and hashing bytes.
+"""Compressing and hashing bytes, where they are at hand.
 
-Done where they are at hand: a thread of its own took more from the interpreter, by
-handing its lock to and fro, than it gave.
+A thread of its own for this brought no gain that could be measured.
 """
 
 from __future__ import annotations
