@@ -6,6 +6,7 @@
   - NotArchived
   - Ambiguous
   - SystemRefused
+  - PatternRefused
   - QueryError
     + QueryTooLong
     + QueryTooDeep
@@ -46,6 +47,7 @@ __all__ = [
     "NotArchived",
     "NothingFound",
     "PathMissing",
+    "PatternRefused",
     "Place",
     "QueryError",
     "QueryTooDeep",
@@ -168,6 +170,21 @@ class Place(NamedTuple):
     query: str
     at: int
     length: int
+
+
+class PatternRefused(RecollectError):
+    """A pattern of the user's settings is no regular expression."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "patterns are RE2 expressions: no look-around, no references back"
+
+    def __init__(self, pattern: str, detail: str) -> None:
+        super().__init__(pattern, detail)
+        self.pattern = pattern
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"the pattern {self.pattern!r} cannot be used: {self.detail}"
 
 
 class QueryError(RecollectError):

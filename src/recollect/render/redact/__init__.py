@@ -1,0 +1,9 @@
+"""REDACT: hide secrets and persons in whatever leaves the machine."""
+
+from __future__ import annotations
+
+from recollect.render.redact.json import redacted_line
+from recollect.render.redact.redactor import Found, Redactor
+from recollect.render.redact.values import Finds, redacted
+
+__all__ = ["Finds", "Found", "Redactor", "redacted", "redacted_line"]

@@ -1,0 +1,102 @@
+"""Redacting JSON: what its strings say, not how they are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from recollect.model.attachments import PrivateAttachment
+from recollect.model.metadata import PrivateRecord
+from recollect.render.redact.redactor import Found, Redactor
+
+__all__ = ["PRIVATE", "redacted_json", "redacted_line"]
+
+PRIVATE = frozenset((*PrivateAttachment.types, *PrivateRecord.types))
+"""Records and attachments that hold nothing but what is private: they never leave."""
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode = msgspec.json.Decoder().decode
+
+
+def redacted_json(raw: bytes, told: Callable[[str], str]) -> bytes:
+    """Return JSON with every text in it told anew; as it was if none has changed.
+
+    What is no JSON is taken for text.
+    """
+    try:
+        value = _decode(raw)
+        new = _mapped(value, told)
+    except _FAILURES:
+        text = raw.decode("utf-8", "surrogateescape")
+        return told(text).encode("utf-8", "surrogateescape")
+    return raw if new is value else msgspec.json.encode(new)
+
+
+def redacted_line(
+    raw: bytes, redactor: Redactor
+) -> tuple[bytes | None, tuple[Found, ...]]:
+    """Return a line of a transcript without what must not leave, and what that was.
+
+    ``None`` stands for a private record, which never leaves at all. A line in which
+    nothing is hidden stays as it is, byte for byte.
+    """
+    found: list[Found] = []
+
+    def told(text: str) -> str:
+        new, met = redactor.told(text)
+        found.extend(met)
+        return new
+
+    try:
+        is_private = _is_private(_decode(raw))
+    except _FAILURES:
+        # A torn record may be a private one.
+        is_private = any(f'"{kind}"'.encode() in raw for kind in PRIVATE)
+    if is_private:
+        return None, ()
+    return redacted_json(raw, told), tuple(found)
+
+
+def _is_private(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    attached = value.get("attachment")
+    kinds = [value.get("type")]
+    if isinstance(attached, dict):
+        kinds.append(attached.get("type"))
+    return any(isinstance(kind, str) and kind in PRIVATE for kind in kinds)
+
+
+def _mapped(value: object, told: Callable[[str], str]) -> object:
+    """Return the value itself unless a text of it is told otherwise."""
+    if isinstance(value, str):
+        new = told(value)
+        return value if new == value else new
+    if isinstance(value, list):
+        many = [_mapped(one, told) for one in value]
+        return (
+            many if any(a is not b for a, b in zip(many, value, strict=True)) else value
+        )
+    if isinstance(value, dict):
+        if value.get("type") == "base64":
+            return value
+        pairs = [(_mapped(k, told), _mapped(v, told)) for k, v in value.items()]
+        changed = any(
+            a is not c or b is not d
+            for (a, b), (c, d) in zip(pairs, value.items(), strict=True)
+        )
+        return _joined(pairs) if changed else value
+    return value
+
+
+def _joined(pairs: list[tuple[object, object]]) -> dict[str, object]:
+    """Return an object; names that are the same once redacted are numbered."""
+    joined: dict[str, object] = {}
+    for name, value in pairs:
+        told = str(name)
+        number = 2
+        while told in joined:
+            told = f"{name} ({number})"
+            number += 1
+        joined[told] = value
+    return joined

@@ -1,0 +1,220 @@
+"""What a secret looks like: one row a family, each known by how it begins.
+
+Rules are for decoded text and for RE2, which takes time in proportion to the text
+whatever the text is. A rule with a group hides the group; one without hides the match.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["RULES", "Rule", "is_stand_in"]
+
+
+class Rule(Struct, frozen=True):
+    """A family of secrets, and what betrays one."""
+
+    name: str
+    """What is put in the secret's place says this name."""
+    pattern: str
+
+
+_KEY = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+_NAMED = (
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|SECRET_KEY|TOKEN|API_?KEY|ACCESS_KEY"
+    r"|PRIVATE_KEY|AUTH_KEY|ENCRYPTION_KEY|SIGNING_KEY|CREDENTIALS?|ACCOUNT_KEY)"
+)
+_VALUE = r"[^\s\"'`$<>(){}\[\]\\,;|&*%]"
+_OPAQUE = r"[A-Za-z0-9_~.+/=-]"
+
+RULES = (
+    # Models and their surroundings
+    Rule("anthropic-key", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
+    Rule("openai-key", r"\bsk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}"),
+    Rule(
+        "openai-key",
+        r"\bsk-(?:[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|[A-Za-z0-9]{48})\b",
+    ),
+    Rule("openrouter-key", r"\bsk-or-v1-[0-9a-f]{64}\b"),
+    Rule("groq-key", r"\bgsk_[A-Za-z0-9]{40,}\b"),
+    Rule("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z0-9]{34}\b"),
+    Rule("langsmith-key", r"\blsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}\b"),
+    Rule("perplexity-key", r"\bpplx-[A-Za-z0-9]{40,}\b"),
+    Rule("replicate-token", r"\br8_[A-Za-z0-9]{37}\b"),
+    Rule("xai-key", r"\bxai-[A-Za-z0-9]{70,}\b"),
+    # Code and packages
+    Rule("github-token", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
+    Rule("github-token", r"\bgithub_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"),
+    Rule(
+        "gitlab-token",
+        r"\bgl(?:pat|dt|rt|ptt|soat|ft|imt|agent|cbt|oas|ffct)-[A-Za-z0-9_.-]{20,}",
+    ),
+    Rule("npm-token", r"\bnpm_[A-Za-z0-9]{36}\b"),
+    Rule("pypi-token", r"\bpypi-AgE[A-Za-z0-9_-]{50,}"),
+    Rule("rubygems-key", r"\brubygems_[0-9a-f]{48}\b"),
+    Rule("docker-token", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{27,}"),
+    Rule("postman-key", r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}\b"),
+    Rule("linear-key", r"\blin_(?:api|oauth)_[A-Za-z0-9]{40,64}\b"),
+    Rule("notion-token", r"\b(?:ntn_[A-Za-z0-9]{40,50}|secret_[A-Za-z0-9]{43})\b"),
+    Rule("figma-token", r"\bfig[du]_[A-Za-z0-9_-]{40,}"),
+    Rule("atlassian-token", r"\bAT(?:ATT|CTT|BB)3?x?[A-Za-z0-9_=-]{60,}"),
+    Rule("airtable-token", r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}\b"),
+    Rule("sentry-token", r"\bsntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    # Clouds and machines
+    Rule("aws-key-id", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
+    Rule(
+        "aws-secret",
+        r"(?i)\baws_?(?:secret|session)_?(?:access_?)?(?:key|token)[\"']?\s{0,3}"
+        r"[=:]\s{0,3}[\"']?([A-Za-z0-9/+=]{40,})",
+    ),
+    Rule("google-key", r"\bAIza[A-Za-z0-9_-]{35}"),
+    Rule("google-token", r"\bya29\.[A-Za-z0-9_-]{20,}"),
+    Rule("google-secret", r"\bGOCSPX-[A-Za-z0-9_-]{28}"),
+    Rule("google-refresh-token", r"\b1//0[A-Za-z0-9_-]{40,}"),
+    Rule(
+        "azure-account-key",
+        r"\b(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})",
+    ),
+    Rule("azure-client-secret", r"\b[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9_~.-]{31,34}"),
+    Rule("digitalocean-token", r"\bdo[oprt]_v1_[0-9a-f]{64}\b"),
+    Rule("heroku-key", r"\bHRKU-[A-Za-z0-9_-]{36,}"),
+    Rule("databricks-token", r"\bdapi[0-9a-f]{32}(?:-\d)?\b"),
+    Rule("vault-token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    Rule("terraform-token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
+    Rule("pulumi-token", r"\bpul-[0-9a-f]{40}\b"),
+    Rule("doppler-token", r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40,}"),
+    Rule("fly-token", r"\b(?:fo1_[A-Za-z0-9_-]{43}|fm[12][ar]?_[A-Za-z0-9+/=_-]{60,})"),
+    Rule("netlify-token", r"\bnf[pcoub]_[A-Za-z0-9]{36,40}\b"),
+    Rule("vercel-token", r"\bvercel_blob_rw_[A-Za-z0-9]{16}_[A-Za-z0-9]{20,}"),
+    Rule("supabase-key", r"\b(?:sbp_[0-9a-f]{40}|sb_secret_[A-Za-z0-9_-]{20,})"),
+    Rule("planetscale-token", r"\bpscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{32,}"),
+    Rule(
+        "tailscale-key", r"\btskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9-]{20,}"
+    ),
+    Rule("cloudflare-key", r"\bv1\.0-[0-9a-f]{24}-[0-9a-f]{146}\b"),
+    # Watching and selling
+    Rule("grafana-token", r"\bgl(?:c|sa)_[A-Za-z0-9+/=_]{32,}"),
+    Rule("newrelic-key", r"\bNR(?:AK|AL|RA|II|SP|IQ)-[A-Za-z0-9]{27,}\b"),
+    Rule("dynatrace-token", r"\bdt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{64}\b"),
+    Rule(
+        "stripe-key",
+        r"\b(?:[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{32,})",
+    ),
+    Rule("shopify-token", r"\bshp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32}\b"),
+    Rule(
+        "square-token",
+        r"\b(?:sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,43}|EAAA[A-Za-z0-9_-]{60})\b",
+    ),
+    # Messages
+    Rule("slack-token", r"\bxox[abceoprs]-[A-Za-z0-9-]{10,}"),
+    Rule("slack-token", r"\bxapp-\d-[A-Z0-9]{8,}-\d{6,}-[a-f0-9]{32,}\b"),
+    Rule(
+        "slack-hook",
+        r"\bhooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/+_-]{20,})",
+    ),
+    Rule(
+        "discord-token",
+        r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}\b",
+    ),
+    Rule(
+        "discord-hook",
+        r"\bdiscord(?:app)?\.com/api/webhooks/(\d{15,20}/[A-Za-z0-9_-]{60,})",
+    ),
+    Rule("telegram-token", r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}\b"),
+    Rule("twilio-key", r"\bSK[0-9a-f]{32}\b"),
+    Rule("sendgrid-key", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    Rule("mailgun-key", r"\bkey-[0-9a-f]{32}\b"),
+    Rule("mailchimp-key", r"\b[0-9a-f]{32}-us\d{1,2}\b"),
+    Rule("brevo-key", r"\bxkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}\b"),
+    # Keys, and what is a secret by where it stands
+    Rule("private-key", rf"(?s)-----BEGIN {_KEY}.{{20,}}?-----END {_KEY}"),
+    Rule(
+        "private-key",
+        # Cut off before its end: lines of base64, behind numbers or a diff's signs.
+        rf"-----BEGIN {_KEY}"
+        r"(?:(?:\\[nr]|\s)+[^A-Za-z\n]{0,10}[A-Za-z0-9+/=]{30,})+",
+    ),
+    Rule("age-key", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b"),
+    Rule("1password-token", r"\bops_eyJ[A-Za-z0-9+/=_-]{60,}"),
+    Rule("jwt", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    Rule(
+        "url-password",
+        r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@\"'`<>]{0,80}:([^\s@/\"'`<>]{3,200})@[A-Za-z0-9\[]",
+    ),
+    Rule(
+        "url-token",
+        r"(?i)[?&;](?:access_token|auth_token|api_?key|client_secret|refresh_token"
+        r"|id_token|token|sig|signature|x-amz-signature|x-amz-security-token"
+        rf"|x-goog-signature)=({_OPAQUE}{{16,}}(?:%[0-9A-F]{{2}}{_OPAQUE}*)*)",
+    ),
+    Rule(
+        "header-token",
+        r"(?i)\b(?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+        rf"(?:bearer|basic|token|bot)\s+({_OPAQUE}{{16,}})",
+    ),
+    Rule(
+        "header-token",
+        r"(?i)(?:^|[\s\"'`{,(])(?:x-api-key|x-auth-token|api-key|private-token)[\"']?"
+        rf"\s{{0,3}}:\s{{0,3}}[\"']?({_OPAQUE}{{16,}})",
+    ),
+    Rule(
+        "env-secret",
+        rf"(?m)(?:^|[\s\"'`;|]|\\n)(?:[A-Z][A-Z0-9]*_)*{_NAMED}(?:_[A-Z0-9]+)?="
+        rf"[\"']?({_VALUE}{{8,}})",
+    ),
+    Rule(
+        "npmrc-token",
+        rf"(?i)(?:_authtoken|_auth|_password)\s{{0,3}}=\s{{0,3}}[\"']?({_OPAQUE}{{16,}})",
+    ),
+    Rule("netrc-password", r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S{6,})"),
+)
+"""Every rule; of two that meet in the same place, the one that begins first hides."""
+
+_STAND_INS = (
+    "example",
+    "placeholder",
+    "redacted",
+    "your-",
+    "your_",
+    "xxxx",
+    "****",
+    "1234567890",
+    "abcdefgh",
+    "changeme",
+    "dummy",
+    "foobar",
+    "process.env",
+    "os.environ",
+    "...",
+)
+_PLAIN = frozenset(
+    (
+        "password",
+        "passwd",
+        "pass",
+        "secret",
+        "token",
+        "postgres",
+        "test",
+        "user",
+        "root",
+        "admin",
+        "guest",
+        "true",
+        "false",
+        "null",
+        "none",
+    )
+)
+_FEWEST = 5
+"""Different signs that a secret has at least."""
+
+
+def is_stand_in(value: str) -> bool:
+    """Whether a value only shows where a secret would stand."""
+    lowered = value.lower()
+    return (
+        len(set(lowered)) < _FEWEST
+        or lowered in _PLAIN
+        or any(word in lowered for word in _STAND_INS)
+    )

@@ -1,0 +1,190 @@
+"""Sessions of which nothing secret can be read, whoever renders them.
+
+A session is redacted before it is rendered, not afterwards: behind the renderer a
+secret may be broken by markup, by a cut or by an escape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from recollect.model.blocks import Block, MediaSource
+from recollect.model.ids import Position
+from recollect.model.metadata import FileDelta, FileSnapshot
+from recollect.model.parts import Loader
+from recollect.model.sessions import Session
+from recollect.model.tools import Outcome
+from recollect.render.redact.json import redacted_json
+from recollect.render.redact.personal import names_in
+from recollect.render.redact.redactor import Found, Redactor
+
+__all__ = ["Finds", "redacted"]
+
+T = TypeVar("T")
+_KEPT_OPEN = 64
+
+
+class Finds:
+    """What was hidden, by the record that it stood in; each record is told once."""
+
+    def __init__(self) -> None:
+        self.records: dict[Position, tuple[Found, ...]] = {}
+        """Spans are within the text that holds them, not within the line."""
+        self.private = 0
+        """Records that were left out whole."""
+
+    def note(self, position: Position, found: tuple[Found, ...]) -> None:
+        """Remember what a record held; the same record again counts once."""
+        if found:
+            known = self.records.get(position, ())
+            if len(found) > len(known):
+                self.records[position] = found
+
+    def counts(self) -> dict[str, int]:
+        """Return how often each kind was hidden, the most frequent first."""
+        counted: dict[str, int] = {}
+        for found in self.records.values():
+            for one in found:
+                counted[one.kind] = counted.get(one.kind, 0) + 1
+        return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def redacted(
+    session: Session, redactor: Redactor, finds: Finds | None = None
+) -> Session:
+    """Return the session with everything hidden in it that must not leave.
+
+    The login names that its directories give away are hidden too. What is opened
+    later is redacted then, and noted in ``finds``.
+    """
+    knowing = redactor.with_names(names_in(session.directories))
+    loader = _Redacting(session.loader, knowing, finds or Finds())
+    return _Mapper(knowing.text, loader).mapped(session)
+
+
+class _Redacting(Loader):
+    """Opens what another loader opens, redacted."""
+
+    def __init__(self, inner: Loader, redactor: Redactor, finds: Finds) -> None:
+        self._inner = inner
+        self._redactor = redactor
+        self._finds = finds
+        self.blocks = lru_cache(maxsize=_KEPT_OPEN)(self._blocks)  # type: ignore[method-assign]
+        self.outcome = lru_cache(maxsize=_KEPT_OPEN)(self._outcome)  # type: ignore[method-assign]
+
+    def _blocks(self, position: Position) -> tuple[Block, ...]:
+        return self._told(self._inner.blocks(position), position)
+
+    def _outcome(self, position: Position) -> Outcome | None:
+        # What an outcome says stands in the result's text too: noted there.
+        return self._told(self._inner.outcome(position), None)
+
+    def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
+        return self._told(self._inner.snapshot(position), position)
+
+    def raw(self, position: Position) -> bytes:
+        return self._redactor.text(
+            self._inner.raw(position).decode("utf-8", "replace")
+        ).encode()
+
+    def stored(self, position: Position, path: str) -> str | None:
+        text = self._inner.stored(position, path)
+        return None if text is None else self._told(text, position)
+
+    def _told(self, value: T, position: Position | None) -> T:
+        met: list[Found] = []
+
+        def told(text: str) -> str:
+            new, found = self._redactor.told(text)
+            met.extend(found)
+            return new
+
+        new = _Mapper(told, None).mapped(value)
+        if position is not None:
+            self._finds.note(position, tuple(met))
+        return new
+
+
+class _Mapper:
+    """Maps every text of a value; what is shared stays shared."""
+
+    def __init__(self, told: Callable[[str], str], loader: Loader | None) -> None:
+        self._told = told
+        self._loader = loader
+        self._known: dict[int, tuple[object, object]] = {}
+
+    def mapped(self, value: T) -> T:
+        return self._any(value)  # type: ignore[return-value]
+
+    def _any(self, value: object) -> object:
+        match value:
+            case str():
+                new: object = self._told(value) if type(value) is str else value
+            case tuple():
+                many = tuple(map(self._any, value))
+                is_same = all(a is b for a, b in zip(many, value, strict=True))
+                new = value if is_same else many
+            case Raw():
+                raw = bytes(value)
+                new = Raw(redacted_json(raw, self._told)) if raw else value
+            case bytes():
+                new = redacted_json(value, self._told)
+            case dict():
+                new = {self._any(k): self._any(v) for k, v in value.items()}
+            case Struct():
+                new = self._struct(value)
+            case Loader():
+                new = self._loader
+            case _:
+                new = value
+        return new
+
+    def _struct(self, value: Struct) -> object:
+        names = _told_fields(type(value))
+        if not names or (isinstance(value, MediaSource) and value.type == "base64"):
+            return value
+        known = self._known.get(id(value))
+        if known is not None:
+            return known[1]
+        changed = {}
+        for name in names:
+            old = getattr(value, name)
+            if old is None:
+                continue
+            new = self._any(old)
+            if new is not old:
+                changed[name] = new
+        new = structs.replace(value, **changed) if changed else value
+        # The old value is held so that no other gets its id.
+        self._known[id(value)] = (value, new)
+        return new
+
+
+@cache
+def _told_fields(kind: type[Struct]) -> tuple[str, ...]:
+    """Return the fields of a struct that can hold a text; ids and places cannot."""
+    if kind is Position:
+        return ()
+    hints = get_type_hints(kind)
+    return tuple(
+        field.name for field in structs.fields(kind) if _holds_text(hints[field.name])
+    )
+
+
+def _holds_text(hint: Any) -> bool:  # noqa: ANN401 (an annotation can be anything)
+    if isinstance(hint, NewType) or hint is Position:
+        return False
+    if get_origin(hint) in {Union, UnionType, tuple, list, dict}:
+        return any(map(_holds_text, get_args(hint)))
+    if not isinstance(hint, type):
+        return hint is Any
+    if issubclass(hint, Enum):
+        return False
+    return issubclass(hint, str | bytes | Raw | Struct | Loader | msgspec.Raw)

@@ -1,0 +1,48 @@
+"""Home folders, login names and addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.render.redact import Redactor
+from recollect.render.redact.personal import names_in
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("cat /home/ada/src/x.py", "cat ~/src/x.py"),
+        ("cd /Users/ada", "cd ~"),
+        (r"C:\Users\ada\src", r"~\src"),
+        (r"C:\\Users\\ada\\src", r"~\\src"),
+        ("/mnt/c/Users/ada/x", "~/x"),
+        ("/homepage/ada", "/homepage/ada"),
+        (
+            "~/.claude/projects/-home-ada-src",
+            "~/.claude/projects/-home-[redacted user]-src",
+        ),
+        ("mail ada@lovelace.dev now", "mail [redacted email] now"),
+        ("git@github.com:a/b.git", "git@github.com:a/b.git"),
+        ("noreply@anthropic.com", "noreply@anthropic.com"),
+        ("user@example.com", "user@example.com"),
+        ("icon@2x.png", "icon@2x.png"),
+        ("react@18.2.0", "react@18.2.0"),
+    ],
+)
+def test_a_person_is_hidden_and_nothing_else(text: str, told: str) -> None:
+    assert Redactor().text(text) == told
+
+
+def test_a_name_is_hidden_where_it_stands_alone() -> None:
+    redactor = Redactor(names=["ada", "Ada Lovelace"])
+
+    assert redactor.text("ADA said: Ada Lovelace, adamant ada_x ada ada") == (
+        "[redacted user] said: [redacted user], adamant [redacted user]_x "
+        "[redacted user] [redacted user]"
+    )
+
+
+def test_names_come_from_home_folders_unless_they_are_words() -> None:
+    found = names_in(["/home/ada/x", "/Users/bob", "/home/runner/work", "/root/x"])
+
+    assert found == {"ada", "bob"}
