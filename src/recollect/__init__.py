@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# The name is what type checkers look for; importing it takes as long as Python does.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from recollect.archive import Archive
     from recollect.reading import read

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from recollect.cli import main
+from recollect.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from recollect.assemble import projects_of
 from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
-from recollect.ingest import Progress, Report, ingest
-from recollect.ingest.indexing import decode
-from recollect.ingest.loading import load_family
-from recollect.ingest.opening import ChunkLoader
-from recollect.model.finds import FoundRecord
 from recollect.model.ids import Line, Position, RecordId, SessionId
 from recollect.model.listing import Listed
-from recollect.model.nodes import Node
-from recollect.model.parts import Project
-from recollect.model.problems import Problem
-from recollect.model.sessions import Session
-from recollect.model.surveys import DriftKind, DriftRow
-from recollect.store.chunks import Kept
 from recollect.store.derived import Derived
 from recollect.store.finding import Finding
 from recollect.store.vault import Vault
-from recollect.upkeep import (
-    Plan,
-    Purged,
-    Restored,
-    Rewrite,
-    Verdict,
-    backup,
-    belongings,
-    plan_restore,
-    purge,
-    rebuild,
-    restore,
-    verify,
-)
+
+# Most questions are small; what answers the large ones is imported when they are asked.
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from recollect.ingest import Progress, Report
+    from recollect.ingest.opening import ChunkLoader
+    from recollect.model.finds import FoundRecord
+    from recollect.model.nodes import Node
+    from recollect.model.parts import Project
+    from recollect.model.problems import Problem
+    from recollect.model.sessions import Session
+    from recollect.model.surveys import DriftRow
+    from recollect.store.chunks import Kept
+    from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
 __all__ = ["Archive"]
 
@@ -62,7 +49,15 @@ class Archive:
 
     def _open(self) -> None:
         self._vault = Vault(self.folder)
-        self._loader = ChunkLoader(self._vault)
+        self._opened: ChunkLoader | None = None
+
+    @property
+    def _loader(self) -> ChunkLoader:
+        if self._opened is None:
+            from recollect.ingest.opening import ChunkLoader  # noqa: PLC0415 (see above)
+
+            self._opened = ChunkLoader(self._vault)
+        return self._opened
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
@@ -83,13 +78,31 @@ class Archive:
         wait: float = 5.0,
     ) -> Report:
         """Bring the archive in a folder up to date with homes; make it if need be."""
+        from recollect.ingest import ingest  # noqa: PLC0415 (see above)
+
         return ingest(Path(folder), paths, progress=progress, wait=wait)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is an index that this version understands."""
+        return self._vault.index is not None
+
+    def is_current(self, paths: Sequence[Path]) -> bool:
+        """Whether nothing moved in homes since they were last taken in.
+
+        Far cheaper than an ingestion: no file is opened, and none is told from another.
+        """
+        from recollect.sources.pulse import pulse  # noqa: PLC0415 (see above)
+
+        return self._vault.pulse == pulse(paths)
 
     @staticmethod
     def verify(
         folder: str | Path, *, deep: bool = False, progress: Progress | None = None
     ) -> Verdict:
         """Check every byte; with ``deep`` also the index against a rebuild."""
+        from recollect.upkeep import verify  # noqa: PLC0415 (see above)
+
         if not Vault.exists(Path(folder)):
             raise ArchiveMissing(Path(folder))
         return verify(Path(folder), deep=deep, progress=progress)
@@ -97,6 +110,8 @@ class Archive:
     @staticmethod
     def rebuild(folder: str | Path, *, progress: Progress | None = None) -> Report:
         """Make the index anew from the archive; readers go on with the old one."""
+        from recollect.upkeep import rebuild  # noqa: PLC0415 (see above)
+
         if not Vault.exists(Path(folder)):
             raise ArchiveMissing(Path(folder))
         return rebuild(Path(folder), progress=progress)
@@ -146,6 +161,8 @@ class Archive:
             told = [f"{one.id} ({one.title.text})" for one in found]
             raise Ambiguous("session", name, told)
         if not found:
+            from difflib import get_close_matches  # noqa: PLC0415 (see above)
+
             beginnings = {id_[: len(name)]: id_ for id_ in self._finding.session_ids()}
             close = get_close_matches(name, beginnings, n=_TOLD)
             raise NotArchived("session", name, [beginnings[one] for one in close])
@@ -156,6 +173,8 @@ class Archive:
         return self._session(self.listed(name).id)
 
     def _session(self, id_: SessionId) -> Session:
+        from recollect.ingest.loading import load_family  # noqa: PLC0415 (see above)
+
         derived = self._derived
         number = derived.number_of(id_)
         if number is not None:
@@ -185,6 +204,8 @@ class Archive:
         return self._found_record(exact or next(iter(found.values())))
 
     def _nodes_at(self, source: int, offset: int, length: int) -> Iterable[Node]:
+        from recollect.ingest.indexing import decode  # noqa: PLC0415 (see above)
+
         kept = self._vault.chunks.source(source)
         if kept is None:
             return ()
@@ -192,6 +213,8 @@ class Archive:
         return decode([Line(place, self._loader.raw(place))])[1]
 
     def _found_record(self, places: Sequence[tuple[int, Node]]) -> FoundRecord:
+        from recollect.model.finds import FoundRecord  # noqa: PLC0415 (see above)
+
         (number, node), *copies = places
         listed = self._finding.listed(number)
         session = self._session(listed.id) if listed else None
@@ -215,6 +238,8 @@ class Archive:
 
     def projects(self, *, empty: bool = False) -> tuple[Project, ...]:
         """Return projects by path; those without a real session only if asked for."""
+        from recollect.assemble.projects import projects_of  # noqa: PLC0415 (see above)
+
         return projects_of(self._derived.listed(empty=empty))
 
     def project(self, name: str) -> Project:
@@ -230,6 +255,8 @@ class Archive:
                 raise Ambiguous("project", name, [p.path or p.name for p in fits])
             if fits:
                 return fits[0]
+        from difflib import get_close_matches  # noqa: PLC0415 (see above)
+
         names = {
             one: p.path or p.name for p in known for one in (p.path, p.name) if one
         }
@@ -245,6 +272,8 @@ class Archive:
 
     def drift(self) -> tuple[DriftRow, ...]:
         """Return what transcripts hold that this version knows nothing of."""
+        from recollect.model.surveys import DriftKind, DriftRow  # noqa: PLC0415 (see above)
+
         kinds = {str(kind): kind for kind in DriftKind}
         return tuple(
             DriftRow(kind=kinds[kind], name=name, version=version or None, records=n)
@@ -262,6 +291,8 @@ class Archive:
         To a session belong its transcripts, agents and sidecars, long outputs,
         workflows, backups of edited files, todos and tasks.
         """
+        from recollect.upkeep.belongings import belongings  # noqa: PLC0415 (see above)
+
         everything = self._vault.chunks.sources()
         if sessions is None and project is None:
             return list(everything)
@@ -300,6 +331,8 @@ class Archive:
 
     def backup(self, folder: str | Path) -> int:
         """Write a consistent copy of the archive and return its size."""
+        from recollect.upkeep import backup  # noqa: PLC0415 (see above)
+
         return backup(self._vault, Path(folder))
 
     def plan_restore(
@@ -311,6 +344,8 @@ class Archive:
         rewrite: Rewrite | None = None,
     ) -> list[Plan]:
         """Return what restoring files would do, and write nothing."""
+        from recollect.upkeep import plan_restore  # noqa: PLC0415 (see above)
+
         return plan_restore(
             self._vault, sources, to=to, project=project, rewrite=rewrite
         )
@@ -324,6 +359,8 @@ class Archive:
         progress: Progress | None = None,
     ) -> Restored:
         """Carry out a plan: write files back, byte for byte unless told otherwise."""
+        from recollect.upkeep import restore  # noqa: PLC0415 (see above)
+
         return restore(
             self._vault, plans, overwrite=overwrite, rewrite=rewrite, progress=progress
         )
@@ -332,6 +369,8 @@ class Archive:
         self, sources: Iterable[Kept], *, progress: Progress | None = None
     ) -> Purged:
         """Erase files for good, and refuse them when they are met again."""
+        from recollect.upkeep import purge  # noqa: PLC0415 (see above)
+
         numbers = [kept.number for kept in sources]
         self.close()
         try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recollect.errors import NothingFound, PathMissing
-from recollect.sources import homes
+from recollect.sources.homes import homes
 
 __all__ = ["ARCHIVE_VARIABLE", "HOME_VARIABLE", "archive_folder", "source_homes"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Iterable, Sequence
 
 import click
@@ -47,6 +47,9 @@ class CommandGroup(click.Group):
             return None
         name = row.module.rpartition(".")[2]
         command = getattr(importlib.import_module(row.module), name)
+        # What was loaded stays to the end: nobody need look through it for litter.
+        gc.freeze()
+        gc.enable()
         if not isinstance(command, click.Command):
             raise TypeError(f"{row.module}.{name} is not a command")
         # Docstrings with a backslash are raw, so click's mark is two characters there.
@@ -132,6 +135,8 @@ def _translated(error: Exception) -> RecollectError | None:
 
 def _report_unexpected(error: Exception) -> int:
     if os.environ.get(_DEBUG):
+        import traceback  # noqa: PLC0415 (only for whoever asks)
+
         traceback.print_exception(error)
     sentence = f"this should not have happened: {type(error).__name__}: {error}"
     return _report(

@@ -6,18 +6,17 @@ import os
 import sys
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 
 import click
 
 from recollect.cli.naming import project_named
 from recollect.cli.options import (
-    archive_option,
+    Asked,
+    archive_options,
     colour_option,
+    iso_option,
     json_option,
-    opened,
 )
-from recollect.cli.rows import BeginRow, SessionRow, print_row
 from recollect.cli.session_table import SessionTable
 from recollect.cli.terminal import Colour, Paint, columns, has_colour
 
@@ -39,8 +38,8 @@ _PAGE = 20
     type=click.IntRange(min=1),
     help=f"How many; {_PAGE} on a terminal, else all.",
 )
-@click.option("--iso", is_flag=True, help="Print times as such, not how long ago.")
-@archive_option
+@iso_option
+@archive_options
 @json_option
 @colour_option
 def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
@@ -49,7 +48,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     empty: bool,
     limit: int | None,
     iso: bool,
-    archive: Path | None,
+    asked: Asked,
     as_json: bool,
     colour: str,
 ) -> None:
@@ -66,10 +65,16 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     is_page = limit is None and on_screen and not as_json
     if is_page:
         limit = _PAGE
-    with opened(archive) as archived:
+    with asked.current() as archived:
         path = project_named(archived, project).path if project is not None else None
         found = islice(archived.sessions(project=path, empty=empty), limit)
         if as_json:
+            from recollect.cli.rows import (  # noqa: PLC0415 (only for JSON)
+                BeginRow,
+                SessionRow,
+                print_row,
+            )
+
             print_row(BeginRow.of("list", archived.folder))
             for one in found:
                 print_row(SessionRow.of(one))

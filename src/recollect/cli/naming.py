@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
+from recollect.errors import NotArchived
 
-from recollect.archive import Archive
-from recollect.cli.options import opened
-from recollect.errors import ArchiveMissing, NotArchived, PathMissing
-from recollect.model.ids import SessionId
-from recollect.model.parts import Project
-from recollect.model.sessions import Session
+if TYPE_CHECKING:
+    from recollect.archive import Archive
+    from recollect.model.ids import SessionId
+    from recollect.model.listing import Listed
+    from recollect.model.parts import Project
+    from recollect.model.sessions import Session
 
-__all__ = ["Meant", "archived_session", "meant", "project_named"]
+__all__ = ["LAST", "Meant", "meant", "newest", "project_named", "session_named"]
+
+LAST = "last"
+"""The name of the newest session, whatever its id."""
 
 
-class Meant(Struct, frozen=True):
+class Meant(NamedTuple):
     """Sessions, and the project if one was named."""
 
     sessions: tuple[SessionId, ...] = ()
@@ -47,7 +50,8 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
     sessions = []
     for name in names:
         try:
-            sessions.append(archive.listed(name).id)
+            found = newest(archive) if name == LAST else archive.listed(name)
+            sessions.append(found.id)
         except NotArchived as error:
             if len(names) > 1 and not _is_path(name):
                 raise
@@ -58,31 +62,30 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
     return Meant(sessions=tuple(dict.fromkeys(sessions)))
 
 
-@contextmanager
-def archived_session(
-    name: str, folder: Path | None
-) -> Iterator[tuple[Session, str | None]]:
-    """Give the session that a name stands for, its own or that of a record in it.
+def session_named(archive: Archive, name: str) -> tuple[Session, str | None]:
+    """Return the session that a name stands for, and the record that it is the id of.
 
-    A record comes with it. The session can be read while the context lasts.
+    ``last`` is the newest; what an agent said is on no branch of the session itself,
+    so the record of an agent is not returned.
     """
+    if name == LAST:
+        return archive.session(newest(archive).id), None
     try:
-        archive = opened(folder)
-    except ArchiveMissing as error:
-        if folder is not None:
-            raise
-        raise PathMissing(Path(name)) from error
-    with archive:
+        return archive.session(name), None
+    except NotArchived as error:
         try:
-            yield archive.session(name), None
-        except NotArchived as error:
-            try:
-                record = archive.record(name)
-            except NotArchived:
-                raise error from None
-            # What an agent said is on no branch of the session itself.
-            known = record.id if record.branch is not None else None
-            yield archive.session(record.session), known
+            record = archive.record(name)
+        except NotArchived:
+            raise error from None
+        known = record.id if record.branch is not None else None
+        return archive.session(record.session), known
+
+
+def newest(archive: Archive) -> Listed:
+    """Return the session in which something was said last."""
+    for listed in archive.sessions():
+        return listed
+    raise NotArchived("session", LAST)
 
 
 def _is_path(name: str) -> bool:

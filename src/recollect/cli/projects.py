@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from recollect.archive import Archive
-from recollect.cli.options import archive_option, json_option, opened, shown_path
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    iso_option,
+    json_option,
+    shown_path,
+)
 from recollect.cli.rows import BeginRow, ProjectLine, print_row
 from recollect.cli.session_table import iso as iso_time
 from recollect.cli.telling import since
 from recollect.cli.terminal import columns, fit_right, table
 from recollect.render.figures import size, tokens
+
+if TYPE_CHECKING:
+    from recollect.archive import Archive
 
 __all__ = ["projects"]
 
@@ -24,15 +32,15 @@ _LONGEST_AGO = datetime.min.replace(tzinfo=UTC)
 
 @click.command("projects")
 @click.option("--all", "empty", is_flag=True, help="Also those without a message.")
-@click.option("--iso", is_flag=True, help="Print times as such, not how long ago.")
-@archive_option
+@iso_option
+@archive_options
 @json_option
-def projects(*, empty: bool, iso: bool, archive: Path | None, as_json: bool) -> None:
+def projects(*, empty: bool, iso: bool, asked: Asked, as_json: bool) -> None:
     """List projects, the one last worked on first.
 
     A project is the directory in which sessions were begun, as their records say.
     """
-    with opened(archive) as archived:
+    with asked.current() as archived:
         rows = _rows(archived, empty=empty)
         folder = archived.folder
     if as_json:

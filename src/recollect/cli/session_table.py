@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.cli.telling import since
 from recollect.cli.terminal import Paint, fit_right, width
-from recollect.model.listing import Listed
 from recollect.render.figures import tokens
 from recollect.render.safe import safe_line
+
+if TYPE_CHECKING:
+    from recollect.model.listing import Listed
 
 __all__ = ["SessionTable", "iso", "model_name"]
 
@@ -21,10 +22,10 @@ _TITLE = 32
 """The least room for a title before columns are left out."""
 _NARROW = 20
 _SHORT_ID = 8
-_DATED = re.compile(r"-\d{8}$")
+_DATED = r"-\d{8}$"
 
 
-class _Column(Struct, frozen=True):
+class _Column(NamedTuple):
     name: str
     text: Callable[[Listed], str]
     rank: int
@@ -32,14 +33,14 @@ class _Column(Struct, frozen=True):
     is_right: bool = False
 
 
-class SessionTable(Struct, frozen=True, kw_only=True):
+class SessionTable(NamedTuple):
     """How to set a list: for a terminal of some width, or whole."""
 
     now: datetime
+    paint: Paint
     is_iso: bool = False
     room: int | None = None
     """Columns of the terminal; ``None``: nothing is cut or left out."""
-    paint: Paint
 
     def lines(self, sessions: Sequence[Listed]) -> list[str]:
         """Return a heading and a line for each session."""
@@ -133,4 +134,4 @@ def _models(one: Listed) -> str:
 
 def model_name(model: str) -> str:
     """Return a model's name without what all of them have."""
-    return _DATED.sub("", model.removeprefix("claude-"))
+    return re.sub(_DATED, "", model.removeprefix("claude-"))

@@ -11,8 +11,11 @@ from pathlib import Path
 import click
 
 from recollect.cli.choose import chosen_branch, chosen_session
+from recollect.cli.naming import session_named
+from recollect.cli.options import Asked, archive_options, colour_option, json_option
 from recollect.cli.styles import painted
 from recollect.cli.terminal import Colour, columns, has_colour
+from recollect.errors import ArchiveMissing, PathMissing
 from recollect.model.sessions import Session
 from recollect.parse import read_text
 from recollect.reading import read
@@ -37,21 +40,9 @@ __all__ = ["show"]
 )
 @click.option("--thinking", is_flag=True, help="Show Claude's reasoning.")
 @click.option("--tools", is_flag=True, help="Show calls with all input and output.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-@click.option(
-    "--color",
-    "colour",
-    type=click.Choice([choice.value for choice in Colour]),
-    default=Colour.AUTO.value,
-    show_default=True,
-    help="When to use colour; NO_COLOR is honoured.",
-)
-@click.option(
-    "--archive",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where the archive is; else RECOLLECT_ARCHIVE, else the user's own place.",
-)
+@json_option
+@colour_option
+@archive_options
 def show(  # noqa: PLR0913 (one parameter an option, all by name)
     *,
     path: Path,
@@ -63,7 +54,7 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
     tools: bool,
     as_json: bool,
     colour: str,
-    archive: Path | None,
+    asked: Asked,
 ) -> None:
     r"""Show a session: prompts, answers, calls and how they ended.
 
@@ -78,7 +69,7 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect show ~/.claude 5e55 --tools
     recollect show transcript.jsonl --json
     """
-    with _found(path, session, archive) as (found, record):
+    with _found(path, session, asked) as (found, record):
         view = View(
             branch=chosen_branch(found, branch or record),
             branches=everything,
@@ -102,14 +93,17 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
 
 @contextmanager
 def _found(
-    path: Path, session: str | None, archive: Path | None
+    path: Path, session: str | None, asked: Asked
 ) -> Iterator[tuple[Session, str | None]]:
     """Give the session that is meant, and the record by which it was found."""
     if session is not None or os.path.lexists(path) or path.name != str(path):
         yield chosen_session(read(path), session), None
         return
-    # Whoever names a file need not wait for the archive's engines.
-    from recollect.cli.naming import archived_session  # noqa: PLC0415
-
-    with archived_session(str(path), archive) as found:
-        yield found
+    try:
+        archive = asked.current()
+    except ArchiveMissing as error:
+        if asked.archive is not None:
+            raise
+        raise PathMissing(path) from error
+    with archive:
+        yield session_named(archive, str(path))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from recollect.cli.options import shown_path
-from recollect.cli.rows import ReportRow
 from recollect.cli.terminal import plain
-from recollect.ingest import Report
-from recollect.model.problems import Problem
 from recollect.render.figures import clock, several, size
+
+if TYPE_CHECKING:
+    from recollect.cli.rows import ReportRow
+    from recollect.ingest import Report
+    from recollect.model.problems import Problem
 
 __all__ = ["report_lines", "report_row", "since", "tell_problems"]
 
@@ -52,6 +55,8 @@ def report_lines(report: Report) -> Iterator[str]:
 
 def report_row(report: Report) -> ReportRow:
     """Return an ingestion's report as a row."""
+    from recollect.cli.rows import ReportRow  # noqa: PLC0415 (only for JSON)
+
     return ReportRow(
         files=report.files,
         new=report.new,

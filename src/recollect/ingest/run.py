@@ -18,6 +18,7 @@ from recollect.ingest.report import Progress, Report, Silence
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.sources import discover, mark_from, read_lines
+from recollect.sources.pulse import pulse
 from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
 from recollect.store.connect import make_folder
 from recollect.store.lock import writing
@@ -29,6 +30,8 @@ __all__ = ["ingest"]
 BATCH = 64 * 1024 * 1024
 """Bytes after which everything is committed; what memory and a crash can cost."""
 _WINDOW = 4096
+_LASTING = frozenset({"link-out", "not-a-file"})
+"""Problems that stay until somebody changes the file."""
 
 
 def ingest(
@@ -44,11 +47,17 @@ def ingest(
     goes on from there.
     """
     make_folder(folder)
+    # Felt before the walk: what is written after it makes the next one look again.
+    felt = pulse(paths)
     with writing(folder, wait=wait), Vault(folder, write=True) as vault, uncollected():
         told = progress or Silence()
         if vault.index is None and not vault.chunks.is_empty:
             rebuild_in(vault, told)
-        return _Ingestion(vault, told).run(paths)
+        report = _Ingestion(vault, told).run(paths)
+        # What could not be read may be readable next time, and look the same.
+        is_whole = all(problem.kind in _LASTING for problem in report.problems)
+        vault.note_pulse(felt if is_whole else "")
+        return report
 
 
 class _Ingestion:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from recollect.model.blocks import Block
 from recollect.model.ids import AgentId, Position, ProjectKey, RecordId, SessionId
-from recollect.model.metadata import FileDelta, FileSnapshot
-from recollect.model.tools import Outcome
 from recollect.model.usage import Usage
+
+if TYPE_CHECKING:  # whoever only lists sessions opens none of this
+    from recollect.model.blocks import Block
+    from recollect.model.metadata import FileDelta, FileSnapshot
+    from recollect.model.tools import Outcome
 
 __all__ = [
     "AgentKind",

@@ -7,19 +7,24 @@ between the results; no input raises.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from recollect.sources.homes import homes
-from recollect.sources.keys import project_key
-from recollect.sources.lines import read_at, read_lines
-from recollect.sources.marks import (
-    Growth,
-    Mark,
-    check,
-    mark_from,
-    mark_of,
-    prefix_hash,
-)
 from recollect.sources.names import native_path, path_text
-from recollect.sources.walk import discover, is_source
+
+if TYPE_CHECKING:
+    from recollect.sources.keys import project_key
+    from recollect.sources.lines import read_at, read_lines
+    from recollect.sources.marks import (
+        Growth,
+        Mark,
+        check,
+        mark_from,
+        mark_of,
+        prefix_hash,
+    )
+    from recollect.sources.walk import discover, is_source
 
 __all__ = [
     "Growth",
@@ -37,3 +42,20 @@ __all__ = [
     "read_at",
     "read_lines",
 ]
+
+_LATER = {
+    "keys": ("project_key",),
+    "lines": ("read_at", "read_lines"),
+    "marks": ("Growth", "Mark", "check", "mark_from", "mark_of", "prefix_hash"),
+    "walk": ("discover", "is_source"),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import what reads and walks when it is asked for: a list needs none of it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found

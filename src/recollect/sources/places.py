@@ -19,6 +19,8 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.sources import SourceKind
 
 __all__ = [
+    "HOME_FOLDERS",
+    "HOME_HISTORY",
     "HOME_SIGNS",
     "LOOSE",
     "Place",
@@ -93,6 +95,8 @@ _OPAQUE_IN_SESSION = {
     "tool-results": SourceKind.TOOL_RESULT,
     "workflows": SourceKind.WORKFLOW,
 }
+HOME_FOLDERS = frozenset({"projects", *_OPAQUE_IN_HOME})
+HOME_HISTORY = "history.jsonl"
 _SIDECARS = frozenset({"custom-title.json", "sessions-index.json"})
 _NOISE = (".DS_Store", "._")
 """What macOS leaves beside files when a tree is copied."""
@@ -147,7 +151,7 @@ def classify(place: Place, name: str) -> Role | None:
     if place.shelf is Shelf.OPAQUE:
         return _opaque(place, name)
     if place.shelf is Shelf.HOME:
-        return Role(SourceKind.HISTORY) if name == "history.jsonl" else None
+        return Role(SourceKind.HISTORY) if name == HOME_HISTORY else None
     if name.endswith(".jsonl"):
         return _transcript(place, name[: -len(".jsonl")])
     return _sidecar(place, name)

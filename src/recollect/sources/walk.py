@@ -28,7 +28,7 @@ from recollect.sources.places import (
     settle,
 )
 
-__all__ = ["discover", "is_source"]
+__all__ = ["discover", "is_source", "place_of"]
 
 
 class _Folder(Struct, frozen=True):
@@ -82,13 +82,13 @@ def discover(path: Path) -> Iterator[Source | Problem]:
 
 def is_source(path: Path) -> bool:
     """Whether a walk would take a file with this path, by its name and place."""
-    return classify(_place_of(path.parent), path_text(path.name)) is not None
+    return classify(place_of(path.parent), path_text(path.name)) is not None
 
 
 def _walk(path: Path) -> Iterator[Source | Problem]:
     text = path_text(path).rstrip("/")
     root = None
-    pending = [_Folder(str(path), text, path.name, _place_of(path))]
+    pending = [_Folder(str(path), text, path.name, place_of(path))]
     while pending:
         found = pending.pop()
         children, problem = _listed(found)
@@ -210,7 +210,7 @@ def _single(path: Path, status: os.stat_result) -> Source | Problem:
     source = SourceId(path_text(path))
     if is_private(name):
         return problem_at("unreadable", source, "may hold secrets and is never read")
-    place = _place_of(path.parent)
+    place = place_of(path.parent)
     role = classify(place, name) or Role(SourceKind.SESSION, SessionId(path.stem))
     return _source(source, (folder, name), (role, place), status)
 
@@ -238,7 +238,7 @@ def _source(
     )
 
 
-def _place_of(path: Path) -> Place:
+def place_of(path: Path) -> Place:
     """Return the place of a folder by its name and the names of all above it."""
     place = LOOSE
     for folder in reversed((path, *path.parents)):

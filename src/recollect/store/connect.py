@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import apsw
 
@@ -94,6 +93,8 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
             raise
+        from urllib.parse import quote  # noqa: PLC0415 (hardly ever)
+
         fixed = f"file:{quote(str(path))}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         return apsw.Connection(fixed, flags=flags)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
-from recollect.model.sessions import Session
 from recollect.store.connect import every, first
 from recollect.store.index import Index
 from recollect.store.numbers import id_number
 
-__all__ = ["Derived"]
+if TYPE_CHECKING:  # whoever reads lines needs no whole sessions
+    from recollect.model.sessions import Session
+
+__all__ = ["Derived", "decode_listed"]
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Listed).decode
+decode_listed = msgspec.msgpack.Decoder(Listed).decode
 _MANY = 200
 """Dirty sessions above which one look at all records is cheaper than many."""
 
@@ -34,7 +37,7 @@ class Derived:
         """Make the indexes that wait for the first filling."""
         sql = "SELECT 1 FROM sqlite_schema WHERE name = 'record_uuid'"
         if first(self._db, sql) is None:
-            text = resources.files("recollect.store").joinpath("index_after.sql")
+            text = Path(__file__).with_name("index_after.sql")
             self._db.execute(text.read_text("utf-8"))
 
     def dirty(self) -> list[int]:
@@ -210,7 +213,7 @@ class Derived:
         if not empty:
             sql += " WHERE NOT is_empty"
         for (blob,) in self._db.execute(f"{sql} ORDER BY ended_ms DESC, number"):
-            yield _decode(blob)
+            yield decode_listed(blob)
 
     def number_of(self, session: SessionId) -> int | None:
         """Return the number of a session that is known."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 from msgspec import Struct
 
 from recollect.model.listing import Listed
 from recollect.store.connect import every, first
+from recollect.store.derived import decode_listed as _decode
 from recollect.store.index import Index
 from recollect.store.numbers import id_number, id_range
 
 __all__ = ["Finding", "RecordRow"]
 
-_decode = msgspec.msgpack.Decoder(Listed).decode
 _LAST = "\U0010ffff"
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import resources
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
 from recollect.model.ids import MessageId, Position, SessionId
-from recollect.model.nodes import Node, TitleFacts
 from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
 from recollect.store.connect import every, first, make_folder, open_index
 from recollect.store.numbers import id_number
 from recollect.store.press import squeeze, unpress
+
+if TYPE_CHECKING:
+    from recollect.model.nodes import Node
 
 __all__ = ["INDEX_FILE", "Index", "Seen", "stamp_of"]
 
@@ -26,7 +29,14 @@ DERIVING_VERSION = 8
 PAGE_NODES = 512
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Node]).decode
+
+
+@cache
+def _decoder() -> msgspec.msgpack.Decoder[list[Node]]:
+    # Made when the first page is opened: a list opens none.
+    from recollect.model.nodes import Node  # noqa: PLC0415 (see above)
+
+    return msgspec.msgpack.Decoder(list[Node])
 
 
 class Seen(Struct, frozen=True):
@@ -40,14 +50,12 @@ class Seen(Struct, frozen=True):
 
 def stamp_of(archive: str) -> str:
     """Return what an index must be marked with to be of use: schema, code, archive."""
-    schema = _schema()
-    return hashlib.sha256(
-        f"{schema}\n{DERIVING_VERSION}\n{archive}".encode()
-    ).hexdigest()
+    code = crc32(f"{_schema()}\n{DERIVING_VERSION}".encode())
+    return f"{code:08x}{crc32(archive.encode()):08x}"
 
 
 def _schema() -> str:
-    return resources.files("recollect.store").joinpath("index.sql").read_text("utf-8")
+    return Path(__file__).with_name("index.sql").read_text("utf-8")
 
 
 class Index:
@@ -184,13 +192,15 @@ class Index:
             start = last[0]
             sql = "SELECT frame FROM page WHERE source = ? AND start = ?"
             (frame,) = first(self.db, sql, (source, start))
-            nodes = [*_decode(unpress(frame)), *nodes]
+            nodes = [*_decoder().decode(unpress(frame)), *nodes]
         self.db.execute(
             "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?)",
             (source, start, len(nodes), squeeze(_encode(nodes))),
         )
 
     def _add_summaries(self, source: int, nodes: Iterable[Node]) -> None:
+        from recollect.model.nodes import TitleFacts  # noqa: PLC0415 (see above)
+
         rows = [
             (
                 id_number(facts.leaf),
@@ -237,7 +247,7 @@ class Index:
         """Yield the nodes of a source, in order."""
         sql = "SELECT frame FROM page WHERE source = ? ORDER BY start"
         for (frame,) in every(self.db, sql, (source,)):
-            yield from _decode(unpress(frame))
+            yield from _decoder().decode(unpress(frame))
 
     def problems(self, kept: Kept) -> Iterator[Problem]:
         """Yield what was odd in a source, in order."""

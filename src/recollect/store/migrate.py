@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import apsw
@@ -13,16 +12,16 @@ from recollect.store.connect import copy_to
 
 __all__ = ["LATEST", "migrate", "steps"]
 
+_FOLDER = Path(__file__).with_name("migrations")
+
 
 def steps() -> Iterator[tuple[int, str]]:
     """Yield the numbers and texts of all steps, in order."""
-    folder = resources.files("recollect.store").joinpath("migrations")
-    files = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
-    for name in files:
-        yield int(name[:4]), folder.joinpath(name).read_text("utf-8")
+    for path in sorted(_FOLDER.glob("*.sql")):
+        yield int(path.name[:4]), path.read_text("utf-8")
 
 
-LATEST = max(number for number, _ in steps())
+LATEST = max(int(path.name[:4]) for path in _FOLDER.glob("*.sql"))
 
 
 def migrate(db: apsw.Connection, path: Path) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from zlib import crc32
 
@@ -24,6 +23,8 @@ def id_number(name: str) -> int:
     if len(raw) == _UUID_LENGTH and raw.count(b"-") == _HYPHENS:
         with suppress(ValueError):
             return int(raw[:_DIGITS], 16) << _REST | crc32(raw) & _MASK
+    import hashlib  # noqa: PLC0415 (hardly ever, and slow to load)
+
     return int.from_bytes(hashlib.sha256(raw).digest()[:8]) >> 1
 
 

@@ -5,10 +5,15 @@ A thread of its own for this brought no gain that could be measured.
 
 from __future__ import annotations
 
-import hashlib
 import threading
+from typing import TYPE_CHECKING
 
-import zstandard
+# Whoever lists sessions neither hashes nor unpacks, and need not load what does.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from hashlib import _Hash
+
+    import zstandard
 
 __all__ = ["LEVEL", "Pressed", "digest", "press", "squeeze", "unpress"]
 
@@ -20,7 +25,7 @@ Pressed = tuple[bytes, bytes]
 
 def digest(raw: bytes) -> bytes:
     """Return the hash by which bytes are known to be what was stored."""
-    return hashlib.sha256(raw).digest()
+    return _TOOLS.sha256(raw).digest()
 
 
 def press(raw: bytes) -> Pressed:
@@ -41,9 +46,20 @@ def unpress(frame: bytes, *, size: int = 0) -> bytes:
 class _Tools(threading.local):
     """Contexts that are costly to make and may be used by one thread only."""
 
-    def __init__(self) -> None:
+    sha256: Callable[[bytes], _Hash]
+    compressor: zstandard.ZstdCompressor
+    decompressor: zstandard.ZstdDecompressor
+
+    def __getattr__(self, name: str) -> object:
+        """Make all of them when the first is asked for."""
+        import hashlib  # noqa: PLC0415 (see above)
+
+        import zstandard  # noqa: PLC0415
+
+        self.sha256 = hashlib.sha256
         self.compressor = zstandard.ZstdCompressor(level=LEVEL)
         self.decompressor = zstandard.ZstdDecompressor()
+        return self.__dict__[name]
 
 
 _TOOLS = _Tools()

@@ -7,20 +7,21 @@ stamp it understands; a rebuild fills a folder beside it and then gives it a nam
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from recollect.errors import ArchiveDamaged, ArchiveError
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder
 from recollect.store.index import Index, stamp_of
-from recollect.store.text import TextIndex
+
+if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
+    from recollect.store.text import TextIndex
 
 __all__ = ["Vault"]
 
-_STAMP = 12
 _BUILDING = "building"
+_PULSE = "pulse"
 
 
 class Vault:
@@ -33,7 +34,7 @@ class Vault:
         self.stamp = stamp_of(self.chunks.identity)
         if write:
             # Whoever was building it was stopped: nobody else writes now.
-            shutil.rmtree(folder / "index" / _BUILDING, ignore_errors=True)
+            _remove(folder / "index" / _BUILDING)
         self._open_index(self._newest())
 
     @staticmethod
@@ -60,6 +61,8 @@ class Vault:
         return self._text
 
     def _open_text(self) -> TextIndex:
+        from recollect.store.text import TextIndex  # noqa: PLC0415 (see above)
+
         try:
             return TextIndex((self.place or self.folder) / "text", write=self.write)
         except ValueError as error:
@@ -77,7 +80,7 @@ class Vault:
         return found[-1] if found else None
 
     def _numbered(self) -> list[tuple[Path, int]]:
-        pattern = re.compile(rf"{self.stamp[:_STAMP]}-(\d+)")
+        pattern = re.compile(rf"{self.stamp}-(\d+)")
         root = self.folder / "index"
         names = [p.name for p in root.iterdir()] if root.is_dir() else []
         found = [(root / n, int(m[1])) for n in names if (m := pattern.fullmatch(n))]
@@ -89,8 +92,7 @@ class Vault:
         root = self.folder / "index"
         make_folder(root)
         building = root / _BUILDING
-        if building.exists():
-            shutil.rmtree(building)
+        _remove(building)
         make_folder(building)
         self._open_index(building)
 
@@ -99,17 +101,28 @@ class Vault:
         self._close_index()
         root = self.folder / "index"
         numbers = [number for _, number in self._numbered()]
-        name = f"{self.stamp[:_STAMP]}-{max(numbers, default=0) + 1}"
+        name = f"{self.stamp}-{max(numbers, default=0) + 1}"
         (root / _BUILDING).rename(root / name)
         for path in root.iterdir():
             if path.name != name:
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
         self._open_index(root / name)
+
+    @property
+    def pulse(self) -> str | None:
+        """What the homes looked like when they were last taken in."""
+        return self.index.stamp(_PULSE) if self.index is not None else None
+
+    def note_pulse(self, felt: str) -> None:
+        """Remember what the homes look like, now that they are taken in."""
+        if self.index is not None and self.pulse != felt:
+            with self.index.db:
+                self.index.set_stamp(_PULSE, felt)
 
     def drop_index(self) -> None:
         """Remove every index: what was purged must not live on in one."""
         self._close_index()
-        shutil.rmtree(self.folder / "index", ignore_errors=True)
+        _remove(self.folder / "index")
         self._open_index(None)
 
     def _close_index(self) -> None:
@@ -131,3 +144,9 @@ class Vault:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+
+def _remove(folder: Path) -> None:
+    from shutil import rmtree  # noqa: PLC0415 (readers never need it)
+
+    rmtree(folder, ignore_errors=True)

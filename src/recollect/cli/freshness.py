@@ -1,0 +1,110 @@
+"""Taking in what is new before something is shown, without being in the way."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from recollect.archive import Archive
+from recollect.cli.options import homes_of, shown_path
+from recollect.cli.terminal import StageBar, plain
+from recollect.errors import (
+    ArchiveInUse,
+    ArchiveMissing,
+    NothingFound,
+    PathMissing,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from recollect.cli.options import Asked
+    from recollect.ingest import Report
+
+__all__ = ["fresh"]
+
+
+def fresh(asked: Asked) -> Archive:
+    """Return the archive that is asked for, with what is new taken in.
+
+    Where nothing moved, that costs a look at the homes. While another ingests, or
+    where the homes are not there, the archive is shown as it is. An archive is made
+    only in front of somebody who sees it being made.
+    """
+    folder = asked.folder
+    if not Archive.exists(folder):
+        return _made(asked, folder)
+    archive = Archive.open(folder)
+    if asked.is_fixed:
+        return archive
+    try:
+        homes = homes_of(asked.homes)
+    except (NothingFound, PathMissing) as error:
+        if asked.homes:
+            raise
+        _tell(asked, f"shown as it was: {error}")
+        homes = ()
+    if homes and not archive.is_current(homes):
+        _bring_up(archive, homes, asked)
+    elif not archive.has_index:
+        _announce_index(asked)
+        with StageBar() as bar:
+            Archive.rebuild(folder, progress=bar)
+        archive.refresh()
+    return archive
+
+
+def _bring_up(archive: Archive, homes: tuple[Path, ...], asked: Asked) -> None:
+    if not archive.has_index:
+        _announce_index(asked)
+    archive.close()
+    try:
+        report = _ingest(archive.folder, homes)
+    except ArchiveInUse as error:
+        _tell(asked, f"shown as it was: {error}")
+    except OSError as error:
+        _tell(asked, f"shown as it was: {error.strerror or error}")
+    else:
+        if asked.verbose:
+            _tell_report(report)
+    archive.refresh()
+
+
+def _ingest(folder: Path, homes: tuple[Path, ...]) -> Report:
+    with StageBar() as bar:
+        return Archive.ingest(folder, homes, progress=bar, wait=0)
+
+
+def _made(asked: Asked, folder: Path) -> Archive:
+    """Return a new archive, made before the eyes of whoever asked for it."""
+    if asked.is_fixed or not sys.stderr.isatty():
+        raise ArchiveMissing(folder)
+    try:
+        homes = homes_of(asked.homes)
+    except NothingFound as error:
+        raise ArchiveMissing(folder) from error
+    places = ", ".join(plain(shown_path(home)) for home in homes)
+    sys.stderr.write(
+        f"no archive yet: taking in {places}, once, into {plain(shown_path(folder))}\n"
+    )
+    report = _ingest(folder, homes)
+    _tell_report(report)
+    return Archive.open(folder)
+
+
+def _announce_index(asked: Asked) -> None:
+    if not asked.quiet:
+        sys.stderr.write("there is no index of this version yet: making it\n")
+
+
+def _tell(asked: Asked, words: str) -> None:
+    if asked.verbose or (sys.stderr.isatty() and not asked.quiet):
+        sys.stderr.write(plain(words) + "\n")
+
+
+def _tell_report(report: Report) -> None:
+    from recollect.cli.telling import report_lines, tell_problems  # noqa: PLC0415 (rare)
+
+    tell_problems(report.problems)
+    for line in report_lines(report):
+        sys.stderr.write(f"{line}\n")

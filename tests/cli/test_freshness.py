@@ -1,0 +1,178 @@
+"""What is new is taken in before something is shown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.errors import ExitCode
+from recollect.store.lock import writing
+from tests.build import Home, prompt, reply, session_id, thread
+from tests.cli.terminals import Terminal
+
+THIRD = session_id(3)
+
+
+@pytest.fixture
+def archived(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> Home:
+    assert main(["ingest"]) == ExitCode.DONE
+    capsys.readouterr()
+    return kept_home
+
+
+def add_third(home: Home) -> None:
+    home.session(THIRD, thread(prompt("A third one"), reply("Yes"), start=9000))
+
+
+def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["list", *words]) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+def test_a_list_shows_what_was_written_a_moment_ago(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    assert "A third one" in listed(capsys)
+
+
+def test_a_list_can_be_had_without_looking(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    assert "A third one" not in listed(capsys, "--no-ingest")
+
+
+@pytest.mark.usefixtures("archived")
+def test_where_nothing_moved_nothing_is_taken_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Archive, "ingest", refuse)
+
+    assert "Counting lines" in listed(capsys)
+
+
+def test_an_ingestion_that_was_cut_short_is_made_up_for(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = next(archived.path.glob("projects/*/*.jsonl"))
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("who may read everything is refused nothing")
+    main(["ingest"])
+
+    path.chmod(0o600)
+    archive = Archive.open(archived.path.parent / "archive")
+
+    assert not archive.is_current([archived.path])
+    assert "Counting lines" in listed(capsys)
+
+
+def test_while_another_ingests_the_archive_is_shown_as_it_was(
+    archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    with writing(place / "archive"):
+        shown = listed(capsys)
+
+    assert "Counting lines" in shown
+    assert "A third one" not in shown
+
+
+def test_without_any_home_the_archive_is_shown(
+    archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archived.path.rename(place / "elsewhere")
+
+    assert "Counting lines" in listed(capsys)
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_home_that_was_asked_for_must_be_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list", "--home", "nowhere"]) == ExitCode.ASKED_WRONGLY
+    assert "nowhere does not exist" in capsys.readouterr().err
+
+
+def test_an_archive_that_is_named_is_shown_as_it_is(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    assert "A third one" not in listed(capsys, "--archive", "archive")
+    home = str(archived.path)
+    assert "A third one" in listed(capsys, "--archive", "archive", "--home", home)
+
+
+def test_what_was_taken_in_can_be_told(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    assert main(["list", "-v"]) == ExitCode.DONE
+
+    assert "1 new" in capsys.readouterr().err
+
+
+def test_an_index_of_another_version_is_made_anew(
+    archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = (place / "archive" / "index").iterdir()
+    index.rename(index.with_name("0123456789abcdef-1"))
+    archived.path.rename(place / "elsewhere")
+
+    assert main(["list"]) == ExitCode.DONE
+
+    told = capsys.readouterr()
+    assert "Counting lines" in told.out
+    assert told.err == "there is no index of this version yet: making it\n"
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_no_archive_is_made_where_nobody_sees_it(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list"]) == ExitCode.NO_ARCHIVE
+
+    assert "recollect ingest" in capsys.readouterr().err
+    assert not (place / "archive").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.usefixtures("kept_home")
+def test_an_archive_is_made_before_the_eyes_of_whoever_asks() -> None:
+    terminal = Terminal("list")
+
+    assert terminal.end() == ExitCode.DONE
+
+    assert "no archive yet: taking in ~/.claude, once, into ~/archive" in terminal.shown
+    assert "Counting lines" in terminal.shown
+
+
+def test_show_takes_in_what_is_new(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    assert main(["show", THIRD[:-1] + "3"]) == ExitCode.DONE
+    assert "A third one" in capsys.readouterr().out
+
+
+def test_last_is_the_newest_session(
+    archived: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_third(archived)
+
+    assert main(["show", "last"]) == ExitCode.DONE
+    assert "A third one" in capsys.readouterr().out

@@ -1,0 +1,125 @@
+"""What tells that something moved in a home, and what does not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recollect.sources.pulse import pulse
+from tests.build import Home, prompt, session_id
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / ".claude")
+    home.session(session_id(1), [prompt("Hello")])
+    home.agent(session_id(1), "a1", [prompt("Look")], meta={})
+    home.history(["Hello"])
+    return home
+
+
+def transcript(home: Home) -> Path:
+    return next(home.path.glob("projects/*/*.jsonl"))
+
+
+def grow(home: Home) -> None:
+    with transcript(home).open("a") as file:
+        file.write("{}\n")
+
+
+def rewrite(home: Home) -> None:
+    path = transcript(home)
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"Hello", b"Jello"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def add_deep(home: Home) -> None:
+    folder = home.path / "projects" / "-new" / session_id(3) / "subagents"
+    folder.mkdir(parents=True)
+    (folder / "agent-a2.jsonl").write_text("{}\n")
+
+
+def rename(home: Home) -> None:
+    path = transcript(home)
+    path.rename(path.with_name(f"{session_id(9)}.jsonl"))
+
+
+def add_history(home: Home) -> None:
+    with (home.path / "history.jsonl").open("a") as file:
+        file.write("{}\n")
+
+
+CHANGES = [grow, rewrite, add_deep, rename, add_history]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_what_a_walk_would_see_is_felt(
+    home: Home, change: Callable[[Home], None]
+) -> None:
+    before = pulse([home.path])
+
+    change(home)
+
+    assert pulse([home.path]) != before
+
+
+def test_where_nothing_moves_the_pulse_stays(home: Home) -> None:
+    assert pulse([home.path]) == pulse([home.path])
+
+
+def test_what_no_walk_looks_at_is_not_felt(home: Home) -> None:
+    (home.path / "settings.json").write_text("{}")
+    (home.path / "statsig").mkdir()
+    before = pulse([home.path])
+
+    (home.path / "settings.json").write_text('{"a": 1}')
+    (home.path / "statsig" / "cache").write_text("new")
+
+    assert pulse([home.path]) == before
+
+
+def test_any_folder_can_be_felt(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    before = pulse([tmp_path])
+
+    (tmp_path / "deep" / "a.jsonl").write_text("{}\n")
+
+    assert pulse([tmp_path]) != before
+
+
+def test_a_single_file_can_be_felt(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{}\n")
+    before = pulse([path])
+
+    path.write_text("{}\n{}\n")
+
+    assert pulse([path]) != before
+
+
+def test_what_is_not_there_has_a_pulse_too(tmp_path: Path) -> None:
+    before = pulse([tmp_path / "gone"])
+
+    (tmp_path / "gone").mkdir()
+
+    assert pulse([tmp_path / "gone"]) != before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_names_need_not_be_text(tmp_path: Path) -> None:
+    before = pulse([tmp_path])
+
+    (tmp_path / os.fsdecode(b"\xff.jsonl")).write_text("{}\n")
+
+    assert pulse([tmp_path]) != before
+
+
+def test_other_homes_have_another_pulse(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+
+    assert pulse([tmp_path / "a"]) != pulse([tmp_path / "b"])
