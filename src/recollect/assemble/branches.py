@@ -76,8 +76,10 @@ def part(
     children: dict[RecordId | None, list[RecordId]] = {}
     for uuid in tree.nodes:
         children.setdefault(joined[uuid], []).append(uuid)
+    if all(len(some) == 1 for some in children.values()):
+        return Growth(dict.fromkeys(tree.nodes, 0), ())
     keys = _keys(tree)
-    below = _survey(tree, children, keys)
+    view = _View(tree, keys, _survey(tree, children, keys), queued)
     branch: dict[RecordId, int] = {}
     places: list[tuple[int, RecordId | None]] = []
     waiting: list[RecordId | None] = [None]
@@ -85,7 +87,7 @@ def part(
         at = waiting.pop()
         number = 0 if at is None else branch[at]
         some = children.get(at, [])
-        left = _left(_View(tree, keys, below, queued), at, some)
+        left = _left(view, at, some)
         for child in some:
             branch[child] = number
         for group in left:

@@ -30,7 +30,7 @@ def in_order(transcripts: Iterable[Transcript]) -> tuple[Transcript, ...]:
     ordered = [
         structs.replace(
             transcript,
-            nodes=tuple(sorted(transcript.nodes, key=lambda node: node.position)),
+            nodes=tuple(sorted(transcript.nodes, key=lambda n: n.position.offset)),
         )
         for transcript in transcripts
     ]
@@ -59,7 +59,7 @@ def each_once(
     contents; what hangs on the replay then hangs on the original. Records of the tree
     without an id get one made of their place, and hang on the record before them.
     """
-    once = _Once()
+    once = _Once(_repeated_times(nodes))
     last: RecordId | None = None
     for node in nodes:
         if node.uuid in elsewhere:
@@ -74,13 +74,29 @@ def each_once(
         once.take(node, name_of(node))
         if node.kind in TREE_KINDS:
             last = node.uuid
-    return [once.settled(node) for node in once.nodes], once.hidden, once.problems
+    return once.settled(), once.hidden, once.problems
+
+
+def _repeated_times(nodes: Iterable[Node]) -> frozenset[datetime]:
+    """Return the times that more than one record tells: only those can be replays."""
+    seen: set[datetime] = set()
+    again = set()
+    for node in nodes:
+        time = node.time
+        if time is None:
+            continue
+        if time in seen:
+            again.add(time)
+        else:
+            seen.add(time)
+    return frozenset(again)
 
 
 class _Once:
     """Nodes by id and by content, in the order in which they came first."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: frozenset[datetime]) -> None:
+        self._times = times
         self.nodes: list[Node] = []
         self.hidden: list[Hidden] = []
         self.problems: list[Problem] = []
@@ -102,7 +118,7 @@ class _Once:
             if clash:
                 self.problems.append(Problem("clash", dropped.position, uuid))
             return
-        signs = _signs(node)
+        signs = _signs(node) if node.time in self._times else ()
         if signs and all(sign in self._contents for sign in signs):
             self._alias[uuid] = self._contents[signs[-1]]
             self.hide(node)
@@ -125,8 +141,13 @@ class _Once:
         """Note a copy."""
         self.hidden.append(Hidden("copy", node.position, node.uuid))
 
-    def settled(self, node: Node) -> Node:
-        """Return a node that hangs on records which are kept."""
+    def settled(self) -> list[Node]:
+        """Return the nodes, hung on records which are kept."""
+        if not self._alias and not self._others:
+            return self.nodes
+        return [self._settled(node) for node in self.nodes]
+
+    def _settled(self, node: Node) -> Node:
         parent, follows = node.parent, node.logical_parent
         if parent not in self._places and parent not in self._alias:
             parent = self._others.get(name_of(node), parent)

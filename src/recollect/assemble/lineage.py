@@ -28,6 +28,8 @@ def families(talks: Talks) -> dict[SessionId, SessionId]:
     assembled with all others or with its family alone.
     """
     found = {session: session for session in talks}
+    if len(found) == 1:
+        return found
 
     def first(session: SessionId) -> SessionId:
         while found[session] != session:
@@ -51,6 +53,8 @@ def by_age(talks: Talks) -> list[SessionId]:
     comes is younger than that one; else the original is the one that first said
     something of its own, or that says nothing which the other does not.
     """
+    if len(talks) == 1:
+        return list(talks)
     origins = _origins(talks)
     holders = Counter(uuid for nodes in talks.values() for uuid in _ids(nodes))
 
@@ -116,6 +120,8 @@ def lineages(talks: Talks) -> dict[SessionId, tuple[Lineage, ...]]:
     The sessions come from the oldest to the youngest. Each is related to the older
     one with which it shares most; if it holds that one whole, it continues it.
     """
+    if len(talks) == 1:
+        return {session: tuple(_told(session, nodes)) for session, nodes in talks.items()}
     holders: dict[RecordId, list[SessionId]] = {}
     whole: dict[SessionId, int] = {}
     found = {}

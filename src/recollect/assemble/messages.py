@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -103,7 +104,7 @@ class _Sayer:
         answers: dict[ToolUseId, _Answer] = {}
         bodies: dict[ToolUseId, list[Node]] = {}
         for node in self._nodes:
-            if _is_body(node) and node.source_call is not None:
+            if node.source_call is not None and _is_body(node):
                 bodies.setdefault(node.source_call, []).append(node)
             for index, block in enumerate(node.blocks):
                 if block.id is None or block.name is not None:
@@ -120,15 +121,15 @@ class _Sayer:
         for node in self._nodes:
             if node.kind != "assistant":
                 continue
-            reason = hidden_reason(node, self._gone)
             for block in node.blocks:
                 if block.name is not None and block.id is not None:
+                    reason = hidden_reason(node, self._gone)
                     calls[block.id] = reason and calls.get(block.id, reason)
         return calls
 
     def _place(self, node: Node) -> None:
         """Put a record into a message, beside one, or among the hidden."""
-        if node.position in self._steering:
+        if self._steering and node.position in self._steering:
             self._typed[node.position] = self._here
             self._groups.append([node])
             return
@@ -219,7 +220,9 @@ class _Sayer:
 
     def _branch_of(self, node: Node) -> int:
         """Return a record's branch; beside the tree, that of the record before it."""
-        here = self._typed.get(node.position, self._here)
+        here = self._here
+        if self._typed:
+            here = self._typed.get(node.position, here)
         return self._branch.get(node.uuid, here) if node.uuid is not None else here
 
     def _message(self, group: list[Node]) -> Message:
@@ -243,7 +246,7 @@ class _Sayer:
             model=first.model,
             usage=usage,
             calls=self._calls_in(group, pieces),
-            attached=_pieces(self._attached.get(uuid, ())),
+            attached=_pieces(self._attached[uuid]) if uuid in self._attached else (),
             command=first.command,
             notification=first.notification,
             compaction=compaction,
@@ -257,19 +260,21 @@ class _Sayer:
     def _calls_in(
         self, group: Sequence[Node], pieces: Sequence[Piece]
     ) -> tuple[ToolCall, ...]:
-        kept = {piece.position: piece.blocks for piece in pieces}
+        if group[0].kind != "assistant":
+            return ()
         return tuple(
             self._call(node, index)
-            for node in group
-            if node.kind == "assistant"
-            for index in kept.get(node.position, ())
+            for node, piece in zip(group, pieces, strict=True)
+            for index in piece.blocks
             if node.blocks[index].name is not None and node.blocks[index].id is not None
         )
 
     def _call(self, node: Node, index: int) -> ToolCall:
         block = node.blocks[index]
         id_ = block.id or ToolUseId("")
-        call = ToolCall(
+        answer = self._answers.get(id_)
+        bodies = self._bodies.pop(id_, ())
+        return ToolCall(
             id=id_,
             name=block.name or "",
             note=block.note or "",
@@ -278,28 +283,27 @@ class _Sayer:
             place=node.position,
             index=index,
             time=node.time,
-            attached=_pieces(self._bodies.pop(id_, ())),
+            attached=_pieces(bodies) if bodies else (),
             agents=tuple(self._agents.get(id_, ())),
             loader=self._loader,
+            **(_answered(answer) if answer is not None else {}),
         )
-        answer = self._answers.get(id_)
-        return call if answer is None else _answered(call, answer)
 
 
-def _answered(call: ToolCall, answer: _Answer) -> ToolCall:
+def _answered(answer: _Answer) -> dict[str, Any]:
+    """Return what a call has from its answer."""
     node, block = answer.node, answer.node.blocks[answer.index]
     alone = sum(1 for other in node.blocks if other.id is not None) == 1
-    return structs.replace(
-        call,
-        answered_at=node.position,
-        answer_index=answer.index,
-        answer_record=node.uuid,
-        answer_time=node.time,
-        is_error=block.is_error,
-        is_interrupted=block.is_error and _sounds_interrupted(node.head),
-        result_size=block.size,
-        facts=node.result if alone else None,
-    )
+    return {
+        "answered_at": node.position,
+        "answer_index": answer.index,
+        "answer_record": node.uuid,
+        "answer_time": node.time,
+        "is_error": block.is_error,
+        "is_interrupted": block.is_error and _sounds_interrupted(node.head),
+        "result_size": block.size,
+        "facts": node.result if alone else None,
+    }
 
 
 def _is_body(node: Node) -> bool:
@@ -347,9 +351,14 @@ def _gone(nodes: Iterable[Node]) -> dict[RecordId, str]:
 
 def _pieces(group: Iterable[Node]) -> tuple[Piece, ...]:
     """Return the records with the blocks that each adds to those before it."""
+    nodes = list(group)
+    if len(nodes) == 1 and len(nodes[0].blocks) == 1 and nodes[0].beside is None:
+        (node,) = nodes
+        blocks = (0,)
+        return (Piece(node.position, name_of(node), blocks),)
     seen: set[object] = set()
     pieces = []
-    for node in group:
+    for node in nodes:
         # What is no conversation says one thing, which nodes do not tell of.
         fresh = [] if node.is_conversation else [0]
         within: set[object] = set()

@@ -42,6 +42,7 @@ def steering(nodes: Sequence[Node]) -> list[Node]:
     that became a record of its own, is not steering. What was said before a text was
     put in is not that text, and a record that follows stands for one of its words.
     """
+    nodes = [node for node in nodes if node.digest or node.extra is not None]
     waiting: list[Node] = []
     removed: dict[Position, Node] = {}
     for node in nodes:
@@ -55,6 +56,8 @@ def steering(nodes: Sequence[Node]) -> list[Node]:
             waiting.remove(taken)
             if operation == "remove" and _is_typed(taken):
                 removed[taken.position] = taken
+    if not removed:
+        return []
     missing: dict[int, list[Node]] = {}
     for node in nodes:
         if node.position in removed:

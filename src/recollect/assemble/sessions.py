@@ -47,7 +47,7 @@ def assemble(
     """
     ordered = in_order(transcripts)
     gathered = gather(ordered)
-    summaries = summaries or summaries_of(ordered)
+    summaries = summaries if summaries is not None else summaries_of(ordered)
     ledger = settle(accounts(gathered))
     related = relate(gathered)
     kin = families({one.id: one.nodes for one in gathered})
@@ -132,6 +132,8 @@ def _distinct(values: Iterable[T | None]) -> tuple[T, ...]:
 
 def _titled(branch: Branch, summaries: Summaries) -> Branch:
     """Give a branch the title that a summary gave to its latest record."""
+    if not summaries.texts:
+        return branch
     title = None
     for turn in branch.own:
         for message in turn.messages:

@@ -61,7 +61,8 @@ class Talks:
         self._ledger = ledger
         self._loader = loader
         inner = (node for agent in one.agents for node in agent.nodes)
-        self._reports = reports_of(chain(one.nodes, inner))
+        told = chain(one.nodes, inner) if one.agents else ()
+        self._reports = reports_of(told)
         self._owners = _owners(one)
 
     def own(self, runs: Sequence[AgentRun], lent: Lent) -> Talk:
@@ -78,6 +79,8 @@ class Talks:
 
         Those below others are made first, so that each call finds its agent.
         """
+        if not self._one.agents:
+            return ()
         links = link(self._one.nodes, self._one.agents)
         below: dict[AgentId | None, list[AgentPart]] = {}
         for agent in self._one.agents:
@@ -97,7 +100,11 @@ class Talks:
     ) -> Talk:
         account = self._one.id if agent is None else f"{self._one.id}/{agent}"
         owners = self._owners
-        foreign = {n.uuid for n in nodes if n.uuid and owners[n.uuid] != agent}
+        foreign = (
+            {n.uuid for n in nodes if n.uuid and owners[n.uuid] != agent}
+            if self._one.agents
+            else frozenset[RecordId]()
+        )
         unsorted, copies, clashes = each_once(nodes, foreign)
         once = in_sequence(unsorted)
         tree = grow(once, owners)

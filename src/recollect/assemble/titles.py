@@ -50,19 +50,22 @@ def title_of(session: SessionId, nodes: Sequence[Node], summaries: Summaries) ->
 def _candidates(
     nodes: Sequence[Node], summaries: Summaries
 ) -> Iterable[tuple[TitleKind, str]]:
-    yield TitleKind.CUSTOM, _last(nodes, "custom-title")
-    yield TitleKind.GENERATED, _last(nodes, "ai-title")
+    told = [node for node in nodes if node.extra is not None]
+    yield TitleKind.CUSTOM, _last(told, "custom-title")
+    yield TitleKind.GENERATED, _last(told, "ai-title")
     if not any(node.team for node in nodes):
-        yield TitleKind.AGENT_NAME, _last(nodes, "agent-name")
+        yield TitleKind.AGENT_NAME, _last(told, "agent-name")
     yield TitleKind.SUMMARY, _last_topic(nodes, summaries)
     yield TitleKind.PROMPT, _first(nodes, {Origin.PERSON, Origin.CALLER})
     yield TitleKind.COMMAND, _first(nodes, {Origin.COMMAND})
-    yield TitleKind.LAST_PROMPT, _last(nodes, "last-prompt")
+    yield TitleKind.LAST_PROMPT, _last(told, "last-prompt")
     yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
 
 
 def _last_topic(nodes: Sequence[Node], summaries: Summaries) -> str:
     """Return the summary of the latest leaf, unless that is an error, no answer."""
+    if not summaries.texts:
+        return ""
     told = (summaries.texts.get(n.uuid, "") for n in reversed(nodes) if n.uuid)
     return next((text for text in told if text and not text.startswith(_ERRORS)), "")
 

@@ -81,12 +81,17 @@ def grow(nodes: Sequence[Node], elsewhere: Container[RecordId] = ()) -> Tree:
     }
     problems: list[Problem] = []
     parents: dict[RecordId, RecordId | None] = {}
+    is_sound = True
     for uuid, node in known.items():
-        parents[uuid] = node.parent
-        if node.parent == uuid:
-            parents[uuid] = None
+        parent = node.parent
+        if parent == uuid:
+            parent = None
             problems.append(Problem("self-parent", node.position, uuid))
-    for uuid in _circle_openings(parents):
+        elif parent not in parents and parent in known:
+            is_sound = False
+        parents[uuid] = parent
+    # A circle needs a record that stands before its parent.
+    for uuid in () if is_sound else _circle_openings(parents):
         parents[uuid] = None
         problems.append(Problem("cycle", known[uuid].position, uuid))
     children: dict[RecordId | None, list[RecordId]] = {}
