@@ -50,5 +50,7 @@ def _derive(vault: Vault, derived: Derived, family: list[int]) -> Iterator[Sessi
         derived.remove(number)
     for session in load_family(vault, derived, family, Loader()):
         number = index.number(session.id)
+        if number not in family:
+            derived.remove(number)
         derived.write(number, family[0], session, listed(session))
         yield session.id

@@ -164,12 +164,6 @@ class Indexer:
         transcript = Transcript(source=kept.source, nodes=tuple(nodes))
         return self._index.number(session_of(transcript))
 
-    def _unsure(self, number: int) -> Kept | None:
-        """Return a source if its place does not say whose it is."""
-        kept = self._vault.chunks.source(number)
-        is_sure = kept is None or number not in self._seen or is_named(kept.source)
-        return None if is_sure else kept
-
     def _moves(self, kept: Kept) -> bool:
         """Book a source to the session that it belongs to; say whether that is new."""
         seen = self._seen[kept.number]
@@ -214,7 +208,8 @@ class Indexer:
         The first records of a file that is not named by an id may be of another
         session than most. Agents follow the session in whose folder they lie.
         """
-        unsure = [k for n in sources if (k := self._unsure(n)) is not None]
+        found = self._vault.chunks.unnamed(sources)
+        unsure = [kept for kept in found if kept.number in self._seen]
         moved = [k for k in unsure if k.kind is SourceKind.SESSION and self._moves(k)]
         agents = {k.number: k for k in unsure if k.kind is SourceKind.AGENT}
         for kept in moved:

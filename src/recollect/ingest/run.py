@@ -163,10 +163,11 @@ class _Taking:
         self.start, self.before = kept.kept, b""
         self.rest = b""
         self._upto = kept.kept
-        place = (kept.number, kept.generation)
-        self._tail = chunks.read(*place, max(kept.kept - _WINDOW, 0), _WINDOW)
-        self._head = chunks.read(*place, 0, _WINDOW)
+        self._tail = self._head = b""
         if kept.kept:
+            place = (kept.number, kept.generation)
+            self._tail = chunks.read(*place, max(kept.kept - _WINDOW, 0), _WINDOW)
+            self._head = chunks.read(*place, 0, _WINDOW)
             self.start, self.before = chunks.take_last_chunk(kept)
 
     def take(self, piece: Piece) -> tuple[int, bytes]:

@@ -219,21 +219,19 @@ def usage_of(wire: WireUsage) -> Usage:
     The split of cache writes is believed where it says more than the flat count,
     which was written as zero for a while; an unsplit rest is of the short kind.
     """
-    split = wire.cache_creation
+    split, tools = wire.cache_creation, wire.server_tool_use
     long = _count(split.ephemeral_1h_input_tokens) if split else 0
     short = _count(split.ephemeral_5m_input_tokens) if split else 0
     rest = _count(wire.cache_creation_input_tokens) - long - short
     return Usage(
         input=_count(wire.input_tokens),
         output=_count(wire.output_tokens),
-        cache_write_5m=short + max(rest, 0),
+        cache_write_5m=short + rest if rest > 0 else short,
         cache_write_1h=long,
         cache_read=_count(wire.cache_read_input_tokens),
-        web_searches=_count(
-            wire.server_tool_use.web_search_requests if wire.server_tool_use else 0
-        ),
+        web_searches=_count(tools.web_search_requests) if tools else 0,
     )
 
 
 def _count(tokens: int | None) -> int:
-    return max(tokens or 0, 0)
+    return tokens if tokens is not None and tokens > 0 else 0

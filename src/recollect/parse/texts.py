@@ -142,10 +142,14 @@ def _tool_input(raw: Raw) -> Iterator[Passage]:
         known = _Input()
     paths = (known.file_path, known.notebook_path, known.path)
     for path in paths:
-        yield Passage(IndexField.PATH, path or "")
-    yield Passage(IndexField.COMMAND, known.command or "")
+        if path:
+            yield Passage(IndexField.PATH, path)
+    if known.command:
+        yield Passage(IndexField.COMMAND, known.command)
     rest = _rest_of_input(content, {*paths, known.command})
-    yield Passage(IndexField.INPUT, rest[:INPUT_LIMIT], is_cut=len(rest) > INPUT_LIMIT)
+    if rest:
+        is_cut = len(rest) > INPUT_LIMIT
+        yield Passage(IndexField.INPUT, rest[:INPUT_LIMIT], is_cut=is_cut)
 
 
 def _rest_of_input(content: bytes, taken: set[str | None]) -> str:

@@ -33,6 +33,7 @@ CHUNK_SIZE = 256 * 1024
 """Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
 _OPEN_CHUNKS = 16
 _UUID_LENGTH = 36
+_UUID = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -168,6 +169,13 @@ class Chunks:
         """Return a source by its number."""
         row = first(self.db, f"{_KEPT} WHERE s.id = ?", (number,))
         return _kept(row) if row else None
+
+    def unnamed(self, numbers: Iterable[int]) -> list[Kept]:
+        """Return those of some sources whose place does not say whose they are."""
+        sql = "SELECT id FROM source WHERE session IS NULL OR session NOT GLOB ?"
+        some = {row[0] for row in every(self.db, sql, (_UUID,))}
+        found = (self.source(number) for number in numbers if number in some)
+        return [kept for kept in found if kept is not None]
 
     def find(self, home: str, path: str) -> Kept | None:
         """Return a source by its place."""

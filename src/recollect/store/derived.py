@@ -145,8 +145,7 @@ class Derived:
         return found
 
     def write(self, number: int, family: int, session: Session, line: Listed) -> None:
-        """Write the rows of a session in place of those it had."""
-        self.remove(number)
+        """Write the rows of a session that has none, or none any more."""
         self._db.execute(
             "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)",
             (

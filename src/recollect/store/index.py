@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["INDEX_FILE", "Index", "Seen", "stamp_of"]
 
 INDEX_FILE = "index.db"
-DERIVING_VERSION = 8
+DERIVING_VERSION = 9
 """Raised whenever nodes, sessions or texts come out differently than before."""
 PAGE_NODES = 512
 
@@ -182,12 +182,10 @@ class Index:
         start, nodes = self._pages.pop(source, (0, []))
         if not nodes:
             return
-        last = first(
-            self.db,
-            "SELECT start, nodes FROM page WHERE source = ?"
-            " ORDER BY start DESC LIMIT 1",
-            (source,),
-        )
+        last = None
+        if start:
+            sql = "SELECT start, nodes FROM page WHERE source = ?"
+            last = first(self.db, f"{sql} ORDER BY start DESC LIMIT 1", (source,))
         if last is not None and last[1] < PAGE_NODES // 2:
             start = last[0]
             sql = "SELECT frame FROM page WHERE source = ? AND start = ?"
@@ -224,15 +222,18 @@ class Index:
             (source, p.position.offset, p.position.length, p.kind, p.detail)
             for p in problems
         ]
-        self.db.executemany("INSERT INTO problem VALUES (?, ?, ?, ?, ?)", rows)
+        if rows:
+            self.db.executemany("INSERT INTO problem VALUES (?, ?, ?, ?, ?)", rows)
 
     def add_drift(self, source: int, found: Iterable[tuple[str, str, str]]) -> None:
         """Count types and fields that are not known, by version."""
-        self.db.executemany(
-            "INSERT INTO drift VALUES (?, ?, ?, ?, 1)"
-            " ON CONFLICT DO UPDATE SET count = count + 1",
-            ((source, *what) for what in found),
-        )
+        rows = [(source, *what) for what in found]
+        if rows:
+            self.db.executemany(
+                "INSERT INTO drift VALUES (?, ?, ?, ?, 1)"
+                " ON CONFLICT DO UPDATE SET count = count + 1",
+                rows,
+            )
 
     def set_dirty(self, sessions: Iterable[int]) -> None:
         """Note that sessions must be derived anew."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from zlib import crc32
 
 __all__ = ["id_number", "id_range"]
@@ -15,17 +14,17 @@ _MASK = (1 << _REST) - 1
 
 
 def id_number(name: str) -> int:
-    """Return the first 32 bits of a uuid and 31 of its checksum, or a name's hash.
+    """Return the first 32 bits of a uuid and 31 of its checksum, or two checksums.
 
     Uuids that were counted up differ at their end only, and must not all be one.
     """
     raw = name.lower().encode()
     if len(raw) == _UUID_LENGTH and raw.count(b"-") == _HYPHENS:
-        with suppress(ValueError):
+        try:
             return int(raw[:_DIGITS], 16) << _REST | crc32(raw) & _MASK
-    import hashlib  # noqa: PLC0415 (hardly ever, and slow to load)
-
-    return int.from_bytes(hashlib.sha256(raw).digest()[:8]) >> 1
+        except ValueError:
+            pass
+    return crc32(raw) << _REST | crc32(raw[::-1]) & _MASK
 
 
 def id_range(prefix: str) -> tuple[int, int] | None:
