@@ -11,6 +11,7 @@ from recollect.archive import Archive
 from recollect.errors import NothingFound
 from recollect.model.ids import SessionId
 from recollect.model.sessions import AgentStatus
+from recollect.store.chunks import CHUNK_SIZE
 from tests.build import SESSION, jsonl, line, prompt, session
 from tests.cases.shape import written
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -128,7 +129,7 @@ def test_what_is_damaged_in_a_journal_costs_only_itself(keeping: Keeping) -> Non
 
 
 def test_a_chunk_of_a_journal_that_rotted_costs_its_lines(keeping: Keeping) -> None:
-    long = step("started", "a1", label="x" * 300_000)
+    long = step("started", "a1", label="x" * CHUNK_SIZE)
     write_journal(keeping.home, long, step("failed", "a1"))
     keeping.ingest()
     with keeping.vault(write=True) as vault:

@@ -51,15 +51,19 @@ def settle(accounts: Iterable[tuple[str, Sequence[Node]]]) -> Ledger:
 
     Of the records of one answer, the larger of each count is taken.
     """
-    books = [(name, [n for n in nodes if _is_priced(n)]) for name, nodes in accounts]
     usage: dict[str, Usage] = {}
     owner: dict[str, str] = {}
-    for name, nodes in books:
+    for name, nodes in accounts:
         for node in nodes:
+            spent = node.usage
+            if spent is None or not _is_priced(node):
+                continue
             key = spend_key(node)
-            owner.setdefault(key, name)
-            spent = node.usage or Usage()
-            usage[key] = usage[key] | spent if key in usage else spent
+            known = usage.get(key)
+            if known is None:
+                owner[key], usage[key] = name, spent
+            elif known != spent:
+                usage[key] = known | spent
     return Ledger(usage, owner)
 
 

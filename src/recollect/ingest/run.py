@@ -133,7 +133,7 @@ class _Ingestion:
 
     def _store(self, kept: Kept, start: int, raw: bytes) -> None:
         """Give bytes to the archive, a giant line in parts."""
-        step = 16 * CHUNK_SIZE
+        step = 8 * CHUNK_SIZE
         for at in range(0, len(raw), step):
             part = raw[at : at + step] if len(raw) > step else raw
             begin = start + at

@@ -29,7 +29,7 @@ from recollect.store.press import Pressed, digest, press, unpress
 __all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept", "purged_signs"]
 
 ARCHIVE_FILE = "archive.db"
-CHUNK_SIZE = 256 * 1024
+CHUNK_SIZE = 512 * 1024
 """Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
 _OPEN_CHUNKS = 16
 _UUID_LENGTH = 36

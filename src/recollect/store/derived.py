@@ -32,6 +32,8 @@ class Derived:
     def __init__(self, index: Index) -> None:
         self._db = index.db
         self.index = index
+        self._told: dict[int, list[tuple[RecordId, str, int]]] | None = None
+        """What all files call the records of each session, once many are asked for."""
 
     def finish_schema(self) -> None:
         """Make the indexes that wait for the first filling."""
@@ -68,7 +70,9 @@ class Derived:
     def families(self, dirty: Sequence[int]) -> list[list[int]]:
         """Return dirty sessions with all that share records or answers with them."""
         dirty = self._with_old_families(dirty)
-        pairs = self._all_pairs() if len(dirty) > _MANY else self._pairs(dirty)
+        is_many = len(dirty) > _MANY
+        self._told = self._all_summaries() if is_many else None
+        pairs = self._all_pairs() if is_many else self._pairs(dirty)
         root: dict[int, int] = {}
 
         def find(session: int) -> int:
@@ -133,8 +137,11 @@ class Derived:
 
     def summaries(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
         """Return what files call the records of sessions, and which file does."""
-        found = []
+        found: list[tuple[RecordId, str, int]] = []
         for session in sessions:
+            if self._told is not None:
+                found += self._told.get(session, ())
+                continue
             found += every(
                 self._db,
                 "SELECT t.record, t.text, t.source FROM record AS r"
@@ -142,6 +149,16 @@ class Derived:
                 " ORDER BY t.source, t.offset",
                 (session,),
             )
+        return found
+
+    def _all_summaries(self) -> dict[int, list[tuple[RecordId, str, int]]]:
+        found: dict[int, list[tuple[RecordId, str, int]]] = {}
+        rows = self._db.execute(
+            "SELECT r.session, t.record, t.text, t.source FROM summary AS t"
+            " CROSS JOIN record AS r ON r.uuid = t.leaf ORDER BY t.source, t.offset"
+        )
+        for session, *told in rows:
+            found.setdefault(session, []).append((told[0], told[1], told[2]))
         return found
 
     def write(self, number: int, family: int, session: Session, line: Listed) -> None:
