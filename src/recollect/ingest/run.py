@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -22,7 +23,7 @@ from recollect.sources.pulse import pulse
 from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
 from recollect.store.connect import make_folder
 from recollect.store.lock import writing
-from recollect.store.press import press
+from recollect.store.press import Press, Pressed
 from recollect.store.vault import Vault
 
 __all__ = ["ingest"]
@@ -53,7 +54,8 @@ def ingest(
         told = progress or Silence()
         if vault.index is None and not vault.chunks.is_empty:
             rebuild_in(vault, told)
-        report = _Ingestion(vault, told).run(paths)
+        with Press() as press:
+            report = _Ingestion(vault, press, told).run(paths)
         # What could not be read may be readable next time, and look the same.
         is_whole = all(problem.kind in _LASTING for problem in report.problems)
         vault.note_pulse(felt if is_whole else "")
@@ -61,8 +63,9 @@ def ingest(
 
 
 class _Ingestion:
-    def __init__(self, vault: Vault, progress: Progress) -> None:
+    def __init__(self, vault: Vault, press: Press, progress: Progress) -> None:
         self._vault = vault
+        self._press = press
         self._chunks = vault.chunks
         self._progress = progress
         self._report = Report(problems=[])
@@ -137,8 +140,12 @@ class _Ingestion:
         for at in range(0, len(raw), step):
             part = raw[at : at + step] if len(raw) > step else raw
             begin = start + at
-            self._chunks.add_chunk(kept, begin, begin + len(part), press(part))
+            then = partial(self._keep, kept, begin, begin + len(part))
+            self._press.add(part, then)
         self._weight += len(raw)
+
+    def _keep(self, kept: Kept, start: int, stop: int, pressed: Pressed) -> None:
+        self._chunks.add_chunk(kept, start, stop, pressed)
 
     def _index(self, kept: Kept, piece: Piece) -> None:
         """Let the index see a piece; tell how far we are."""
@@ -148,6 +155,7 @@ class _Ingestion:
 
     def _commit(self, *, last: bool = False) -> None:
         """Commit the archive first, then what was derived from it."""
+        self._press.finish()
         self._chunks.db.execute("COMMIT")
         self._indexer.commit(last=last)
         self._weight = 0
