@@ -121,7 +121,9 @@ def lineages(talks: Talks) -> dict[SessionId, tuple[Lineage, ...]]:
     one with which it shares most; if it holds that one whole, it continues it.
     """
     if len(talks) == 1:
-        return {session: tuple(_told(session, nodes)) for session, nodes in talks.items()}
+        return {
+            session: tuple(_told(session, nodes)) for session, nodes in talks.items()
+        }
     holders: dict[RecordId, list[SessionId]] = {}
     whole: dict[SessionId, int] = {}
     found = {}

@@ -28,7 +28,7 @@ from recollect.store.vault import Vault
 
 __all__ = ["ingest"]
 
-BATCH = 64 * 1024 * 1024
+BATCH = 256 * 1024 * 1024
 """Bytes after which everything is committed; what memory and a crash can cost."""
 _WINDOW = 4096
 _LASTING = frozenset({"link-out", "not-a-file"})

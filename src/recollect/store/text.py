@@ -27,7 +27,7 @@ PARTS = {
 }
 """The part of a record that a passage's words are found in."""
 
-_HEAP = 32_000_000
+_HEAP = 64_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
 
