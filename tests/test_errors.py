@@ -21,9 +21,11 @@ from recollect.errors import (
     IndexMissing,
     NotArchived,
     NothingFound,
+    NotSummed,
     PathMissing,
     PatternRefused,
     Place,
+    PricesUnreadable,
     QueryError,
     QueryTooDeep,
     QueryTooLong,
@@ -58,6 +60,9 @@ ERRORS = (
     ValueUnknown(PLACE, field="is", known=("error", "agent"), meant="has:image"),
     TimeUnreadable(PLACE, field="on"),
     RegexRefused(PLACE, detail="nothing to repeat"),
+    NotSummed("tool:Bash"),
+    NotSummed("model:opus", "tool"),
+    PricesUnreadable(Path("a"), "no price"),
 )
 ABSTRACT = {"RecollectError", "ArchiveError", "QueryError"}
 

@@ -15,6 +15,7 @@ from recollect.store.vault import Vault
 # Most questions are small; what answers the large ones is imported when they are asked.
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, tzinfo
 
     from recollect.ingest import Progress, Report
     from recollect.ingest.opening import ChunkLoader
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from recollect.model.nodes import Node
     from recollect.model.parts import Project
     from recollect.model.problems import Problem
+    from recollect.model.query import Query
+    from recollect.model.reports import ContextReport, Grouping, UsageReport
     from recollect.model.sessions import Session
     from recollect.model.surveys import DriftRow
+    from recollect.prices import Prices
     from recollect.store.chunks import Kept
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
@@ -262,6 +266,39 @@ class Archive:
         }
         close = get_close_matches(name, names, n=_TOLD)
         raise NotArchived("project", name, list(dict.fromkeys(names[c] for c in close)))
+
+    def usage(
+        self,
+        by: Grouping | str = "day",
+        *,
+        query: Query | None = None,
+        zone: tzinfo | None = None,
+        now: datetime,
+        prices: Prices | None = None,
+    ) -> UsageReport:
+        """Return what was spent, summed by day, project, model and so on.
+
+        ``query`` limits it by fields of sessions and answers. Days begin in ``zone``,
+        or in UTC; ``now`` tells which block of five hours is not over. Without
+        ``prices`` those that come with this version count.
+        """
+        from recollect.prices import load_prices  # noqa: PLC0415
+        from recollect.usage import report_of  # noqa: PLC0415
+
+        return report_of(
+            self._derived.index,
+            by=by,
+            query=query,
+            zone=zone,
+            now=now,
+            prices=prices or load_prices(),
+        )
+
+    def context(self, name: str) -> ContextReport:
+        """Return how the context of a session grew and shrank, turn by turn."""
+        from recollect.usage.context import context_of  # noqa: PLC0415
+
+        return context_of(self.session(name))
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
         """Yield what is odd about sessions, those of their agents included."""

@@ -7,6 +7,7 @@
   - Ambiguous
   - SystemRefused
   - PatternRefused
+  - PricesUnreadable
   - QueryError
     + QueryTooLong
     + QueryTooDeep
@@ -14,6 +15,7 @@
     + ValueUnknown
     + TimeUnreadable
     + RegexRefused
+    + NotSummed
   - ArchiveError
     + ArchiveMissing
     + ArchiveTooNew
@@ -45,10 +47,12 @@ __all__ = [
     "FieldEmpty",
     "IndexMissing",
     "NotArchived",
+    "NotSummed",
     "NothingFound",
     "PathMissing",
     "PatternRefused",
     "Place",
+    "PricesUnreadable",
     "QueryError",
     "QueryTooDeep",
     "QueryTooLong",
@@ -162,6 +166,21 @@ class SystemRefused(RecollectError):
 
     def __str__(self) -> str:
         return f"the system refused: {self.reason}"
+
+
+class PricesUnreadable(RecollectError):
+    """A user's own file of prices is not what it should be."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "docs/guide/usage.md shows the form; without the file our prices are used"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path} holds no prices: {self.reason}"
 
 
 class Place(NamedTuple):
@@ -312,6 +331,20 @@ class RegexRefused(QueryError):
 
     def __str__(self) -> str:
         return f"the regular expression fails at character {self.at + 1}: {self.detail}"
+
+
+class NotSummed(QueryError):
+    """A query asks usage for what is known of texts only."""
+
+    hint = "project, session, title, tag, git, model, agent, branch and times work here"
+
+    def __init__(self, asked: str, grouping: str = "") -> None:
+        super().__init__(Place(asked, 0, len(asked)))
+        self.grouping = grouping
+
+    def __str__(self) -> str:
+        behind = f" by {self.grouping}" if self.grouping else ""
+        return f"usage{behind} cannot be limited to {self.found!r}"
 
 
 class ArchiveError(RecollectError):

@@ -22,7 +22,7 @@ from recollect.model.nodes import (
     TitleFacts,
 )
 from recollect.model.texts import Command, Origin
-from recollect.model.usage import Usage
+from recollect.model.usage import Claim, Usage
 from recollect.parse import node_of
 from recollect.parse.sidecars import parse_note
 from tests.build import (
@@ -346,7 +346,7 @@ def test_a_sign_of_life_names_what_and_whose_it_is() -> None:
         ),
         (meta("worktree-state", worktreeSession=None), None),
         (meta("started", agentId="a1", label="l"), JournalFacts(AgentId("a1"), "l")),
-        (meta("cost-state", totalCostUSD=1.25), CostFacts(1_250_000)),
+        (meta("cost-state", totalCostUSD=1.25), CostFacts(Claim(1_250_000))),
         (meta("cost-state", totalCostUSD=1e305), None),
         (meta("cost-state", totalCostUSD="inf"), None),
         (meta("mode", mode="normal"), None),

@@ -21,7 +21,7 @@ from recollect.assemble.lineage import families
 from recollect.assemble.projects import project_of
 from recollect.assemble.talks import Lent, Talk, Talks, flat, last_time
 from recollect.assemble.titles import Summaries, summaries_of, tags_of, title_of
-from recollect.assemble.usage import settle
+from recollect.assemble.usage import claim_of, settle
 from recollect.model.ids import SessionId
 from recollect.model.nodes import Transcript
 from recollect.model.problems import Problem
@@ -80,6 +80,7 @@ def _session(
     edits = list(edits_of(branches))
     for run in shown:
         edits.extend(edits_of(run.branches, run.id))
+    claim, claimed = claim_of(nodes)
     return Session(
         id=one.id,
         title=title_of(one.id, nodes, summaries),
@@ -101,6 +102,8 @@ def _session(
         edits=tuple(edits),
         usage=sum((spend.usage for spend in talk.spends), Usage()),
         spends=(*talk.spends, *(s for run in shown for s in run.spends)),
+        claim=claim,
+        claimed=claimed,
         snapshots=tuple(n.position for n in nodes if n.kind.startswith("file-history")),
         problems=(*_file_problems(one), *talk.problems),
         hidden=talk.hidden,

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.assemble.dedupe import name_of
 from recollect.model.ids import RecordId
-from recollect.model.nodes import Node
+from recollect.model.nodes import CostFacts, Node
 from recollect.model.sessions import Message, Spend
-from recollect.model.usage import Usage
+from recollect.model.usage import Billing, Claim, Usage
 
-__all__ = ["Ledger", "settle", "spend_key", "spends_of", "usages_of"]
+__all__ = [
+    "Ledger",
+    "claim_of",
+    "settle",
+    "spend_key",
+    "spends_of",
+    "usages_of",
+]
 
 
 _UNIQUE = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-")
 """In every id that the API or a careful gateway gives: such an id is never reused."""
+_NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_FINAL = (2, 1, 97)
+"""The version from which on records hold the final count of the output."""
+_BYTES = 4
+"""Of text, that are about one token."""
+_DOUBT = 2
+"""A count of less than one part in so many of the text's tokens is a placeholder."""
 
 
 class Ledger(Struct, frozen=True):
@@ -29,6 +45,8 @@ class Ledger(Struct, frozen=True):
 
     usage: Mapping[str, Usage]
     owner: Mapping[str, str]
+    billing: Mapping[str, Billing] = {}
+    """Of answers whose price is set apart, and of those that took further calls."""
 
 
 def spend_key(node: Node) -> str:
@@ -53,6 +71,7 @@ def settle(accounts: Iterable[tuple[str, Sequence[Node]]]) -> Ledger:
     """
     usage: dict[str, Usage] = {}
     owner: dict[str, str] = {}
+    billing: dict[str, Billing] = {}
     for name, nodes in accounts:
         for node in nodes:
             spent = node.usage
@@ -64,7 +83,18 @@ def settle(accounts: Iterable[tuple[str, Sequence[Node]]]) -> Ledger:
                 owner[key], usage[key] = name, spent
             elif known != spent:
                 usage[key] = known | spent
-    return Ledger(usage, owner)
+            if node.billing is not None:
+                billing[key] = _joined(billing.get(key, _USUAL), node.billing)
+    return Ledger(usage, owner, billing)
+
+
+_USUAL = Billing()
+
+
+def _joined(one: Billing, other: Billing) -> Billing:
+    """Return what two records of an answer say together; the longer list is whole."""
+    calls = max(one.calls, other.calls, key=len)
+    return Billing(tuple(sorted({*one.terms, *other.terms})), calls)
 
 
 def _context(node: Node) -> int:
@@ -85,13 +115,23 @@ def spends_of(
     branch: Mapping[RecordId, int],
     ledger: Ledger,
 ) -> tuple[Spend, ...]:
-    """Return what an account pays for, at the record where each answer begins."""
+    """Return what an account pays for, at the record where each answer begins.
+
+    Calls that the API made for an answer follow it as spends of their own.
+    """
     found: dict[str, Spend] = {}
+    said: dict[str, dict[str | int, int]] = {}
     for node in nodes:
         if not _is_priced(node):
             continue
         key = spend_key(node)
-        if ledger.owner.get(key) != account or key in found:
+        if ledger.owner.get(key) != account:
+            continue
+        if _is_unfinished(node.version):
+            sizes = said.setdefault(key, {})
+            for block in node.blocks:
+                sizes[block.id or block.digest] = block.size
+        if key in found:
             continue
         found[key] = Spend(
             key=key,
@@ -100,8 +140,37 @@ def spends_of(
             usage=ledger.usage[key],
             time=node.time,
             branch=branch.get(name_of(node), 0),
+            entrypoint=node.entrypoint,
         )
-    return tuple(found.values())
+    for key, sizes in said.items():
+        tokens = sum(sizes.values()) // _BYTES
+        if found[key].usage.output * _DOUBT < tokens:
+            found[key] = structs.replace(found[key], estimate=tokens)
+    for key in ledger.billing.keys() & found.keys() if ledger.billing else ():
+        found[key] = structs.replace(found[key], terms=ledger.billing[key].terms)
+    return tuple(_with_calls(found, ledger.billing))
+
+
+def _with_calls(
+    found: Mapping[str, Spend], billing: Mapping[str, Billing]
+) -> Iterator[Spend]:
+    for key, spend in found.items():
+        yield spend
+        for number, call in enumerate(billing[key].calls if key in billing else ()):
+            yield structs.replace(
+                spend,
+                key=f"{key} +{number}",
+                model=call.model or spend.model,
+                usage=call.usage,
+                estimate=0,
+            )
+
+
+@lru_cache(maxsize=256)
+def _is_unfinished(version: str | None) -> bool:
+    """Whether a version wrote answers down before their output was counted."""
+    numbers = _NUMBERS.match(version) if version else None
+    return numbers is None or tuple(map(int, numbers.groups())) < _FINAL
 
 
 def usages_of(
@@ -115,3 +184,18 @@ def usages_of(
         if message is not None:
             found[message] = found.get(message, Usage()) + spend.usage
     return found
+
+
+def claim_of(nodes: Iterable[Node]) -> tuple[Claim | None, datetime | None]:
+    """Return Claude Code's own last total, and when the last thing before it was said.
+
+    Totals go on growing when a session is resumed, so that the last has it all.
+    """
+    claim: Claim | None = None
+    claimed = time = None
+    for node in nodes:
+        if node.time is not None:
+            time = node.time if time is None else max(time, node.time)
+        if isinstance(node.extra, CostFacts):
+            claim, claimed = node.extra.claim, time
+    return claim, claimed

@@ -21,7 +21,7 @@ from recollect.model.ids import (
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
-from recollect.model.usage import Usage
+from recollect.model.usage import Billing, Claim, Usage
 
 __all__ = [
     "HEAD_LIMIT",
@@ -154,9 +154,9 @@ class DurationFacts(Struct, frozen=True, tag="duration", omit_defaults=True):
 
 
 class CostFacts(Struct, frozen=True, tag="cost", omit_defaults=True):
-    """Claude Code's own total, in millionths of a dollar."""
+    """Claude Code's own total."""
 
-    micros: int
+    claim: Claim
 
 
 Extra = (
@@ -218,6 +218,7 @@ class Node(Struct, frozen=True, kw_only=True, array_like=True):
     forked_from: LineageFacts | None = None
     supersedes: tuple[RecordId, ...] = ()
     extra: Extra | None = None
+    billing: Billing | None = None
 
     @property
     def is_conversation(self) -> bool:

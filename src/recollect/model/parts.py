@@ -169,6 +169,12 @@ class Spend(Struct, frozen=True, kw_only=True, gc=False):
     time: datetime | None = None
     branch: int = 0
     agent: AgentId | None = None
+    terms: tuple[str, ...] = ()
+    """What sets its price apart: ``fast``, ``batch``, a region."""
+    entrypoint: str | None = None
+    """The program in which the answer was asked for."""
+    estimate: int = 0
+    """Output tokens by the length of what was said, where the count is none."""
 
 
 class Project(Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
 from recollect.model.tools import Outcome, PatchHunk
-from recollect.model.usage import Usage
+from recollect.model.usage import Claim, Usage
 from recollect.model.versions import FileVersion, versions_of
 
 __all__ = [
@@ -337,6 +337,10 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     """Of its branches, without agents."""
     spends: tuple[Spend, ...] = ()
     """What was spent here first; copies of older messages are not."""
+    claim: Claim | None = None
+    """Claude Code's own total, where it wrote one."""
+    claimed: datetime | None = None
+    """The last thing said before that total was written."""
     snapshots: tuple[Position, ...] = ()
     """Where file history stands in its sources."""
     lineage: tuple[Lineage, ...] = ()

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-__all__ = ["CacheWrites", "ServerTools", "Usage", "WireUsage"]
+__all__ = [
+    "Billing",
+    "CacheWrites",
+    "Claim",
+    "ServerTools",
+    "SubCall",
+    "Usage",
+    "WireIteration",
+    "WireUsage",
+]
 
 
 class CacheWrites(Struct, frozen=True, kw_only=True, gc=False):
@@ -37,6 +46,15 @@ class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     server_tool_use: ServerTools | None = None
     speed: str | None = None
     inference_geo: str | None = None
+    iterations: Raw = Raw()
+    """The calls that the answer took, each with its own usage; most are in the sum."""
+
+
+class WireIteration(WireUsage, frozen=True, kw_only=True, gc=False):
+    """One of the calls that an answer took."""
+
+    type: str | None = None
+    model: str | None = None
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -86,3 +104,27 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
             cache_read=max(self.cache_read, other.cache_read),
             web_searches=max(self.web_searches, other.web_searches),
         )
+
+
+class SubCall(Struct, frozen=True, gc=False, array_like=True):
+    """A call that was made for an answer and is not in the answer's own counts."""
+
+    model: str | None
+    usage: Usage
+
+
+class Billing(Struct, frozen=True, array_like=True):
+    """What sets the price of an answer apart from that of its tokens."""
+
+    terms: tuple[str, ...] = ()
+    """``batch``, ``fast``, a tier or a region; none is the usual case."""
+    calls: tuple[SubCall, ...] = ()
+
+
+class Claim(Struct, frozen=True, array_like=True):
+    """What Claude Code itself says a session has cost so far."""
+
+    micros: int
+    """Millionths of a dollar, of all models together."""
+    models: tuple[tuple[str, int, int], ...] = ()
+    """Each model with its millionths of a dollar and its tokens."""

@@ -15,14 +15,13 @@ from recollect.model.blocks import ToolUse
 from recollect.model.ids import AgentId
 from recollect.model.nodes import HEAD_LIMIT, BlockFact, ResultFacts
 from recollect.model.sketches import SketchBlock
-from recollect.model.usage import Usage, WireUsage
 from recollect.model.wire import wire_name
 from recollect.parse.decode import decode_struct
 from recollect.parse.raws import head_of, size_of, tail_of
 from recollect.parse.salvage import sound_text
 from recollect.parse.texts import text_of_content
 
-__all__ = ["block_fact", "result_facts", "usage_of"]
+__all__ = ["block_fact", "result_facts"]
 
 T = TypeVar("T", bound=Struct)
 
@@ -211,27 +210,3 @@ def _changed(outcome: _Outcome) -> tuple[int, int]:
 
 def _whole(value: float | None) -> int | None:
     return int(value) if value is not None and math.isfinite(value) else None
-
-
-def usage_of(wire: WireUsage) -> Usage:
-    """Return the counts of one record, none of them negative.
-
-    The split of cache writes is believed where it says more than the flat count,
-    which was written as zero for a while; an unsplit rest is of the short kind.
-    """
-    split, tools = wire.cache_creation, wire.server_tool_use
-    long = _count(split.ephemeral_1h_input_tokens) if split else 0
-    short = _count(split.ephemeral_5m_input_tokens) if split else 0
-    rest = _count(wire.cache_creation_input_tokens) - long - short
-    return Usage(
-        input=_count(wire.input_tokens),
-        output=_count(wire.output_tokens),
-        cache_write_5m=short + rest if rest > 0 else short,
-        cache_write_1h=long,
-        cache_read=_count(wire.cache_read_input_tokens),
-        web_searches=_count(tools.web_search_requests) if tools else 0,
-    )
-
-
-def _count(tokens: int | None) -> int:
-    return tokens if tokens is not None and tokens > 0 else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 from zlib import crc32
 
@@ -52,7 +51,8 @@ from recollect.model.records import Compaction, SystemRecord
 from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import Origin, Told
 from recollect.parse.attached import text_of_attachment
-from recollect.parse.facts import block_fact, result_facts, usage_of
+from recollect.parse.bills import billing_of, claim_of, usage_of
+from recollect.parse.facts import block_fact, result_facts
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
 from recollect.parse.texts import text_of_content
@@ -129,6 +129,7 @@ def _message(sketch: Sketch) -> dict[str, Any]:
     }
     if message.usage is not None:
         facts["usage"] = usage_of(message.usage)
+        facts["billing"] = billing_of(message.usage)
     if sketch.type == "user":
         facts |= _user(sketch, blocks)
     else:
@@ -276,8 +277,9 @@ def _note(record: MetadataRecord) -> Extra | None:
             return PlaceFacts(place.original_cwd)
         case Journal():
             return JournalFacts(record.agent_id, record.label)
-        case CostState(total_cost_usd=float(dollars)) if math.isfinite(dollars * 1e6):
-            return CostFacts(round(dollars * 1e6))
+        case CostState():
+            claim = claim_of(record)
+            return CostFacts(claim) if claim else None
         case _:
             return None
 

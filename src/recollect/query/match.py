@@ -34,7 +34,7 @@ from recollect.model.query import (
 from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.regexes import searcher
 
-__all__ = ["Analyse", "Subject", "matches"]
+__all__ = ["Analyse", "Subject", "fits", "matches", "says"]
 
 Analyse = Callable[[str], Sequence[str]]
 """Turns a text into the terms that are compared, in the text's order."""
@@ -87,12 +87,12 @@ def _holds(term: Term, subject: Subject, analyse: Analyse) -> bool | None:
         each = [_holds(part, subject, analyse) for part in term.terms]
         return _joined(each, any if isinstance(term, Or) else all)
     if isinstance(term, Words):
-        each = [_says(Word(word), subject.text, analyse) for word in term.words]
+        each = [says(Word(word), subject.text, analyse) for word in term.words]
         return _joined(each, all)
     if isinstance(term, Regex):
         return searcher(term.pattern).search(subject.text) is not None
     if isinstance(term, Phrase | Prefix):
-        return _says(term, subject.text, analyse)
+        return says(term, subject.text, analyse)
     return _fielded(term, subject, analyse)
 
 
@@ -103,7 +103,7 @@ def _joined(
     return how(asking) if asking else None
 
 
-def _says(term: Word | Phrase | Prefix, text: str, analyse: Analyse) -> bool | None:
+def says(term: Word | Phrase | Prefix, text: str, analyse: Analyse) -> bool | None:
     """Whether the terms stand in the text, one right behind the other."""
     wanted, there = tuple(analyse(term.text)), tuple(analyse(text))
     if not wanted:
@@ -124,13 +124,13 @@ def _fielded(
     if isinstance(term, Scoped):
         texts = subject.commands if term.field == "cmd" else (subject.title,)
         # No text at all says no word, but a sign asks for nothing even there.
-        asked = [_says(term.term, text, analyse) for text in ("", *texts)]
+        asked = [says(term.term, text, analyse) for text in ("", *texts)]
         return _joined(asked, any)
     if isinstance(term, Period):
         return _is_during(term, subject.time or subject.started)
     field = BY_NAME[term.field]
     facts = _facts(subject)[field.name]
-    return any(_fits(field, term.value, there) for there in facts)
+    return any(fits(field, term.value, there) for there in facts)
 
 
 def _is_during(period: Period, time: datetime | None) -> bool:
@@ -168,7 +168,8 @@ def _flags(subject: Subject) -> frozenset[Flag]:
     return subject.flags | {flag for flag, is_so in of_text.items() if is_so}
 
 
-def _fits(field: Field, value: str, there: str | None) -> bool:
+def fits(field: Field, value: str, there: str | None) -> bool:
+    """Whether a fact is what a field's value asks for."""
     if there is None:
         return False
     value, there = _folded(value), _folded(there)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from recollect.model.listing import Listed
 from recollect.store.connect import every, first
 from recollect.store.index import Index
 from recollect.store.numbers import id_number
+from recollect.store.spending import Spending, milliseconds
 
 if TYPE_CHECKING:  # whoever reads lines needs no whole sessions
     from recollect.model.sessions import Session
@@ -31,6 +31,7 @@ class Derived:
 
     def __init__(self, index: Index) -> None:
         self._db = index.db
+        self._spending = Spending(index)
         self.index = index
         self._told: dict[int, list[tuple[RecordId, str, int]]] | None = None
         """What all files call the records of each session, once many are asked for."""
@@ -169,32 +170,13 @@ class Derived:
                 number,
                 family,
                 line.project,
-                _ms(line.started),
-                _ms(line.ended),
+                milliseconds(line.started),
+                milliseconds(line.ended),
                 line.is_empty,
                 _encode(line),
             ),
         )
-        self._db.executemany(
-            "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    number,
-                    id_number(spend.record),
-                    spend.agent,
-                    spend.model,
-                    _ms(spend.time),
-                    spend.branch,
-                    spend.usage.input,
-                    spend.usage.output,
-                    spend.usage.cache_write_5m,
-                    spend.usage.cache_write_1h,
-                    spend.usage.cache_read,
-                    spend.usage.web_searches,
-                )
-                for spend in session.spends
-            ),
-        )
+        self._spending.write(number, session)
         self._db.executemany(
             "INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -204,7 +186,7 @@ class Derived:
                     id_number(edit.call.record),
                     edit.branch,
                     edit.agent,
-                    _ms(edit.time),
+                    milliseconds(edit.time),
                     edit.added,
                     edit.removed,
                     edit.is_new,
@@ -215,9 +197,9 @@ class Derived:
 
     def remove(self, number: int) -> None:
         """Remove the rows of a session; it is clean then."""
+        self._spending.remove(number)
         for table, column in (
             ("session", "number"),
-            ("spend", "session"),
             ("edit", "session"),
             ("dirty", "session"),
         ):
@@ -246,7 +228,3 @@ class Derived:
             (number,),
         )
         return [row[0] for row in rows]
-
-
-def _ms(moment: datetime | None) -> int | None:
-    return round(moment.timestamp() * 1000) if moment is not None else None

@@ -24,9 +24,14 @@ _QUERIES = {
     "family": "SELECT a.session, b.session FROM session AS x"
     " JOIN session AS y ON x.family = y.family"
     " JOIN name AS a ON a.number = x.number JOIN name AS b ON b.number = y.number",
-    "spend": "SELECT n.session, record, agent, model, time_ms, branch, input, output,"
-    " write_5m, write_1h, read, searches FROM spend"
-    " JOIN name AS n ON n.number = spend.session",
+    "spend": "SELECT n.session, agent, agent_type, model, terms, entrypoint, record,"
+    " time_ms, branch, input, output, write_5m, write_1h, read, searches, estimate"
+    " FROM spend JOIN purse AS p ON p.number = spend.purse"
+    " JOIN name AS n ON n.number = p.session",
+    "fill": "SELECT n.session, tool, quarter, calls, size FROM fill"
+    " JOIN name AS n ON n.number = fill.session",
+    "claim": "SELECT n.session, upto_ms, claim FROM claim"
+    " JOIN name AS n ON n.number = claim.session",
     "edit": "SELECT n.session, path, record, branch, agent, time_ms, added, removed,"
     " is_new FROM edit JOIN name AS n ON n.number = edit.session",
 }

@@ -49,6 +49,11 @@ class Finding:
         )
         return [_decode(row[0]) for row in rows]
 
+    def numbered(self) -> Iterator[tuple[int, Listed]]:
+        """Yield the line of every session, with its number."""
+        for number, blob in self._db.execute("SELECT number, listed FROM session"):
+            yield number, _decode(blob)
+
     def session_ids(self) -> list[str]:
         """Return the ids of all sessions."""
         sql = "SELECT name.session FROM session JOIN name USING (number)"

@@ -96,12 +96,22 @@ CREATE INDEX session_family ON session (family);
 CREATE INDEX session_ended ON session (ended_ms);
 CREATE INDEX session_project ON session (project, ended_ms);
 
--- The tokens of every answer, at the session and agent that spent them.
-CREATE TABLE spend (
+-- Who spends, and on what: a session or one of its agents, a model and its terms.
+CREATE TABLE purse (
+    number      INTEGER PRIMARY KEY,
     session     INTEGER NOT NULL,
-    record      INTEGER NOT NULL,
     agent       TEXT,
+    agent_type  TEXT,
     model       TEXT,
+    terms       TEXT NOT NULL,
+    entrypoint  TEXT
+) STRICT;
+CREATE INDEX purse_session ON purse (session);
+
+-- The tokens of every answer, and the purse that paid for it.
+CREATE TABLE spend (
+    purse       INTEGER NOT NULL,
+    record      INTEGER NOT NULL,
     time_ms     INTEGER,
     branch      INTEGER NOT NULL,
     input       INTEGER NOT NULL,
@@ -109,9 +119,27 @@ CREATE TABLE spend (
     write_5m    INTEGER NOT NULL,
     write_1h    INTEGER NOT NULL,
     read        INTEGER NOT NULL,
-    searches    INTEGER NOT NULL
+    searches    INTEGER NOT NULL,
+    estimate    INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX spend_session ON spend (session);
+CREATE INDEX spend_purse ON spend (purse);
+
+-- What tools put into contexts, by quarter of an hour.
+CREATE TABLE fill (
+    session     INTEGER NOT NULL,
+    tool        TEXT NOT NULL,
+    quarter     INTEGER,
+    calls       INTEGER NOT NULL,
+    size        INTEGER NOT NULL
+) STRICT;
+CREATE INDEX fill_session ON fill (session);
+
+-- What Claude Code itself says that a session has cost, and up to when.
+CREATE TABLE claim (
+    session     INTEGER PRIMARY KEY,
+    upto_ms     INTEGER,
+    claim       BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE edit (
     session     INTEGER NOT NULL,

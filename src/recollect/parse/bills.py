@@ -1,0 +1,115 @@
+"""What a record says of tokens and money: counts, terms, calls made on the side."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from msgspec import Raw
+
+from recollect.model.metadata import CostState, ModelCost
+from recollect.model.usage import (
+    Billing,
+    Claim,
+    SubCall,
+    Usage,
+    WireIteration,
+    WireUsage,
+)
+from recollect.parse.decode import decode_struct
+from recollect.parse.raws import head_of
+from recollect.parse.salvage import sound_text
+
+__all__ = ["billing_of", "claim_of", "usage_of"]
+
+_USUAL = frozenset({None, "", "standard", "default", "not_available", "global"})
+_ASIDE = frozenset({"advisor_message", "compaction"})
+"""Calls that are billed and stand in no sum; the others are parts of the answer."""
+_MILLION = 1_000_000
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_calls = msgspec.json.Decoder(list[Raw]).decode
+
+
+def usage_of(wire: WireUsage) -> Usage:
+    """Return the counts of one record, none of them negative.
+
+    The split of cache writes is believed where it says more than the flat count,
+    which was written as zero for a while; an unsplit rest is of the short kind.
+    """
+    split, tools = wire.cache_creation, wire.server_tool_use
+    long = _count(split.ephemeral_1h_input_tokens) if split else 0
+    short = _count(split.ephemeral_5m_input_tokens) if split else 0
+    rest = _count(wire.cache_creation_input_tokens) - long - short
+    return Usage(
+        input=_count(wire.input_tokens),
+        output=_count(wire.output_tokens),
+        cache_write_5m=short + rest if rest > 0 else short,
+        cache_write_1h=long,
+        cache_read=_count(wire.cache_read_input_tokens),
+        web_searches=_count(tools.web_search_requests) if tools else 0,
+    )
+
+
+def billing_of(wire: WireUsage) -> Billing | None:
+    """Return what sets an answer's price apart; nothing, in the usual case."""
+    terms = {wire.speed, wire.service_tier, wire.inference_geo} - _USUAL
+    raw = bytes(wire.iterations)
+    calls: tuple[SubCall, ...] = ()
+    if b"advisor_message" in raw or b"compaction" in raw:
+        calls = _asides(raw)
+    if not terms and not calls:
+        return None
+    return Billing(tuple(sorted(str(term) for term in terms)), calls)
+
+
+def _asides(raw: bytes) -> tuple[SubCall, ...]:
+    """Return the calls that are in no sum; what cannot be read is left out."""
+    try:
+        found = [_iteration(call) for call in _calls(sound_text(raw))]
+    except _FAILURES:
+        return ()
+    return tuple(
+        SubCall(call.model, usage_of(call)) for call in found if call.type in _ASIDE
+    )
+
+
+def _iteration(raw: Raw) -> WireIteration:
+    if head_of(raw, 1) != b"{":
+        return WireIteration()
+    return decode_struct(WireIteration, bytes(raw), lambda _path, _reason: None)
+
+
+def claim_of(record: CostState) -> Claim | None:
+    """Return Claude Code's own total, if the record has one that is a number."""
+    micros = _micros(record.total_cost_usd)
+    if micros is None:
+        return None
+    models = [
+        (name, _micros(told.cost_usd) or 0, _tokens(told))
+        for name, told in record.model_usage.items()
+    ]
+    return Claim(micros, tuple(models))
+
+
+def _tokens(told: ModelCost) -> int:
+    return sum(
+        map(
+            _count,
+            (
+                told.input_tokens,
+                told.output_tokens,
+                told.cache_read_input_tokens,
+                told.cache_creation_input_tokens,
+            ),
+        )
+    )
+
+
+def _micros(dollars: float | None) -> int | None:
+    if dollars is None or not math.isfinite(dollars * _MILLION):
+        return None
+    return max(round(dollars * _MILLION), 0)
+
+
+def _count(tokens: int | None) -> int:
+    return tokens if tokens is not None and tokens > 0 else 0

@@ -1,0 +1,202 @@
+"""What tokens cost: a dated table, and a user's own file over it.
+
+Money is an integer here and everywhere: prices are millionths of a millionth of a
+dollar for one token, so that every sum is exact.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import PricesUnreadable
+from recollect.model.usage import Usage
+
+__all__ = ["PICOS", "Price", "Prices", "load_prices", "normal_name"]
+
+PICOS = 10**12
+"""Of the unit of money in a dollar."""
+_MILLION = 10**6
+_LEAST, _MOST = Decimal(0), Decimal(10**6)
+"""Between these is every price; what is dearer was meant otherwise."""
+
+_PLACE = re.compile(r"(?:[a-z0-9_-]+[./])+(?=claude)")
+_ENDINGS = re.compile(r"(?:\[1m\]|-v\d+(?::\d+)?|[@-]\d{8}|[@-]latest|-0)$")
+_OLD_ORDER = re.compile(r"claude-(\d(?:-\d)?)-([a-z]+)")
+
+
+@cache
+def normal_name(model: str) -> str:
+    """Return a model's name without what clouds, dates and context sizes add to it.
+
+    >>> normal_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0")
+    'claude-sonnet-4-5'
+    >>> normal_name("claude-opus-4.5[1m]"), normal_name("claude-3-5-haiku-latest")
+    ('claude-opus-4-5', 'claude-haiku-3-5')
+    """
+    name = _PLACE.sub("", model.strip().lower(), count=1)
+    shorter = _ENDINGS.sub("", name)
+    while shorter != name:
+        name, shorter = shorter, _ENDINGS.sub("", shorter)
+    name = name.replace(".", "-")
+    old = _OLD_ORDER.fullmatch(name)
+    return f"claude-{old[2]}-{old[1]}" if old else name
+
+
+class _Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dollars for a million tokens of each kind, as the file has them."""
+
+    input: Decimal
+    output: Decimal
+    write_5m: Decimal | None = None
+    write_1h: Decimal | None = None
+    read: Decimal | None = None
+
+
+class _Long(_Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    above: int
+
+
+class _Row(_Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    models: tuple[str, ...]
+    since: date | None = msgspec.field(name="from", default=None)
+    fast: Decimal | None = None
+    us: Decimal | None = None
+    long: _Long | None = None
+
+
+class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    date: date | None = None
+    sources: tuple[str, ...] = ()
+    search: Decimal | None = None
+    terms: dict[str, Decimal] = {}
+    price: tuple[_Row, ...] = ()
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """What a model's tokens cost from some moment on, for contexts of some size."""
+
+    rates: tuple[int, int, int | None, int | None, int | None]
+    """For input, output, cache writes of both kinds and cache reads."""
+    long_rates: tuple[int, int, int | None, int | None, int | None] | None = None
+    above: int | None = None
+    """The context above which the rates for long ones hold."""
+    terms: Mapping[str, tuple[int, int]]
+    """What multiplies the rates, as a fraction."""
+    search: int = 0
+    since_ms: int | None = None
+
+    def cost(self, usage: Usage, *, terms: Iterable[str], is_long: bool) -> int | None:
+        """Return what tokens cost; nothing where a part of it is not known."""
+        rates = self.long_rates if is_long and self.long_rates else self.rates
+        total = 0
+        counts = (
+            usage.input,
+            usage.output,
+            usage.cache_write_5m,
+            usage.cache_write_1h,
+            usage.cache_read,
+        )
+        for count, rate in zip(counts, rates, strict=True):
+            if count and rate is None:
+                return None
+            total += count * (rate or 0)
+        for term in terms:
+            if term not in self.terms:
+                return None
+            above, below = self.terms[term]
+            total = total * above // below
+        return total + usage.web_searches * self.search
+
+
+class Prices:
+    """A table of prices, looked up by a model's name and a moment."""
+
+    def __init__(self, files: Iterable[_File]) -> None:
+        self.date: date | None = None
+        self._by_name: dict[str, tuple[Price, ...]] = {}
+        terms: dict[str, Decimal] = {}
+        search = Decimal(0)
+        rows: dict[str, list[_Row]] = {}
+        for file in files:
+            self.date = self.date or file.date
+            terms |= file.terms
+            search = search if file.search is None else file.search
+            named: dict[str, list[_Row]] = {}
+            for row in file.price:
+                for name in row.models:
+                    named.setdefault(normal_name(name), []).append(row)
+            rows |= named
+        for name, own in rows.items():
+            made = (_price(row, terms, search) for row in own)
+            self._by_name[name] = tuple(sorted(made, key=lambda p: p.since_ms or 0))
+
+    def of(self, model: str | None) -> tuple[Price, ...]:
+        """Return the prices of a model, oldest first; none where it is not known."""
+        return self._by_name.get(normal_name(model), ()) if model else ()
+
+
+def load_prices(own: Path | None = None) -> Prices:
+    """Return the prices that come with this version, with a user's file over them.
+
+    :raises PricesUnreadable: if the user's file is not what it should be.
+    """
+    files = [_read(resources.files("recollect").joinpath("prices.toml").read_text())]
+    if own is not None and own.exists():
+        try:
+            files.append(_read(own.read_text("utf-8")))
+        except (ValueError, OSError) as error:
+            raise PricesUnreadable(own, " ".join(str(error).split())) from error
+    return Prices(files)
+
+
+def _read(text: str) -> _File:
+    found = tomllib.loads(text, parse_float=Decimal)
+    file = msgspec.convert(found, _File)
+    amounts = [file.search, *file.terms.values()]
+    for row in file.price:
+        for one in (row, row.long):
+            amounts += [getattr(one, name) for name in _Rates.__struct_fields__ if one]
+        amounts += [row.fast, row.us]
+    for amount in amounts:
+        is_price = amount is None or (amount.is_finite() and _LEAST <= amount <= _MOST)
+        if not is_price:
+            raise ValueError(f"{amount} is no price")
+    return file
+
+
+def _price(row: _Row, terms: dict[str, Decimal], search: Decimal) -> Price:
+    own = {"fast": row.fast, "us": row.us}
+    known = terms | {name: value for name, value in own.items() if value is not None}
+    midnight = time(tzinfo=UTC)
+    since = datetime.combine(row.since, midnight) if row.since else None
+    return Price(
+        rates=_rates(row),
+        long_rates=_rates(row.long) if row.long else None,
+        above=row.long.above if row.long else None,
+        terms={name: value.as_integer_ratio() for name, value in known.items()},
+        search=int(search * PICOS),
+        since_ms=int(since.timestamp()) * 1000 if since else None,
+    )
+
+
+def _rates(row: _Rates) -> tuple[int, int, int | None, int | None, int | None]:
+    def picos(dollars: Decimal | None) -> int | None:
+        return None if dollars is None else int(dollars * (PICOS // _MILLION))
+
+    return (
+        picos(row.input) or 0,
+        picos(row.output) or 0,
+        picos(row.write_5m),
+        picos(row.write_1h),
+        picos(row.read),
+    )

@@ -1,0 +1,311 @@
+"""What was spent: written when a session is derived, summed when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model.fills import QUARTER, fills_of
+from recollect.model.ids import AgentId, SessionId
+from recollect.model.query import And, Fact, Not, Or, Period, Scoped, Term
+from recollect.model.usage import Claim, Usage
+from recollect.store.connect import every
+from recollect.store.index import Index
+from recollect.store.numbers import id_number
+
+if TYPE_CHECKING:  # whoever sums rows needs no whole sessions
+    from recollect.model.sessions import Session
+
+__all__ = ["Among", "Clock", "FillSum", "Purse", "Spending", "Sum", "milliseconds"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_claim = msgspec.msgpack.Decoder(Claim).decode
+_numbers = msgspec.json.Encoder().encode
+_SUMS = (
+    "count(*), sum(input), sum(output), sum(write_5m), sum(write_1h), sum(read),"
+    " sum(searches), sum(max(estimate - output, 0)), min(time_ms), max(time_ms)"
+)
+_CLAIMED = (
+    "purse IN (SELECT p.number FROM purse AS p JOIN claim USING (session))"
+    " AND time_ms <= (SELECT upto_ms FROM claim AS c JOIN purse AS p"
+    " ON p.session = c.session WHERE p.number = spend.purse)"
+)
+_CONTEXT = "(input + write_5m + write_1h + read)"
+_THOUSAND = 1000
+
+
+class Purse(Struct, frozen=True):
+    """Who spends, and on what."""
+
+    number: int
+    session: int
+    agent: AgentId | None
+    agent_type: str | None
+    model: str | None
+    terms: tuple[str, ...]
+    entrypoint: str | None
+
+
+class Among(Struct, frozen=True):
+    """A condition on rows: one of their numbers is one of these."""
+
+    column: str
+    """``purse`` or ``session``, or ``rewound``: 1 on a branch that was left."""
+    values: frozenset[int]
+
+
+class Clock(Struct, frozen=True):
+    """How far a clock on the wall is ahead of UTC: up to a time, and last for good."""
+
+    changes: tuple[tuple[int, int], ...] = ()
+    """Until when (milliseconds) it is how far (milliseconds) ahead."""
+    last: int = 0
+
+
+class Sum(Struct, frozen=True):
+    """What came out of one purse, in one slot of time, at one price."""
+
+    purse: int
+    slot: int | None
+    """Hours or days since 1970, on the clock that was asked for."""
+    step: int
+    """How many of the context sizes that were asked for are surpassed."""
+    age: int
+    """How many of the moments that were asked for have passed."""
+    rewound: int
+    answers: int
+    usage: Usage
+    guessed: int
+    """Output tokens that an estimate has beyond those recorded."""
+    first_ms: int | None
+    last_ms: int | None
+
+
+class FillSum(Struct, frozen=True):
+    """What a tool put into contexts."""
+
+    tool: str
+    calls: int
+    size: int
+
+
+class Spending:
+    """The rows about tokens, read and written."""
+
+    def __init__(self, index: Index) -> None:
+        self._db = index.db
+
+    def write(self, number: int, session: Session) -> None:
+        """Write what a session spent, what filled its contexts and what it claims."""
+        types = {run.id: run.type for run in session.all_agents}
+        purses: dict[tuple[object, ...], int] = {}
+        rows = []
+        for spend in session.spends:
+            agent = spend.agent
+            who = (agent, spend.model, spend.terms, spend.entrypoint)
+            purse = purses.get(who)
+            if purse is None:
+                kind = types.get(agent) if agent else None
+                purse = purses[who] = self._add_purse(number, kind, *who)
+            usage = spend.usage
+            rows.append(
+                (
+                    purse,
+                    id_number(spend.record),
+                    milliseconds(spend.time),
+                    spend.branch,
+                    usage.input,
+                    usage.output,
+                    usage.cache_write_5m,
+                    usage.cache_write_1h,
+                    usage.cache_read,
+                    usage.web_searches,
+                    spend.estimate,
+                )
+            )
+        sql = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        self._db.executemany(sql, rows)
+        fills = fills_of(session).items()
+        self._db.executemany(
+            "INSERT INTO fill VALUES (?, ?, ?, ?, ?)",
+            [(number, *key, *counts) for key, counts in fills],
+        )
+        if session.claim is not None:
+            self._db.execute(
+                "INSERT INTO claim VALUES (?, ?, ?)",
+                (number, milliseconds(session.claimed), _encode(session.claim)),
+            )
+
+    def _add_purse(
+        self,
+        session: int,
+        agent_type: str | None,
+        agent: AgentId | None,
+        model: str | None,
+        *rest: tuple[str, ...] | str | None,
+    ) -> int:
+        terms, entrypoint = rest
+        self._db.execute(
+            "INSERT INTO purse (session, agent, agent_type, model, terms, entrypoint)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (session, agent, agent_type, model, " ".join(terms or ()), entrypoint),
+        )
+        return self._db.last_insert_rowid()
+
+    def remove(self, number: int) -> None:
+        """Remove what is known of a session."""
+        purses = "SELECT number FROM purse WHERE session = ?"
+        self._db.execute(f"DELETE FROM spend WHERE purse IN ({purses})", (number,))  # noqa: S608 (our names)
+        for table in ("purse", "fill", "claim"):
+            self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608 (our names)
+
+    def purses(self) -> list[Purse]:
+        """Return all purses."""
+        rows = every(
+            self._db,
+            "SELECT number, session, agent, agent_type, model, terms, entrypoint"
+            " FROM purse",
+        )
+        return [
+            Purse(number, session, agent, kind, model, tuple(terms.split()), entrypoint)
+            for number, session, agent, kind, model, terms, entrypoint in rows
+        ]
+
+    def names(self) -> dict[int, tuple[SessionId, str | None]]:
+        """Return the id and the project of each session, by its number."""
+        rows = every(
+            self._db,
+            "SELECT number, n.session, project FROM session JOIN name AS n"
+            " USING (number)",
+        )
+        return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
+
+    def claims(self) -> list[tuple[int, Claim]]:
+        """Return what Claude Code claims, by the session's number."""
+        rows = every(self._db, "SELECT session, claim FROM claim")
+        return [(row[0], _decode_claim(row[1])) for row in rows]
+
+    def bounds(self) -> tuple[int, int] | None:
+        """Return the times of the first and the last answer."""
+        rows = every(self._db, "SELECT min(time_ms), max(time_ms) FROM spend")
+        return rows[0] if rows[0][0] is not None else None
+
+    def sums(  # noqa: PLR0913 (each a way to part the sums, all by name)
+        self,
+        *,
+        where: Term | None = None,
+        among: Callable[[Fact | Scoped], Among],
+        unit: int = 0,
+        clock: Clock | None = None,
+        steps: Sequence[int] = (),
+        ages: Sequence[int] = (),
+        by_branch: bool = False,
+        only_claimed: bool = False,
+    ) -> Iterator[Sum]:
+        """Yield what was spent, parted as far as a price or a report needs it.
+
+        ``unit`` is the length of a slot in milliseconds; without one there are no
+        slots. ``among`` says which rows have a field's value. ``only_claimed`` leaves
+        out what was spent after Claude Code wrote its own total, or without one.
+        """
+        values: list[object] = []
+        slot = f"{_wall(clock)} / {unit:d}" if unit else "NULL"
+        parts = [
+            "purse",
+            slot,
+            " + ".join(f"({_CONTEXT} > {step:d})" for step in steps) or "0",
+            " + ".join(f"ifnull(time_ms >= {age:d}, 0)" for age in ages) or "0",
+            "branch > 0" if by_branch else "0",
+        ]
+        keys = [
+            str(at) for at, part in enumerate(parts, 1) if part not in {"NULL", "0"}
+        ]
+        sql = f"SELECT {', '.join(parts)}, {_SUMS} FROM spend"  # noqa: S608 (our names)
+        limits = [_condition(where, "time_ms", among, values)] if where else []
+        limits += [_CLAIMED] if only_claimed else []
+        sql += f" WHERE {' AND '.join(limits)}" if limits else ""
+        for row in self._db.execute(f"{sql} GROUP BY {', '.join(keys)}", values):
+            yield _sum(*row)
+
+    def fills(
+        self, *, where: Term | None, among: Callable[[Fact | Scoped], Among]
+    ) -> list[FillSum]:
+        """Return what each tool put into contexts."""
+        values: list[object] = []
+        sql = "SELECT tool, sum(calls), sum(size) FROM fill"
+        if where is not None:
+            time = f"(quarter * {QUARTER * _THOUSAND})"
+            sql += f" WHERE {_condition(where, time, among, values)}"
+        rows = self._db.execute(f"{sql} GROUP BY tool", values)
+        return [FillSum(*row) for row in rows]
+
+
+def _sum(  # noqa: PLR0913, PLR0917 (a row)
+    purse: int,
+    slot: int | None,
+    step: int,
+    age: int,
+    rewound: int,
+    answers: int,
+    *rest: int,
+) -> Sum:
+    counts = Usage(
+        input=rest[0],
+        output=rest[1],
+        cache_write_5m=rest[2],
+        cache_write_1h=rest[3],
+        cache_read=rest[4],
+        web_searches=rest[5],
+    )
+    guessed, first, last = rest[6:]
+    return Sum(purse, slot, step, age, rewound, answers, counts, guessed, first, last)
+
+
+def _wall(clock: Clock | None) -> str:
+    """Return what a clock on the wall shows, in milliseconds since 1970."""
+    if clock is None or not (clock.changes or clock.last):
+        return "time_ms"
+    if not clock.changes:
+        return f"(time_ms + {clock.last:d})"
+    whens = " ".join(f"WHEN time_ms < {t:d} THEN {o:d}" for t, o in clock.changes)
+    return f"(time_ms + CASE {whens} ELSE {clock.last:d} END)"
+
+
+_COLUMNS = {"purse": "purse", "session": "session", "rewound": "(branch > 0)"}
+
+
+def _condition(
+    term: Term,
+    time: str,
+    among: Callable[[Fact | Scoped], Among],
+    values: list[object],
+) -> str:
+    """Return a query as SQL; what it compares with is added to ``values``."""
+    if isinstance(term, And | Or):
+        joint = " AND " if isinstance(term, And) else " OR "
+        inner = (_condition(part, time, among, values) for part in term.terms)
+        return f"({joint.join(inner)})"
+    if isinstance(term, Not):
+        return f"NOT {_condition(term.term, time, among, values)}"
+    if isinstance(term, Period):
+        sides = []
+        for moment, sign in ((term.start, ">="), (term.end, "<")):
+            if moment is not None:
+                sides.append(f"ifnull({time} {sign} ?, 0)")
+                values.append(milliseconds(moment))
+        return f"({' AND '.join(sides) or '1'})"
+    if isinstance(term, Fact | Scoped):
+        found = among(term)
+        values.append(_numbers(sorted(found.values)).decode())
+        column = _COLUMNS[found.column]
+        return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
+    raise TypeError(term)
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    """Return a moment in milliseconds since 1970."""
+    return round(moment.timestamp() * _THOUSAND) if moment is not None else None

@@ -1,0 +1,199 @@
+"""From sums to a report: by what was asked, priced, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, tzinfo
+
+from msgspec import structs
+
+from recollect.model.query import Query
+from recollect.model.reports import (
+    BlockFacts,
+    Grouping,
+    ToolRow,
+    UsageReport,
+    UsageRow,
+)
+from recollect.prices import Prices
+from recollect.store.finding import Finding
+from recollect.store.index import Index
+from recollect.store.spending import Purse, Spending, Sum, milliseconds
+from recollect.usage.chosen import Chosen
+from recollect.usage.claims import claim_of
+from recollect.usage.slots import DAY, HOUR, Block, blocks_of, clock_of, slot_key
+from recollect.usage.tally import Pricing, Tally, moment
+
+__all__ = ["report_of"]
+
+_BYTES = 4
+"""Of text, that are about one token."""
+_CALENDAR = {Grouping.DAY, Grouping.WEEK, Grouping.MONTH}
+_MINUTE = 60_000
+
+
+def report_of(  # noqa: PLR0913 (one parameter a part of the question, all by name)
+    index: Index,
+    *,
+    by: Grouping | str,
+    query: Query | None,
+    zone: tzinfo | None,
+    now: datetime,
+    prices: Prices,
+) -> UsageReport:
+    """Return what was spent, summed by something, in the order that suits it.
+
+    Times come in their own order, everything else by what it cost.
+    """
+    by, zone = Grouping(by), zone or UTC
+    spending = Spending(index)
+    purses = spending.purses()
+    chosen = Chosen(query, purses, Finding(index))
+    asked = _Question(spending, Pricing(prices, purses), chosen)
+    if by is Grouping.BLOCK:
+        rows, total = asked.blocks(now)
+    elif by in _CALENDAR:
+        rows, total = asked.calendar(by, zone)
+    else:
+        rows, total = asked.groups(by)
+    report = UsageReport(
+        by=by,
+        zone=str(zone),
+        prices=prices.date,
+        rows=rows,
+        total=total.row(""),
+        unpriced=tuple(sorted(total.unknown)),
+        claim=claim_of(spending, asked.pricing, chosen),
+    )
+    if by is Grouping.TOOL:
+        return structs.replace(report, rows=asked.tools())
+    return report
+
+
+class _Question:
+    def __init__(self, spending: Spending, pricing: Pricing, chosen: Chosen) -> None:
+        self._spending = spending
+        self._chosen = chosen
+        self.pricing = pricing
+
+    def _sums(
+        self, *, unit: int = 0, zone: tzinfo | None = None, by_branch: bool = False
+    ) -> Iterable[Sum]:
+        bounds = self._spending.bounds() if zone else None
+        return self._spending.sums(
+            where=self._chosen.where,
+            among=self._chosen.among,
+            unit=unit,
+            clock=clock_of(zone, *bounds) if zone and bounds else None,
+            steps=self.pricing.steps,
+            ages=self.pricing.ages,
+            by_branch=by_branch,
+        )
+
+    def _tallies(
+        self, sums: Iterable[Sum], key: Callable[[Sum], str]
+    ) -> tuple[dict[str, Tally], Tally]:
+        total = Tally()
+        found: dict[str, Tally] = {}
+        for one in sums:
+            purse, cost = self.pricing.purses[one.purse], self.pricing.cost(one)
+            name = key(one)
+            if name not in found:
+                found[name] = Tally()
+            found[name].add(one, purse, cost)
+            total.add(one, purse, cost)
+        return found, total
+
+    def calendar(
+        self, by: Grouping, zone: tzinfo
+    ) -> tuple[tuple[UsageRow, ...], Tally]:
+        """Return what was spent in days, weeks or months, oldest first."""
+        names: dict[int | None, str] = {}
+
+        def key(one: Sum) -> str:
+            if one.slot not in names:
+                names[one.slot] = slot_key(by, one.slot)
+            return names[one.slot]
+
+        found, total = self._tallies(self._sums(unit=DAY, zone=zone), key)
+        return tuple(found[name].row(name) for name in sorted(found)), total
+
+    def blocks(self, now: datetime) -> tuple[tuple[UsageRow, ...], Tally]:
+        """Return what was spent in blocks of five hours, oldest first."""
+        total = Tally()
+        rows = []
+        for block in blocks_of(self._sums(unit=HOUR)):
+            found, _ = self._tallies(block.sums, lambda _: "")
+            for one in block.sums:
+                purse = self.pricing.purses[one.purse]
+                total.add(one, purse, self.pricing.cost(one))
+            rows.append(_block_row(block, found[""], now))
+        return tuple(rows), total
+
+    def groups(self, by: Grouping) -> tuple[tuple[UsageRow, ...], Tally]:
+        """Return what was spent by something that is no time, the dearest first."""
+        purses = self.pricing.purses
+        sessions = self._spending.names()
+        keys: dict[Grouping, Callable[[Sum], str]] = {
+            Grouping.PROJECT: lambda one: sessions[purses[one.purse].session][1] or "",
+            Grouping.SESSION: lambda one: sessions[purses[one.purse].session][0],
+            Grouping.MODEL: lambda one: purses[one.purse].model or "",
+            Grouping.AGENT: lambda one: _agent(purses[one.purse]),
+            Grouping.BRANCH: lambda one: "rewound" if one.rewound else "live",
+            Grouping.ENTRYPOINT: lambda one: purses[one.purse].entrypoint or "",
+            Grouping.TOOL: lambda _: "",
+        }
+        sums = self._sums(by_branch=by is Grouping.BRANCH)
+        found, total = self._tallies(sums, keys[by])
+        titles = self._titles() if by is Grouping.SESSION else {}
+        rows = [tally.row(k, title=titles.get(k, "")) for k, tally in found.items()]
+        rows.sort(key=lambda row: (-(row.cost or 0), -row.tokens, row.key))
+        return tuple(rows), total
+
+    def _titles(self) -> dict[str, str]:
+        return {listed.id: listed.title.text for listed in self._chosen.listed.values()}
+
+    def tools(self) -> tuple[ToolRow, ...]:
+        """Return what tools put into contexts, the most first."""
+        fills = self._spending.fills(
+            where=self._chosen.where, among=self._chosen.among_sessions
+        )
+        rows = (
+            ToolRow(
+                key=fill.tool,
+                calls=fill.calls,
+                bytes=fill.size,
+                tokens=fill.size // _BYTES,
+            )
+            for fill in fills
+        )
+        return tuple(sorted(rows, key=lambda row: (-row.bytes, row.key)))
+
+
+def _agent(purse: Purse) -> str:
+    """Return the kind of agent that a purse is of; the session itself is ``main``."""
+    return "main" if purse.agent is None else purse.agent_type or "unknown"
+
+
+def _block_row(block: Block, tally: Tally, now: datetime) -> UsageRow:
+    start, end = moment(block.start) or now, moment(block.end) or now
+    row = tally.row(start.isoformat().replace("+00:00", "Z"))
+    facts = BlockFacts(start=start, end=end)
+    first, last = tally.first or block.start, tally.last or block.start
+    tokens, cost, lasted = row.tokens, row.cost or 0, last - first
+    if lasted > 0:
+        facts = structs.replace(
+            facts,
+            tokens_per_minute=tokens * _MINUTE // lasted,
+            cost_per_hour=cost * HOUR // lasted,
+        )
+    moment_ms = milliseconds(now) or 0
+    if block.start <= moment_ms < block.end:
+        left = block.end - moment_ms
+        facts = structs.replace(
+            facts,
+            is_active=True,
+            projected_tokens=tokens + (tokens * left // lasted if lasted else 0),
+            projected_cost=cost + (cost * left // lasted if lasted else 0),
+        )
+    return structs.replace(row, block=facts)

@@ -1,0 +1,176 @@
+"""The table of prices, names in their normal form, and a user's own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import PricesUnreadable
+from recollect.model.usage import Usage
+from recollect.prices import PICOS, Prices, load_prices, normal_name
+
+MILLION = Usage(
+    input=10**6,
+    output=10**6,
+    cache_write_5m=10**6,
+    cache_write_1h=10**6,
+    cache_read=10**6,
+)
+
+
+def rates(
+    model: str, *, is_long: bool = False, prices: Prices | None = None
+) -> list[str]:
+    """Return dollars for a million tokens of each kind, by the newest price."""
+    (*_, price) = (prices or load_prices()).of(model)
+    found = price.long_rates if is_long else price.rates
+    assert found is not None
+    return [f"{rate * 10**6 / PICOS:g}" for rate in found if rate is not None]
+
+
+@pytest.mark.req("U2")
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("claude-opus-5-5", "4 20 5 8 0.2"),
+        ("claude-opus-5", "5 25 6.25 10 0.5"),
+        ("claude-opus-4-1-20250805", "15 75 18.75 30 1.5"),
+        ("claude-opus-4-20250514", "15 75 18.75 30 1.5"),
+        ("claude-sonnet-5-5", "2 10 2.5 4 0.1"),
+        ("claude-sonnet-4-5-20250929", "3 15 3.75 6 0.3"),
+        ("claude-3-5-haiku-20241022", "0.8 4 1 1.6 0.08"),
+        ("claude-haiku-5-5", "0.1 0.5 0.125 0.2 0.01"),
+        ("claude-fable-5-1", "10 50 12.5 20 0.25"),
+        ("claude-3-sonnet-20240229", "3 15"),
+    ],
+)
+def test_the_table_has_the_prices_of_models(model: str, told: str) -> None:
+    assert " ".join(rates(model)) == told
+
+
+def test_a_long_context_has_rates_of_its_own() -> None:
+    (price,) = load_prices().of("claude-haiku-5-5")
+
+    assert price.above == 100_000
+    assert rates("claude-haiku-5-5", is_long=True) == [
+        "0.5",
+        "2.5",
+        "0.625",
+        "1",
+        "0.05",
+    ]
+    cost = price.cost(MILLION, terms=(), is_long=True)
+    assert cost == round(4.675 * PICOS)
+
+
+@pytest.mark.req("U2")
+@pytest.mark.parametrize(
+    ("model", "normal"),
+    [
+        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("claude-opus-4-5[1m]", "claude-opus-4-5"),
+        ("claude-opus-4.5", "claude-opus-4-5"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("global.anthropic.claude-opus-4-6-v1", "claude-opus-4-6"),
+        ("anthropic/claude-sonnet-4", "claude-sonnet-4"),
+        ("vertex_ai/claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
+        ("bedrock/eu.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
+        ("claude-3-5-sonnet-latest", "claude-sonnet-3-5"),
+        ("claude-3-opus-20240229", "claude-opus-3"),
+        ("claude-opus-4-0", "claude-opus-4"),
+        ("Claude-Opus-4-1", "claude-opus-4-1"),
+        ("glm-4.6", "glm-4-6"),
+        ("gpt-5", "gpt-5"),
+    ],
+)
+def test_a_model_is_known_under_all_its_names(model: str, normal: str) -> None:
+    assert normal_name(model) == normal
+
+
+@pytest.mark.req("U2")
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-opus-9",
+        "claude-opus-4-1-turbo",
+        "glm-4.6",
+        "gpt-5",
+        "<synthetic>",
+        "",
+        None,
+    ],
+)
+def test_a_model_that_is_not_in_the_table_has_no_price(model: str | None) -> None:
+    assert load_prices().of(model) == ()
+
+
+OWN = """
+[terms]
+priority = 1.5
+
+[[price]]
+models = ["claude-opus-4-6", "glm-4.6"]
+input = 1
+output = 2.5
+
+[[price]]
+models = ["glm-4.6"]
+from = 2026-02-01
+input = 0.4
+output = 2
+"""
+
+
+@pytest.mark.req("U2")
+def test_a_users_file_replaces_the_prices_of_the_models_that_it_names(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "prices.toml"
+    own.write_text(OWN)
+
+    prices = load_prices(own)
+
+    assert len(prices.of("claude-opus-4-6")) == 1
+    assert rates("claude-opus-4-6", prices=prices) == ["1", "2.5"]
+    assert [price.rates[0] for price in prices.of("glm-4.6")] == [1_000_000, 400_000]
+    assert rates("claude-opus-5", prices=prices) == ["5", "25", "6.25", "10", "0.5"]
+    (opus,) = prices.of("claude-opus-5")
+    usage = Usage(input=2)
+    assert opus.cost(usage, terms=("priority",), is_long=False) == 15_000_000
+    assert opus.cost(usage, terms=("unheard-of",), is_long=False) is None
+
+
+def test_a_file_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
+    assert load_prices(tmp_path / "prices.toml").of("claude-opus-5")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[price]\n",
+        '[[price]]\nmodels = ["a"]\ninput = 1\n',
+        '[[price]]\nmodels = ["a"]\ninput = "a"\noutput = 1\n',
+        '[[price]]\nmodels = ["a"]\ninput = -1\noutput = 1\n',
+        '[[price]]\nmodels = ["a"]\ninput = nan\noutput = 1\n',
+        '[[price]]\nmodels = ["a"]\ninput = inf\noutput = 1\n',
+        '[[price]]\nmodels = ["a"]\ninput = 1\noutput = 1\ncache = 1\n',
+        "search = 1e9\n",
+        "\xff",
+    ],
+)
+def test_a_file_that_holds_something_else_is_an_error_with_its_path(
+    tmp_path: Path, text: str
+) -> None:
+    own = tmp_path / "prices.toml"
+    own.write_bytes(text.encode("latin-1"))
+
+    with pytest.raises(PricesUnreadable, match=r"prices\.toml holds no prices: "):
+        load_prices(own)
+
+
+def test_tokens_without_a_rate_have_no_cost() -> None:
+    (price,) = load_prices().of("claude-3-sonnet")
+
+    assert price.cost(Usage(input=1), terms=(), is_long=False) == 3_000_000
+    assert price.cost(Usage(cache_read=1), terms=(), is_long=False) is None

@@ -1,0 +1,99 @@
+"""Homes whose usage is known to the token, and the question what was spent in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+from recollect.archive import Archive
+from recollect.model.reports import ContextReport, UsageReport, UsageRow
+from recollect.prices import Prices, load_prices
+from recollect.query import parse
+from tests.build import Written, reply
+from tests.store.keeping import Keeping
+
+__all__ = ["NOW", "OPUS", "SONNET", "Asking", "answer", "usages"]
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+"""Three hours after the first record of a test's home."""
+SONNET = "claude-sonnet-4-5-20250929"
+OPUS = "claude-opus-4-5-20251101"
+
+
+def answer(
+    number: int,
+    *,
+    model: str = SONNET,
+    says: str = "done",
+    more: Mapping[str, object] | None = None,
+    **counts: int,
+) -> Written:
+    """Return a record of the answer with this number; counts are named as in usage."""
+    names = {
+        "write_5m": "ephemeral_5m_input_tokens",
+        "write_1h": "ephemeral_1h_input_tokens",
+        "read": "cache_read_input_tokens",
+    }
+    told: Written = {}
+    for name, count in counts.items():
+        if name.startswith("write"):
+            told.setdefault("cache_creation", {})[names[name]] = count
+        else:
+            told[names.get(name, f"{name}_tokens")] = count
+    return reply(
+        says,
+        message_id=f"msg_{number:024}",
+        model=model,
+        usage=told | dict(more or {}),
+        requestId=f"req_{number}",
+    )
+
+
+class Asking(Keeping):
+    """A home, its archive, and what is asked of it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.prices: Prices = load_prices()
+
+    def usage(
+        self,
+        by: str = "day",
+        query: str = "",
+        *,
+        zone: tzinfo = UTC,
+        now: datetime = NOW,
+    ) -> UsageReport:
+        """Take in what is new, and sum it."""
+        self.ingest()
+        asked = parse(query, now=now, zone=zone)
+        with Archive.open(self.archive) as archive:
+            return archive.usage(
+                by, query=asked, zone=zone, now=now, prices=self.prices
+            )
+
+    def total(self, query: str = "") -> UsageRow:
+        """Return all that was spent."""
+        return self.usage(query=query).total
+
+    def tokens(self, by: str, query: str = "", *, zone: tzinfo = UTC) -> dict[str, int]:
+        """Return the tokens of each row."""
+        return {row.key: row.tokens for row in self.usage(by, query, zone=zone).rows}
+
+    def context(self, session: str) -> ContextReport:
+        """Take in what is new, and look at a session's context."""
+        self.ingest()
+        with Archive.open(self.archive) as archive:
+            return archive.context(session)
+
+
+def usages(row: UsageRow) -> tuple[int, int, int, int, int]:
+    """Return input, output, cache writes of both kinds, and cache reads."""
+    return (
+        row.input_tokens,
+        row.output_tokens,
+        row.cache_write_5m_tokens,
+        row.cache_write_1h_tokens,
+        row.cache_read_tokens,
+    )

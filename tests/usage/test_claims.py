@@ -1,0 +1,87 @@
+"""Claude Code's own total beside ours: how far apart they are, and why."""
+
+from __future__ import annotations
+
+from tests.build import Written, meta, prompt, session_id, thread
+from tests.usage.asking import SONNET, Asking, answer
+
+FIRST = session_id(1)
+
+
+def cost_state(dollars: float, **models: tuple[float, int]) -> Written:
+    told = {
+        name.replace("_", "-"): {"costUSD": cost, "outputTokens": tokens}
+        for name, (cost, tokens) in models.items()
+    }
+    return meta("cost-state", totalCostUSD=dollars, modelUsage=told)
+
+
+def test_a_total_that_is_ours_has_no_difference(asking: Asking) -> None:
+    state = cost_state(0.015, **{SONNET: (0.015, 1000)})
+    asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
+
+    claim = asking.usage().claim
+
+    assert claim is not None
+    assert (claim.sessions, claim.claimed, claim.counted) == (1, 15_000_000, 15_000_000)
+    assert (claim.silent, claim.counts, claim.prices, claim.rest) == (0, 0, 0, 0)
+
+
+def test_a_difference_is_told_by_its_reasons(asking: Asking) -> None:
+    opus, other = "claude-opus-4-5", "claude-opus-4-1"
+    records = thread(
+        prompt("go"),
+        answer(1, output=1000),
+        answer(2, model=opus, output=100),
+        answer(3, model=other, output=10),
+    )
+    state = cost_state(
+        1.0,
+        **{
+            "claude-sonnet-4-5[1m]": (0.016, 1000),
+            opus: (0.0035, 140),
+            "claude-haiku-4-5": (0.9, 5),
+        },
+    )
+    asking.home.session(FIRST, [*records, state])
+
+    claim = asking.usage("model").claim
+
+    assert claim is not None
+    assert claim.claimed == 10**9
+    assert claim.counted == 15_000_000 + 2_500_000 + 750_000
+    assert (claim.silent, claim.silent_models) == (900_000_000, ("claude-haiku-4-5",))
+    assert claim.counts == 1_000_000
+    assert claim.prices == 1_000_000
+    reasons = claim.silent + claim.counts + claim.prices + claim.rest
+    assert reasons == claim.claimed - claim.counted
+
+
+def test_the_last_total_counts_and_what_came_later_does_not(asking: Asking) -> None:
+    early = cost_state(0.001, **{SONNET: (0.001, 10)})
+    last = cost_state(0.015, **{SONNET: (0.015, 1000)})
+    records = thread(prompt("go"), answer(1, output=1000))
+    later = thread(prompt("on"), answer(2, output=77), start=600)
+    asking.home.session(FIRST, [*records, early, last, *later])
+
+    claim = asking.usage().claim
+
+    assert claim is not None
+    assert (claim.claimed, claim.counted) == (15_000_000, 15_000_000)
+
+
+def test_a_part_of_a_session_has_no_total(asking: Asking) -> None:
+    state = cost_state(0.015, **{SONNET: (0.015, 1000)})
+    asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
+
+    assert asking.usage(query="project:demo").claim is not None
+    assert asking.usage(query="project:nowhere").claim is None
+    assert asking.usage(query="after:2020").claim is None
+    assert asking.usage(query="model:sonnet").claim is None
+
+
+def test_without_a_total_there_is_nothing_to_compare(asking: Asking) -> None:
+    odd = meta("cost-state", totalCostUSD="much")
+    asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=10)), odd])
+
+    assert asking.usage().claim is None

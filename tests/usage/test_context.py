@@ -1,0 +1,68 @@
+"""The context of a session, turn by turn."""
+
+from __future__ import annotations
+
+from tests.build import compact, prompt, session_id, thread
+from tests.usage.asking import Asking, answer
+
+FIRST, SECOND = session_id(1), session_id(2)
+
+
+def test_a_turn_ends_with_the_context_of_its_last_answer(asking: Asking) -> None:
+    records = thread(
+        prompt("go"),
+        answer(1, input=10, write_1h=90, output=5),
+        answer(2, input=20, read=100, output=6),
+        prompt("on"),
+        answer(3, input=30, read=170, output=7),
+    )
+    asking.home.session(FIRST, records)
+
+    report = asking.context(FIRST)
+
+    told = [(row.turn, row.prompt, row.tokens, row.answers) for row in report.rows]
+    assert told == [(0, "go", 120, 2), (1, "on", 200, 1)]
+    assert [row.output_tokens for row in report.rows] == [11, 7]
+    assert report.peak == 200
+    assert report.cached == 270 / 420
+    assert report.compactions == 0
+
+
+def test_a_compaction_stands_where_it_was_made(asking: Asking) -> None:
+    before = thread(prompt("go"), answer(1, read=150_000, output=5))
+    boundary = compact(before[-1]["uuid"], tokens=155_000)
+    after = thread(boundary, prompt("on"), answer(2, read=20_000, output=1), start=60)
+    asking.home.session(FIRST, [*before, *after])
+
+    report = asking.context(FIRST)
+
+    told = [(row.tokens, row.compacted_from, row.trigger) for row in report.rows]
+    assert told == [
+        (150_000, None, None),
+        (0, 155_000, "auto"),
+        (20_000, None, None),
+    ]
+    assert (report.compactions, report.peak) == (1, 150_000)
+
+
+def test_a_resumed_session_shows_the_context_that_another_paid_for(
+    asking: Asking,
+) -> None:
+    records = thread(
+        prompt("go"),
+        answer(1, read=500, output=5),
+        prompt("on"),
+        answer(2, read=600, output=5),
+    )
+    asking.home.session(FIRST, records[:2])
+    asking.home.session(SECOND, records)
+
+    assert [row.tokens for row in asking.context(SECOND).rows] == [500, 600]
+
+
+def test_a_session_without_an_answer_has_no_context(asking: Asking) -> None:
+    asking.home.session(FIRST, [prompt("go")])
+
+    report = asking.context(FIRST)
+
+    assert (report.rows, report.peak, report.cached) == ((), 0, 0.0)

@@ -1,0 +1,360 @@
+"""Sums by day, week, month, project, model and the rest, limited and priced."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from recollect.errors import NotSummed
+from recollect.model.reports import ToolRow, UsageRow
+from tests.build import (
+    Written,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.usage.asking import OPUS, SONNET, Asking, answer
+
+FIRST, SECOND = session_id(1), session_id(2)
+
+
+def at(time: str, *records: Written, **fields: object) -> list[Written]:
+    """Return a thread all of whose records were written at this time."""
+    return [record | {"timestamp": time} | fields for record in thread(*records)]
+
+
+def spend(asking: Asking, times: dict[str, int]) -> None:
+    """Spend some output at each time, in a session of its own."""
+    for number, (time, output) in enumerate(times.items(), 1):
+        records = at(time, prompt("go"), answer(number, output=output))
+        asking.home.session(session_id(number), records)
+
+
+TIMES = {
+    "2026-01-31T22:30:00Z": 1,
+    "2026-01-31T23:30:00Z": 10,
+    "2026-02-01T12:00:00Z": 100,
+    "2026-02-02T00:00:00Z": 1000,
+}
+
+
+@pytest.mark.req("U3")
+@pytest.mark.parametrize(
+    ("by", "zone", "rows"),
+    [
+        ("day", "UTC", {"2026-01-31": 11, "2026-02-01": 100, "2026-02-02": 1000}),
+        (
+            "day",
+            "Europe/Paris",
+            {"2026-01-31": 1, "2026-02-01": 110, "2026-02-02": 1000},
+        ),
+        ("day", "America/New_York", {"2026-01-31": 11, "2026-02-01": 1100}),
+        ("day", "Asia/Kathmandu", {"2026-02-01": 111, "2026-02-02": 1000}),
+        ("week", "UTC", {"2026-01-26": 111, "2026-02-02": 1000}),
+        ("week", "America/New_York", {"2026-01-26": 1111}),
+        ("month", "UTC", {"2026-01": 11, "2026-02": 1100}),
+        ("month", "Asia/Tokyo", {"2026-02": 1111}),
+    ],
+)
+def test_days_begin_where_one_is(
+    asking: Asking, by: str, zone: str, rows: dict[str, int]
+) -> None:
+    spend(asking, TIMES)
+
+    assert asking.tokens(by, zone=ZoneInfo(zone)) == rows
+
+
+@pytest.mark.req("U3")
+def test_a_clock_that_is_set_makes_a_day_longer(asking: Asking) -> None:
+    spend(
+        asking,
+        {
+            "2025-10-25T21:59:00Z": 1,
+            "2025-10-25T22:00:00Z": 10,
+            "2025-10-26T22:59:00Z": 100,
+            "2025-10-26T23:00:00Z": 1000,
+        },
+    )
+
+    assert asking.tokens("day", zone=ZoneInfo("Europe/Paris")) == {
+        "2025-10-25": 1,
+        "2025-10-26": 110,
+        "2025-10-27": 1000,
+    }
+
+
+def test_what_has_no_time_is_on_no_day(asking: Asking) -> None:
+    records = thread(prompt("go"), answer(1, output=5), answer(2, output=7))
+    del records[1]["timestamp"]
+    asking.home.session(FIRST, records)
+
+    assert asking.tokens("day") == {"": 5, "2026-01-05": 7}
+    assert asking.tokens("block") == {"2026-01-05T09:00:00Z": 7}
+    assert asking.tokens("day", "after:2020") == {"2026-01-05": 7}
+    assert asking.tokens("day", "-after:2020") == {"": 5}
+
+
+@pytest.mark.req("U3")
+def test_projects_models_sessions_and_programs_are_summed_apart(
+    asking: Asking,
+) -> None:
+    one = thread(prompt("one"), answer(1, output=10), answer(2, model=OPUS, output=1))
+    two = at("2026-01-06T00:00:00Z", prompt("two"), answer(3, output=100))
+    asking.home.session(FIRST, one)
+    other = [record | {"cwd": "/other", "entrypoint": "sdk-py"} for record in two]
+    asking.home.session(SECOND, other, project="-other")
+
+    assert asking.tokens("project") == {"/other": 100, "/work/demo": 11}
+    assert asking.tokens("model") == {SONNET: 110, OPUS: 1}
+    assert asking.tokens("session") == {SECOND: 100, FIRST: 11}
+    assert asking.tokens("entrypoint") == {"sdk-py": 100, "": 11}
+    titles = {row.key: row.title for row in usage_rows(asking, "session")}
+    assert titles == {FIRST: "one", SECOND: "two"}
+
+
+def usage_rows(asking: Asking, by: str) -> list[UsageRow]:
+    return [row for row in asking.usage(by).rows if isinstance(row, UsageRow)]
+
+
+@pytest.mark.req("U3")
+def test_a_block_lasts_five_hours_from_the_hour_of_its_first_answer(
+    asking: Asking,
+) -> None:
+    spend(
+        asking,
+        {
+            "2026-01-05T00:40:00Z": 1,
+            "2026-01-05T04:59:59Z": 10,
+            "2026-01-05T05:00:00Z": 100,
+            "2026-01-05T11:30:00Z": 1000,
+        },
+    )
+
+    assert asking.tokens("block") == {
+        "2026-01-05T00:00:00Z": 11,
+        "2026-01-05T05:00:00Z": 100,
+        "2026-01-05T11:00:00Z": 1000,
+    }
+
+
+@pytest.mark.req("U3")
+def test_the_block_that_is_not_over_is_projected(asking: Asking) -> None:
+    spend(asking, {"2026-01-05T09:00:00Z": 600_000, "2026-01-05T10:40:00Z": 400_000})
+    now = datetime(2026, 1, 5, 11, tzinfo=UTC)
+
+    (row,) = asking.usage("block", now=now).rows
+    assert isinstance(row, UsageRow)
+    assert row.block is not None
+    assert (row.block.start.hour, row.block.end.hour) == (9, 14)
+    assert row.block.is_active
+    assert row.block.tokens_per_minute == 10_000
+    assert row.block.projected_tokens == 1_000_000 + 180 * 10_000
+    # A million tokens of output are 15 dollars, in a hundred minutes.
+    assert row.block.cost_per_hour == 9_000_000_000
+    assert row.block.projected_cost == 15_000_000_000 + 3 * 9_000_000_000
+
+    (over,) = asking.usage("block", now=now + timedelta(hours=3)).rows
+    assert isinstance(over, UsageRow)
+    assert over.block is not None
+    assert not over.block.is_active
+    assert over.block.projected_cost is None
+
+
+def test_what_filled_contexts_is_told_by_tool(asking: Asking) -> None:
+    calls = [
+        tool_use("Read", id="a"),
+        tool_use("Bash", id="b"),
+        tool_use("Read", id="c"),
+    ]
+    records = thread(
+        prompt("go"),
+        reply(calls),
+        tool_result("a", "x" * 98),
+        tool_result("b", "y" * 8),
+    )
+    asking.home.session(FIRST, records)
+
+    # A result is as long as its JSON, and one that never came has no length.
+    assert asking.usage("tool").rows == (
+        ToolRow(key="Read", calls=1, bytes=100, tokens=25),
+        ToolRow(key="Bash", calls=1, bytes=10, tokens=2),
+    )
+    assert asking.usage("tool", "before:2020").rows == ()
+    with pytest.raises(NotSummed, match="by tool cannot be limited to 'model:opus'"):
+        asking.usage("tool", "model:opus")
+
+
+LIMITS = {
+    "": 1111,
+    "project:demo": 1011,
+    "project:other": 100,
+    "-project:demo": 100,
+    "model:opus": 10,
+    "model:claude-*": 1111,
+    f"session:{FIRST}": 11,
+    "title:second": 100,
+    "title:second OR model:opus": 110,
+    "-title:second": 1011,
+    "git:main": 1011,
+    "git:feature/*": 100,
+    "tag:none": 0,
+    "after:2026-01-06": 1100,
+    "before:2026-01-06": 11,
+    "on:2026-01-06": 100,
+    "on:2026-01-05..2026-01-06 model:sonnet": 101,
+    "-(after:2026-01-06 project:other)": 1011,
+    "branch:live": 1111,
+    "is:agent": 0,
+    "-is:agent": 1111,
+    "agent:Explore": 0,
+}
+
+
+@pytest.mark.parametrize(("query", "tokens"), LIMITS.items())
+def test_a_query_limits_what_is_summed(asking: Asking, query: str, tokens: int) -> None:
+    opus = answer(2, model=OPUS, output=10)
+    asking.home.session(FIRST, thread(prompt("first"), answer(1, output=1), opus))
+    two = at("2026-01-06T00:00:00Z", prompt("second"), answer(3, output=100))
+    other = [record | {"cwd": "/other", "gitBranch": "feature/x"} for record in two]
+    asking.home.session(SECOND, other, project="-other")
+    three = at("2026-01-07T00:00:00Z", prompt("third"), answer(4, output=1000))
+    asking.home.session(session_id(3), three)
+
+    assert asking.total(query).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    "query", ["flaky", '"a phrase"', "mig*", "/x+/", "tool:Bash", "is:error", "cmd:git"]
+)
+def test_tokens_are_not_known_by_words(asking: Asking, query: str) -> None:
+    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=1)))
+
+    with pytest.raises(NotSummed):
+        asking.usage(query=f"project:demo -({query})")
+
+
+@pytest.mark.req("U2")
+def test_a_cost_is_exact_and_rounded_once(asking: Asking) -> None:
+    spent = answer(1, input=3, output=7, write_5m=11, write_1h=13, read=17)
+    asking.home.session(FIRST, thread(prompt("go"), spent))
+
+    # Billionths: 3 · 3000 + 7 · 15000 + 11 · 3750 + 13 · 6000 + 17 · 300
+    assert asking.total().cost == 9000 + 105_000 + 41_250 + 78_000 + 5100
+
+
+@pytest.mark.req("U2")
+def test_a_long_context_costs_more_by_answer_and_not_by_sum(asking: Asking) -> None:
+    many = [answer(number, read=150_000, output=1) for number in (1, 2)]
+    asking.home.session(FIRST, thread(prompt("go"), *many, answer(3, read=200_001)))
+
+    assert asking.total().cost == 300_000 * 300 + 2 * 15_000 + 200_001 * 600
+
+
+@pytest.mark.req("U2")
+def test_a_price_holds_from_its_day_on(asking: Asking) -> None:
+    model = "claude-opus-4-6"
+    for number, time in enumerate(("2026-03-12T23:59:59Z", "2026-03-13T00:00:00Z"), 1):
+        long = answer(number, model=model, read=300_000)
+        asking.home.session(session_id(number), at(time, prompt("go"), long))
+
+    costs = [row.cost for row in usage_rows(asking, "day")]
+    assert costs == [300_000 * 1000, 300_000 * 500]
+    assert asking.total().cost == 300_000 * 1500
+
+
+@pytest.mark.req("U2")
+def test_terms_have_a_price_of_their_own(asking: Asking) -> None:
+    model = "claude-opus-4-6"
+    terms: list[dict[str, str | None]] = [
+        {"speed": "fast"},
+        {"inference_geo": "us"},
+        {"service_tier": "batch"},
+        {"speed": "fast", "inference_geo": "us", "service_tier": "batch"},
+        {"speed": "standard", "inference_geo": "not_available", "service_tier": None},
+    ]
+    answers = [
+        answer(number, model=model, more=more, output=1000)
+        for number, more in enumerate(terms)
+    ]
+    asking.home.session(FIRST, thread(prompt("go"), *answers))
+
+    one = 1000 * 25_000
+    assert asking.total().cost == (60 + 11 + 5 + 33 + 10) * one // 10
+
+
+@pytest.mark.req("U2")
+def test_what_has_no_price_is_unknown(asking: Asking) -> None:
+    answers = [
+        answer(1, output=10),
+        answer(2, model="glm-4.6", output=100),
+        answer(3, more={"speed": "fast"}, output=1000),
+        answer(4, more={"service_tier": "priority"}, output=10_000),
+    ]
+    asking.home.session(FIRST, thread(prompt("go"), *answers))
+    asking.home.session(
+        SECOND, at("2026-01-06T00:00:00Z", prompt("go"), answer(5, model="x", output=1))
+    )
+
+    report = asking.usage("model")
+    costs = {row.key: row.cost for row in usage_rows(asking, "model")}
+
+    assert costs == {SONNET: 150_000, "glm-4.6": None, "x": None}
+    assert (report.total.cost, report.total.unpriced_tokens) == (150_000, 11_101)
+    assert report.unpriced == (f"{SONNET} fast", f"{SONNET} priority", "glm-4.6", "x")
+
+
+def test_a_web_search_is_paid_by_the_search(asking: Asking) -> None:
+    more = {"server_tool_use": {"web_search_requests": 3}}
+    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=0, more=more)))
+
+    assert asking.total().cost == 3 * 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("version", "output", "more"),
+    [
+        ("2.0.74", 3, 97),
+        ("1.0.98", 0, 100),
+        ("2.1.96", 49, 51),
+        ("2.1.96", 50, 0),
+        ("2.1.97", 3, 0),
+        ("2.10.0", 3, 0),
+    ],
+)
+def test_output_that_was_never_counted_is_estimated_beside_what_was(
+    asking: Asking, version: str, output: int, more: int
+) -> None:
+    pieces = [
+        answer(1, says="x" * 200, input=5, output=output),
+        answer(1, says="y" * 200, input=5, output=output),
+        answer(1, says="x" * 200, input=5, output=output),
+    ]
+    records = thread(prompt("go"), *pieces)
+    asking.home.session(FIRST, [record | {"version": version} for record in records])
+
+    total = asking.total()
+
+    assert (total.output_tokens, total.estimated_output_tokens) == (output, more)
+    assert total.cost == 5 * 3000 + output * 15_000
+    assert total.estimated_cost == more * 15_000
+
+
+def test_an_empty_archive_has_spent_nothing(asking: Asking) -> None:
+    for by in ("day", "block", "session", "tool"):
+        report = asking.usage(by)
+
+        assert report.rows == ()
+        assert (report.total.tokens, report.total.cost) == (0, 0)
+
+
+def test_the_zone_and_the_table_are_named(asking: Asking) -> None:
+    report = asking.usage(zone=timezone(timedelta(hours=2)))
+
+    assert report.zone == "UTC+02:00"
+    assert report.prices is not None
+    assert report.prices.year == 2026

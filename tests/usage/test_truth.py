@@ -1,0 +1,182 @@
+"""Homes whose usage is known to the token, each with one thing that misleads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from recollect.model.usage import Usage
+from recollect.reading import read
+from tests.build import (
+    Written,
+    line,
+    prompt,
+    reply,
+    session,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.store.keeping import unlike_rebuilt
+from tests.usage.asking import OPUS, Asking, answer, usages
+
+FIRST, SECOND = session_id(1), session_id(2)
+
+pytestmark = pytest.mark.req("U1")
+
+
+def test_the_pieces_of_a_stream_are_one_answer(asking: Asking) -> None:
+    pieces = [
+        answer(1, says="I", input=7, output=1, write_1h=100, read=1000),
+        answer(1, says="will", input=7, output=1, write_1h=100, read=1000),
+        answer(1, says="look", input=7, output=250, write_1h=100, read=1000),
+    ]
+    asking.home.session(FIRST, thread(prompt("go"), *pieces))
+
+    assert usages(asking.total()) == (7, 250, 0, 100, 1000)
+    assert asking.total().answers == 1
+
+
+def test_a_resumed_copy_costs_nothing(asking: Asking) -> None:
+    first = thread(prompt("go"), answer(1, input=5, output=10))
+    more = thread(prompt("on"), answer(2, input=6, output=20), start=60)
+    asking.home.session(FIRST, first)
+    asking.home.session(SECOND, [*first, *more])
+
+    assert usages(asking.total()) == (11, 30, 0, 0, 0)
+    assert asking.tokens("session") == {FIRST: 15, SECOND: 26}
+
+
+def test_a_copy_in_another_project_costs_nothing(asking: Asking) -> None:
+    records = thread(prompt("go"), answer(1, input=5, output=10))
+    asking.home.session(FIRST, records)
+    asking.home.session(SECOND, records, project="-work-other")
+
+    assert asking.total().tokens == 15
+
+
+def test_an_agent_that_is_logged_twice_is_paid_once(asking: Asking) -> None:
+    own = thread(prompt("look"), answer(1, input=5, output=10))
+    asking.home.session(FIRST, thread(prompt("go"), answer(2, input=1, output=2)))
+    asking.home.agent(FIRST, "aaaaaaa", own)
+    asking.home.agent(FIRST, "aaaaaaa", own, flat=True)
+
+    assert asking.total().tokens == 18
+    assert asking.tokens("agent") == {"unknown": 15, "main": 3}
+
+
+def test_an_agent_is_known_by_its_type(asking: Asking) -> None:
+    task = {"subagent_type": "Explore", "prompt": "look", "description": "look"}
+    call = reply([tool_use("Task", **task)], usage={"output_tokens": 3})
+    result = tool_result("toolu_1", "found", outcome={"agentId": "aaaaaaa"})
+    asking.home.session(FIRST, thread(prompt("go"), call, result))
+    asking.home.agent(
+        FIRST, "aaaaaaa", thread(prompt("look"), answer(1, model=OPUS, output=40))
+    )
+
+    assert asking.tokens("agent") == {"Explore": 40, "main": 3}
+    assert asking.tokens("model", "agent:Explore") == {OPUS: 40}
+
+
+def test_both_ways_of_a_fork_are_paid(asking: Asking) -> None:
+    records = session("a", "b<a", "c<b", "d<c", "e<b", "f<e")
+    for number, at in enumerate((1, 3, 5)):
+        own = answer(number, output=10 ** (number + 1))
+        records[at]["message"] |= {
+            "id": own["message"]["id"],
+            "usage": own["message"]["usage"],
+        }
+    asking.home.session(FIRST, records)
+
+    assert asking.tokens("branch") == {"live": 1010, "rewound": 100}
+    assert asking.total("branch:rewound").tokens == 100
+    assert asking.total("-is:rewound").tokens == 1010
+
+
+def test_a_replay_under_new_requests_costs_nothing(asking: Asking) -> None:
+    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=10)))
+    again = answer(1, output=10) | {"requestId": "req_other"}
+    new = answer(2, output=500)
+    asking.home.agent(
+        FIRST, "acompact-1234567", thread(prompt("go"), again, new, start=50)
+    )
+
+    assert asking.total().tokens == 10
+
+
+def test_a_warm_up_is_in_no_total(asking: Asking) -> None:
+    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=10)))
+    asking.home.agent(FIRST, "aaaaaaa", thread(prompt("Warmup"), answer(2, output=99)))
+
+    assert asking.total().tokens == 10
+
+
+def test_what_the_client_wrote_costs_nothing(asking: Asking) -> None:
+    made = answer(1, model="<synthetic>", output=10)
+    failed = answer(2, output=10) | {"isApiErrorMessage": True}
+    asking.home.session(FIRST, thread(prompt("go"), made, failed))
+
+    assert asking.total().answers == 0
+    assert asking.total().cost == 0
+
+
+def test_a_gateway_without_requests_is_parted_by_contexts(asking: Asking) -> None:
+    def told(context: int) -> Written:
+        made = answer(1, input=context, output=5)
+        made["message"]["id"] = "chat"
+        del made["requestId"]
+        return made
+
+    records = [prompt("go"), told(100), told(100), prompt("on"), told(200)]
+    asking.home.session(FIRST, thread(*records))
+
+    assert usages(asking.total()) == (300, 10, 0, 0, 0)
+
+
+def test_spaced_json_is_read_like_any_other(asking: Asking) -> None:
+    spaced = json.dumps(answer(1, input=5, output=10), indent=None).encode()
+    assert spaced != line(answer(1, input=5, output=10))
+    asking.home.session(FIRST, [line(prompt("go")), spaced])
+
+    assert usages(asking.total()) == (5, 10, 0, 0, 0)
+
+
+def test_calls_that_the_api_made_on_the_side_are_paid_to_their_own_models(
+    asking: Asking,
+) -> None:
+    own = {"type": "message", "input_tokens": 5, "output_tokens": 10}
+    advice = {
+        "type": "advisor_message",
+        "model": OPUS,
+        "input_tokens": 100,
+        "output_tokens": 7,
+    }
+    compaction = {"type": "compaction", "input_tokens": 1000, "output_tokens": 3}
+    sides = {"iterations": [compaction, own, advice, None, 7]}
+    pieces = [answer(1, input=5, output=1), answer(1, input=5, output=10, more=sides)]
+    asking.home.session(FIRST, thread(prompt("go"), *pieces))
+
+    assert asking.tokens("model") == {"claude-sonnet-4-5-20250929": 1018, OPUS: 107}
+    (one,) = read(asking.home.path)
+    assert one.usage == Usage(input=1105, output=20)
+
+
+def test_iterations_that_are_no_list_are_passed_over(asking: Asking) -> None:
+    odd = {"iterations": {"type": "advisor_message", "output_tokens": 9}}
+    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=4, more=odd)))
+
+    assert asking.total().tokens == 4
+
+
+def test_the_rows_of_usage_are_those_of_a_rebuilt_index(asking: Asking) -> None:
+    records = thread(prompt("go"), answer(1, input=5, output=10))
+    path = asking.home.session(FIRST, records)
+    asking.home.session(SECOND, records)
+    asking.usage()
+    with path.open("ab") as file:
+        file.write(line(answer(2, output=3, more={"speed": "fast"})) + b"\n")
+    asking.usage()
+
+    assert unlike_rebuilt(asking) == []
