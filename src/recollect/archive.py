@@ -328,11 +328,12 @@ class Archive:
         To a session belong its transcripts, agents and sidecars, long outputs,
         workflows, backups of edited files, todos and tasks.
         """
-        from recollect.upkeep.belongings import belongings  # noqa: PLC0415 (see above)
+        from recollect.store.rescue import readable  # noqa: PLC0415 (see above)
+        from recollect.upkeep.belongings import belongings  # noqa: PLC0415
 
-        everything = self._vault.chunks.sources()
+        everything, _ = readable(self._vault.chunks)
         if sessions is None and project is None:
-            return list(everything)
+            return everything
         keys = project.keys if project else ()
         chosen = (*(sessions or ()), *(project.sessions if project else ()))
         return belongings(everything, self._derived, chosen, keys)

@@ -151,3 +151,33 @@ def test_damage_in_one_source_does_not_keep_others_out(single: Keeping) -> None:
     with single.vault() as vault:
         raw = other.read_bytes()
         assert vault.chunks.read(2, 0, 0, len(raw)) == raw
+
+
+@pytest.mark.parametrize("column", ["path", "kind"])
+def test_a_rotten_row_of_one_source_leaves_the_others_to_be_checked_and_restored(
+    column: str, tmp_path: Path
+) -> None:
+    keeping = Keeping(tmp_path)
+    paths = [
+        keeping.home.session(session_id(n), [prompt(f"number {n}")]) for n in range(3)
+    ]
+    keeping.ingest()
+    raw = (keeping.archive / "archive.db").read_bytes()
+    kind, path = map(str, keeping.rows("SELECT kind, path FROM source WHERE id = 2")[0])
+    row = f"{path}{kind}".encode()
+    spoilt = (
+        row.replace(kind.encode(), b"sessioX")
+        if column == "kind"
+        else (b"\xff" + row[1:])
+    )
+    assert raw.count(row) == 1
+    (keeping.archive / "archive.db").write_bytes(raw.replace(row, spoilt))
+
+    verdict = verify(keeping.archive)
+    with Archive(keeping.archive) as archive:
+        left = [kept.id for kept in archive.sources()]
+
+    assert not verdict.is_sound
+    assert [damage.source for damage in verdict.damages] == ["source 2"]
+    assert (verdict.sources, verdict.whole_sources) == (3, 2)
+    assert left == [str(paths[0]), str(paths[2])]

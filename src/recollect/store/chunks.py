@@ -167,8 +167,9 @@ class Chunks:
 
     def source(self, number: int) -> Kept | None:
         """Return a source by its number."""
-        row = first(self.db, f"{_KEPT} WHERE s.id = ?", (number,))
-        return _kept(row) if row else None
+        with reading_of(self.path):
+            row = first(self.db, f"{_KEPT} WHERE s.id = ?", (number,))
+            return _kept(row) if row else None
 
     def unnamed(self, numbers: Iterable[int]) -> list[Kept]:
         """Return those of some sources whose place does not say whose they are."""

@@ -106,7 +106,8 @@ def reading_of(path: Path) -> Iterator[None]:
     """Turn what SQLite finds wrong while a database is read into our error."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, ValueError) as error:
+        # A value that cannot be is damage too: text that is none, a kind unheard of.
         raise ArchiveDamaged(path, str(error)) from error
 
 

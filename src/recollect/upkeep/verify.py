@@ -15,6 +15,7 @@ from recollect.store.chunks import Chunk, Kept
 from recollect.store.connect import reading_of
 from recollect.store.derived import Derived
 from recollect.store.dump import dump
+from recollect.store.rescue import readable
 from recollect.store.vault import Vault
 
 __all__ = ["Damage", "Verdict", "verify"]
@@ -80,11 +81,11 @@ def verify(
 
 
 def _check_sources(vault: Vault, verdict: Verdict, progress: Progress) -> None:
-    try:
-        sources = list(vault.chunks.sources())
-    except ArchiveDamaged as error:
-        verdict.database = error.detail
-        return
+    sources, lost = readable(vault.chunks)
+    for number in lost:
+        verdict.sources += 1
+        place = f"source {number}"
+        verdict.damages.append(Damage(place, 0, 0, 0, "what it was cannot be read"))
     progress.begin("verifying", sum(kept.kept for kept in sources))
     for kept in sources:
         verdict.sources += 1
