@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 __all__ = ["Hook", "Odd", "decode_struct", "field_names"]
 
@@ -47,8 +47,11 @@ def decode_struct(
     A field whose value does not fit is left out and told to ``odd``; null means
     missing. Fields that the struct does not have are passed over.
     """
-    plan = _plan(kind)
     way = _Way(odd, hooks)
+    sound = _sound(kind, raw, path, way)
+    if sound is not None:
+        return sound
+    plan = _plan(kind)
     values = {}
     for key, value in _KEYS.decode(raw).items():
         field = plan.get(key)
@@ -61,6 +64,58 @@ def decode_struct(
         if decoded is not _MISSING:
             values[name] = decoded
     return kind(**values)
+
+
+def _sound(kind: type[T], raw: bytes | Raw, path: str, way: _Way) -> T | None:
+    """Return the struct at once if all of its fields fit, as nearly always they do."""
+    quick = _quick(kind, frozenset(name for held, name in way.hooks if held is kind))
+    try:
+        found = quick.decoder.decode(raw)
+    except _FAILURES:
+        return None
+    values = {}
+    for name, key, is_raw, is_nested in quick.fields:
+        value = getattr(found, name)
+        if value is UNSET or value is None or (is_raw and bytes(value) == b"null"):
+            continue
+        if is_nested:
+            hook = way.hooks.get((kind, name))
+            place = f"{path}.{key}" if path else key
+            value = (
+                hook(value, place, way.odd)
+                if hook
+                else _value(_plan(kind)[key][1], value, place, way)
+            )
+            if value is _MISSING:
+                continue
+        elif isinstance(value, float) and not math.isfinite(value):
+            return None
+        values[name] = value
+    return kind(**values)
+
+
+class _Quick(Struct, frozen=True):
+    """A twin of a struct that is decoded in one go, its hooked fields left raw."""
+
+    decoder: Any
+    fields: tuple[tuple[str, str, bool, bool], ...]
+    """Of each its name, its name in a transcript, and how its value is taken."""
+
+
+@cache
+def _quick(kind: type[Struct], hooked: frozenset[str]) -> _Quick:
+    twins: list[tuple[str, Any, Any]] = []
+    fields = []
+    for key, (name, wanted) in _plan(kind).items():
+        is_nested = name in hooked or _decoder(wanted, strict=True) is None
+        is_raw = is_nested or wanted is Raw
+        taken = Raw | UnsetType if is_raw else wanted | None | UnsetType
+        twins.append((name, taken, msgspec.field(default=UNSET, name=key)))
+        fields.append((name, key, is_raw, is_nested))
+    twin = msgspec.defstruct(f"Quick{kind.__name__}", twins, frozen=True)
+    # What is nested tells its oddities: it comes last, when nothing can fail any more.
+    fields.sort(key=lambda field: field[3])
+    return _Quick(msgspec.json.Decoder(twin), tuple(fields))
 
 
 def field_names(kind: type[Struct]) -> frozenset[str]:

@@ -109,7 +109,7 @@ _PASSED_OVER = frozenset(
 
 
 def _record(raw: bytes, odd: Odd) -> Record | None:
-    name = _string(_KEYS.decode(raw).get("type"))
+    name = _type(raw)
     if name is None:
         return None
     kind = RECORDS.get(name)
@@ -124,6 +124,18 @@ def _record(raw: bytes, odd: Odd) -> Record | None:
         else:
             return plain
     return decode_struct(kind, raw, odd, hooks=_HOOKS)
+
+
+class _Typed(Struct, frozen=True):
+    type: Raw = Raw()
+
+
+_TYPED = msgspec.json.Decoder(_Typed)
+
+
+def _type(raw: bytes | Raw) -> str | None:
+    """Return what an object says that it is."""
+    return _string(_TYPED.decode(raw).type or None)
 
 
 def _string(raw: Raw | None) -> str | None:
@@ -152,7 +164,7 @@ def _block(raw: Raw, path: str, odd: Odd) -> Block:
         return Text(text=_STRING.decode(raw))
     if bytes(raw)[:1] != b"{":
         return UnknownBlock("", bytes(raw))
-    name = _string(_KEYS.decode(raw).get("type")) or ""
+    name = _type(raw) or ""
     kind = BLOCKS.get(name)
     if kind is None:
         return UnknownBlock(name, bytes(raw))
@@ -164,7 +176,7 @@ def _attachment(raw: Raw, path: str, odd: Odd) -> Attachment | UnknownAttachment
     if bytes(raw)[:1] != b"{":
         odd(path, "not an object")
         return UnknownAttachment(type="", raw=bytes(raw))
-    name = _string(_KEYS.decode(raw).get("type")) or ""
+    name = _type(raw) or ""
     kind = ATTACHMENTS.get(name)
     if kind is None:
         return UnknownAttachment(type=name, raw=bytes(raw))
