@@ -14,7 +14,7 @@ from recollect.render.prose import unwrapped
 from recollect.render.spans import Span, Style
 from recollect.render.words import result_text
 
-__all__ = ["answered", "given", "output_text"]
+__all__ = ["answered", "given", "output_text", "pretty"]
 
 _SEEN = 40
 """Signs of a command that its own line shows whole, however narrow the terminal."""
@@ -30,7 +30,7 @@ def given(call: ToolCall) -> Iterator[Span]:
     elif name in {"Edit", "Write", "MultiEdit", "NotebookEdit"}:
         yield from _changes(call)
     else:
-        yield from _lines(_json(bytes(call.input)), Style.CODE)
+        yield from _lines(pretty(bytes(call.input)), Style.CODE)
 
 
 def answered(call: ToolCall) -> Iterator[Span]:
@@ -66,7 +66,8 @@ def _changes(call: ToolCall) -> Iterator[Span]:
 _SIGNS = {"+": Style.ADDED, "-": Style.REMOVED}
 
 
-def _json(raw: bytes) -> str:
+def pretty(raw: bytes) -> str:
+    """Return JSON on lines of its own; what is none as it stands."""
     if not raw or raw == b"{}":
         return ""
     try:

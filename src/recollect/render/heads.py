@@ -12,7 +12,7 @@ from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.widths import fit_right, width
 
-__all__ = ["agent_facts", "fork_words", "heading", "listed"]
+__all__ = ["agent_facts", "fork_words", "heading", "listed", "session_facts"]
 
 _MOST = 3
 """Names of one kind that are told; the others are counted."""
@@ -26,16 +26,23 @@ def heading(
     """Yield what one wants to know of a session before reading it."""
     title = safe_line(session.title.text) or session.id
     yield row(Span(title if room is None else fit_right(title, room), Style.TITLE))
-    for facts in (
+    for facts in session_facts(session, branch, zone):
+        for line in listed(facts, room):
+            yield row(Span(line, Style.FACT))
+
+
+def session_facts(
+    session: Session, branch: Branch, zone: tzinfo | None
+) -> tuple[list[str], ...]:
+    """Return what is told above a session, line by line; empty facts are left out."""
+    return (
         _place(session),
         _time(session, zone),
         _makers(session),
         _counts(session, branch),
         _spent(session.total),
         _relations(session),
-    ):
-        for line in listed(facts, room):
-            yield row(Span(line, Style.FACT))
+    )
 
 
 def _place(session: Session) -> list[str]:

@@ -16,7 +16,15 @@ from recollect.render.spans import Row, Span, Style, row
 from recollect.render.widths import fit_right
 from recollect.render.words import Teller, attached, block_note, said, typed
 
-__all__ = ["Heard", "cut", "heard"]
+__all__ = [
+    "Heard",
+    "compaction_words",
+    "cut",
+    "heard",
+    "kind_of",
+    "news_words",
+    "notice_words",
+]
 
 _OUTPUT_LINES = 8
 _NOTICES = {
@@ -44,10 +52,15 @@ def heard(message: Message, how: Heard) -> Iterator[Row]:
     """Yield the lines of a message that is no answer."""
     if message.compaction is not None:
         return _compaction(message, how)
+    return _MAKERS.get(kind_of(message), _notice)(message, how)
+
+
+def kind_of(message: Message) -> Origin:
+    """Return as whose message one is shown."""
     origin = message.origin or Origin.HARNESS
     if message.command is not None and origin not in _MAKERS:
-        origin = Origin.COMMAND
-    return _MAKERS.get(origin, _notice)(message, how)
+        return Origin.COMMAND
+    return origin
 
 
 def _prompt(message: Message, how: Heard) -> Iterator[Row]:
@@ -109,11 +122,16 @@ def _interrupt(_message: Message, _how: Heard) -> Iterator[Row]:
 
 
 def _news(message: Message, how: Heard) -> Iterator[Row]:
+    yield from _dim(f"• {news_words(message, how.teller)}", how)
+
+
+def news_words(message: Message, teller: Teller) -> str:
+    """Return what became of a task in the background, on one line."""
     news = message.notification
-    words = safe_line((news.summary if news else "") or said(message, how.teller))
+    words = safe_line((news.summary if news else "") or said(message, teller))
     if not words and news is not None:
         words = safe_line(f"task {news.task} {news.status}")
-    yield from _dim(f"• {words}", how)
+    return words
 
 
 def _teammate(message: Message, how: Heard) -> Iterator[Row]:
@@ -133,7 +151,8 @@ def _digest(message: Message, how: Heard) -> Iterator[Row]:
         yield from _lines(said(message, how.teller))
 
 
-def _compaction(message: Message, how: Heard) -> Iterator[Row]:
+def compaction_words(message: Message) -> str:
+    """Return who compacted a conversation, and what that saved."""
     facts = message.compaction
     trigger = {"auto": "automatically", "manual": "by the user"}
     words = ["compacted"]
@@ -142,7 +161,11 @@ def _compaction(message: Message, how: Heard) -> Iterator[Row]:
     if facts is not None and facts.before is not None:
         after = f" → {tokens(facts.after)}" if facts.after is not None else ""
         words.append(f"· {tokens(facts.before)}{after} tokens")
-    yield row(Span(f"── {' '.join(words)} ──", Style.FORK))
+    return " ".join(words)
+
+
+def _compaction(message: Message, how: Heard) -> Iterator[Row]:
+    yield row(Span(f"── {compaction_words(message)} ──", Style.FORK))
     _, digest = attached(message, how.teller)
     if digest and how.is_full:
         yield from _lines(digest)
@@ -152,16 +175,21 @@ def _compaction(message: Message, how: Heard) -> Iterator[Row]:
 
 
 def _notice(message: Message, how: Heard) -> Iterator[Row]:
-    words = safe_line(said(message, how.teller))
-    name = _NOTICES.get(message.notice or "", (message.notice or "").replace("_", " "))
-    if message.notice in {"away_summary", "informational"}:
-        name = ""
-    is_bad = message.is_error or "error" in (message.notice or "")
-    told = ": ".join(filter(None, (safe_line(name), words)))
+    told, is_bad = notice_words(message, how.teller)
     if told:
         style = Style.ALERT if is_bad else Style.FACT
         for line in prose(f"• {told}", how.room, style):
             yield row(line)
+
+
+def notice_words(message: Message, teller: Teller) -> tuple[str, bool]:
+    """Return what a notice says on one line, and whether it is about a failure."""
+    name = _NOTICES.get(message.notice or "", (message.notice or "").replace("_", " "))
+    if message.notice in {"away_summary", "informational"}:
+        name = ""
+    is_bad = message.is_error or "error" in (message.notice or "")
+    words = (safe_line(name), safe_line(said(message, teller)))
+    return ": ".join(filter(None, words)), is_bad
 
 
 def _dim(words: str, how: Heard) -> Iterator[Row]:

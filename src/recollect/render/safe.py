@@ -26,6 +26,8 @@ half of all emoji, and hide nothing.
 _UNSEEN = re.compile(f"[{_HIDDEN}]")
 _STRAY = re.compile("(?<![^\\s\ufe0e\ufe0f])[\ufe0e\ufe0f]")
 """A selector that selects nothing, as in a text hidden in a row of them."""
+_RARE = re.compile(f"[{_HIDDEN}\ufe0e\ufe0f]")
+_ASCII = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _SPACE = re.compile(r"\s+")
 
@@ -38,10 +40,18 @@ def safe(text: str) -> str:
     >>> safe("a\x1b[31mb\x1b[0m \x1b]0;title\x07\u202e")
     'ab \\x1b]0;title\\x07\\u202e'
     """
-    if text.isascii() and text.isprintable():
+    if _is_seen(text):
         return text
     text = _COLOUR.sub("", text.replace("\r\n", "\n"))
     return _STRAY.sub(_escape, _UNSEEN.sub(_escape, text))
+
+
+def _is_seen(text: str) -> bool:
+    """Whether every sign is simply seen; looks at what is not ASCII alone."""
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    if not rest:
+        return True
+    return not _RARE.search(rest.decode("utf-8", "surrogatepass"))
 
 
 def safe_line(text: str) -> str:

@@ -44,6 +44,10 @@ class View(Struct, frozen=True, kw_only=True):
 
     branch: int = 0
     """The number of the branch that is followed."""
+    first: int = 0
+    """The number of the first turn of that branch that is walked."""
+    last: int | None = None
+    """The number of the last one; ``None`` for all that follow."""
     branches: bool = False
     """Whether the other branches are walked where they fork."""
     agents: bool = False
@@ -168,12 +172,23 @@ _Beside = Mapping[RecordId | None, Sequence[Forked]]
 def _session(session: Session, branch: Branch, view: View) -> _Way:
     seen: set[str] = set()
     paths = _Paths(session.branches, view, seen)
-    yield from paths.follow(branch)
+    yield from paths.follow(branch, _window(branch, view))
     lost = tuple(run for run in session.agents if not run.calls and run.kind.is_shown)
-    if lost:
+    if lost and view.last is None:
         yield Orphans(lost)
-    for run in lost:
-        yield from _agent(run, None, view, seen)
+        for run in lost:
+            yield from _agent(run, None, view, seen)
+
+
+def _window(branch: Branch, view: View) -> Sequence[Turn]:
+    """Return the turns of a branch that are asked for."""
+    if view.first == 0 and view.last is None:
+        return branch.turns
+    return [
+        turn
+        for turn in branch.turns
+        if turn.number >= view.first and (view.last is None or turn.number <= view.last)
+    ]
 
 
 def _agent(run: AgentRun, call: ToolCall | None, view: View, seen: set[str]) -> _Way:
@@ -183,7 +198,7 @@ def _agent(run: AgentRun, call: ToolCall | None, view: View, seen: set[str]) -> 
     yield AgentMet(run, call, is_whole=is_whole, is_again=is_again)
     if is_whole:
         paths = _Paths(run.branches, view, seen)
-        yield paths.follow(run.live)
+        yield paths.follow(run.live, run.live.turns)
         yield AgentEnd(run)
 
 
@@ -198,11 +213,12 @@ class _Paths:
         for branch in sorted(branches, key=lambda branch: branch.number):
             self._leaving.setdefault(branch.parent, []).append(branch)
 
-    def follow(self, branch: Branch) -> _Way:
-        """Yield the whole way of a branch."""
+    def follow(self, branch: Branch, turns: Sequence[Turn]) -> _Way:
+        """Yield the way of a branch along these turns."""
         beside = self._beside(branch)
-        yield from self._forks(beside.get(None, ()))
-        yield from self._turns(branch, branch.turns, beside)
+        if turns and turns[0] is branch.turns[0]:
+            yield from self._forks(beside.get(None, ()))
+        yield from self._turns(branch, turns, beside)
 
     def _turns(self, branch: Branch, turns: Sequence[Turn], beside: _Beside) -> _Way:
         for turn in turns:

@@ -1,0 +1,28 @@
+"""HTML: sessions as pages, and as the pieces that pages are made of."""
+
+from __future__ import annotations
+
+from recollect.render.html.fragments import WHOLE, Fragment, Setting, fragments
+from recollect.render.html.page import (
+    STATIC,
+    Shell,
+    contents,
+    heading,
+    page,
+    session_page,
+    static,
+)
+
+__all__ = [
+    "STATIC",
+    "WHOLE",
+    "Fragment",
+    "Setting",
+    "Shell",
+    "contents",
+    "fragments",
+    "heading",
+    "page",
+    "session_page",
+    "static",
+]

@@ -1,0 +1,79 @@
+"""Code with its words told apart, where that costs little."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Token, _TokenType
+from pygments.util import ClassNotFound
+
+__all__ = ["CLASSES", "highlighted"]
+
+_LONGEST = 6_000
+"""Signs of a piece of code beyond which it is shown as it is."""
+_KINDS = (
+    (Token.Comment, "c"),
+    (Token.Keyword, "k"),
+    (Token.Literal.String, "s"),
+    (Token.Literal.Number, "n"),
+    (Token.Name.Function, "f"),
+    (Token.Name.Class, "f"),
+    (Token.Name.Decorator, "f"),
+    (Token.Name.Tag, "k"),
+    (Token.Name.Builtin, "b"),
+    (Token.Name.Attribute, "b"),
+    (Token.Generic.Inserted, "i"),
+    (Token.Generic.Deleted, "d"),
+    (Token.Generic.Heading, "k"),
+)
+CLASSES = frozenset(name for _, name in _KINDS)
+"""The classes that a word of code can have."""
+_PLAIN = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none"))
+
+
+def highlighted(code: str, language: str) -> str:
+    """Return code as markup, its words in classes; plain where nothing knows it."""
+    name = language.strip().lower()
+    if name in _PLAIN or len(code) > _LONGEST:
+        return escape(code)
+    return _highlighted(code, name)
+
+
+@lru_cache(maxsize=512)
+def _highlighted(code: str, name: str) -> str:
+    lexer = _lexer(name)
+    if lexer is None:
+        return escape(code)
+    parts: list[str] = []
+    last, run = "", ""
+    for kind, value in lexer.get_tokens(code):
+        found = _class(kind) if value.strip() else last
+        if found == last:
+            run += value
+            continue
+        parts.append(_marked(run, last))
+        last, run = found, value
+    parts.append(_marked(run, last))
+    return "".join(parts)
+
+
+def _marked(value: str, kind: str) -> str:
+    if not value:
+        return ""
+    return f'<span class="{kind}">{escape(value)}</span>' if kind else escape(value)
+
+
+@lru_cache(maxsize=256)
+def _class(kind: _TokenType) -> str:
+    return next((name for over, name in _KINDS if kind[: len(over)] == tuple(over)), "")
+
+
+@lru_cache(maxsize=128)
+def _lexer(name: str) -> Lexer | None:
+    try:
+        return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None

@@ -1,0 +1,82 @@
+"""Markup that is known to be harmless, told apart from text by its type.
+
+Whatever comes from a transcript becomes markup in two places: here, where it is
+escaped, and in :mod:`~recollect.render.html.prose`, where Markdown is read. Nothing
+takes a text where it wants :data:`Html`, and the type checker keeps that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from html import escape
+from typing import NewType
+
+from recollect.render.safe import safe, safe_line
+
+__all__ = [
+    "NOTHING",
+    "Html",
+    "anchor",
+    "facts",
+    "fold",
+    "joined",
+    "tag",
+    "text",
+    "words",
+]
+
+Html = NewType("Html", str)
+"""Markup of ours; no text of a transcript is in it unless it was escaped."""
+NOTHING = Html("")
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+def text(value: str) -> Html:
+    """Return a text as markup that shows it, every sign of it seen."""
+    return Html(escape(safe(value)))
+
+
+def words(value: str) -> Html:
+    """Return a text on one line as markup that shows it."""
+    return Html(escape(safe_line(value)))
+
+
+def joined(parts: Iterable[Html], between: str = "") -> Html:
+    """Return markup behind each other; empty parts are left out."""
+    return Html(escape(between).join(part for part in parts if part))
+
+
+def tag(name: str, content: Html = NOTHING, **attributes: str) -> Html:
+    """Return an element; ``kind`` stands for its class, values are escaped."""
+    told = "".join(
+        f' {"class" if key == "kind" else key.replace("_", "-")}="{escape(value)}"'
+        for key, value in attributes.items()
+        if value
+    )
+    return Html(f"<{name}{told}>{content}</{name}>")
+
+
+def facts(told: Iterable[str]) -> Html:
+    """Return facts behind each other, parted by dots."""
+    return joined((words(one) for one in told if one), " · ")
+
+
+def fold(
+    summary: Html, content: Html, kind: str = "", *, is_open: bool = False
+) -> Html:
+    """Return content that folds away under a summary, without any script."""
+    state = " open" if is_open else ""
+    return Html(
+        f'<details class="{escape(kind)}"{state}><summary>{summary}</summary>'
+        f"{content}</details>"
+    )
+
+
+def anchor(prefix: str, id_: str) -> str:
+    """Return a name for a place on the page; an odd id gives way to its hash."""
+    if not _PLAIN.match(id_):
+        id_ = sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return f"{prefix}-{id_}"

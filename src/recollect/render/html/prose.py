@@ -1,0 +1,136 @@
+"""Markdown to markup: raw HTML is off, and a second wall stands behind.
+
+What is written in a transcript is hostile: Markdown-it reads no HTML, and what it
+makes passes an allow-list. Links lead to the web or to a mail address; pictures are
+never loaded from anywhere, they are named and linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from recollect.render.html.code import CLASSES, highlighted
+from recollect.render.html.markup import Html, tag, text
+from recollect.render.safe import safe
+
+__all__ = ["prose", "typed"]
+
+_LONGEST = 100_000
+"""Signs of a text beyond which it is shown as it is."""
+_MARKED = re.compile(r"[*_`\[\]<>|~\\&\t]|  |(?:^|\n) |(?:^|\n)[-+=#0-9]| \n")
+"""Signs that may mean something in Markdown, at least where they stand."""
+_GAP = re.compile(r"\n\n+")
+_TAGS = {
+    *("p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "a", "span"),
+    *("ul", "ol", "li", "h3", "h4", "h5", "h6", "div"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+_SCHEMES = {"http", "https", "mailto"}
+_HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
+"""Headings of a message stand below those of the page."""
+_SIDES = {"text-align:right": "right", "text-align:center": "middle"}
+
+
+def prose(source: str) -> Html:
+    """Return Markdown as markup."""
+    if len(source) > _LONGEST:
+        return typed(source)
+    source = safe(source)
+    if not _MARKED.search(source):
+        return Html(f'<div class="prose">{_paragraphs(source)}</div>')
+    return Html(f'<div class="prose">{_walled(_markdown().render(source))}</div>')
+
+
+def _paragraphs(source: str) -> str:
+    """Return a text without any sign of Markdown as that would be read, only faster."""
+    parts = _GAP.split(source.strip(" \n"))
+    return "".join(f"<p>{escape(part, quote=False)}</p>\n" for part in parts if part)
+
+
+def typed(source: str) -> Html:
+    """Return a text as it was typed: its lines and blanks stay."""
+    return tag("div", text(source.strip("\n")), kind="typed")
+
+
+def _walled(made: str) -> str:
+    return nh3.clean(
+        made,
+        tags=_TAGS,
+        attributes={"*": set(), "a": {"href"}, "ol": {"start"}},
+        allowed_classes={
+            "span": {*CLASSES, "picture"},
+            "div": {"table"},
+            "th": set(_SIDES.values()),
+            "td": set(_SIDES.values()),
+        },
+        url_schemes=_SCHEMES,
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable(
+        ["table", "strikethrough"]
+    )
+    markdown.disable(["html_block", "html_inline"])
+    markdown.validateLink = _is_link  # type: ignore[method-assign]
+    for name, rule in (
+        ("image", _picture),
+        ("fence", _fence),
+        ("code_block", _fence),
+        ("heading_open", _heading),
+        ("heading_close", _heading),
+        ("table_open", _table_open),
+        ("table_close", _table_close),
+        ("th_open", _cell),
+        ("td_open", _cell),
+    ):
+        markdown.add_render_rule(name, rule)
+    return markdown
+
+
+def _is_link(url: str) -> bool:
+    """Whether a link may be one; another stays the text that it is."""
+    scheme, colon, _ = url.partition(":")
+    return bool(colon) and scheme.strip().lower() in _SCHEMES
+
+
+def _picture(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
+    token = tokens[at]
+    source = str(token.attrs.get("src", ""))
+    told = f'<span class="picture">[picture: {escape(token.content or source)}]</span>'
+    return f'<a href="{escape(source)}">{told}</a>' if _is_link(source) else told
+
+
+def _fence(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
+    token = tokens[at]
+    language = token.info.partition(" ")[0] if token.info else ""
+    return f"<pre><code>{highlighted(token.content, language)}</code></pre>\n"
+
+
+def _heading(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
+    name = _HEADINGS.get(tokens[at].tag, "h6")
+    return f"</{name}>\n" if tokens[at].nesting < 0 else f"<{name}>"
+
+
+def _table_open(*_: object) -> str:
+    return '<div class="table"><table>'
+
+
+def _table_close(*_: object) -> str:
+    return "</table></div>"
+
+
+def _cell(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
+    token = tokens[at]
+    side = _SIDES.get(str(token.attrs.get("style", "")), "")
+    return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"

@@ -1,0 +1,72 @@
+"""The structure of markup, without its blanks: what goldens of pages hold."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+__all__ = ["VOID", "attributes", "outline", "tags"]
+
+VOID = frozenset(("meta", "link", "img", "input", "br", "hr"))
+_SHOWN = ("id", "href", "src", "type", "open", "checked", "datetime", "name")
+
+
+class _Outline(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[str] = []
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        told = dict(attrs)
+        kind = ".".join(("", *(told.get("class") or "").split()))
+        rest = "".join(
+            f" {name}={told[name]}" if told[name] else f" {name}"
+            for name in _SHOWN
+            if name in told
+        )
+        self._put(f"<{tag}{kind}{rest}>")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in {"style", "script"}:
+            self._put("…")
+            return
+        for line in data.split("\n"):
+            if line.strip():
+                self._put(" ".join(line.split()))
+
+    def _put(self, told: str) -> None:
+        self.lines.append("  " * len(self.open) + told)
+
+
+def _parsed(markup: str) -> _Outline:
+    parser = _Outline()
+    parser.feed(markup)
+    parser.close()
+    assert parser.open == [], f"not closed: {parser.open}"
+    return parser
+
+
+def outline(markup: str) -> str:
+    """Return elements, what tells them apart and their text, a line each."""
+    return "".join(f"{line}\n" for line in _parsed(markup).lines)
+
+
+def tags(markup: str) -> set[str]:
+    """Return the elements of markup, which must be whole."""
+    return set(_parsed(markup).tags)
+
+
+def attributes(markup: str) -> list[tuple[str, str, str]]:
+    """Return the attributes of markup: element, name and value."""
+    return _parsed(markup).attributes

@@ -1,0 +1,38 @@
+"""Code with its words told apart."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.render.html.code import CLASSES, highlighted
+
+
+def test_words_of_a_known_language_have_classes() -> None:
+    found = highlighted("def f():\n    return 'x'  # y\n", "python")
+
+    assert '<span class="k">def </span><span class="f">f</span>' in found
+    assert set(re.findall(r'class="(\w)"', found)) == {"k", "f", "s", "c"} <= CLASSES
+
+
+@pytest.mark.parametrize("language", ["", "text", "no such language", "<script>"])
+def test_any_other_language_is_shown_as_it_is(language: str) -> None:
+    assert highlighted("if a < b: pass", language) == "if a &lt; b: pass"
+
+
+def test_long_code_is_shown_as_it_is() -> None:
+    assert "<span" not in highlighted("x = 1\n" * 2000, "python")
+
+
+SIGNS = st.text(alphabet=st.characters(exclude_characters="\r\ufeff"), max_size=60)
+
+
+@given(SIGNS, st.sampled_from(["python", "html", "bash", "json", "diff", "js"]))
+def test_nothing_of_the_code_is_lost(code: str, language: str) -> None:
+    bare = re.sub(r'<span class="\w">|</span>', "", highlighted(code, language))
+
+    assert bare == escape(code)

@@ -1,0 +1,47 @@
+"""Changes of a file."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.tools import PatchHunk
+from recollect.render.html.diff import diff
+from tests.render.html.outline import outline, tags
+
+
+def hunk(*lines: str, at: int = 0) -> PatchHunk:
+    return PatchHunk(old_start=at, new_start=at, lines=lines)
+
+
+def test_the_words_that_differ_are_marked() -> None:
+    found = diff([hunk(" a", "-say hello now", "+say good day now", at=7)])
+
+    assert (
+        outline(found).split()
+        == outline(
+            '<pre class="diff"><i>@@ line 7 @@</i><span> a</span>'
+            "<del>-say <b>hello</b> now</del><ins>+say <b>good day</b> now</ins></pre>"
+        ).split()
+    )
+
+
+def test_lines_that_have_little_in_common_are_not_compared() -> None:
+    assert "<b>" not in diff([hunk("-import os", "+x = compute(1)")])
+
+
+def test_several_lines_for_one_are_not_compared() -> None:
+    assert diff([hunk("-a b c", "+a b c d", "+e")]) == (
+        '<pre class="diff"><del>-a b c</del><ins>+a b c d</ins><ins>+e</ins></pre>'
+    )
+
+
+@given(st.lists(st.text(alphabet='+- <>&"ab\\').map(lambda t: t + "x"), max_size=8))
+def test_every_line_is_shown_and_none_is_markup(lines: list[str]) -> None:
+    found = diff([hunk(*lines)])
+
+    assert tags(found) <= {"pre", "i", "del", "ins", "b", "span"}
+
+
+def test_without_a_change_there_is_nothing() -> None:
+    assert diff([]) == ""

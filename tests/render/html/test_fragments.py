@@ -1,0 +1,147 @@
+"""A session as pieces of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recollect.model.sessions import Session
+from recollect.parse import read_text
+from recollect.render.html import WHOLE, Fragment, Setting, fragments
+from recollect.render.walk import View
+from tests.build import prompt, reply, thread, tool_use
+from tests.render.html.outline import attributes, outline, tags
+from tests.render.shared import session_of
+from tests.render.stories import HOSTILE, STORIES, called, hostile, passing, rewound
+
+HERE = Path(__file__).parent / "pages"
+SETTING = Setting(teller=read_text)
+OURS = {
+    *("article", "header", "b", "a", "time", "div", "p", "h2", "pre", "code", "span"),
+    *("details", "summary", "fieldset", "legend", "label", "input", "img", "small"),
+    *("ins", "del", "i", "ul", "li", "ol", "strong", "em", "h3", "h4", "h5", "h6"),
+    *("table", "thead", "tbody", "tr", "th", "td", "blockquote", "hr", "br", "s"),
+}
+
+
+def pieces(session: Session, view: View = WHOLE) -> list[Fragment]:
+    return list(fragments(session, view, SETTING))
+
+
+def markup(session: Session, view: View = WHOLE) -> str:
+    return "".join(piece.html for piece in pieces(session, view))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_has_the_structure_it_should(
+    name: str, tmp_path: Path, golden: Callable[[Path, str], None]
+) -> None:
+    session = STORIES[name](tmp_path)
+
+    golden(HERE / f"{name}.txt", outline(markup(session)))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_page_may_be_cut_before_any_message_at_the_top(
+    name: str, tmp_path: Path
+) -> None:
+    parts = [""]
+    anchors = []
+    for piece in pieces(STORIES[name](tmp_path)):
+        if piece.message or piece.turn is not None:
+            parts.append("")
+            anchors.append(piece.message)
+        parts[-1] += piece.html
+
+    assert len(parts) > len(anchors) > 1
+    for part in parts:
+        assert tags(part) <= OURS  # and every element is closed
+
+
+def test_every_name_of_a_place_is_there_once(tmp_path: Path) -> None:
+    for name, make in STORIES.items():
+        names = [
+            v for _, n, v in attributes(markup(make(tmp_path / name))) if n == "id"
+        ]
+
+        assert len(names) == len(set(names))
+
+
+def test_turns_can_be_asked_for(tmp_path: Path) -> None:
+    session = session_of(
+        tmp_path,
+        thread(*(r for n in range(5) for r in (prompt(f"ask {n}"), reply(f"say {n}")))),
+    )
+
+    found = markup(session, View(first=1, last=2))
+
+    assert [n for n in range(5) if f"ask {n}" in found] == [1, 2]
+    assert markup(session, View(first=9)) == ""
+
+
+def test_windows_behind_each_other_are_the_whole(tmp_path: Path) -> None:
+    session = passing(tmp_path)
+    turns = range(len(session.live.turns))
+
+    windows = [anchors(session, View(first=number, last=number)) for number in turns]
+
+    assert len(windows) > 2
+    assert [*chain(*windows)] == anchors(session, View())
+
+
+def anchors(session: Session, view: View) -> list[str]:
+    return [piece.message for piece in pieces(session, view) if piece.message]
+
+
+def test_agents_fold_and_stand_where_they_were_called(tmp_path: Path) -> None:
+    found = outline(markup(called(tmp_path)))
+
+    assert found.index("Find it") < found.index("Count it") < found.index("Line 8")
+    assert "<details.agent id=a-outer>" in found
+
+
+def test_a_branch_is_chosen_without_a_script(tmp_path: Path) -> None:
+    found = outline(markup(rewound(tmp_path)))
+
+    assert found.count("<fieldset.fork") == 2
+    assert found.count("<input.other type=radio") == 2
+    assert "Of the sun" in found
+
+
+def test_a_brief_view_names_agents_and_branches_only(tmp_path: Path) -> None:
+    assert "Count it" not in markup(called(tmp_path / "a"), View())
+    assert "Rewound from here" in markup(rewound(tmp_path / "b"), View())
+
+
+def test_nothing_from_a_transcript_is_markup_or_unseen(tmp_path: Path) -> None:
+    for number, bad in enumerate((HOSTILE, "<script>alert(1)</script>", '"><b x=1>')):
+        found = markup(hostile(tmp_path / str(number), bad))
+
+        assert tags(found) <= OURS
+        assert not any(sign in found for sign in "\x1b\u202e\u200b\x07\x9b")
+
+
+ALPHABET = "<>&\"'`[](){}!*_|#-=/\\: \n\tabc\x1b\u202e"
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet=ALPHABET, min_size=1, max_size=30))
+def test_whatever_is_said_the_markup_is_whole(
+    tmp_path_factory: pytest.TempPathFactory, said: str
+) -> None:
+    session = hostile(tmp_path_factory.mktemp("home"), f"x{said}")
+
+    assert tags(markup(session)) <= OURS
+
+
+def test_an_answer_without_words_is_still_there(tmp_path: Path) -> None:
+    session = session_of(
+        tmp_path, thread(prompt("go"), reply([tool_use("Bash", command="ls")]))
+    )
+
+    assert "no result" in outline(markup(session))

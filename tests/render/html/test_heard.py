@@ -1,0 +1,75 @@
+"""Messages that are no answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.parse import read_text
+from recollect.render.html.heard import told
+from tests import forms
+from tests.build import compact, image, prompt, system, text, thread
+from tests.render.html.outline import outline, tags
+from tests.render.shared import session_of
+
+
+def shown(folder: Path, *records: object) -> tuple[str, str]:
+    session = session_of(folder, thread(*records))  # type: ignore[arg-type]
+    found = told(session.live.messages[-1], read_text)
+    assert found is not None
+    return found.kind, outline(found.html)
+
+
+def test_a_prompt_is_shown_as_it_was_typed(tmp_path: Path) -> None:
+    kind, lines = shown(tmp_path, prompt([text("a <b>\n  c"), image("QUJD")]))
+
+    assert kind == "prompt"
+    assert lines.split() == [
+        *("<div.typed>", "a", "<b>", "c", "<img", "src=data:image/png;base64,QUJD>")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "part"),
+    [
+        ("<command-name>/init</command-name>", "prompt command", "<code>\n    /init"),
+        ("[Request interrupted by user]", "notice bad", "✗ interrupted"),
+        ("<bash-input>ls -l</bash-input>", "prompt command", "! ls -l"),
+        (
+            "<task-notification><summary>it is done</summary></task-notification>",
+            "notice",
+            "• it is done",
+        ),
+    ],
+)
+def test_what_nobody_typed_is_told_apart(
+    words: str, kind: str, part: str, tmp_path: Path
+) -> None:
+    found, lines = shown(tmp_path, prompt("hello"), prompt(words))
+
+    assert found == kind
+    assert part in lines
+
+
+def test_a_compaction_folds_its_digest(tmp_path: Path) -> None:
+    kind, lines = shown(
+        tmp_path,
+        prompt("hello", uuid="p"),
+        compact("p", uuid="cut"),
+        forms.digest() | {"parentUuid": "cut"},
+    )
+
+    assert kind == "mark"
+    assert "compacted automatically · 155k tokens" in lines
+    assert "<details.more>" in lines
+
+
+def test_a_notice_is_one_line(tmp_path: Path) -> None:
+    kind, lines = shown(
+        tmp_path, prompt("hello"), system("informational", "<i>\nhm</i>")
+    )
+
+    assert kind == "notice"
+    assert lines == "• <i> hm</i>\n"
+    assert tags(lines.replace("<", "&lt;")) == set()

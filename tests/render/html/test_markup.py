@@ -1,0 +1,41 @@
+"""Text becomes markup in one place, and is harmless there."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.render.html.markup import Html, anchor, facts, fold, tag, text, words
+from tests.render.html.outline import attributes, tags
+
+
+@given(st.text(alphabet="<>&\"'/=a \n\x1b\u202e"))
+def test_no_text_is_markup(value: str) -> None:
+    assert tags(text(value)) == set()
+    assert tags(words(value)) == set()
+    assert attributes(tag("p", text(value), title=value)) in (
+        [("p", "title", value)],
+        [],
+    )
+
+
+def test_signs_that_nobody_sees_are_shown() -> None:
+    assert text("a\u202eb\x1b]0;x\x07") == "a\\u202eb\\x1b]0;x\\x07"
+
+
+def test_facts_are_parted_and_empty_ones_left_out() -> None:
+    assert facts(["<1>", "", "2"]) == "&lt;1&gt; · 2"
+
+
+def test_a_fold_needs_no_script() -> None:
+    assert fold(Html("a"), Html("b"), "x", is_open=True) == (
+        '<details class="x" open><summary>a</summary>b</details>'
+    )
+
+
+@given(st.text(), st.text())
+def test_an_anchor_is_a_plain_name_and_tells_ids_apart(one: str, other: str) -> None:
+    assert re.fullmatch("m-[A-Za-z0-9_-]+", anchor("m", one))
+    assert (anchor("m", one) == anchor("m", other)) is (one == other)

@@ -1,0 +1,67 @@
+"""What tools printed, and pictures."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.model.blocks import Image, MediaSource, Text, ToolResult
+from recollect.render.html.outputs import output, picture, pictures, result
+from tests.render.html.outline import attributes, outline, tags
+
+
+def test_a_short_output_is_shown_whole() -> None:
+    assert output("a\n<b>\n") == '<pre class="output">a\n&lt;b&gt;</pre>'
+    assert output(" \n ") == ""
+
+
+@pytest.mark.parametrize("text", ["line\n" * 500, "x" * 20_000])
+def test_a_long_output_folds_and_nothing_of_it_is_lost(text: str) -> None:
+    found = output(text)
+
+    assert "details" in tags(found)
+    shown = "".join(line.strip() for line in outline(found).split("\n"))
+    assert shown.count("line") >= text.count("line")
+    assert shown.count("x") >= text.count("x")
+
+
+def test_what_no_page_can_hold_is_counted() -> None:
+    assert "more signs" in output("y" * 1_100_000)
+
+
+@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/gif", "image/webp"])
+def test_a_picture_is_in_the_page(kind: str) -> None:
+    block = Image(source=MediaSource(type="base64", media_type=kind, data="QUJD"))
+
+    assert ("img", "src", f"data:{kind};base64,QUJD") in attributes(picture(block))
+
+
+@pytest.mark.parametrize(
+    ("kind", "coded"),
+    [
+        ("image/svg+xml", "QUJD"),
+        ("text/html", "QUJD"),
+        ("image/png", '"><script>alert(1)</script>'),
+        ("image/png", ""),
+        ('image/png" onerror="alert(1)', "QUJD"),
+    ],
+)
+def test_anything_else_is_only_named(kind: str, coded: str) -> None:
+    source = MediaSource(type="base64", media_type=kind, data=coded)
+
+    assert tags(picture(Image(source=source))) == {"p"}
+
+
+def test_a_picture_elsewhere_is_never_loaded() -> None:
+    source = MediaSource(type="url", url="https://evil.dev/x.png")
+
+    assert tags(picture(Image(source=source))) == {"p"}
+
+
+def test_blocks_of_a_result_come_in_order() -> None:
+    answer = ToolResult(content=(Text(text="a"), Image(), Text(text="b")))
+
+    assert outline(result(answer, None, "output")).split() == [
+        *("<pre.output>", "a", "<p.note>", "[image]", "<pre.output>", "b")
+    ]
+    assert pictures([Text(text="a")]) == ""
+    assert result(answer, "stored", "x") == '<pre class="x">stored</pre>'

@@ -1,0 +1,112 @@
+"""Whole pages."""
+
+from __future__ import annotations
+
+import base64
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from recollect.parse import read_text
+from recollect.render.html import (
+    STATIC,
+    Setting,
+    Shell,
+    contents,
+    page,
+    session_page,
+    static,
+)
+from recollect.render.html.markup import Html
+from recollect.render.walk import View
+from tests.render.html.outline import attributes, outline, tags
+from tests.render.stories import STORIES, hostile, passing, rewound
+
+SETTING = Setting(teller=read_text)
+
+
+def whole(story: str, folder: Path, shell: Shell | None = None) -> str:
+    return "".join(session_page(STORIES[story](folder), setting=SETTING, shell=shell))
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_page_needs_nothing_from_elsewhere(story: str, tmp_path: Path) -> None:
+    found = whole(story, tmp_path)
+
+    loading = {"src", "srcset", "data", "action", "poster", "background"}
+    assert [one for one in attributes(found) if one[1] in loading] == []
+    assert "link" not in tags(found)
+    assert "@import" not in found
+    assert "url(" not in found
+
+
+def test_only_our_scripts_and_styles_may_run(tmp_path: Path) -> None:
+    found = whole("everyday", tmp_path)
+    policy = next(v for t, n, v in attributes(found) if t == "meta" and n == "content")
+
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    for name in ("style", "script"):
+        for text in re.findall(rf"<{name}[^>]*>(.*?)</{name}>", found, re.DOTALL):
+            digest = base64.b64encode(sha256(text.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_a_page_has_landmarks_a_language_and_a_title(tmp_path: Path) -> None:
+    found = outline(whole("everyday", tmp_path))
+
+    for landmark in ("<main id=main>", "<header.top>", "<footer.foot>", "<nav.toc>"):
+        assert found.count(landmark) == 1
+    assert found.count("<h1>") == 1
+    assert "<title>\n      Mend the test of wait" in found
+    assert '<html lang="en">' in whole("everyday", tmp_path / "again")
+
+
+def test_a_page_beside_others_shares_their_style(tmp_path: Path) -> None:
+    shell = Shell(
+        assets="../assets/", up="../index.html", before="a.html", after="c.html"
+    )
+
+    found = outline(whole("everyday", tmp_path, shell))
+
+    for part in ("../assets/style.css", "../index.html", "a.html", "c.html"):
+        assert f"href={part}" in found
+
+
+def test_the_prompts_are_listed_unless_there_is_one(tmp_path: Path) -> None:
+    session = passing(tmp_path)
+
+    assert outline(contents(session.live)).count("<li>") == len(session.prompts)
+    assert contents(session.live, View(first=99)) == ""
+
+
+def test_another_branch_has_its_own_page(tmp_path: Path) -> None:
+    found = "".join(session_page(rewound(tmp_path), View(branch=1), SETTING))
+
+    assert "The live branch goes on from here" in found
+
+
+def test_a_hostile_title_is_text(tmp_path: Path) -> None:
+    session = hostile(tmp_path, "</title><script>alert(1)</script>")
+
+    found = "".join(session_page(session, setting=SETTING))
+
+    assert found.count("<script") == 1
+    assert found.count("</title>") == 1
+
+
+def test_a_page_can_run_more_of_our_scripts() -> None:
+    shell = Shell(assets="assets/", scripts=("find.js",))
+
+    found = "".join(page("List", Html(""), [Html("<p>x</p>")], shell))
+
+    assert ("script", "src", "assets/index.js") in attributes(found)
+    assert found.count("sha256-") == 2
+    assert "&#x27;self&#x27;; img-src" in found
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_what_pages_use_can_stand_inside_of_them(name: str) -> None:
+    assert "</" not in static(name)

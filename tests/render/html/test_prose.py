@@ -1,0 +1,125 @@
+"""Markdown becomes markup, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.render.html.prose import (
+    _MARKED,
+    _markdown,
+    _paragraphs,
+    _walled,
+    prose,
+    typed,
+)
+from tests.render.html.outline import attributes, outline, tags
+
+MARKDOWN = """\
+# Title
+
+Some *words* and `code`, a [link](https://a.dev/x) and <https://b.dev>.
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+```python
+x = "y"
+```
+
+> quoted
+
+1. one
+2. two
+"""
+
+
+def test_markdown_is_read() -> None:
+    assert tags(prose(MARKDOWN)) >= {"h3", "em", "code", "a", "table", "pre", "ol"}
+    assert ("td", "class", "right") in attributes(prose(MARKDOWN))
+    assert "Title" in outline(prose(MARKDOWN))
+
+
+def test_a_link_tells_nobody_where_it_was_followed() -> None:
+    links = [a for a in attributes(prose("[x](https://a.dev)")) if a[0] == "a"]
+
+    assert ("a", "href", "https://a.dev") in links
+    assert ("a", "rel", "noopener noreferrer nofollow") in links
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[x](javascript:alert(1))",
+        "[x](JaVaScRiPt&colon;alert(1))",
+        "[x](data:text/html,<script>alert(1)</script>)",
+        "[x](vbscript:x)",
+        "[x](file:///etc/passwd)",
+        "[x]: javascript:alert(1)\n\n[x]",
+        "<javascript:alert(1)>",
+        "![x](https://evil.dev/pixel.png)",
+        "![x](javascript:alert(1))",
+        "<svg onload=alert(1)>",
+        "<style>body{display:none}</style>",
+        '```"><script>alert(1)</script>\nx\n```',
+        "| <b>x</b> |\n|---|\n| <i>y</i> |",
+        "<a href='https://a.dev' onclick='x'>y</a>",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "[x](https://a.dev 'title\" onmouseover=\"alert(1)')",
+    ],
+)
+def test_nothing_hostile_gets_through(source: str) -> None:
+    found = prose(source)
+
+    assert not tags(found) & {"script", "img", "svg", "style", "b", "i", "iframe"}
+    for _, name, value in attributes(found):
+        assert name in {"href", "rel", "class", "start"}
+        if name == "href":
+            assert value.startswith(("https://", "http://", "mailto:"))
+
+
+def test_a_picture_is_named_and_linked_but_never_loaded() -> None:
+    assert "[picture: a cat]" in prose("![a cat](https://a.dev/cat.png)")
+    assert tags(prose("![a cat](https://a.dev/cat.png)")) == {"div", "p", "a", "span"}
+
+
+@given(st.text(alphabet="ab.: -1#\n\"'!(){}/@=+x\u00e9<*", max_size=40))
+def test_text_without_markdown_takes_the_short_way_to_the_same_place(
+    source: str,
+) -> None:
+    if not _MARKED.search(source):
+        assert _paragraphs(source) == _walled(_markdown().render(source))
+
+
+@given(st.text(alphabet="<>&\"'[]()!`*_|-#\n a:/\\~^"))
+def test_whatever_is_written_the_markup_is_whole(source: str) -> None:
+    assert tags(prose(source)) <= {
+        *(
+            "div",
+            "p",
+            "a",
+            "span",
+            "em",
+            "strong",
+            "s",
+            "code",
+            "pre",
+            "ul",
+            "ol",
+            "li",
+        ),
+        *("blockquote", "hr", "br", "h3", "h4", "h5", "h6"),
+        *("table", "thead", "tbody", "tr", "th", "td"),
+    }
+
+
+def test_a_very_long_text_is_shown_as_it_is() -> None:
+    assert tags(prose("*a* " * 30_000)) == {"div"}
+
+
+def test_what_was_typed_stays_as_it_was_typed() -> None:
+    assert typed("\n*a*\n  <b>\n") == '<div class="typed">*a*\n  &lt;b&gt;</div>'
