@@ -14,6 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from recollect.cli import rows as archive
+from recollect.model import reports as usage
 from recollect.render import json as show
 
 __all__ = ["schemas_page"]
@@ -48,6 +49,10 @@ def schemas_page() -> str:
         f"Schema {archive.SCHEMA}; see the [guide](../guide/archive.md).\n"
     )
     parts.extend(shape_tables(archive.ROWS))
+    parts.append(
+        f"## usage\n\nSchema {archive.SCHEMA}; see the [guide](../guide/usage.md).\n"
+    )
+    parts.extend(shape_tables((archive.BeginRow, *usage.ROWS)))
     return "\n".join(parts)
 
 

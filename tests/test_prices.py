@@ -7,16 +7,9 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import PricesUnreadable
-from recollect.model.usage import Usage
 from recollect.prices import PICOS, Prices, load_prices, normal_name
 
-MILLION = Usage(
-    input=10**6,
-    output=10**6,
-    cache_write_5m=10**6,
-    cache_write_1h=10**6,
-    cache_read=10**6,
-)
+MILLION = (10**6,) * 5
 
 
 def rates(
@@ -24,9 +17,9 @@ def rates(
 ) -> list[str]:
     """Return dollars for a million tokens of each kind, by the newest price."""
     (*_, price) = (prices or load_prices()).of(model)
-    found = price.long_rates if is_long else price.rates
+    found = price.rates(is_long=is_long)
     assert found is not None
-    return [f"{rate * 10**6 / PICOS:g}" for rate in found if rate is not None]
+    return [f"{rate * 10**6 / PICOS:g}" for rate in found.each if rate is not None]
 
 
 @pytest.mark.req("U2")
@@ -60,8 +53,8 @@ def test_a_long_context_has_rates_of_its_own() -> None:
         "1",
         "0.05",
     ]
-    cost = price.cost(MILLION, terms=(), is_long=True)
-    assert cost == round(4.675 * PICOS)
+    assert price.long is not None
+    assert price.long.cost(MILLION) == round(4.675 * PICOS)
 
 
 @pytest.mark.req("U2")
@@ -133,12 +126,16 @@ def test_a_users_file_replaces_the_prices_of_the_models_that_it_names(
 
     assert len(prices.of("claude-opus-4-6")) == 1
     assert rates("claude-opus-4-6", prices=prices) == ["1", "2.5"]
-    assert [price.rates[0] for price in prices.of("glm-4.6")] == [1_000_000, 400_000]
+    assert [price.usual.each[0] for price in prices.of("glm-4.6")] == [
+        1_000_000,
+        400_000,
+    ]
     assert rates("claude-opus-5", prices=prices) == ["5", "25", "6.25", "10", "0.5"]
     (opus,) = prices.of("claude-opus-5")
-    usage = Usage(input=2)
-    assert opus.cost(usage, terms=("priority",), is_long=False) == 15_000_000
-    assert opus.cost(usage, terms=("unheard-of",), is_long=False) is None
+    dear = opus.rates(("priority",))
+    assert dear is not None
+    assert dear.cost((2,)) == 15_000_000
+    assert opus.rates(("unheard-of",)) is None
 
 
 def test_a_file_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
@@ -172,5 +169,5 @@ def test_a_file_that_holds_something_else_is_an_error_with_its_path(
 def test_tokens_without_a_rate_have_no_cost() -> None:
     (price,) = load_prices().of("claude-3-sonnet")
 
-    assert price.cost(Usage(input=1), terms=(), is_long=False) == 3_000_000
-    assert price.cost(Usage(cache_read=1), terms=(), is_long=False) is None
+    assert price.usual.cost((1,)) == 3_000_000
+    assert price.usual.cost((0, 0, 0, 0, 1)) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import NothingFound, PathMissing
-from recollect.settings import archive_folder, source_homes
+from recollect.settings import archive_folder, prices_file, source_homes
 
 ME = Path("/home/me")
 
@@ -75,3 +75,28 @@ def test_a_home_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
 def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NothingFound):
         source_homes([], {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "place"),
+    [
+        ("linux", {}, "/home/me/.config/recollect/prices.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "/etc/x"}, "/etc/x/recollect/prices.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "x"}, "/home/me/.config/recollect/prices.toml"),
+        ("darwin", {}, "/home/me/.config/recollect/prices.toml"),
+        ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/recollect/prices.toml"),
+    ],
+)
+def test_a_users_own_prices_are_where_settings_are(
+    platform: str, environ: dict[str, str], place: str
+) -> None:
+    assert prices_file(environ, ME, platform) == Path(place)
+
+
+def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.touch()
+
+    assert prices_file({"RECOLLECT_PRICES": str(own)}, ME) == own
+    with pytest.raises(PathMissing):
+        prices_file({"RECOLLECT_PRICES": str(tmp_path / "other")}, ME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
@@ -16,12 +16,11 @@ from importlib import resources
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import PricesUnreadable
-from recollect.model.usage import Usage
 
-__all__ = ["PICOS", "Price", "Prices", "load_prices", "normal_name"]
+__all__ = ["PICOS", "Price", "Prices", "Rates", "load_prices", "normal_name"]
 
 PICOS = 10**12
 """Of the unit of money in a dollar."""
@@ -82,40 +81,52 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price: tuple[_Row, ...] = ()
 
 
+class Rates(Struct, frozen=True, kw_only=True):
+    """What one token of each kind costs on some terms, and one web search."""
+
+    each: tuple[int, int, int | None, int | None, int | None]
+    """Input, output, cache writes of both kinds, cache reads."""
+    factor: tuple[int, int] = (1, 1)
+    """What the terms multiply them by, as a fraction."""
+    search: int = 0
+
+    def cost(self, counts: Sequence[int]) -> int | None:
+        """Return what tokens cost; nothing where a part of it is not known.
+
+        ``counts`` has tokens in the order of the rates, and then web searches.
+        """
+        total = 0
+        for count, rate in zip(counts, self.each, strict=False):
+            if rate is not None:
+                total += count * rate
+            elif count:
+                return None
+        above, below = self.factor
+        return total * above // below + sum(counts[len(self.each) :]) * self.search
+
+
 class Price(Struct, frozen=True, kw_only=True):
     """What a model's tokens cost from some moment on, for contexts of some size."""
 
-    rates: tuple[int, int, int | None, int | None, int | None]
-    """For input, output, cache writes of both kinds and cache reads."""
-    long_rates: tuple[int, int, int | None, int | None, int | None] | None = None
+    usual: Rates
+    long: Rates | None = None
     above: int | None = None
     """The context above which the rates for long ones hold."""
     terms: Mapping[str, tuple[int, int]]
     """What multiplies the rates, as a fraction."""
-    search: int = 0
     since_ms: int | None = None
 
-    def cost(self, usage: Usage, *, terms: Iterable[str], is_long: bool) -> int | None:
-        """Return what tokens cost; nothing where a part of it is not known."""
-        rates = self.long_rates if is_long and self.long_rates else self.rates
-        total = 0
-        counts = (
-            usage.input,
-            usage.output,
-            usage.cache_write_5m,
-            usage.cache_write_1h,
-            usage.cache_read,
-        )
-        for count, rate in zip(counts, rates, strict=True):
-            if count and rate is None:
-                return None
-            total += count * (rate or 0)
+    def rates(
+        self, terms: Iterable[str] = (), *, is_long: bool = False
+    ) -> Rates | None:
+        """Return the rates on some terms; nothing where a term is not known."""
+        above, below = 1, 1
         for term in terms:
             if term not in self.terms:
                 return None
-            above, below = self.terms[term]
-            total = total * above // below
-        return total + usage.web_searches * self.search
+            above, below = above * self.terms[term][0], below * self.terms[term][1]
+        rates = self.long if is_long and self.long else self.usual
+        return structs.replace(rates, factor=(above, below))
 
 
 class Prices:
@@ -180,23 +191,23 @@ def _price(row: _Row, terms: dict[str, Decimal], search: Decimal) -> Price:
     midnight = time(tzinfo=UTC)
     since = datetime.combine(row.since, midnight) if row.since else None
     return Price(
-        rates=_rates(row),
-        long_rates=_rates(row.long) if row.long else None,
+        usual=_rates(row, search),
+        long=_rates(row.long, search) if row.long else None,
         above=row.long.above if row.long else None,
         terms={name: value.as_integer_ratio() for name, value in known.items()},
-        search=int(search * PICOS),
         since_ms=int(since.timestamp()) * 1000 if since else None,
     )
 
 
-def _rates(row: _Rates) -> tuple[int, int, int | None, int | None, int | None]:
+def _rates(row: _Rates, search: Decimal) -> Rates:
     def picos(dollars: Decimal | None) -> int | None:
         return None if dollars is None else int(dollars * (PICOS // _MILLION))
 
-    return (
+    each = (
         picos(row.input) or 0,
         picos(row.output) or 0,
         picos(row.write_5m),
         picos(row.write_1h),
         picos(row.read),
     )
+    return Rates(each=each, search=int(search * PICOS))

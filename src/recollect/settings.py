@@ -13,10 +13,18 @@ from pathlib import Path
 from recollect.errors import NothingFound, PathMissing
 from recollect.sources.homes import homes
 
-__all__ = ["ARCHIVE_VARIABLE", "HOME_VARIABLE", "archive_folder", "source_homes"]
+__all__ = [
+    "ARCHIVE_VARIABLE",
+    "HOME_VARIABLE",
+    "PRICES_VARIABLE",
+    "archive_folder",
+    "prices_file",
+    "source_homes",
+]
 
 ARCHIVE_VARIABLE = "RECOLLECT_ARCHIVE"
 HOME_VARIABLE = "RECOLLECT_HOME"
+PRICES_VARIABLE = "RECOLLECT_PRICES"
 _NAME = "recollect"
 
 
@@ -44,6 +52,26 @@ def _usual_place(environ: Mapping[str, str], user_home: Path, platform: str) -> 
     if platform == "darwin":
         return user_home / "Library" / "Application Support"
     return user_home / ".local" / "share"
+
+
+def prices_file(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> Path:
+    """Return where a user's own prices are, if there are any: as set, or as usual.
+
+    A file that was set and is not there is an error.
+    """
+    configured = environ.get(PRICES_VARIABLE, "").strip()
+    if configured:
+        path = _whole(_expanded(Path(configured), user_home))
+        if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
+            raise PathMissing(path)
+        return path
+    roaming = environ.get("APPDATA", "").strip() if platform == "win32" else ""
+    config = roaming or environ.get("XDG_CONFIG_HOME", "").strip()
+    is_set = bool(config) and Path(config).is_absolute()
+    folder = Path(config) if is_set else user_home / ".config"
+    return folder / _NAME / "prices.toml"
 
 
 def source_homes(

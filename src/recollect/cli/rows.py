@@ -13,8 +13,8 @@ from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.listing import Listed
 from recollect.model.parts import Lineage, Project, TitleKind
 from recollect.model.problems import Problem
-from recollect.render.json import encoded
-from recollect.sources import path_text
+from recollect.render.encode import encoded
+from recollect.sources.names import path_text
 
 __all__ = [
     "ROWS",

@@ -46,6 +46,11 @@ COMMANDS = (
         "Show a session: prompts, answers, calls and how they ended.",
     ),
     CommandRow(
+        "usage",
+        "recollect.cli.usage",
+        "Say where the tokens and the money went.",
+    ),
+    CommandRow(
         "verify",
         "recollect.cli.verify",
         "Check that every byte in the archive is what was stored.",

@@ -14,6 +14,7 @@ from recollect.model.ids import SessionId
 
 __all__ = [
     "NANOS",
+    "ROWS",
     "BlockFacts",
     "ClaimRow",
     "ContextReport",
@@ -129,15 +130,15 @@ class ClaimRow(_Row, frozen=True, kw_only=True, tag="claim"):
     unpriced_tokens: int = 0
 
 
-class UsageReport(Struct, frozen=True, kw_only=True):
-    """The answer to a question about usage."""
+class UsageReport(_Row, frozen=True, kw_only=True, tag="usage-report"):
+    """The answer to a question about usage; printed last, without its rows."""
 
     by: Grouping
     zone: str
     """In which days begin."""
     prices: date | None
     """The day of the table of prices."""
-    rows: tuple[UsageRow | ToolRow, ...]
+    rows: tuple[UsageRow | ToolRow, ...] = ()
     total: UsageRow
     unpriced: tuple[str, ...] = ()
     """Models, and terms, that have no price."""
@@ -165,13 +166,16 @@ class ContextRow(_Row, frozen=True, kw_only=True, tag="context"):
     trigger: str | None = None
 
 
-class ContextReport(Struct, frozen=True, kw_only=True):
-    """How the context of a session grew and shrank along its live branch."""
+class ContextReport(_Row, frozen=True, kw_only=True, tag="context-report"):
+    """How a session's context grew along its live branch; printed without its rows."""
 
     session: SessionId
     title: str
-    rows: tuple[ContextRow, ...]
+    rows: tuple[ContextRow, ...] = ()
     peak: int
     cached: float
     """The share of all contexts that was read from the cache."""
     compactions: int
+
+
+ROWS = (UsageRow, ToolRow, ClaimRow, UsageReport, ContextRow, ContextReport)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, tzinfo
 
-__all__ = ["clock", "lasting", "several", "size", "span", "tokens"]
+__all__ = ["clock", "lasting", "money", "several", "size", "span", "tokens"]
 
 _THOUSAND = 1000
+_CENT = 10**7
 _UNITS = ("", "k", "M", "G")
 
 
@@ -23,6 +24,19 @@ def tokens(number: int) -> str:
             return f"{amount:.{digits}f}{unit}"
         amount /= _THOUSAND
     return f"{amount:.1f}T"
+
+
+def money(nanos: int) -> str:
+    """Return billionths of a dollar in dollars and cents, a trace of it as such.
+
+    >>> money(1_234_567_000_000), money(4_000_000), money(0)
+    ('$1,234.57', '<$0.01', '$0.00')
+    """
+    cents = (abs(nanos) + _CENT // 2) // _CENT
+    if nanos and not cents:
+        return "<$0.01"
+    sign = "-" if nanos < 0 else ""
+    return f"{sign}${cents // 100:,}.{cents % 100:02}"
 
 
 def size(number: int) -> str:

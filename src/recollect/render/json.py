@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
 from msgspec import Raw, Struct, structs
 
 from recollect.model.blocks import Text, Thinking
@@ -27,7 +26,7 @@ from recollect.model.sessions import (
 from recollect.model.texts import Command, Notification
 from recollect.model.usage import Usage
 from recollect.render.details import output_text
-from recollect.render.safe import safe_json
+from recollect.render.encode import encoded
 from recollect.render.tools import CallLines, CallState
 from recollect.render.walk import (
     AgentEnd,
@@ -235,33 +234,6 @@ ROWS: tuple[type[Struct], ...] = (
 """Every shape, for the documentation."""
 
 Row = SessionRow | TurnRow | MessageRow | AgentRow | BranchRow
-
-
-def encoded(row: Struct) -> str:
-    """Return a row as one line of JSON, every control character escaped."""
-    try:
-        text = msgspec.json.encode(row)
-    except UnicodeEncodeError:
-        # A file's name need not be valid text, and ids may be taken from it.
-        text = msgspec.json.encode(_sound(row))
-    return safe_json(text.decode())
-
-
-def _sound(value: object) -> object:
-    """Return a value as dicts and lists, with texts that can be written."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, tuple):
-        return [_sound(one) for one in value]
-    if isinstance(value, Struct):
-        tag = value.__struct_config__.tag
-        fields = {
-            field.encode_name: _sound(getattr(value, field.name))
-            for field in msgspec.structs.fields(value)
-            if getattr(value, field.name) is not field.default
-        }
-        return ({"row": tag} if tag else {}) | fields
-    return value
 
 
 def json_rows(

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from recollect.model.fills import QUARTER, fills_of
 from recollect.model.ids import AgentId, SessionId
+from recollect.model.parts import Title
 from recollect.model.query import And, Fact, Not, Or, Period, Scoped, Term
-from recollect.model.usage import Claim, Usage
+from recollect.model.usage import Claim
 from recollect.store.connect import every
 from recollect.store.index import Index
 from recollect.store.numbers import id_number
@@ -36,6 +37,15 @@ _CLAIMED = (
 )
 _CONTEXT = "(input + write_5m + write_1h + read)"
 _THOUSAND = 1000
+
+
+class _Titled(Struct, frozen=True, gc=False):
+    """Of a session's line its title, and nothing that takes longer to read."""
+
+    title: Title
+
+
+_decode_title = msgspec.msgpack.Decoder(_Titled).decode
 
 
 class Purse(Struct, frozen=True):
@@ -78,7 +88,8 @@ class Sum(Struct, frozen=True):
     """How many of the moments that were asked for have passed."""
     rewound: int
     answers: int
-    usage: Usage
+    counts: tuple[int, ...]
+    """Input, output, cache writes of both kinds, cache reads, web searches."""
     guessed: int
     """Output tokens that an estimate has beyond those recorded."""
     first_ms: int | None
@@ -190,9 +201,18 @@ class Spending:
         return [(row[0], _decode_claim(row[1])) for row in rows]
 
     def bounds(self) -> tuple[int, int] | None:
-        """Return the times of the first and the last answer."""
-        rows = every(self._db, "SELECT min(time_ms), max(time_ms) FROM spend")
-        return rows[0] if rows[0][0] is not None else None
+        """Return two times between which about everything was said."""
+        sql = "SELECT min(started_ms), max(ended_ms) FROM session"
+        ((first, last),) = every(self._db, sql)
+        return (first, last) if first is not None and last is not None else None
+
+    def titles(self) -> dict[SessionId, str]:
+        """Return the titles of all sessions."""
+        rows = every(
+            self._db,
+            "SELECT n.session, listed FROM session JOIN name AS n USING (number)",
+        )
+        return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
     def sums(  # noqa: PLR0913 (each a way to part the sums, all by name)
         self,
@@ -229,7 +249,21 @@ class Spending:
         limits += [_CLAIMED] if only_claimed else []
         sql += f" WHERE {' AND '.join(limits)}" if limits else ""
         for row in self._db.execute(f"{sql} GROUP BY {', '.join(keys)}", values):
-            yield _sum(*row)
+            part, slot_, step, age, rewound, answers, *counts, guessed, first, last = (
+                row
+            )
+            yield Sum(
+                part,
+                slot_,
+                step,
+                age,
+                rewound,
+                answers,
+                tuple(counts),
+                guessed,
+                first,
+                last,
+            )
 
     def fills(
         self, *, where: Term | None, among: Callable[[Fact | Scoped], Among]
@@ -242,27 +276,6 @@ class Spending:
             sql += f" WHERE {_condition(where, time, among, values)}"
         rows = self._db.execute(f"{sql} GROUP BY tool", values)
         return [FillSum(*row) for row in rows]
-
-
-def _sum(  # noqa: PLR0913, PLR0917 (a row)
-    purse: int,
-    slot: int | None,
-    step: int,
-    age: int,
-    rewound: int,
-    answers: int,
-    *rest: int,
-) -> Sum:
-    counts = Usage(
-        input=rest[0],
-        output=rest[1],
-        cache_write_5m=rest[2],
-        cache_write_1h=rest[3],
-        cache_read=rest[4],
-        web_searches=rest[5],
-    )
-    guessed, first, last = rest[6:]
-    return Sum(purse, slot, step, age, rewound, answers, counts, guessed, first, last)
 
 
 def _wall(clock: Clock | None) -> str:

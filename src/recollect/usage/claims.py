@@ -46,9 +46,10 @@ def claim_of(spending: Spending, pricing: Pricing, chosen: Chosen) -> ClaimRow |
         purse, (cost, _) = pricing.purses[one.purse], pricing.cost(one)
         models = ours.setdefault(purse.session, {})
         mine = models.setdefault(normal_name(purse.model or ""), _Ours())
-        mine.tokens += one.usage.total
+        tokens = sum(one.counts[:5])
+        mine.tokens += tokens
         mine.cost += nanos(cost or 0)
-        mine.unpriced += one.usage.total if cost is None else 0
+        mine.unpriced += tokens if cost is None else 0
     found = [_compared(claims[number], models) for number, models in ours.items()]
     return _together(found) if found else None
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 
 from msgspec import structs
 
+from recollect.model.ids import SessionId
 from recollect.model.query import Query
 from recollect.model.reports import (
     BlockFacts,
@@ -93,7 +94,6 @@ class _Question:
     def _tallies(
         self, sums: Iterable[Sum], key: Callable[[Sum], str]
     ) -> tuple[dict[str, Tally], Tally]:
-        total = Tally()
         found: dict[str, Tally] = {}
         for one in sums:
             purse, cost = self.pricing.purses[one.purse], self.pricing.cost(one)
@@ -101,8 +101,7 @@ class _Question:
             if name not in found:
                 found[name] = Tally()
             found[name].add(one, purse, cost)
-            total.add(one, purse, cost)
-        return found, total
+        return found, Tally.of(found.values())
 
     def calendar(
         self, by: Grouping, zone: tzinfo
@@ -120,20 +119,18 @@ class _Question:
 
     def blocks(self, now: datetime) -> tuple[tuple[UsageRow, ...], Tally]:
         """Return what was spent in blocks of five hours, oldest first."""
-        total = Tally()
-        rows = []
+        rows, tallies = [], []
         for block in blocks_of(self._sums(unit=HOUR)):
-            found, _ = self._tallies(block.sums, lambda _: "")
-            for one in block.sums:
-                purse = self.pricing.purses[one.purse]
-                total.add(one, purse, self.pricing.cost(one))
-            rows.append(_block_row(block, found[""], now))
-        return tuple(rows), total
+            _, tally = self._tallies(block.sums, lambda _: "")
+            rows.append(_block_row(block, tally, now))
+            tallies.append(tally)
+        return tuple(rows), Tally.of(tallies)
 
     def groups(self, by: Grouping) -> tuple[tuple[UsageRow, ...], Tally]:
         """Return what was spent by something that is no time, the dearest first."""
         purses = self.pricing.purses
-        sessions = self._spending.names()
+        is_named = by in {Grouping.PROJECT, Grouping.SESSION}
+        sessions = self._spending.names() if is_named else {}
         keys: dict[Grouping, Callable[[Sum], str]] = {
             Grouping.PROJECT: lambda one: sessions[purses[one.purse].session][1] or "",
             Grouping.SESSION: lambda one: sessions[purses[one.purse].session][0],
@@ -145,13 +142,13 @@ class _Question:
         }
         sums = self._sums(by_branch=by is Grouping.BRANCH)
         found, total = self._tallies(sums, keys[by])
-        titles = self._titles() if by is Grouping.SESSION else {}
-        rows = [tally.row(k, title=titles.get(k, "")) for k, tally in found.items()]
+        titles = self._spending.titles() if by is Grouping.SESSION else {}
+        rows = [
+            tally.row(k, title=titles.get(SessionId(k), ""))
+            for k, tally in found.items()
+        ]
         rows.sort(key=lambda row: (-(row.cost or 0), -row.tokens, row.key))
         return tuple(rows), total
-
-    def _titles(self) -> dict[str, str]:
-        return {listed.id: listed.title.text for listed in self._chosen.listed.values()}
 
     def tools(self) -> tuple[ToolRow, ...]:
         """Return what tools put into contexts, the most first."""

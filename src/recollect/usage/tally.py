@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import add
+from typing import Self
 
 from recollect.model.reports import BlockFacts, UsageRow
-from recollect.model.usage import Usage
-from recollect.prices import Price, Prices
+from recollect.prices import Price, Prices, Rates
 from recollect.store.spending import Purse, Sum
 
 __all__ = ["Pricing", "Tally", "moment", "nanos"]
@@ -29,25 +30,33 @@ class Pricing:
         self._prices = {model: prices.of(model) for model in models}
         known = [price for found in self._prices.values() for price in found]
         self.steps: Sequence[int] = sorted({p.above for p in known if p.above})
+        self._rates: dict[object, Rates | None] = {}
         self.ages: Sequence[int] = sorted({p.since_ms for p in known if p.since_ms})
 
     def cost(self, one: Sum) -> tuple[int | None, int | None]:
         """Return what a sum costs, and what the output beyond what was counted does."""
         purse = self.purses[one.purse]
-        price = self._price(purse.model, one.age)
-        if price is None:
+        sign = (purse.model, purse.terms, one.age, one.step)
+        if sign not in self._rates:
+            self._rates[sign] = self._rate(*sign)
+        rates = self._rates[sign]
+        if rates is None:
             return None, None
-        is_long = bool(price.above) and price.above in self.steps[: one.step]
-        cost = price.cost(one.usage, terms=purse.terms, is_long=is_long)
-        if not one.guessed:
-            return cost, 0
-        more = Usage(output=one.guessed)
-        return cost, price.cost(more, terms=purse.terms, is_long=is_long)
+        return rates.cost(one.counts), rates.cost(
+            (0, one.guessed)
+        ) if one.guessed else 0
+
+    def _rate(
+        self, model: str | None, terms: tuple[str, ...], age: int, step: int
+    ) -> Rates | None:
+        price = self._price(model, age)
+        if price is None:
+            return None
+        is_long = bool(price.above) and price.above in self.steps[:step]
+        return price.rates(terms, is_long=is_long)
 
     def _price(self, model: str | None, age: int) -> Price | None:
         found = self._prices[model]
-        if len(found) < 2:  # noqa: PLR2004 (one for all times)
-            return found[0] if found else None
         passed = self.ages[age - 1] if age else 0
         valid = [price for price in found if (price.since_ms or 0) <= passed]
         return valid[-1] if valid else None
@@ -65,35 +74,46 @@ class Tally:
         self.first: int | None = None
         self.last: int | None = None
 
+    @classmethod
+    def of(cls, tallies: Iterable[Tally]) -> Self:
+        """Return what several keys have spent together."""
+        total = cls()
+        for one in tallies:
+            total.counts = list(map(add, total.counts, one.counts))
+            total.answers += one.answers
+            total.cost += one.cost
+            total.unpriced += one.unpriced
+            total.guessed += one.guessed
+            total.guess += one.guess
+            total.is_priced |= one.is_priced
+            total.unknown |= one.unknown
+            for model, tokens in one.models.items():
+                total.models[model] = total.models.get(model, 0) + tokens
+            total._last(one.first, one.last)
+        return total
+
     def add(self, one: Sum, purse: Purse, cost: tuple[int | None, int | None]) -> None:
         """Add a sum and what it costs."""
-        usage, (picos, guess) = one.usage, cost
-        for at, count in enumerate(
-            (
-                usage.input,
-                usage.output,
-                usage.cache_write_5m,
-                usage.cache_write_1h,
-                usage.cache_read,
-                usage.web_searches,
-            )
-        ):
-            self.counts[at] += count
+        self.counts = list(map(add, self.counts, one.counts))
         self.answers += one.answers
-        model = purse.model or ""
-        self.models[model] = self.models.get(model, 0) + usage.total
+        model, tokens = purse.model or "", sum(one.counts[:5])
+        self.models[model] = self.models.get(model, 0) + tokens
+        picos, guess = cost
         if picos is None:
-            self.unpriced += usage.total
+            self.unpriced += tokens
             self.unknown.add(" ".join((model or "?", *purse.terms)))
         else:
             self.is_priced = True
             self.cost += picos
         self.guessed += one.guessed
         self.guess += guess or 0
-        if one.first_ms is not None and one.last_ms is not None:
-            first, last = self.first, self.last
-            self.first = one.first_ms if first is None else min(first, one.first_ms)
-            self.last = one.last_ms if last is None else max(last, one.last_ms)
+        self._last(one.first_ms, one.last_ms)
+
+    def _last(self, first: int | None, last: int | None) -> None:
+        if first is None or last is None:
+            return
+        self.first = first if self.first is None else min(first, self.first)
+        self.last = last if self.last is None else max(last, self.last)
 
     def row(
         self, key: str, *, title: str = "", block: BlockFacts | None = None

@@ -1,0 +1,104 @@
+"""``recollect usage``: where the tokens and the money went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from recollect.cli.options import Asked, archive_options, colour_option, json_option
+from recollect.cli.terminal import Colour, Paint, columns, has_colour
+from recollect.cli.usage_asked import query_of
+from recollect.cli.usage_table import UsageTable, cut_rows
+from recollect.cli.zones import zone_named
+from recollect.model.reports import ContextReport, Grouping, UsageReport
+from recollect.settings import prices_file
+
+__all__ = ["usage"]
+
+_PAGE = 30
+
+
+@click.command("usage")
+@click.argument("query", nargs=-1)
+@click.option(
+    "--by",
+    type=click.Choice([grouping.value for grouping in Grouping]),
+    default=Grouping.DAY.value,
+    show_default=True,
+    help="What to sum by; a block is five hours, tool is what filled contexts.",
+)
+@click.option("--since", metavar="TIME", help="From this day or moment on.")
+@click.option("--until", metavar="TIME", help="Up to the end of this day.")
+@click.option("--zone", metavar="NAME", help="Where days begin; else local time.")
+@click.option("--context", metavar="SESSION", help="What was in context, by turn.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"How many rows; {_PAGE} on a terminal, else all.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
+@json_option
+@archive_options
+@colour_option
+def usage(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    query: tuple[str, ...],
+    by: str,
+    since: str | None,
+    until: str | None,
+    zone: str | None,
+    context: str | None,
+    limit: int | None,
+    as_csv: bool,
+    as_json: bool,
+    asked: Asked,
+    colour: str,
+) -> None:
+    r"""Say where the tokens and the money went.
+
+    QUERY limits it: project:, session:, title:, tag:, git:, model:, agent:, branch:,
+    is:agent, is:rewound, before:, after:, on:. Every answer counts once, whatever files
+    repeat it; a cost is that of the API at the prices of a dated table.
+
+    \b
+    recollect usage --since 7d
+    recollect usage --by model project:recollect
+    recollect usage --by branch branch:rewound
+    recollect usage --context 5e551000
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other")
+    place, now = zone_named(zone), datetime.now(UTC)  # noqa: TID251 (a face knows it)
+    wanted = query_of(query, since=since, until=until, now=now, zone=place)
+    with asked.current() as archive:
+        report: UsageReport | ContextReport
+        if context is not None:
+            report = archive.context(context)
+        else:
+            from recollect.prices import load_prices  # noqa: PLC0415 (not for help)
+
+            prices = load_prices(prices_file(os.environ, Path.home()))
+            report = archive.usage(by, query=wanted, zone=place, now=now, prices=prices)
+        folder = archive.folder
+    if as_json or as_csv:
+        from recollect.cli.usage_out import print_csv, print_json  # noqa: PLC0415
+
+        rows = cut_rows(report, limit)
+        print_json(report, rows, folder) if as_json else print_csv(rows)
+        return
+    on_screen = sys.stdout.isatty()
+    table = UsageTable(
+        now=now,
+        zone=place,
+        room=columns(sys.stdout, os.environ) if on_screen else None,
+        paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
+    )
+    for line in table.lines(report, limit or (_PAGE if on_screen else None)):
+        click.echo(line, color=True)
+    if not report.rows:
+        sys.stderr.write("nothing was spent\n")

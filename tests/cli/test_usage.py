@@ -1,0 +1,294 @@
+"""``recollect usage``: tables, bars, rows for programs, and the manners around them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.cli.terminal import width
+from recollect.errors import ExitCode
+from tests.build import (
+    Home,
+    compact,
+    meta,
+    prompt,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.cli.terminals import Terminal
+from tests.usage.asking import OPUS, SONNET, answer
+
+on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+HOSTILE = "=cmd|' /C calc'!A0 \x1b]0;owned\x07\u202eevil"
+
+
+@pytest.fixture
+def home(place: Path) -> Home:
+    """Return a home with three days of work, known to the token."""
+    home = Home(place / ".claude")
+    first = thread(
+        prompt("first"), answer(1, output=1_000_000), answer(2, model=OPUS, output=1000)
+    )
+    home.session(session_id(1), first)
+    second = thread(
+        prompt(HOSTILE), answer(3, model="glm-4.6", output=10), start=86_400
+    )
+    home.session(session_id(2), second)
+    calls = answer(4, says="x", output=2) | {}
+    calls["message"]["content"] = [tool_use("Read", id="r")]
+    third = thread(prompt("third"), calls, tool_result("r", "y" * 38), start=200_000)
+    home.session(session_id(3), third)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _ingested(home: Home) -> None:
+    assert home.path.exists()
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["usage", *words]) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    return list(map(json.loads, out(capsys, *words, "--json").splitlines()))
+
+
+def test_days_stand_below_each_other_with_their_sum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = [line.split() for line in out(capsys, "--zone", "UTC").splitlines()]
+
+    assert lines[0] == [
+        *("DAY", "ANSWERS", "INPUT", "WRITE", "READ", "OUTPUT", "TOKENS", "COST")
+    ]
+    assert lines[1] == ["2026-01-05", "2", "0", "0", "0", "1.0M", "1.0M", "$15.03"]
+    assert lines[2] == ["2026-01-06", "1", "0", "0", "0", "10", "10", "unknown"]
+    assert lines[3] == ["2026-01-07", "1", "0", "0", "0", "2", "2", "<$0.01"]
+    assert lines[4] == ["total", "4", "0", "0", "0", "1.0M", "1.0M", "$15.03+"]
+    assert " ".join(lines[5]) == "no price is known for glm-4.6: 10 tokens"
+    assert lines[6][:2] == ["prices", "of"]
+    assert lines[6][-2:] == ["in", "UTC"]
+
+
+@pytest.mark.parametrize("by", ["week", "month", "project", "agent", "branch"])
+def test_every_way_to_sum_has_the_same_total(
+    capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    *_, last = rows(capsys, "--by", by)
+
+    assert last["by"] == by
+    assert isinstance(last["total"], dict)
+    assert last["total"]["cost"] == 15_000_000_000 + 25_000_000 + 30_000
+
+
+def test_programs_get_the_rows_and_then_the_report(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begin, *found, last = rows(capsys, "--by", "model")
+
+    assert (begin["row"], begin["command"]) == ("begin", "usage")
+    assert [row["key"] for row in found] == [SONNET, OPUS, "glm-4.6"]
+    assert [row.get("cost") for row in found] == [15_000_030_000, 25_000_000, None]
+    assert last["row"] == "usage-report"
+    assert last["unpriced"] == ["glm-4.6"]
+    assert "rows" not in last
+
+
+def test_a_spreadsheet_gets_whole_numbers_and_no_formulas(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = list(csv.DictReader(out(capsys, "--by", "session", "--csv").splitlines()))
+
+    assert [row["cost"] for row in found] == ["15.025000000", "0.000030000", ""]
+    assert [row["output_tokens"] for row in found] == ["1001000", "2", "10"]
+    assert found[2]["title"].startswith("'=cmd")
+    assert "\x1b" not in found[2]["title"]
+    assert found[0]["first"] == "2026-01-05T09:00:01Z"
+
+
+def test_a_query_and_times_limit_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def tokens(*words: str) -> object:
+        (*_, last) = rows(capsys, "--zone", "UTC", *words)
+        assert isinstance(last["total"], dict)
+        return last["total"]["tokens"]
+
+    assert tokens("model:opus") == 1000
+    assert tokens("model:opus", "OR", "model:glm*") == 1010
+    assert tokens("--since", "2026-01-06") == 12
+    assert tokens("--until", "2026-01-06") == 1_001_010
+    assert tokens("--since", "2026-01-06", "--until", "2026-01-06") == 10
+    assert tokens("--until", "2026-01", "title:third") == 2
+
+
+def test_tools_are_told_by_what_they_put_into_contexts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    head, row, note = out(capsys, "--by", "tool").splitlines()
+
+    assert head.split() == ["TOOL", "RESULTS", "SIZE", "~TOKENS", "~EACH"]
+    assert row.split() == ["Read", "1", "40", "B", "10", "10"]
+    assert note.startswith("tokens by length")
+
+
+def test_a_block_that_goes_on_says_where_it_leads(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime.now(UTC)
+    records = [
+        prompt("now") | {"timestamp": (now - timedelta(minutes=2)).isoformat()},
+        answer(8, output=100_000)
+        | {"timestamp": (now - timedelta(minutes=1)).isoformat()},
+        answer(9, output=100_000) | {"timestamp": now.isoformat()},
+    ]
+    home.session(session_id(9), thread(*records))
+
+    *_, block, total, _price, _zone = out(capsys, "--by", "block").splitlines()
+
+    assert "left, then about $" in block
+    assert total.startswith("total")
+
+
+def test_a_context_is_shown_turn_by_turn(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = thread(prompt("go"), answer(11, read=150_000, output=5))
+    boundary = compact(before[-1]["uuid"], tokens=155_000)
+    after = thread(boundary, prompt("on"), answer(12, read=20_000), start=60)
+    home.session("c0ffee00-0000-4000-8000-000000000000", [*before, *after])
+
+    title, head, *turns, last = out(capsys, "--context", "c0ffee").splitlines()
+
+    assert title == "go"
+    assert head.split() == [
+        *("TURN", "TIME", "CONTEXT", "READ", "WRITE", "OUTPUT", "ANSWERS")
+    ]
+    assert [turn.split()[3] for turn in turns] == ["150k", "0", "20k"]
+    assert turns[1].endswith("— compacted (auto) from 155k —")
+    assert last == (
+        "at most 150k tokens in context; 100% of all input came from the cache;"
+        " 1 compaction"
+    )
+    found = rows(capsys, "--context", "c0ffee")
+    assert [row["row"] for row in found] == [
+        *("begin", "context", "context", "context", "context-report")
+    ]
+    assert out(capsys, "--context", "c0ffee", "--csv").count("\n") == 4
+
+
+def test_claudes_own_total_stands_beside_ours(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = {"claude-haiku-4-5": {"costUSD": 0.5, "outputTokens": 5}}
+    state = meta("cost-state", totalCostUSD=0.65, modelUsage=models)
+    records = thread(prompt("go"), answer(11, output=10_000), start=90)
+    home.session(session_id(8), [*records, state])
+
+    told = out(capsys, f"session:{session_id(8)}")
+
+    assert (
+        "Claude Code says $0.65 for 1 session, counted here $0.15:"
+        " $0.50 calls without a record (claude-haiku-4-5)"
+    ) in told
+
+
+def test_ones_own_prices_count(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = place / ".config" / "recollect" / "prices.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
+    *_, glm, _ = rows(capsys, "--by", "model")
+    assert (glm["key"], glm["cost"]) == ("glm-4.6", 20_000)
+
+    monkeypatch.setenv("RECOLLECT_PRICES", str(place / "nowhere.toml"))
+    assert main(["usage"]) == ExitCode.ASKED_WRONGLY
+
+    other = place / "other.toml"
+    other.write_text("prices = 3")
+    monkeypatch.setenv("RECOLLECT_PRICES", str(other))
+    assert main(["usage"]) == ExitCode.ASKED_WRONGLY
+    assert "other.toml holds no prices" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["flaky"], "usage cannot be limited to 'flaky'"),
+        (["--zone", "Nowhere/City"], "no time zone known here"),
+        (["--zone", "../../etc/passwd"], "no time zone known here"),
+        (["--since", "soon"], "'soon' is no time"),
+        (["--until", "soon"], "'soon' is no time"),
+        (["--by", "hour"], "'hour' is not one of"),
+        (["--csv", "--json"], "exclude each other"),
+        (["--context", "zzz"], "the archive has no session 'zzz'"),
+        (["is:wrong"], "'wrong' at character 4 is no value of is:"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told_in_a_sentence(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert main(["usage", *words]) == ExitCode.ASKED_WRONGLY
+
+    assert told in capsys.readouterr().err
+
+
+def test_nothing_spent_is_said_and_is_no_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["usage", "before:2020"]) == ExitCode.DONE
+
+    assert "nothing was spent" in capsys.readouterr().err
+    assert out(capsys, "before:2020", "--csv") == ""
+
+
+@on_terminals
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+@pytest.mark.parametrize("by", ["day", "session", "block", "tool"])
+def test_a_terminal_gets_lines_that_fit_it(columns: int, by: str) -> None:
+    terminal = Terminal("usage", "--by", by, columns=columns)
+
+    assert terminal.end() == ExitCode.DONE
+    rows = [
+        line
+        for line in terminal.shown.splitlines()
+        if not line.startswith(("prices", "no price", "tokens by"))
+    ]
+    assert all(width(line) <= columns for line in rows)
+    assert "\x07" not in terminal.shown
+    assert "\u202e" not in terminal.shown
+
+
+@on_terminals
+def test_bars_are_as_long_as_what_was_spent(home: Home) -> None:
+    home.session(
+        session_id(7), thread(prompt("half"), answer(7, output=501_668), start=300_000)
+    )
+    terminal = Terminal("usage", "--zone", "UTC", columns=100)
+
+    assert terminal.end() == ExitCode.DONE
+    bars = [line.count("█") for line in terminal.shown.splitlines()[1:5]]
+    assert bars == [24, 0, 0, 12]
+
+
+@on_terminals
+def test_many_rows_are_cut_to_the_newest_on_a_terminal(home: Home) -> None:
+    for day in range(40):
+        records = thread(prompt("go"), answer(100 + day, output=1), start=day * 86_400)
+        home.session(session_id(100 + day), records)
+    terminal = Terminal("usage", "--zone", "UTC", columns=100)
+
+    assert terminal.end() == ExitCode.DONE
+    assert "2026-02-13" in terminal.shown
+    assert "2026-01-14" not in terminal.shown
+    assert "30 of 40 rows; -n shows more" in terminal.shown

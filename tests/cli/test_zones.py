@@ -1,0 +1,57 @@
+"""Whose days are meant."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import click
+import pytest
+
+from recollect.cli.zones import LocalZone, zone_named
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no TZ there")
+
+
+@pytest.fixture(params=["Europe/Paris", "America/New_York", "Asia/Kathmandu", "UTC"])
+def place(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ZoneInfo]:
+    """Return a zone that is that of this machine for a while."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield ZoneInfo(request.param)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_local_clock_shows_what_that_of_its_zone_shows(place: ZoneInfo) -> None:
+    moment = datetime(2025, 1, 1, tzinfo=UTC)
+    for _ in range(365 * 8):
+        moment += timedelta(hours=3)
+        here, there = moment.astimezone(LocalZone()), moment.astimezone(place)
+
+        assert here.replace(tzinfo=None) == there.replace(tzinfo=None)
+        assert here.utcoffset() == there.utcoffset()
+
+
+def test_a_time_on_the_wall_is_the_moment_that_it_is_in_its_zone(
+    place: ZoneInfo,
+) -> None:
+    wall = datetime(2025, 1, 1, 12)  # noqa: DTZ001 (a clock on the wall)
+    for _ in range(365):
+        wall += timedelta(days=1)
+        here = wall.replace(tzinfo=LocalZone()).astimezone(UTC)
+
+        assert here == wall.replace(tzinfo=place).astimezone(UTC)
+
+
+def test_a_zone_is_known_by_its_name() -> None:
+    assert zone_named("utc") is UTC
+    assert str(zone_named("Europe/Paris")) == "Europe/Paris"
+    assert str(zone_named(None)) == "local time"
+    with pytest.raises(click.BadParameter, match="no time zone"):
+        zone_named("Nowhere")
