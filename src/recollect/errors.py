@@ -8,6 +8,7 @@
   - SystemRefused
   - PatternRefused
   - PricesUnreadable
+  - CursorUnreadable
   - QueryError
     + QueryTooLong
     + QueryTooDeep
@@ -43,6 +44,7 @@ __all__ = [
     "ArchiveMissing",
     "ArchiveTooNew",
     "BackupRefused",
+    "CursorUnreadable",
     "ExitCode",
     "FieldEmpty",
     "IndexMissing",
@@ -181,6 +183,20 @@ class PricesUnreadable(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.path} holds no prices: {self.reason}"
+
+
+class CursorUnreadable(RecollectError):
+    """A cursor with which no answer can go on."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "give the cursor as it stands in the last answer, or none"
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(cursor)
+        self.cursor = cursor
+
+    def __str__(self) -> str:
+        return f"{self.cursor!r} is no cursor of this answer"
 
 
 class Place(NamedTuple):

@@ -21,6 +21,7 @@ __all__ = [
     "Asked",
     "archive_option",
     "archive_options",
+    "as_is_option",
     "colour_option",
     "folder_of",
     "home_option",
@@ -59,7 +60,7 @@ verbose_option = click.option(
 iso_option = click.option(
     "--iso", is_flag=True, help="Print times as such, not how long ago."
 )
-_as_is_option = click.option(
+as_is_option = click.option(
     "--no-ingest",
     "as_is",
     is_flag=True,
@@ -120,7 +121,7 @@ def archive_options(command: Callable[..., None]) -> Callable[..., None]:
         command(asked=asked, **given)
 
     optioned = quiet_option(verbose_option(asking))
-    return archive_option(home_option(_as_is_option(optioned)))
+    return archive_option(home_option(as_is_option(optioned)))
 
 
 def folder_of(archive: Path | None) -> Path:

@@ -76,6 +76,16 @@ COMMANDS = (
         "Erase sessions from the archive, for good.",
     ),
     CommandRow(
+        "mcp",
+        "recollect.cli.mcp",
+        "Serve the archive to agents, over the Model Context Protocol.",
+    ),
+    CommandRow(
+        "hook",
+        "recollect.cli.hook",
+        "Take in what is new, in the background; for hooks of Claude Code.",
+    ),
+    CommandRow(
         "inspect",
         "recollect.cli.inspect",
         "Say what transcripts hold: records, versions, problems, drift.",

@@ -1,0 +1,121 @@
+"""The server over streamable HTTP: on this machine only, for whoever has the token.
+
+Here the SDK does the work: such a server runs for long, and its import is paid once.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+import mcp_types as types
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from recollect import __version__
+from recollect.mcp.protocol import Refused, Speaker
+from recollect.mcp.tools import INSTRUCTIONS
+
+__all__ = ["HOST", "PATH", "application", "serve_http"]
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+
+
+def serve_http(speaker: Speaker, token: str, port: int) -> None:
+    """Answer requests that carry the token, until interrupted."""
+    app = application(speaker, token)
+    uvicorn.run(app, host=HOST, port=port, log_level="warning", access_log=False)
+
+
+def application(speaker: Speaker, token: str) -> _App:
+    """Return the server as an application; without the token, it says nothing."""
+    return _guarded(_server(speaker).streamable_http_app(host=HOST), token)
+
+
+def _server(speaker: Speaker) -> Server[Any]:
+    async def asked(method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
+        given = params.model_dump(by_alias=True, mode="json") if params else {}
+        try:
+            return await anyio.to_thread.run_sync(
+                partial(speaker.answer, method, given)
+            )
+        except Refused as error:
+            raise MCPError(code=error.code, message=str(error)) from error
+
+    async def tools(_: Any, params: Any) -> types.ListToolsResult:  # noqa: ANN401
+        found = await asked("tools/list", params)
+        return types.ListToolsResult.model_validate(found)
+
+    async def call(_: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
+        found = await asked("tools/call", params)
+        return types.CallToolResult.model_validate(found)
+
+    async def prompts(_: Any, params: Any) -> types.ListPromptsResult:  # noqa: ANN401
+        found = await asked("prompts/list", params)
+        return types.ListPromptsResult.model_validate(found)
+
+    async def prompt(_: Any, params: Any) -> types.GetPromptResult:  # noqa: ANN401
+        found = await asked("prompts/get", params)
+        return types.GetPromptResult.model_validate(found)
+
+    async def resources(
+        _: Any,  # noqa: ANN401
+        params: Any,  # noqa: ANN401
+    ) -> types.ListResourcesResult:
+        found = await asked("resources/list", params)
+        return types.ListResourcesResult.model_validate(found)
+
+    async def templates(
+        _: Any,  # noqa: ANN401
+        params: Any,  # noqa: ANN401
+    ) -> types.ListResourceTemplatesResult:
+        found = await asked("resources/templates/list", params)
+        return types.ListResourceTemplatesResult.model_validate(found)
+
+    async def resource(_: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
+        found = await asked("resources/read", params)
+        return types.ReadResourceResult.model_validate(found)
+
+    return Server(
+        "recollect",
+        title="Recollect",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=tools,
+        on_call_tool=call,
+        on_list_prompts=prompts,
+        on_get_prompt=prompt,
+        on_list_resources=resources,
+        on_list_resource_templates=templates,
+        on_read_resource=resource,
+    )
+
+
+def _guarded(app: Any, token: str) -> _App:  # noqa: ANN401 (any ASGI application)
+    expected = f"Bearer {token}".encode()
+
+    async def guarded(scope: _Scope, receive: _Receive, send: _Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, expected):
+                await _refuse(send)
+                return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+async def _refuse(send: _Send) -> None:
+    headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,94 @@
+"""Hooks as Claude Code runs them: words on standard input, and no time to lose."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from recollect.archive import Archive
+from recollect.errors import RecollectError
+from recollect.store.lock import writing
+from tests.build import Home, prompt, reply, session_id, thread
+
+EVENT = {
+    "session_id": session_id(1),
+    "transcript_path": "/nowhere/1.jsonl",
+    "cwd": "/work/demo",
+    "hook_event_name": "SessionEnd",
+    "reason": "exit",
+}
+
+
+def run_hook(place: Path, event: object = EVENT) -> float:
+    """Run the hook, and return the CPU seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = subprocess.run(
+        [sys.executable, "-m", "recollect", "hook"],
+        input=json.dumps(event).encode(),
+        capture_output=True,
+        check=False,
+        cwd=place,
+        timeout=60,
+        env=os.environ,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def kept(place: Path) -> set[str]:
+    """Return the sessions in the archive, as soon as there are any."""
+    for _ in range(600):
+        with contextlib.suppress(RecollectError), Archive.open(place / "archive") as it:
+            found = {str(listed.id) for listed in it.sessions()}
+            if found:
+                return found
+        time.sleep(0.05)
+    return set()
+
+
+def test_a_hook_makes_the_archive_and_returns_at_once(place: Path) -> None:
+    home = Home(place / ".claude")
+    home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
+
+    took = run_hook(place)
+
+    assert took < 0.5
+    assert kept(place) == {session_id(1)}
+
+
+def test_a_hook_waits_for_nobody_and_loses_nothing(place: Path) -> None:
+    home = Home(place / ".claude")
+    home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
+    (place / "archive").mkdir()
+
+    with writing(place / "archive"):
+        run_hook(place, EVENT | {"hook_event_name": "PreCompact", "trigger": "auto"})
+        time.sleep(0.5)
+        assert not Archive.exists(place / "archive")
+
+    assert kept(place) == {session_id(1)}
+
+
+def test_a_hook_succeeds_where_nothing_can_be_done(place: Path) -> None:
+    (place / "archive").write_text("no folder")
+
+    run_hook(place)
+    run_hook(place, event="no event")
+
+
+def test_what_a_hook_is_told_is_not_trusted(place: Path) -> None:
+    home = Home(place / ".claude")
+    home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
+
+    run_hook(place, EVENT | {"transcript_path": "/etc/passwd", "cwd": "$(touch x)"})
+
+    assert kept(place) == {session_id(1)}
+    assert not (place / "x").exists()

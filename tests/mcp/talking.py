@@ -1,0 +1,79 @@
+"""A home, its archive and a server on it, and what is between an answer's marks."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from recollect.mcp.protocol import Speaker
+from recollect.mcp.recall import Caller, Recall
+from tests.build import CWD
+from tests.store.keeping import Keeping
+
+__all__ = ["NOW", "Talk", "body", "cursor", "outside"]
+
+NOW = datetime(2026, 1, 6, tzinfo=UTC)
+_MARKED = re.compile(r"\n<<<([0-9a-f]{16})\n(.*)\n\1>>>(?:\n|$)", re.DOTALL)
+_CURSOR = re.compile(r"To go on: cursor (\S+)")
+
+
+class Talk:
+    """Asks a server in this process; the home can be written to in between."""
+
+    def __init__(self, folder: Path, session: str | None = None) -> None:
+        self.keeping = Keeping(folder)
+        self.home = self.keeping.home
+        caller = Caller(
+            directory=Path(CWD), session=session, clock=lambda: NOW, zone=UTC
+        )
+        self.speaker = Speaker(Recall(self.keeping.archive, caller))
+
+    def call(self, tool: str, **arguments: Any) -> tuple[str, bool]:  # noqa: ANN401
+        params = {"name": tool, "arguments": arguments}
+        result = self.speaker.answer("tools/call", params)
+        (block,) = result["content"]
+        return block["text"], result["isError"]
+
+    def ask(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
+        text, is_error = self.call(tool, **arguments)
+        assert not is_error, text
+        assert len(text.encode()) <= arguments.get("max_bytes", 6000)
+        return text
+
+    def fail(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
+        text, is_error = self.call(tool, **arguments)
+        assert is_error, text
+        return text
+
+    def whole(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
+        """Return all that an answer quotes, slice by slice."""
+        parts = []
+        given = dict(arguments)
+        for _ in range(10_000):
+            text = self.ask(tool, **given)
+            parts.append(body(text))
+            rest = cursor(text)
+            if rest is None:
+                return "".join(parts)
+            given = {**arguments, "cursor": rest}
+        raise AssertionError("an answer without an end")
+
+
+def body(text: str) -> str:
+    """Return what an answer quotes."""
+    found = _MARKED.findall(text)
+    assert len(found) <= 1
+    return str(found[0][1]) if found else ""
+
+
+def outside(text: str) -> str:
+    """Return what an answer says itself."""
+    return _MARKED.sub("\n", text)
+
+
+def cursor(text: str) -> str | None:
+    """Return the cursor with which an answer ends."""
+    found = _CURSOR.search(outside(text))
+    return found[1] if found else None

@@ -1,0 +1,194 @@
+"""The SDK's own client talks to the server, over both transports."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+import uvicorn
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent, TextResourceContents
+
+from recollect.mcp.http import PATH, application
+from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
+from tests.mcp.talking import Talk, body, cursor
+
+ONE = session_id(1)
+TOKEN = "a token"  # noqa: S105 (of this test)
+Asking = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    talk = Talk(tmp_path)
+    many = [
+        one
+        for number in range(40)
+        for one in (
+            prompt(f"Ask {number}: grüße 漢字 \U0001f600"),
+            reply([tool_use("Bash", id=f"toolu_{number}", command="ls")]),
+            tool_result(f"toolu_{number}", "a\nb"),
+        )
+    ]
+    talk.home.session(ONE, thread(*many))
+    talk.keeping.ingest()
+    return talk
+
+
+@asynccontextmanager
+async def over_stdio(talk: Talk) -> AsyncIterator[Client]:
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "recollect", "mcp", "--archive", str(talk.keeping.archive)],
+        env={**os.environ, "CLAUDE_PROJECT_DIR": "/work/demo"},
+    )
+    async with Client(stdio_client(parameters)) as client:
+        yield client
+
+
+@contextmanager
+def serving(talk: Talk) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    app = application(talk.speaker, TOKEN)
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{port}{PATH}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@asynccontextmanager
+async def over_http(talk: Talk) -> AsyncIterator[Client]:
+    with serving(talk) as address:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=headers) as http:
+            transport = streamable_http_client(address, http_client=http)
+            async with Client(transport) as client:
+                yield client
+
+
+@pytest.fixture(params=[over_stdio, over_http])
+def asking(request: pytest.FixtureRequest, talk: Talk) -> Callable[[Asking], None]:
+    def run(ask: Asking) -> None:
+        async def whole() -> None:
+            async with request.param(talk) as client:
+                await ask(client)
+
+        anyio.run(whole)
+
+    return run
+
+
+def text_of(result: CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+def test_every_tool_is_listed_with_a_tight_schema(
+    asking: Callable[[Asking], None],
+) -> None:
+    async def ask(client: Client) -> None:
+        tools = (await client.list_tools()).tools
+        names = {tool.name for tool in tools}
+
+        assert {"outline", "read", "recent"} <= names
+        for tool in tools:
+            assert tool.input_schema["additionalProperties"] is False
+            assert tool.input_schema["properties"]["max_bytes"]["maximum"] == 60_000
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint is True
+
+    asking(ask)
+
+
+def test_a_session_is_read_slice_by_slice(
+    asking: Callable[[Asking], None], talk: Talk
+) -> None:
+    whole = body(talk.ask("read", session=ONE, max_bytes=60_000))
+
+    async def ask(client: Client) -> None:
+        parts = []
+        given: dict[str, object] = {"session": ONE, "max_bytes": 1500}
+        while True:
+            result = await client.call_tool("read", given)
+            text = text_of(result)
+            assert len(text.encode()) <= 1500
+            parts.append(body(text))
+            rest = cursor(text)
+            if rest is None:
+                break
+            given["cursor"] = rest
+        assert "".join(parts) == whole
+        assert len(parts) > 2
+
+    asking(ask)
+
+
+def test_a_call_that_is_wrong_gets_a_tool_error(
+    asking: Callable[[Asking], None],
+) -> None:
+    async def ask(client: Client) -> None:
+        for arguments in ({}, {"session": 3}, {"session": "nobody"}):
+            result = await client.call_tool("read", arguments)
+            assert result.is_error
+            assert text_of(result).startswith("error: ")
+
+    asking(ask)
+
+
+def test_prompts_and_resources_are_offered(asking: Callable[[Asking], None]) -> None:
+    async def ask(client: Client) -> None:
+        prompts = (await client.list_prompts()).prompts
+        got = await client.get_prompt("recall", {"question": "the flaky test"})
+        resources = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        read = await client.read_resource(str(resources[0].uri))
+
+        assert {one.name for one in prompts} == {"recall", "resume"}
+        (message,) = got.messages
+        assert isinstance(message.content, TextContent)
+        assert message.content.text.endswith("the flaky test")
+        assert templates[0].uri_template == "recollect://session/{session}"
+        (content,) = read.contents
+        assert isinstance(content, TextResourceContents)
+        assert "Ask 0" in body(content.text)
+        assert "Ask" not in str(resources)
+
+    asking(ask)
+
+
+def test_without_the_token_nothing_is_said(talk: Talk) -> None:
+    with serving(talk) as address:
+        for headers in ({}, {"Authorization": "Bearer another"}):
+            answer = httpx2.post(address, json={"x": 1}, headers=headers)
+
+            assert answer.status_code == 401
+            assert answer.content == b""
+
+
+def test_another_host_name_is_refused(talk: Talk) -> None:
+    with serving(talk) as address:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
+
+        answer = httpx2.post(address, json={"x": 1}, headers=headers)
+
+        assert answer.status_code in {400, 403, 421}

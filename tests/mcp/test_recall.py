@@ -1,0 +1,271 @@
+"""The tools, asked in this process: what they tell, cite and leave out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.build import (
+    Written,
+    compact,
+    prompt,
+    reply,
+    session_id,
+    text,
+    thinking,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
+from tests.mcp.talking import Talk, body, cursor, outside
+
+ONE, TWO, THREE = map(session_id, (1, 2, 3))
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    talk = Talk(tmp_path, session=THREE)
+    talk.home.session(ONE, [*everyday(), title("Counting lines", custom=True)])
+    talk.home.session(TWO, thread(prompt("Hello"), reply("日本語 " * 400), start=3600))
+    talk.home.session(THREE, thread(prompt("I am the one who asks"), reply("Yes")))
+    talk.keeping.ingest()
+    return talk
+
+
+def everyday() -> list[Written]:
+    return thread(
+        prompt("Please count the lines"),
+        reply(
+            [
+                thinking("how many may it be"),
+                text("I shall count."),
+                tool_use("Bash", command="wc -l notes.txt"),
+            ]
+        ),
+        tool_result("toolu_1", "3 notes.txt"),
+        reply("Three."),
+        prompt("Now write it down"),
+        reply(
+            [
+                tool_use(
+                    "Write",
+                    id="toolu_2",
+                    file_path="/work/demo/count.txt",
+                    content="3\n",
+                )
+            ]
+        ),
+        tool_result("toolu_2", "File created"),
+        reply("Written."),
+    )
+
+
+def test_recent_lists_sessions_newest_first(talk: Talk) -> None:
+    told = body(talk.ask("recent"))
+
+    assert [line.split(" · ")[0] for line in told.splitlines()] == [TWO, ONE]
+    assert "Counting lines" in told
+
+
+def test_the_session_that_asks_is_left_out(talk: Talk) -> None:
+    assert THREE not in talk.whole("recent", scope="all")
+    assert "the calling session is left out" in talk.fail("read", session=THREE)
+    assert "the calling session is left out" in talk.fail("outline", session=THREE)
+
+
+def test_recent_can_look_beyond_the_project(talk: Talk) -> None:
+    talk.home.session(
+        session_id(4),
+        thread(*[one | {"cwd": "/work/other"} for one in (prompt("x"), reply("y"))]),
+        project="-work-other",
+    )
+    talk.keeping.ingest()
+
+    assert session_id(4) not in talk.whole("recent")
+    assert session_id(4) in talk.whole("recent", scope="all")
+
+
+def test_an_outline_tells_turns_calls_and_edits(talk: Talk) -> None:
+    told = body(talk.ask("outline", session=ONE)).splitlines()
+
+    assert told[0].startswith(ONE)
+    assert told[1].startswith("t0 #")
+    assert told[1].endswith("Please count the lines")
+    assert told[2].startswith("  1 call;")
+    assert "edited /work/demo/count.txt" in told[4]
+
+
+def test_reading_tells_who_said_what(talk: Talk) -> None:
+    told = body(talk.ask("read", session=ONE))
+
+    assert "prompt: Please count the lines\n" in told
+    assert "Claude: I shall count.\n  $ wc -l notes.txt\n" in told
+    assert "how many may it be" not in told
+    assert "3 notes.txt" not in told
+
+
+def test_the_talk_alone_has_no_calls(talk: Talk) -> None:
+    told = body(talk.ask("read", session=ONE, detail="talk"))
+
+    assert "I shall count." in told
+    assert "wc -l" not in told
+
+
+def test_in_full_there_is_thinking_input_and_output(talk: Talk) -> None:
+    told = body(talk.ask("read", session=ONE, detail="full"))
+
+    assert "(thinking) how many may it be" in told
+    assert "    | 3 notes.txt" in told
+
+
+def test_reading_begins_at_a_turn_or_a_record_or_before_it(talk: Talk) -> None:
+    from_turn = body(talk.ask("read", session=ONE, at="t1"))
+    record = from_turn.split(" ")[0]
+
+    assert "Now write it down" in from_turn.splitlines()[0]
+    assert body(talk.ask("read", session=ONE, at=record)) == from_turn
+    earlier = body(talk.ask("read", session=ONE, at=record, before=1))
+    assert earlier.splitlines()[0].endswith("Claude: Three.")
+
+
+@pytest.mark.parametrize("size", [1000, 1100, 1500])
+@pytest.mark.parametrize("detail", ["talk", "calls", "full"])
+def test_all_slices_of_a_session_are_the_whole(
+    talk: Talk, size: int, detail: str
+) -> None:
+    for session in (ONE, TWO):
+        whole = body(talk.ask("read", session=session, detail=detail, max_bytes=60_000))
+
+        parts = talk.whole("read", session=session, detail=detail, max_bytes=size)
+
+        assert parts == whole
+
+
+def test_a_long_message_goes_on_where_it_was_cut(talk: Talk) -> None:
+    first = talk.ask("read", session=TWO, max_bytes=1000)
+
+    assert "there is more" in outside(first)
+    assert "+" in (cursor(first) or "")
+
+
+def test_a_list_goes_on_where_it_was_cut(talk: Talk) -> None:
+    for number in range(10, 40):
+        talk.home.session(
+            session_id(number), thread(prompt(f"Ask {number}"), reply(""))
+        )
+    talk.keeping.ingest()
+
+    told = talk.whole("recent", max_bytes=1000)
+
+    assert len(told.splitlines()) == 32
+
+
+def test_an_agent_run_is_read_by_its_id(talk: Talk) -> None:
+    talk.home.agent(ONE, "a1b2c3d", thread(prompt("Look around"), reply("All is well")))
+    talk.keeping.ingest()
+
+    told = talk.ask("read", session=ONE, agent="a1b2c3d")
+
+    assert "agent run" in outside(told)
+    assert "All is well" in body(told)
+
+
+def test_a_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
+    rewound = [
+        prompt("first", uuid="aaaaaaaa-0000-4000-8000-000000000001"),
+        reply("one", uuid="aaaaaaab-0000-4000-8000-000000000001"),
+        prompt("left behind", uuid="aaaaaaac-0000-4000-8000-000000000001"),
+        reply("lost", uuid="aaaaaaad-0000-4000-8000-000000000001"),
+    ]
+    anew = prompt("taken instead", uuid="aaaaaaae-0000-4000-8000-000000000001") | {
+        "parentUuid": rewound[1]["uuid"]
+    }
+    records = thread(*rewound, anew, reply("kept"))
+    talk.home.session(session_id(5), records)
+    talk.keeping.ingest()
+
+    outline = body(talk.ask("outline", session=session_id(5)))
+    told = talk.ask("read", session=session_id(5), at="#aaaaaaac")
+
+    assert "rewound: 1 prompt; begins: left behind" in outline
+    assert "branch 1 leaves here" in outline
+    assert "rewound branch 1" in outside(told)
+    assert "lost" in body(told)
+
+
+def test_a_compaction_is_told(talk: Talk) -> None:
+    talk.home.session(
+        session_id(6),
+        thread(prompt("go on"), reply("yes", uuid="b"), compact("b"), prompt("and on")),
+    )
+    talk.keeping.ingest()
+
+    assert "compacted" in talk.whole("outline", session=session_id(6))
+
+
+def test_secrets_are_hidden_and_counted(talk: Talk) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    talk.home.session(
+        session_id(7),
+        thread(
+            prompt(f"my token is {secret}"),
+            reply([tool_use("Bash", command=f"curl -H 'Authorization: {secret}'")]),
+            tool_result("toolu_1", f"token {secret}"),
+        ),
+    )
+    talk.keeping.ingest()
+
+    for told in (
+        talk.ask("read", session=session_id(7), detail="full"),
+        talk.ask("outline", session=session_id(7)),
+        talk.ask("recent"),
+    ):
+        assert secret[:20] not in told
+    assert "Hidden as private:" in outside(talk.ask("read", session=session_id(7)))
+
+
+def test_what_was_recalled_is_not_recalled_again(talk: Talk) -> None:
+    talk.home.session(
+        session_id(8),
+        thread(
+            prompt("What did we do?"),
+            reply([tool_use("mcp__recollect__read", session="5e55")]),
+            tool_result("toolu_1", "an echo of old words"),
+        ),
+    )
+    talk.keeping.ingest()
+
+    told = body(talk.ask("read", session=session_id(8), detail="full"))
+
+    assert "an echo" not in told
+    assert "recalled history: left out" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"session": 7},
+        {"session": ONE, "max_bytes": 10},
+        {"session": ONE, "max_bytes": 10**9},
+        {"session": ONE, "detail": "everything"},
+        {"session": ONE, "unheard": "of"},
+        {"session": "nosuchsession"},
+        {"session": ONE, "at": "nosuchrecord"},
+        {"session": ONE, "at": "t99"},
+        {"session": ONE, "branch": 9},
+        {"session": ONE, "agent": "nobody"},
+        {"session": ONE, "cursor": "../../etc"},
+        {"session": "5e551000"},
+    ],
+)
+def test_what_is_asked_wrongly_is_told_to_the_model(
+    talk: Talk, arguments: dict[str, object]
+) -> None:
+    assert talk.fail("read", **arguments).startswith("error: ")
+
+
+def test_without_an_archive_the_answer_says_so(tmp_path: Path) -> None:
+    assert "no archive in" in Talk(tmp_path).fail("recent")

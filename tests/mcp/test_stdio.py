@@ -1,0 +1,125 @@
+"""Messages on standard input and output, sound and unsound."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.mcp import stdio
+from recollect.mcp.protocol import VERSIONS, Speaker
+from recollect.mcp.stdio import serve_stdio
+from tests.mcp.talking import Talk
+
+
+@pytest.fixture
+def speaker(tmp_path: Path) -> Speaker:
+    return Talk(tmp_path).speaker
+
+
+def said(speaker: Speaker, *lines: bytes) -> list[Any]:
+    out = io.BytesIO()
+    serve_stdio(speaker, io.BytesIO(b"".join(line + b"\n" for line in lines)), out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def request(method: str, id: object = 1, **params: object) -> bytes:  # noqa: A002
+    asked = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+    return json.dumps(asked).encode()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_known_version_is_agreed_on(speaker: Speaker, version: str) -> None:
+    (answer,) = said(speaker, request("initialize", protocolVersion=version))
+
+    assert answer["result"]["protocolVersion"] == version
+    assert answer["result"]["serverInfo"]["name"] == "recollect"
+
+
+def test_an_unknown_version_gets_our_newest(speaker: Speaker) -> None:
+    (answer,) = said(speaker, request("initialize", protocolVersion="1999-01-01"))
+
+    assert answer["result"]["protocolVersion"] == VERSIONS[0]
+
+
+def test_notifications_and_answers_get_no_answer(speaker: Speaker) -> None:
+    note = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+
+    assert (
+        said(speaker, note, b'{"jsonrpc":"2.0","id":4,"result":{}}', b"", b"  ") == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{", -32700),
+        (b"\xff\xfe", -32700),
+        (b"[1,", -32700),
+        (b"7", -32600),
+        (b'{"method":7,"id":1}', -32600),
+        (b'{"method":"x","id":{}}', -32600),
+        (request("no/such"), -32601),
+        (request("server/discover"), -32601),
+        (b'{"method":"tools/call","id":1,"params":[1]}', -32602),
+        (request("tools/call", name="no_such"), -32602),
+        (request("tools/call", name=["a"]), -32602),
+        (request("prompts/get", name="recall"), -32602),
+        (request("prompts/get", name="recall", arguments=[1]), -32602),
+        (request("resources/read", uri="file:///etc/passwd"), -32002),
+        (request("resources/read", uri="recollect://session/none"), -32002),
+        (request("resources/read"), -32002),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_number(
+    speaker: Speaker, line: bytes, code: int
+) -> None:
+    (answer,) = said(speaker, line)
+
+    assert answer["error"]["code"] == code
+
+
+def test_a_line_that_never_ends_is_refused_and_the_next_is_answered(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "_LONGEST", 1000)
+
+    long, short = said(speaker, b'"' + b"x" * 5000 + b'"', request("ping", id="next"))
+
+    assert long["error"]["code"] == -32600
+    assert short == {"jsonrpc": "2.0", "id": "next", "result": {}}
+
+
+def test_several_in_one_line_are_answered_in_one(speaker: Speaker) -> None:
+    (answers,) = said(
+        speaker, b"[" + request("ping", 1) + b"," + request("x", 2) + b"]"
+    )
+
+    assert [answer["id"] for answer in answers] == [1, 2]
+
+
+def test_a_failure_of_ours_ends_nothing(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(speaker, "answer", broken)
+
+    first, second = said(speaker, request("ping", 1), request("ping", 2))
+
+    assert first["error"]["code"] == second["error"]["code"] == -32603
+
+
+@given(lines=st.lists(st.binary(max_size=60).filter(lambda b: b"\n" not in b)))
+def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
+    answers = said(
+        Talk(Path("/nowhere/at/all")).speaker, *lines, request("ping", "end")
+    )
+
+    assert answers[-1] == {"jsonrpc": "2.0", "id": "end", "result": {}}
