@@ -52,6 +52,8 @@ class Row:
     flat: Counts
     split: int | None
     advisors: tuple[tuple[str, Counts], ...]
+    asides: tuple[Counts, ...]
+    """What the API did on the side, as we count it: advisors and compactions."""
     unread: bool
 
     @property
@@ -191,6 +193,7 @@ def row_of(
         flat=flat_counts(usage),
         split=sum(map(whole, split.values())) if isinstance(split, dict) else None,
         advisors=tuple(advisors(usage)),
+        asides=tuple(asides(usage)),
         unread=unread,
     )
 
@@ -203,6 +206,20 @@ def advisors(usage: dict[str, Any]) -> Iterator[tuple[str, Counts]]:
             model = word(turn.get("model"))
             if model:
                 yield model, flat_counts(turn)
+
+
+def asides(usage: dict[str, Any]) -> Iterator[Counts]:
+    """Yield the counts of all that was called for a message and is in no sum."""
+    rounds = usage.get("iterations")
+    for turn in rounds if isinstance(rounds, list) else ():
+        if isinstance(turn, dict) and turn.get("type") in _ASIDE:
+            split = turn.get("cache_creation")
+            parts = sum(map(whole, split.values())) if isinstance(split, dict) else 0
+            first, second, write, read = flat_counts(turn)
+            yield first, second, max(write, parts), read
+
+
+_ASIDE = {"advisor_message", "compaction"}
 
 
 def flat_counts(usage: dict[str, Any]) -> Counts:

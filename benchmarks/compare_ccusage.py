@@ -46,7 +46,7 @@ _UNIQUE = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-")
 """In ids that are never given to two answers."""
 
 EXPLAINED = {
-    "advisor": "ccusage adds the tokens of advisors; we do not yet",
+    "advisor": "ccusage counts no compactions on the side, and advisors by record",
     "synthetic": "ccusage counts what the client wrote itself, or an error",
     "unread": "ccusage passes over a line that we read",
     "split": "cache writes: ccusage takes the split, we the larger of split and sum",
@@ -72,7 +72,8 @@ UNEXPLAINED = {
 def reasons(rows: Sequence[Row], theirs: Booked, ours: Booked) -> list[str]:
     """Return the steps that lead from ccusage's counts of a message to ours."""
     spent = [row for row in rows if not row.is_client]
-    if theirs.counts == ours.counts == merged(spent):
+    more = aside(spent)
+    if theirs.counts == ours.counts == plus(merged(spent), more):
         return []
     steps: list[tuple[str, Callable[[], Counts]]] = [
         ("advisor", lambda: told(kept(r for r in rows if not r.unread))),
@@ -86,13 +87,22 @@ def reasons(rows: Sequence[Row], theirs: Booked, ours: Booked) -> list[str]:
     found = []
     counts = theirs.counts
     for name, step in steps:
-        after = step()
+        after = plus(step(), more)
         if after != counts:
             found.append(name)
         counts = after
     if counts != ours.counts:
         found.append("unknown")
     return found
+
+
+def aside(rows: Sequence[Row]) -> Counts:
+    """Return what was called for the answers of a message; the longest list has all."""
+    total = NONE
+    for group in answers(rows) if rows else ():
+        for counts in max((row.asides for row in group), key=len):
+            total = plus(total, counts)
+    return total
 
 
 def as_ours(row: Row) -> Row:
