@@ -28,6 +28,10 @@ _QUERIES = {
     " time_ms, branch, input, output, write_5m, write_1h, read, searches, estimate"
     " FROM spend JOIN purse AS p ON p.number = spend.purse"
     " JOIN name AS n ON n.number = p.session",
+    "spell": "SELECT n.session, agent, model, terms, entrypoint, quarter, step,"
+    " rewound, answers, input, output, write_5m, write_1h, read, searches, guessed,"
+    " first_ms, last_ms FROM spell JOIN purse AS p ON p.number = spell.purse"
+    " JOIN name AS n ON n.number = p.session",
     "fill": "SELECT n.session, tool, quarter, calls, size FROM fill"
     " JOIN name AS n ON n.number = fill.session",
     "claim": "SELECT n.session, upto_ms, claim FROM claim"

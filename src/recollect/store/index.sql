@@ -124,6 +124,25 @@ CREATE TABLE spend (
 ) STRICT;
 CREATE INDEX spend_purse ON spend (purse);
 
+-- The same, summed by quarter of an hour and by hundred thousand tokens of context.
+CREATE TABLE spell (
+    purse       INTEGER NOT NULL,
+    quarter     INTEGER,
+    step        INTEGER NOT NULL,
+    rewound     INTEGER NOT NULL,
+    answers     INTEGER NOT NULL,
+    input       INTEGER NOT NULL,
+    output      INTEGER NOT NULL,
+    write_5m    INTEGER NOT NULL,
+    write_1h    INTEGER NOT NULL,
+    read        INTEGER NOT NULL,
+    searches    INTEGER NOT NULL,
+    guessed     INTEGER NOT NULL,
+    first_ms    INTEGER,
+    last_ms     INTEGER
+) STRICT;
+CREATE INDEX spell_purse ON spell (purse);
+
 -- What tools put into contexts, by quarter of an hour.
 CREATE TABLE fill (
     session     INTEGER NOT NULL,

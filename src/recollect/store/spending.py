@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -26,17 +26,50 @@ __all__ = ["Among", "Clock", "FillSum", "Purse", "Spending", "Sum", "millisecond
 _encode = msgspec.msgpack.Encoder().encode
 _decode_claim = msgspec.msgpack.Decoder(Claim).decode
 _numbers = msgspec.json.Encoder().encode
-_SUMS = (
-    "count(*), sum(input), sum(output), sum(write_5m), sum(write_1h), sum(read),"
-    " sum(searches), sum(max(estimate - output, 0)), min(time_ms), max(time_ms)"
+_CONTEXT = "(input + write_5m + write_1h + read)"
+_THOUSAND = 1000
+_QUARTER_MS = QUARTER * _THOUSAND
+_STEP = 100_000
+"""Tokens of context by which spells are parted."""
+
+
+class _Table(NamedTuple):
+    """How to say the same of answers one by one, and of spells."""
+
+    name: str
+    time: str
+    above: Callable[[int], str]
+    rewound: str
+    sums: str
+
+
+_COUNTS = "sum(input), sum(output), sum(write_5m), sum(write_1h), sum(read)"
+_EACH = _Table(
+    name="spend",
+    time="time_ms",
+    above=lambda step: f"{_CONTEXT} > {step:d}",
+    rewound="(branch > 0)",
+    sums=f"count(*), {_COUNTS}, sum(searches), sum(max(estimate - output, 0)),"
+    " min(time_ms), max(time_ms)",
+)
+_SPELLS = _Table(
+    name="spell",
+    time=f"(quarter * {_QUARTER_MS})",
+    above=lambda step: f"step >= {step // _STEP:d}",
+    rewound="rewound",
+    sums=f"sum(answers), {_COUNTS}, sum(searches), sum(guessed), min(first_ms),"
+    " max(last_ms)",
+)
+_ADD_SPELLS = (
+    f"INSERT INTO spell SELECT purse, time_ms / {_QUARTER_MS},"  # noqa: S608 (our names)
+    f" ({_CONTEXT} - 1) / {_STEP}, branch > 0, {_EACH.sums} FROM spend"
+    " WHERE purse BETWEEN ? AND ? GROUP BY 1, 2, 3, 4"
 )
 _CLAIMED = (
     "purse IN (SELECT p.number FROM purse AS p JOIN claim USING (session))"
     " AND time_ms <= (SELECT upto_ms FROM claim AS c JOIN purse AS p"
     " ON p.session = c.session WHERE p.number = spend.purse)"
 )
-_CONTEXT = "(input + write_5m + write_1h + read)"
-_THOUSAND = 1000
 
 
 class _Titled(Struct, frozen=True, gc=False):
@@ -140,6 +173,8 @@ class Spending:
             )
         sql = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         self._db.executemany(sql, rows)
+        if purses:
+            self._db.execute(_ADD_SPELLS, (min(purses.values()), max(purses.values())))
         fills = fills_of(session).items()
         self._db.executemany(
             "INSERT INTO fill VALUES (?, ?, ?, ?, ?)",
@@ -170,7 +205,9 @@ class Spending:
     def remove(self, number: int) -> None:
         """Remove what is known of a session."""
         purses = "SELECT number FROM purse WHERE session = ?"
-        self._db.execute(f"DELETE FROM spend WHERE purse IN ({purses})", (number,))  # noqa: S608 (our names)
+        for table in ("spend", "spell"):
+            sql = f"DELETE FROM {table} WHERE purse IN ({purses})"  # noqa: S608 (our names)
+            self._db.execute(sql, (number,))
         for table in ("purse", "fill", "claim"):
             self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608 (our names)
 
@@ -232,37 +269,38 @@ class Spending:
         slots. ``among`` says which rows have a field's value. ``only_claimed`` leaves
         out what was spent after Claude Code wrote its own total, or without one.
         """
+        table = _SPELLS
+        if only_claimed or not _is_coarse(where, clock, steps, ages):
+            table = _EACH
         values: list[object] = []
-        slot = f"{_wall(clock)} / {unit:d}" if unit else "NULL"
         parts = [
             "purse",
-            slot,
-            " + ".join(f"({_CONTEXT} > {step:d})" for step in steps) or "0",
-            " + ".join(f"ifnull(time_ms >= {age:d}, 0)" for age in ages) or "0",
-            "branch > 0" if by_branch else "0",
+            f"{_wall(table.time, clock)} / {unit:d}" if unit else "NULL",
+            " + ".join(f"({table.above(step)})" for step in steps) or "0",
+            " + ".join(f"ifnull({table.time} >= {age:d}, 0)" for age in ages) or "0",
+            table.rewound if by_branch else "0",
         ]
         keys = [
             str(at) for at, part in enumerate(parts, 1) if part not in {"NULL", "0"}
         ]
-        sql = f"SELECT {', '.join(parts)}, {_SUMS} FROM spend"  # noqa: S608 (our names)
-        limits = [_condition(where, "time_ms", among, values)] if where else []
+        sql = f"SELECT {', '.join(parts)}, {table.sums} FROM {table.name}"  # noqa: S608 (our names)
+        limits = [_condition(where, table, among, values)] if where else []
         limits += [_CLAIMED] if only_claimed else []
         sql += f" WHERE {' AND '.join(limits)}" if limits else ""
         for row in self._db.execute(f"{sql} GROUP BY {', '.join(keys)}", values):
-            part, slot_, step, age, rewound, answers, *counts, guessed, first, last = (
-                row
-            )
+            purse, slot, step, age, rewound, answers = row[:6]
+            guessed, first, last = row[12:]
             yield Sum(
-                part,
-                slot_,
-                step,
-                age,
-                rewound,
-                answers,
-                tuple(counts),
-                guessed,
-                first,
-                last,
+                purse=purse,
+                slot=slot,
+                step=step,
+                age=age,
+                rewound=rewound,
+                answers=answers,
+                counts=row[6:12],
+                guessed=guessed,
+                first_ms=first,
+                last_ms=last,
             )
 
     def fills(
@@ -272,49 +310,70 @@ class Spending:
         values: list[object] = []
         sql = "SELECT tool, sum(calls), sum(size) FROM fill"
         if where is not None:
-            time = f"(quarter * {QUARTER * _THOUSAND})"
-            sql += f" WHERE {_condition(where, time, among, values)}"
+            sql += f" WHERE {_condition(where, _SPELLS, among, values)}"
         rows = self._db.execute(f"{sql} GROUP BY tool", values)
         return [FillSum(*row) for row in rows]
 
 
-def _wall(clock: Clock | None) -> str:
+def _is_coarse(
+    where: Term | None,
+    clock: Clock | None,
+    steps: Sequence[int],
+    ages: Sequence[int],
+) -> bool:
+    """Whether all that is asked for changes at quarter hours, and at our steps."""
+    times = [*ages, *(_moments(where) if where else ())]
+    if clock is not None:
+        times += [clock.last, *(time for change in clock.changes for time in change)]
+    return not any(time % _QUARTER_MS for time in times) and not any(
+        step % _STEP for step in steps
+    )
+
+
+def _moments(term: Term) -> Iterator[int]:
+    if isinstance(term, And | Or):
+        for part in term.terms:
+            yield from _moments(part)
+    elif isinstance(term, Not):
+        yield from _moments(term.term)
+    elif isinstance(term, Period):
+        yield from (milliseconds(m) or 0 for m in (term.start, term.end) if m)
+
+
+def _wall(time: str, clock: Clock | None) -> str:
     """Return what a clock on the wall shows, in milliseconds since 1970."""
     if clock is None or not (clock.changes or clock.last):
-        return "time_ms"
+        return time
     if not clock.changes:
-        return f"(time_ms + {clock.last:d})"
-    whens = " ".join(f"WHEN time_ms < {t:d} THEN {o:d}" for t, o in clock.changes)
-    return f"(time_ms + CASE {whens} ELSE {clock.last:d} END)"
-
-
-_COLUMNS = {"purse": "purse", "session": "session", "rewound": "(branch > 0)"}
+        return f"({time} + {clock.last:d})"
+    whens = " ".join(f"WHEN {time} < {t:d} THEN {o:d}" for t, o in clock.changes)
+    return f"({time} + CASE {whens} ELSE {clock.last:d} END)"
 
 
 def _condition(
     term: Term,
-    time: str,
+    table: _Table,
     among: Callable[[Fact | Scoped], Among],
     values: list[object],
 ) -> str:
     """Return a query as SQL; what it compares with is added to ``values``."""
     if isinstance(term, And | Or):
         joint = " AND " if isinstance(term, And) else " OR "
-        inner = (_condition(part, time, among, values) for part in term.terms)
+        inner = (_condition(part, table, among, values) for part in term.terms)
         return f"({joint.join(inner)})"
     if isinstance(term, Not):
-        return f"NOT {_condition(term.term, time, among, values)}"
+        return f"NOT {_condition(term.term, table, among, values)}"
     if isinstance(term, Period):
         sides = []
         for moment, sign in ((term.start, ">="), (term.end, "<")):
             if moment is not None:
-                sides.append(f"ifnull({time} {sign} ?, 0)")
+                sides.append(f"ifnull({table.time} {sign} ?, 0)")
                 values.append(milliseconds(moment))
         return f"({' AND '.join(sides) or '1'})"
     if isinstance(term, Fact | Scoped):
         found = among(term)
         values.append(_numbers(sorted(found.values)).decode())
-        column = _COLUMNS[found.column]
+        column = table.rewound if found.column == "rewound" else found.column
         return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
     raise TypeError(term)
 
