@@ -9,6 +9,8 @@
   - PatternRefused
   - PricesUnreadable
   - CursorUnreadable
+  - FileUnreadable
+  - FileChanged
   - QueryError
     + QueryTooLong
     + QueryTooDeep
@@ -47,6 +49,8 @@ __all__ = [
     "CursorUnreadable",
     "ExitCode",
     "FieldEmpty",
+    "FileChanged",
+    "FileUnreadable",
     "IndexMissing",
     "NotArchived",
     "NotSummed",
@@ -197,6 +201,35 @@ class CursorUnreadable(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.cursor!r} is no cursor of this answer"
+
+
+class FileUnreadable(RecollectError):
+    """A file of another program's settings is not what it should be."""
+
+    hint = (
+        "nothing was changed; mend the file, or add by hand what is shown in the docs"
+    )
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be read: {self.reason}"
+
+
+class FileChanged(RecollectError):
+    """Somebody wrote to a file while it was being changed."""
+
+    hint = "nothing was changed; try again"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path} was written to by another program just now"
 
 
 class Place(NamedTuple):

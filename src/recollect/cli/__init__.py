@@ -71,6 +71,10 @@ def _run(words: Sequence[str]) -> int:
     if list(words) == ["--version"]:
         sys.stdout.write(f"recollect {__version__}\n")
         return 0
+    if list(words) == ["statusline"]:
+        from recollect.cli.quick import quick  # noqa: PLC0415 (see above)
+
+        return quick()
     from recollect.cli.group import run  # noqa: PLC0415 (see above)
 
     return run(words or ["--help"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -31,8 +30,7 @@ def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
     recollect hook
     """
     if not now:
-        with contextlib.suppress(OSError):
-            take_in_later(archive, homes)
+        take_in_later(archive, homes)
         return
     from recollect.archive import Archive  # noqa: PLC0415 (not where somebody waits)
 

@@ -81,6 +81,16 @@ COMMANDS = (
         "Serve the archive to agents, over the Model Context Protocol.",
     ),
     CommandRow(
+        "integrate",
+        "recollect.cli.integrate",
+        "Add the tools, hooks and commands to Claude Code, or take them away.",
+    ),
+    CommandRow(
+        "statusline",
+        "recollect.cli.statusline",
+        "Print a line about this project, for Claude Code's status line.",
+    ),
+    CommandRow(
         "hook",
         "recollect.cli.hook",
         "Take in what is new, in the background; for hooks of Claude Code.",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from recollect.archive import Archive
 from recollect.errors import Ambiguous, NotArchived
 from recollect.model.listing import Listed
 from recollect.model.sessions import AgentRun, Message, Session
 
-__all__ = ["Names", "Way", "short_session", "way_to"]
+__all__ = ["Names", "Way", "project_of", "short_session", "way_to"]
 
 _SHORT = 8
 _PLAIN = re.compile(r"[0-9a-zA-Z-]{1,64}")
@@ -134,6 +135,14 @@ def _turn(session: Session, branch: int, name: str) -> int | None:
                     return at
                 at += len(turn.messages)
     raise NotArchived("turn", name)
+
+
+def project_of(archive: Archive, directory: Path) -> str | None:
+    """Return the project of a directory: it, or the next above it that is known."""
+    known = {listed.project for listed in archive.sessions(empty=True)}
+    return next(
+        (str(p) for p in (directory, *directory.parents) if str(p) in known), None
+    )
 
 
 def short_session(archive: Archive, listed: Listed) -> str:

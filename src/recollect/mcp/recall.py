@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from msgspec import Struct
 
 from recollect.archive import Archive
 from recollect.errors import CursorUnreadable, NotArchived
 from recollect.mcp.asking import Asked, OutlineAsked, ReadAsked, RecentAsked
-from recollect.mcp.naming import short_session, way_to
+from recollect.mcp.naming import project_of, short_session, way_to
 from recollect.mcp.quoting import Cursor, Quoted, answer, read_cursor
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
@@ -123,10 +123,7 @@ class Recall:
         return redacted(session, self._redactor, finds), finds
 
     def _project(self, archive: Archive) -> str | None:
-        """Return the project that the caller is in: its directory or one above it."""
-        known = {listed.project for listed in archive.sessions(empty=True)}
-        here = PurePath(self._caller.directory)
-        return next((str(p) for p in (here, *here.parents) if str(p) in known), None)
+        return project_of(archive, self._caller.directory)
 
     def _listed_row(self, archive: Archive, listed: Listed) -> Quoted:
         facts = [

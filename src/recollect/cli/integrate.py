@@ -1,0 +1,86 @@
+"""``recollect integrate``: add the tools, hooks and commands to Claude Code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+import recollect
+from recollect.cli.options import shown_path
+from recollect.cli.terminal import plain
+from recollect.mcp.claude import Change, State, carry_out, places_of, plan
+
+__all__ = ["integrate"]
+
+_WORDS = {
+    (False, State.MISSING): "would add",
+    (False, State.THERE): "is there",
+    (False, State.TAKEN): "stays: something else is in its place",
+    (True, State.MISSING): "is not there",
+    (True, State.THERE): "would remove",
+    (True, State.TAKEN): "stays: it is not ours, or was changed",
+}
+
+
+@click.command("integrate")
+@click.argument("program", type=click.Choice(["claude"]))
+@click.option("--add", is_flag=True, help="Do it; without, it is only shown.")
+@click.option("--remove", is_flag=True, help="Show what would be taken away again.")
+@click.option("--statusline", is_flag=True, help="Also add the line below the prompt.")
+@click.option("--yes", is_flag=True, help="With --remove: do it.")
+def integrate(
+    *, program: str, add: bool, remove: bool, statusline: bool, yes: bool
+) -> None:
+    r"""Add the tools, hooks and commands to Claude Code, or take them away.
+
+    Without --add nothing is written: every part is shown with the file it goes into.
+    Files keep their order and spaces; what was added can be taken away to the byte. If
+    one of them cannot be read, none is touched.
+
+    \b
+    recollect integrate claude
+    recollect integrate claude --add --statusline
+    recollect integrate claude --remove --yes
+    """
+    del program  # there is one
+    if add and remove:
+        raise click.UsageError("--add and --remove exclude each other")
+    places = places_of(os.environ, Path.home(), _plugin())
+    changes = plan(places, _command(), removing=remove, statusline=statusline)
+    if not (add or (remove and yes)):
+        _show(changes, removing=remove)
+        return
+    for change in carry_out(changes):
+        verb = "removed" if remove else "added"
+        click.echo(f"{verb}  {change.what}  {plain(shown_path(change.path))}")
+    if any(change.state is State.TAKEN for change in changes):
+        _show([c for c in changes if c.state is State.TAKEN], removing=remove)
+
+
+def _show(changes: list[Change], *, removing: bool) -> None:
+    for change in changes:
+        words = _WORDS[removing, change.state]
+        click.echo(f"{words}  {change.what}  {plain(shown_path(change.path))}")
+    if any(change.is_needed for change in changes):
+        how = "--remove --yes" if removing else "--add"
+        sys.stderr.write(f"nothing was written; {how} does it\n")
+
+
+def _plugin() -> Path:
+    """Return the plugin's folder: installed with the package, or beside the sources."""
+    package = Path(recollect.__file__).parent
+    installed = package / "plugin"
+    return installed if installed.is_dir() else package.parents[1] / "plugin"
+
+
+def _command() -> list[str]:
+    """Return the words that start us from anywhere."""
+    return (
+        ["recollect"]
+        if shutil.which("recollect")
+        else [sys.executable, "-m", "recollect"]
+    )

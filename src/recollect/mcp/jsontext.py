@@ -1,0 +1,200 @@
+"""Changing a JSON file as text: one member comes or goes, and nothing else moves.
+
+Somebody else's settings keep their order, their spaces and their line ends. What is
+put in can be taken out again to the byte. A container that is made here stands on one
+line; that tells it from one that was there before and was empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = ["Unreadable", "append", "put", "read", "remove"]
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_FAILURES = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class Unreadable(Exception):
+    """What stands in a file is no JSON object, or not of the shape that is needed."""
+
+
+class _Part(NamedTuple):
+    """A member of an object or an element of a list, by where it stands."""
+
+    key: str | None
+    start: int
+    """Where its key stands, or the element."""
+    value: int
+    end: int
+
+
+def read(text: str) -> dict[str, Any]:
+    """Return the object that a text holds."""
+    try:
+        found = msgspec.json.decode(text.encode())
+    except _FAILURES as error:
+        raise Unreadable(str(error)) from error
+    if not isinstance(found, dict):
+        raise Unreadable("it holds no object")
+    return found
+
+
+def put(text: str, path: Sequence[str], value: object) -> str:
+    """Return the text with a member added; objects on the way are made if need be."""
+    read(text)
+    at = _first(text)
+    for number, key in enumerate(path):
+        found = next((p for p in _parts(text, at) if p.key == key), None)
+        if found is None:
+            made = value
+            for name in reversed(path[number + 1 :]):
+                made = {name: made}
+            return _insert(text, at, f"{_compact(key)}: {_compact(made)}")
+        if number < len(path) - 1 and text[found.value] != "{":
+            raise Unreadable(f"{key!r} is no object")
+        at = found.value
+    raise Unreadable(f"{path[-1]!r} is there already")
+
+
+def append(text: str, path: Sequence[str], value: object) -> str:
+    """Return the text with an element added to a list, which is made if need be."""
+    at = _at(text, path)
+    if at is None:
+        return put(text, path, [value])
+    if text[at] != "[":
+        raise Unreadable(f"{path[-1]!r} is no list")
+    return _insert(text, at, _compact(value))
+
+
+def remove(text: str, path: Sequence[str], is_ours: Callable[[object], bool]) -> str:
+    """Return the text without what is ours: a member, or elements of a list.
+
+    A container that this leaves empty goes too if it was made here.
+    """
+    read(text)
+    at = _at(text, path)
+    if at is None:
+        return text
+    if text[at] != "[":
+        return _without(text, path) if is_ours(_value(text, at)) else text
+    parts = _parts(text, at)
+    ours = [part for part in parts if is_ours(_value(text, part.value))]
+    if len(ours) == len(parts) and ours and _is_made_here(text, at):
+        return _without(text, path)
+    for part in reversed(ours):
+        text = _cut(text, at, part.start)
+    return text
+
+
+def _without(text: str, path: Sequence[str]) -> str:
+    """Return the text without a member, and without objects made here for it."""
+    parent = _at(text, path[:-1])
+    assert parent is not None  # noqa: S101 (the member was found below it)
+    parts = _parts(text, parent)
+    part = next(p for p in parts if p.key == path[-1])
+    if len(parts) == 1 and len(path) > 1 and _is_made_here(text, parent):
+        return _without(text, path[:-1])
+    return _cut(text, parent, part.start)
+
+
+def _is_made_here(text: str, at: int) -> bool:
+    return "\n" not in text[at : _end(text, at)]
+
+
+def _insert(text: str, at: int, added: str) -> str:
+    parts = _parts(text, at)
+    if parts:
+        last = parts[-1]
+        before = parts[-2].end if len(parts) > 1 else at
+        space = text[before : last.start].lstrip(",{[")
+        gap = space[space.find(",") + 1 :] if "," in space else space
+        return f"{text[: last.end]},{gap}{added}{text[last.end :]}"
+    end = _end(text, at)
+    line = text.rfind("\n", 0, at) + 1
+    margin = text[line : line + len(text[line:]) - len(text[line:].lstrip(" \t"))]
+    inner = f"\n{margin}  {added}\n{margin}"
+    return f"{text[: at + 1]}{inner}{text[end - 1 :]}"
+
+
+def _cut(text: str, at: int, start: int) -> str:
+    parts = _parts(text, at)
+    number = next(n for n, part in enumerate(parts) if part.start == start)
+    if number:
+        first, last = parts[number - 1].end, parts[number].end
+    elif len(parts) > 1:
+        first, last = parts[0].start, parts[1].start
+    else:
+        first, last = at + 1, _end(text, at) - 1
+    return text[:first] + text[last:]
+
+
+def _first(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _at(text: str, path: Sequence[str]) -> int | None:
+    """Return where the value at a path stands."""
+    at = _first(text)
+    for key in path:
+        if text[at] != "{":
+            return None
+        found = next((part for part in _parts(text, at) if part.key == key), None)
+        if found is None:
+            return None
+        at = found.value
+    return at
+
+
+def _parts(text: str, at: int) -> list[_Part]:
+    """Return the members or elements of the container at a place."""
+    is_object = text[at] == "{"
+    if not is_object and text[at] != "[":
+        raise Unreadable("a value stands where an object should")
+    found: list[_Part] = []
+    key: str | None = None
+    start = at
+    place = at + 1
+    while True:
+        token = _TOKEN.search(text, place)
+        if token is None or token[0] in "}]":
+            return found
+        if token[0] in ",:":
+            place = token.end()
+        elif is_object and key is None:
+            key, start, place = (
+                msgspec.json.decode(token[0]),
+                token.start(),
+                token.end(),
+            )
+        else:
+            place = _end(text, token.start())
+            begun = start if is_object else token.start()
+            found.append(_Part(key, begun, token.start(), place))
+            key = None
+
+
+def _end(text: str, at: int) -> int:
+    """Return where the value at a place ends."""
+    depth = 0
+    for token in _TOKEN.finditer(text, at):
+        if token[0] in "{[":
+            depth += 1
+        elif token[0] in "}]":
+            depth -= 1
+        if depth == 0:
+            return token.end()
+    raise Unreadable("a value without an end")
+
+
+def _value(text: str, at: int) -> object:
+    found: object = msgspec.json.decode(text[at : _end(text, at)].encode())
+    return found
+
+
+def _compact(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()

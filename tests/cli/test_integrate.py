@@ -1,0 +1,59 @@
+"""Adding to Claude Code: shown first, done when told, and undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+
+
+def test_without_being_told_nothing_is_written(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["integrate", "claude", "--statusline"])
+
+    told = capsys.readouterr()
+    assert code == 0
+    assert told.out.count("would add") == 7
+    assert "~/.claude/settings.json" in told.out
+    assert "nothing was written; --add does it" in told.err
+    assert not (place / ".claude").exists()
+
+
+def test_what_is_added_is_removed_again(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["integrate", "claude", "--add"]) == 0
+    assert (place / ".claude" / "settings.json").exists()
+
+    assert main(["integrate", "claude", "--remove"]) == 0
+    assert (place / ".claude" / "settings.json").exists()
+    assert main(["integrate", "claude", "--remove", "--yes"]) == 0
+
+    assert not [path for path in (place / ".claude").rglob("*") if path.is_file()]
+    assert "removed" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_json_is_left_alone(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = place / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{ // mine\n}")
+
+    code = main(["integrate", "claude", "--add"])
+
+    assert code == ExitCode.FAILED
+    assert "settings.json cannot be read" in capsys.readouterr().err
+    assert settings.read_text() == "{ // mine\n}"
+    assert not (place / ".claude.json").exists()
+
+
+def test_both_at_once_is_asked_wrongly(place: Path) -> None:
+    code = main(["integrate", "claude", "--add", "--remove"])
+
+    assert code == ExitCode.ASKED_WRONGLY
+    assert not (place / ".claude").exists()

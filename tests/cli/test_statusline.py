@@ -1,0 +1,114 @@
+"""The status line: what was known a moment ago, at the price of starting Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.mcp.glance import Glance
+from tests.build import CWD, Home, prompt, reply, session_id, thread
+
+ABOUT = {
+    "session_id": session_id(9),
+    "model": {"id": "opus", "display_name": "Opus"},
+    "workspace": {"current_dir": f"{CWD}/src", "project_dir": CWD},
+}
+
+
+@pytest.fixture
+def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    home = Home(place / ".claude")
+    now = datetime.now(UTC).isoformat()
+    for number in (1, 2):
+        records = thread(prompt("Hello"), reply(f"Hi {number}"))
+        home.session(session_id(number), [one | {"timestamp": now} for one in records])
+    Archive.ingest(place / "archive", [home.path])
+    return home
+
+
+def line(about: object = ABOUT) -> tuple[str, float]:
+    """Return what is printed, and the CPU seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = subprocess.run(
+        [sys.executable, "-m", "recollect", "statusline"],
+        input=json.dumps(about).encode(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert found.stderr == b""
+    took = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return found.stdout.decode(), took
+
+
+def later() -> str:
+    for _ in range(200):
+        said, _ = line()
+        if said != "\n":
+            return said
+        time.sleep(0.1)
+    return ""
+
+
+@pytest.mark.usefixtures("home")
+def test_the_first_line_is_empty_and_the_next_tells() -> None:
+    assert line()[0] == "\n"
+    assert later() == "2 sessions · <$0.01 today\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_line_costs_little_more_than_python_itself() -> None:
+    later()
+
+    took = min(line()[1] for _ in range(5))
+
+    bare = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(5):
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    python = (after.ru_utime - bare.ru_utime + after.ru_stime - bare.ru_stime) / 5
+    assert took < 0.05 or took < 2.5 * python
+
+
+@pytest.mark.parametrize("about", ["", 7, [], {"workspace": {"current_dir": 7}}, None])
+@pytest.mark.usefixtures("home")
+def test_whatever_is_said_on_input_a_line_is_printed(about: object) -> None:
+    assert line(about)[0].endswith("\n")
+
+
+def test_where_there_is_no_archive_the_line_is_empty(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    asked = Glance(json.dumps(ABOUT).encode(), os.environ)
+
+    assert main(["statusline", "--now", os.fsdecode(asked.about)]) == 0
+
+    assert asked.known() == ("", True)
+
+
+def test_a_line_is_known_by_directory_session_and_archive() -> None:
+    told = json.dumps(ABOUT).encode()
+    one = Glance(told, {"XDG_CACHE_HOME": "c"})
+
+    assert Glance(one.about, {"XDG_CACHE_HOME": "c"}).path == one.path
+    assert Glance(told, {"XDG_CACHE_HOME": "c", "RECOLLECT_ARCHIVE": "x"}) != one
+    assert Glance(b"{}", {"XDG_CACHE_HOME": "c"}).path != one.path
+
+
+def test_a_quote_in_a_path_ends_nothing() -> None:
+    asked = Glance(json.dumps({"cwd": 'a "b" \\'}).encode(), {})
+
+    assert json.loads(asked.about)["cwd"] == 'a "b" \\'

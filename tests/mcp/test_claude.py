@@ -1,0 +1,182 @@
+"""Claude Code's own files: planned, added, and taken away to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import FileChanged, FileUnreadable
+from recollect.mcp.claude import Places, State, carry_out, places_of, plan
+
+PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
+OWN = '{\n    "model": "opus",\n    "hooks": {\n        "Stop": []\n    }\n}\n'
+SERVERS = '{"numStartups":12,"mcpServers":{},"projects":{"/a":{"x":[1,2]}}}'
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return places_of({}, tmp_path, PLUGIN)
+
+
+def add(places: Places, *, statusline: bool = True) -> None:
+    carry_out(plan(places, ["recollect"], removing=False, statusline=statusline))
+
+
+def take_away(places: Places) -> None:
+    carry_out(plan(places, ["recollect"], removing=True, statusline=True))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_planning_writes_nothing(places: Places, tmp_path: Path) -> None:
+    changes = plan(places, ["recollect"], removing=False, statusline=True)
+
+    assert all(change.state is State.MISSING for change in changes)
+    assert all(change.is_needed for change in changes)
+    assert files(tmp_path) == {}
+
+
+def test_all_parts_are_added_where_claude_code_reads_them(
+    places: Places, tmp_path: Path
+) -> None:
+    add(places)
+
+    settings = json.loads(places.settings.read_text())
+    servers = json.loads(places.servers.read_text())["mcpServers"]
+    assert servers["recollect"]["args"] == ["mcp"]
+    assert set(settings["hooks"]) == {"SessionEnd", "PreCompact"}
+    (group,) = settings["hooks"]["SessionEnd"]
+    assert group["hooks"][0]["command"] == "recollect hook || true"
+    assert settings["statusLine"]["command"] == "recollect statusline"
+    assert (tmp_path / ".claude/skills/recall/SKILL.md").exists()
+    assert (tmp_path / ".claude/commands/recollect/search.md").exists()
+    assert places.settings.stat().st_mode & 0o077 == 0
+
+
+def test_adding_twice_is_adding_once(places: Places, tmp_path: Path) -> None:
+    add(places)
+    once = files(tmp_path)
+
+    add(places)
+
+    assert files(tmp_path) == once
+
+
+@pytest.mark.parametrize("statusline", [True, False])
+@pytest.mark.parametrize("settings", [None, OWN, "{}", '{"hooks": {"SessionEnd": []}}'])
+@pytest.mark.parametrize("servers", [None, SERVERS, '{\n  "a": 1\n}'])
+def test_what_was_added_is_taken_away_to_the_byte(
+    places: Places,
+    tmp_path: Path,
+    settings: str | None,
+    servers: str | None,
+    *,
+    statusline: bool,
+) -> None:
+    places.settings.parent.mkdir()
+    if settings is not None:
+        places.settings.write_text(settings)
+    if servers is not None:
+        places.servers.write_text(servers)
+    before = files(tmp_path)
+
+    add(places, statusline=statusline)
+    assert files(tmp_path) != before
+    take_away(places)
+
+    assert files(tmp_path) == before
+
+
+def test_what_others_wrote_since_stays(places: Places) -> None:
+    add(places)
+    settings = json.loads(places.settings.read_text())
+    settings["model"] = "opus"
+    settings["hooks"]["SessionEnd"].append({"hooks": [{"command": "mine"}]})
+    places.settings.write_text(json.dumps(settings, indent=2))
+
+    take_away(places)
+
+    left = json.loads(places.settings.read_text())
+    assert left["model"] == "opus"
+    assert left["hooks"]["SessionEnd"] == [{"hooks": [{"command": "mine"}]}]
+    assert "statusLine" not in left
+
+
+def test_another_status_line_stays(places: Places) -> None:
+    places.settings.parent.mkdir()
+    places.settings.write_text('{"statusLine": {"type": "command", "command": "mine"}}')
+
+    changes = plan(places, ["recollect"], removing=False, statusline=True)
+    carry_out(changes)
+
+    assert [c.what for c in changes if c.state is State.TAKEN] == [
+        "a line below the prompt"
+    ]
+    take_away(places)
+    assert json.loads(places.settings.read_text())["statusLine"]["command"] == "mine"
+
+
+def test_a_skill_that_was_changed_stays(places: Places) -> None:
+    add(places)
+    skill = places.skills / "recall" / "SKILL.md"
+    skill.write_text("my own")
+
+    take_away(places)
+
+    assert skill.read_text() == "my own"
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"a": 1', "// x\n{}", "[]", '{"hooks": 7}', "\xff"]
+)
+def test_one_file_that_cannot_be_read_stops_everything(
+    places: Places, tmp_path: Path, broken: str
+) -> None:
+    places.settings.parent.mkdir()
+    places.settings.write_bytes(broken.encode("latin-1"))
+    before = files(tmp_path)
+
+    with pytest.raises(FileUnreadable):
+        add(places)
+
+    assert files(tmp_path) == before
+
+
+def test_a_file_that_changed_since_the_plan_is_not_written(places: Places) -> None:
+    places.servers.write_text("{}")
+    changes = plan(places, ["recollect"], removing=False, statusline=False)
+    places.servers.write_text('{"numStartups": 1}')
+
+    with pytest.raises(FileChanged):
+        carry_out(changes)
+
+    assert places.servers.read_text() == '{"numStartups": 1}'
+    assert not places.settings.exists()
+
+
+def test_a_link_stays_a_link(places: Places, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "settings.json"
+    real.parent.mkdir()
+    real.write_text("{}")
+    places.settings.parent.mkdir()
+    places.settings.symlink_to(real)
+
+    add(places)
+
+    assert places.settings.is_symlink()
+    assert "hooks" in json.loads(real.read_text())
+
+
+def test_another_config_folder_is_respected(tmp_path: Path) -> None:
+    places = places_of({"CLAUDE_CONFIG_DIR": str(tmp_path / "c")}, tmp_path, PLUGIN)
+
+    assert places.settings == tmp_path / "c" / "settings.json"
+    assert places.servers == tmp_path / "c" / ".claude.json"

@@ -1,0 +1,104 @@
+"""Somebody else's JSON: what is put in comes out again, to the byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.mcp.jsontext import Unreadable, append, put, read, remove
+
+OURS = {"command": "ours"}
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from(["a", "hooks", "b", 'q"\\']), values)
+hooks = st.dictionaries(
+    st.sampled_from(["End", "Start"]), st.lists(values, max_size=3), max_size=2
+)
+indents = st.sampled_from([None, 0, 1, 2, 4, "\t"])
+
+
+def written(value: object, indent: int | str | None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False)
+
+
+def is_ours(value: object) -> bool:
+    return value == OURS
+
+
+@given(objects, hooks | st.none(), indents, st.sampled_from(["", "\n", "\r\n"]))
+def test_what_is_put_in_comes_out_to_the_byte(
+    others: dict[str, object], own: object, indent: int | str | None, end: str
+) -> None:
+    before = others if own is None else {**others, "hooks": own}
+    if own is None:
+        before.pop("hooks", None)
+    text = written(before, indent) + end
+
+    with_one = append(text, ["hooks", "End"], OURS)
+    with_both = put(with_one, ["servers", "recollect"], OURS)
+
+    assert read(with_both)["hooks"]["End"][-1] == OURS
+    assert read(with_both)["servers"] == {"recollect": OURS}
+    rest = remove(with_both, ["servers", "recollect"], is_ours)
+    assert remove(rest, ["hooks", "End"], is_ours) == text
+
+
+@given(objects, indents)
+def test_what_is_not_ours_stays(others: dict[str, object], indent: object) -> None:
+    text = written(others, indent)  # type: ignore[arg-type]
+
+    assert remove(text, ["a"], is_ours) == text
+    assert remove(text, ["a", "b"], is_ours) == text
+
+
+@given(objects, indents)
+def test_nothing_else_changes_its_meaning(
+    others: dict[str, object], indent: object
+) -> None:
+    text = put(written(others, indent), ["new"], OURS)  # type: ignore[arg-type]
+
+    assert json.loads(text) == others | {"new": OURS}
+    assert list(json.loads(text)) == [*others, "new"]
+
+
+def test_a_container_that_was_empty_stays() -> None:
+    text = '{\n  "mcpServers": {},\n  "x": 1\n}\n'
+
+    added = put(text, ["mcpServers", "recollect"], OURS)
+
+    assert read(added)["mcpServers"] == {"recollect": OURS}
+    assert remove(added, ["mcpServers", "recollect"], is_ours) == text
+
+
+def test_others_may_come_between() -> None:
+    text = put('{"a": 1}', ["servers", "recollect"], OURS)
+    later = json.dumps(json.loads(text) | {"b": 2}, indent=2)
+
+    rest = remove(later, ["servers", "recollect"], is_ours)
+
+    assert json.loads(rest) == {"a": 1, "servers": {}, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", "// x\n{}", "\ufeff{}", '{"a": 1,}', "\ud800"]
+)
+def test_what_is_no_object_is_not_touched(text: str) -> None:
+    with pytest.raises(Unreadable):
+        put(text, ["new"], OURS)
+
+
+@pytest.mark.parametrize("path", [["a", "b"], ["a"]])
+def test_a_value_in_the_way_is_not_touched(path: list[str]) -> None:
+    with pytest.raises(Unreadable):
+        put('{"a": 1}', path, OURS)
+    with pytest.raises(Unreadable):
+        append('{"a": 1}', path, OURS)

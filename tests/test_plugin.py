@@ -1,0 +1,168 @@
+"""The plugin for Claude Code: laid out as documented, and all it names is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import __version__
+from recollect.cli.table import COMMANDS
+from recollect.mcp.tools import BY_NAME
+
+PLUGIN = Path(__file__).resolve().parent.parent / "plugin"
+EVENTS = {
+    "SessionStart",
+    "SessionEnd",
+    "PreCompact",
+    "PreToolUse",
+    "PostToolUse",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStop",
+    "Notification",
+}
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def read(name: str) -> Any:  # noqa: ANN401
+    return json.loads((PLUGIN / name).read_text("utf-8"))
+
+
+def front(path: Path) -> dict[str, str]:
+    _, head, text = path.read_text("utf-8").split("---\n", 2)
+    assert text.strip()
+    pairs = (line.partition(": ") for line in head.splitlines())
+    return {name: value for name, _, value in pairs}
+
+
+def test_parts_are_where_claude_code_looks_for_them() -> None:
+    found = {
+        path.relative_to(PLUGIN).as_posix()
+        for path in PLUGIN.rglob("*")
+        if path.is_file()
+    }
+
+    assert found == {
+        ".claude-plugin/plugin.json",
+        ".claude-plugin/marketplace.json",
+        ".mcp.json",
+        "commands/resume.md",
+        "commands/search.md",
+        "hooks/hooks.json",
+        "skills/recall/SKILL.md",
+    }
+
+
+def test_the_manifest_names_the_plugin_and_this_version() -> None:
+    manifest = read(".claude-plugin/plugin.json")
+
+    assert NAME.fullmatch(manifest["name"])
+    assert manifest["version"] == __version__
+    assert manifest["description"]
+    assert isinstance(manifest["author"]["name"], str)
+
+
+def test_the_marketplace_offers_the_plugin_beside_it() -> None:
+    market = read(".claude-plugin/marketplace.json")
+    (offer,) = market["plugins"]
+
+    assert market["name"]
+    assert market["owner"]["name"]
+    assert offer["name"] == read(".claude-plugin/plugin.json")["name"]
+    assert (PLUGIN / offer["source"]).resolve() == PLUGIN
+
+
+def test_the_server_is_started_by_a_command_of_ours() -> None:
+    ((name, server),) = read(".mcp.json")["mcpServers"].items()
+
+    assert NAME.fullmatch(name)
+    assert server["command"] == "recollect"
+    assert server["args"][0] in {row.name for row in COMMANDS}
+
+
+def hooks() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (event, hook)
+        for event, matchers in read("hooks/hooks.json")["hooks"].items()
+        for matcher in matchers
+        for hook in matcher["hooks"]
+    ]
+
+
+def test_hooks_are_of_events_that_there_are() -> None:
+    assert {event for event, _ in hooks()} == {"SessionEnd", "PreCompact"}
+    assert {event for event, _ in hooks()} <= EVENTS
+    for _, hook in hooks():
+        assert hook["type"] == "command"
+        assert isinstance(hook["timeout"], int)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_hook_ends_well_even_where_recollect_is_not_installed(
+    tmp_path: Path, *, installed: bool
+) -> None:
+    command = tmp_path / "recollect"
+    asked = tmp_path / "asked"
+    if installed:
+        command.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 7\n')
+        command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    event = {"hook_event_name": "SessionEnd", "session_id": "x", "reason": "exit"}
+
+    for name, hook in hooks():
+        found = subprocess.run(
+            ["/bin/sh", "-c", hook["command"]],
+            input=json.dumps(event | {"hook_event_name": name}),
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=10,
+            env={"PATH": f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"},
+        )
+
+        assert found.returncode == 0
+        assert found.stdout == ""
+    assert asked.exists() is installed
+
+
+def test_commands_say_what_they_do_and_take_words() -> None:
+    for path in (PLUGIN / "commands").glob("*.md"):
+        assert NAME.fullmatch(path.stem)
+        assert front(path)["description"]
+        assert "$ARGUMENTS" in path.read_text("utf-8")
+
+
+def test_the_skill_is_named_for_its_folder_and_says_when_to_use_it() -> None:
+    path = PLUGIN / "skills" / "recall" / "SKILL.md"
+    head = front(path)
+
+    assert head["name"] == path.parent.name
+    assert "Use when" in head["description"]
+    assert len(head["description"]) <= 1024
+
+
+def test_texts_name_only_tools_and_commands_that_there_are() -> None:
+    known = {*BY_NAME, *(row.name for row in COMMANDS)}
+    for path in PLUGIN.rglob("*.md"):
+        words = path.read_text("utf-8")
+        named = set(re.findall(r"`([a-z_]+)`", words))
+        named |= set(re.findall(r"`recollect ([a-z]+)", words))
+
+        assert named <= known | {"before", "search", "file_history"}, path
+
+
+def test_the_command_is_there_under_the_name_that_the_plugin_uses() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "recollect", "mcp", "--help"],
+        capture_output=True,
+        check=True,
+    )
+
+    assert b"Model Context Protocol" in found.stdout
