@@ -14,6 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from recollect.cli import rows as archive
+from recollect.cli import search_rows as search
 from recollect.model import reports as usage
 from recollect.render import json as show
 
@@ -53,6 +54,10 @@ def schemas_page() -> str:
         f"## usage\n\nSchema {archive.SCHEMA}; see the [guide](../guide/usage.md).\n"
     )
     parts.extend(shape_tables((archive.BeginRow, *usage.ROWS)))
+    parts.append(
+        f"## search\n\nSchema {archive.SCHEMA}; see the [guide](../guide/search.md).\n"
+    )
+    parts.extend(shape_tables((archive.BeginRow, *search.ROWS)))
     return "\n".join(parts)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recollect.ingest import Progress, Report
     from recollect.ingest.opening import ChunkLoader
     from recollect.model.finds import FoundRecord
+    from recollect.model.hits import Found
     from recollect.model.nodes import Node
     from recollect.model.parts import Project
     from recollect.model.problems import Problem
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from recollect.model.sessions import Session
     from recollect.model.surveys import DriftRow
     from recollect.prices import Prices
+    from recollect.search import Searching
     from recollect.store.chunks import Kept
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
@@ -54,6 +56,7 @@ class Archive:
     def _open(self) -> None:
         self._vault = Vault(self.folder)
         self._opened: ChunkLoader | None = None
+        self._searching: Searching | None = None
 
     @property
     def _loader(self) -> ChunkLoader:
@@ -238,6 +241,29 @@ class Archive:
             position=node.position,
             copies=tuple(copy.position for _, copy in copies),
             raw=self._loader.raw(node.position),
+        )
+
+    def search(
+        self,
+        query: Query,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        hits: int = 3,
+        sort: str = "best",
+    ) -> Found:
+        """Return sessions that answer a query, best first, and their best hits.
+
+        The words of a sentence need not all be there. ``sort`` may be ``newest`` or
+        ``oldest``. What is written after the first search of an open archive is found
+        once it is refreshed.
+        """
+        if self._searching is None:
+            from recollect.search import Searching  # noqa: PLC0415 (see above)
+
+            self._searching = Searching(self._vault, self._derived.index)
+        return self._searching.search(
+            query, limit=limit, offset=offset, hits=hits, sort=sort
         )
 
     def projects(self, *, empty: bool = False) -> tuple[Project, ...]:

@@ -20,6 +20,7 @@ __all__ = [
     "archive_folder",
     "prices_file",
     "source_homes",
+    "state_folder",
 ]
 
 ARCHIVE_VARIABLE = "RECOLLECT_ARCHIVE"
@@ -72,6 +73,18 @@ def prices_file(
     is_set = bool(config) and Path(config).is_absolute()
     folder = Path(config) if is_set else user_home / ".config"
     return folder / _NAME / "prices.toml"
+
+
+def state_folder(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> Path:
+    """Return where this system puts what a program remembers and may forget."""
+    state = environ.get("XDG_STATE_HOME", "").strip()
+    if state and Path(state).is_absolute():
+        return Path(state) / _NAME
+    if platform in {"win32", "darwin"}:
+        return _usual_place(environ, user_home, platform) / f"{_NAME}-state"
+    return user_home / ".local" / "state" / _NAME
 
 
 def source_homes(

@@ -95,7 +95,7 @@ def _excluded(term: Term) -> Term:
     return without(term)
 
 
-def _joined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
+def joined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
     several = st.lists(parts, min_size=1, max_size=4)
     return st.one_of(
         several.map(lambda terms: all_of(terms) or terms[0]),
@@ -104,4 +104,4 @@ def _joined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
     )
 
 
-terms = st.recursive(leaves(), _joined, max_leaves=12)
+terms = st.recursive(leaves(), joined, max_leaves=12)

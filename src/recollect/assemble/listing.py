@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from recollect.model.listing import Listed
+from recollect.model.query import Flag
 from recollect.model.sessions import Session
+from recollect.model.texts import Origin
 
 __all__ = ["listed"]
+
+
+def _flags(session: Session) -> Iterator[Flag]:
+    messages = session.live.messages
+    if any(
+        message.origin is Origin.INTERRUPT
+        or any(call.is_interrupted for call in message.calls)
+        for message in messages
+    ):
+        yield Flag.INTERRUPTED
+    if any(message.compaction for message in messages):
+        yield Flag.COMPACTED
 
 
 def listed(session: Session) -> Listed:
@@ -31,6 +47,7 @@ def listed(session: Session) -> Listed:
         usage=session.total,
         lineage=session.lineage,
         problems=len(session.problems),
+        flags=tuple(_flags(session)),
         size=sum(source.size for source in session.sources),
         is_empty=session.is_empty,
     )

@@ -6,13 +6,14 @@ import gc
 import importlib
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import click
 
 from recollect import __version__
 from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import ExitCode, RecollectError, SystemRefused
+from recollect.errors import ExitCode, QueryError, RecollectError, SystemRefused
 
 __all__ = ["CommandGroup", "run"]
 
@@ -82,7 +83,10 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
     except BrokenPipeError:
         raise
     except RecollectError as error:
-        return _report(str(error), error.hint, error.exit_code)
+        code = _report(str(error), error.hint, error.exit_code)
+        if isinstance(error, QueryError):
+            sys.stderr.write(f"\n{textwrap.indent(error.pointed, '    ')}\n")
+        return code
     except click.ClickException as error:
         return _report(_sentence(error), _page(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked

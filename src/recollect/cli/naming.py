@@ -65,11 +65,16 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
 def session_named(archive: Archive, name: str) -> tuple[Session, str | None]:
     """Return the session that a name stands for, and the record that it is the id of.
 
-    ``last`` is the newest; what an agent said is on no branch of the session itself,
-    so the record of an agent is not returned.
+    ``last`` is the newest, a number one of those found last. What an agent said is on
+    no branch of the session itself, so the record of an agent is not returned.
     """
     if name == LAST:
         return archive.session(newest(archive).id), None
+    lately = _lately(name, archive)
+    if lately is not None:
+        session = archive.session(lately[0])
+        hit = lately[1] or ""
+        return session, hit if session.branch(hit) else None
     try:
         return archive.session(name), None
     except NotArchived as error:
@@ -79,6 +84,14 @@ def session_named(archive: Archive, name: str) -> tuple[Session, str | None]:
             raise error from None
         known = record.id if record.branch is not None else None
         return archive.session(record.session), known
+
+
+def _lately(name: str, archive: Archive) -> tuple[str, str | None] | None:
+    if not name[:1].isdecimal():
+        return None
+    from recollect.cli.lately import remembered  # noqa: PLC0415 (only for a number)
+
+    return remembered(name, archive.folder)
 
 
 def newest(archive: Archive) -> Listed:

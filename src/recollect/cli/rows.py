@@ -28,6 +28,7 @@ __all__ = [
     "PurgedRow",
     "ReportRow",
     "RestoredRow",
+    "Row",
     "SessionRow",
     "TouchedRow",
     "VerdictRow",
@@ -38,11 +39,11 @@ SCHEMA = 1
 """Counts up when a row or a field changes its meaning or goes, not when one comes."""
 
 
-class _Row(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):
+class Row(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):
     """One line of JSON."""
 
 
-class BeginRow(_Row, frozen=True, kw_only=True, tag="begin"):
+class BeginRow(Row, frozen=True, kw_only=True, tag="begin"):
     """The first line: which command, of which version, about which archive."""
 
     schema: int
@@ -58,7 +59,7 @@ class BeginRow(_Row, frozen=True, kw_only=True, tag="begin"):
         return cls(schema=SCHEMA, command=command, recollect=__version__, archive=place)
 
 
-class SessionRow(_Row, frozen=True, kw_only=True, tag="session"):
+class SessionRow(Row, frozen=True, kw_only=True, tag="session"):
     """A session in a list."""
 
     id: SessionId
@@ -124,7 +125,7 @@ class SessionRow(_Row, frozen=True, kw_only=True, tag="session"):
         )
 
 
-class ProjectLine(_Row, frozen=True, kw_only=True, tag="project"):
+class ProjectLine(Row, frozen=True, kw_only=True, tag="project"):
     """A project in a list."""
 
     path: str | None = None
@@ -148,7 +149,7 @@ class ProjectLine(_Row, frozen=True, kw_only=True, tag="project"):
         )
 
 
-class OddRow(_Row, frozen=True, kw_only=True, tag="problem"):
+class OddRow(Row, frozen=True, kw_only=True, tag="problem"):
     """A file that could not be taken in as it is, and why."""
 
     kind: str
@@ -162,7 +163,7 @@ class OddRow(_Row, frozen=True, kw_only=True, tag="problem"):
         return cls(kind=problem.kind, source=place, detail=problem.detail)
 
 
-class ReportRow(_Row, frozen=True, kw_only=True, tag="report"):
+class ReportRow(Row, frozen=True, kw_only=True, tag="report"):
     """What an ingestion or a rebuild did; files by what became of them."""
 
     files: int
@@ -184,14 +185,14 @@ class ReportRow(_Row, frozen=True, kw_only=True, tag="report"):
     """Derived anew."""
 
 
-class TouchedRow(_Row, frozen=True, kw_only=True, tag="touched"):
+class TouchedRow(Row, frozen=True, kw_only=True, tag="touched"):
     """A session that grew while the homes were watched."""
 
     time: datetime
     session: SessionRow
 
 
-class DamageRow(_Row, frozen=True, kw_only=True, tag="damage"):
+class DamageRow(Row, frozen=True, kw_only=True, tag="damage"):
     """Bytes that are not what was stored."""
 
     source: str
@@ -201,7 +202,7 @@ class DamageRow(_Row, frozen=True, kw_only=True, tag="damage"):
     reason: str
 
 
-class VerdictRow(_Row, frozen=True, kw_only=True, tag="verdict"):
+class VerdictRow(Row, frozen=True, kw_only=True, tag="verdict"):
     """What a verification found."""
 
     is_sound: bool
@@ -216,14 +217,14 @@ class VerdictRow(_Row, frozen=True, kw_only=True, tag="verdict"):
     """Tables in which the index is not what a rebuild gives."""
 
 
-class BackupRow(_Row, frozen=True, kw_only=True, tag="backup"):
+class BackupRow(Row, frozen=True, kw_only=True, tag="backup"):
     """A backup that was made."""
 
     folder: str
     bytes: int
 
 
-class FileRow(_Row, frozen=True, kw_only=True, tag="file"):
+class FileRow(Row, frozen=True, kw_only=True, tag="file"):
     """A file that is restored or purged, or would be."""
 
     path: str
@@ -232,7 +233,7 @@ class FileRow(_Row, frozen=True, kw_only=True, tag="file"):
     """What stands there: ``new`` (nothing), ``same``, ``differs``, ``damaged``."""
 
 
-class RestoredRow(_Row, frozen=True, kw_only=True, tag="restored"):
+class RestoredRow(Row, frozen=True, kw_only=True, tag="restored"):
     """What a restore did."""
 
     written: int
@@ -247,7 +248,7 @@ class RestoredRow(_Row, frozen=True, kw_only=True, tag="restored"):
     is_dry_run: bool = False
 
 
-class PurgedRow(_Row, frozen=True, kw_only=True, tag="purged"):
+class PurgedRow(Row, frozen=True, kw_only=True, tag="purged"):
     """What a purge erased."""
 
     sessions: int
@@ -272,6 +273,6 @@ ROWS = (
 )
 
 
-def print_row(row: _Row) -> None:
+def print_row(row: Row) -> None:
     """Print a row as one line that cannot steer a terminal."""
     sys.stdout.write(f"{encoded(row)}\n")

@@ -31,6 +31,11 @@ COMMANDS = (
         "Keep the archive current while Claude Code writes.",
     ),
     CommandRow(
+        "search",
+        "recollect.cli.search",
+        "Find sessions by what was said, run, read or answered in them.",
+    ),
+    CommandRow(
         "list",
         "recollect.cli.list_sessions",
         "List sessions, newest first.",
@@ -44,6 +49,11 @@ COMMANDS = (
         "show",
         "recollect.cli.show",
         "Show a session: prompts, answers, calls and how they ended.",
+    ),
+    CommandRow(
+        "open",
+        "recollect.cli.open_found",
+        "Open a session that the last search found.",
     ),
     CommandRow(
         "usage",

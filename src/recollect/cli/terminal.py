@@ -103,6 +103,12 @@ class Paint:
         """Return what deserves a look."""
         return self._in("33", text)
 
+    def mark(self, text: str) -> str:
+        """Return what was looked for; without colours it stands between signs."""
+        if not self.coloured:
+            return f"«{text}»"
+        return self._in("1;33", text)
+
     def place(self, text: str) -> str:
         """Return a file and a line."""
         return self._in("36", text)

@@ -22,11 +22,13 @@ from recollect.parse import (
     RECORDS,
     is_beyond_limit,
     node_of,
+    said_in,
     sketch_line,
     texts_of,
 )
 from recollect.store.chunks import Kept
 from recollect.store.index import Index, Seen
+from recollect.store.lengths import Lengths
 from recollect.store.vault import Vault
 
 __all__ = ["Indexer", "decode"]
@@ -150,7 +152,9 @@ class Indexer:
             session = self._session(kept, nodes)
             seen = Seen(kept.number, kept.generation, start, session)
         ids = self._index.add_nodes(seen, nodes)
-        problems += self._add_words(seen, ids, sketched, nodes)
+        lengths = self._index.lengths(kept.number)
+        lengths.reach(node.time for node in nodes if node.time is not None)
+        problems += self._add_words(seen, ids, sketched, nodes, lengths=lengths)
         self._index.add_problems(kept.number, problems)
         self._index.add_drift(kept.number, _drift(nodes))
         self._seen[kept.number] = structs.replace(seen, upto=stop)
@@ -227,9 +231,12 @@ class Indexer:
         ids: Sequence[int],
         sketched: Sequence[Sketched],
         nodes: Sequence[Node],
+        *,
+        lengths: Lengths | None = None,
     ) -> list[Problem]:
         """Let the text index have what records say; return which say too much."""
         text = self._vault.text
+        is_agent = self._is_agent(seen.source)
         long = []
         for record, found, node in zip(ids, sketched, nodes, strict=True):
             passages = texts_of(found)
@@ -237,8 +244,16 @@ class Indexer:
                 continue
             if is_beyond_limit(passages):
                 long.append(Problem("long-text", node.position))
-            text.add(record, seen.session or 0, passages)
+            said = said_in(node, passages)
+            if lengths is not None:
+                lengths.add(said)
+            is_aside = is_agent or node.is_sidechain or node.agent is not None
+            text.add(record, seen.session or 0, said, is_agent=is_aside)
         return long
+
+    def _is_agent(self, source: int) -> bool:
+        kept = self._vault.chunks.source(source)
+        return kept is not None and kept.kind is SourceKind.AGENT
 
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.parts import Lineage, Title
+from recollect.model.query import Flag
 from recollect.model.usage import Usage
 
 __all__ = ["Listed"]
@@ -37,6 +38,8 @@ class Listed(Struct, frozen=True, kw_only=True):
     """With that of its agents."""
     lineage: tuple[Lineage, ...] = ()
     problems: int = 0
+    flags: tuple[Flag, ...] = ()
+    """What is true of it as a whole: interrupted, compacted."""
     size: int = 0
     """Bytes of its sources."""
     is_empty: bool = False

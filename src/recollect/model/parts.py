@@ -131,6 +131,16 @@ class TitleKind(StrEnum):
     SLUG = "slug"
     ID = "id"
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it is more than the beginning of something that was said."""
+        return self in {
+            TitleKind.CUSTOM,
+            TitleKind.GENERATED,
+            TitleKind.AGENT_NAME,
+            TitleKind.SUMMARY,
+        }
+
 
 class Title(Struct, frozen=True, gc=False):
     """What a session is called."""

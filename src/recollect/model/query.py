@@ -44,6 +44,8 @@ class Part(StrEnum):
     TOOL = "tool"
     RESULT = "result"
     TITLE = "title"
+    OTHER = "other"
+    """What Claude Code put in: digests of compactions, notices, output of commands."""
 
 
 class Flag(StrEnum):

@@ -7,8 +7,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from recollect.model.ids import ToolUseId
+from recollect.model.query import Part
 
-__all__ = ["Command", "IndexField", "Notification", "Origin", "Passage", "Told"]
+__all__ = ["Command", "IndexField", "Notification", "Origin", "Passage", "Said", "Told"]
 
 
 class Origin(StrEnum):
@@ -81,4 +82,12 @@ class Passage(Struct, frozen=True, gc=False):
     field: IndexField
     text: str
     is_cut: bool = False
+    is_error: bool = False
+
+
+class Said(Struct, frozen=True, gc=False):
+    """What a record says in one part: a document of the text index."""
+
+    part: Part
+    text: str
     is_error: bool = False

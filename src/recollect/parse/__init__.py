@@ -15,7 +15,12 @@ from recollect.parse.machine import read_text
 from recollect.parse.nodes import node_of
 from recollect.parse.outcomes import parse_outcome
 from recollect.parse.sidecars import parse_note
-from recollect.parse.texts import is_beyond_limit, text_of_content, texts_of
+from recollect.parse.texts import (
+    is_beyond_limit,
+    said_in,
+    text_of_content,
+    texts_of,
+)
 
 __all__ = [
     "RECORDS",
@@ -29,6 +34,7 @@ __all__ = [
     "parse_outcome",
     "parse_record",
     "read_text",
+    "said_in",
     "sketch_line",
     "text_of_content",
     "texts_of",

@@ -15,9 +15,11 @@ from msgspec import Raw, Struct
 
 from recollect.model.attachments import AttachmentRecord, QueuedCommand
 from recollect.model.metadata import Summary, TaskSummary, Title
+from recollect.model.nodes import Node
+from recollect.model.query import Part
 from recollect.model.records import SystemRecord
 from recollect.model.sketches import Sketch, SketchBlock, Sketched
-from recollect.model.texts import IndexField, Origin, Passage
+from recollect.model.texts import IndexField, Origin, Passage, Said
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
 from recollect.parse.raws import head_of, size_of
@@ -28,6 +30,7 @@ __all__ = [
     "RESULT_LIMIT",
     "TEXT_LIMIT",
     "is_beyond_limit",
+    "said_in",
     "text_of_content",
     "texts_of",
 ]
@@ -40,6 +43,23 @@ RESULT_LIMIT = 500
 _HEAD = 12 * (RESULT_LIMIT + 2)
 """Bytes that hold more characters than the limit: one takes twelve at most, as two
 escaped halves of a surrogate pair."""
+_TYPED = {
+    Origin.PERSON,
+    Origin.CALLER,
+    Origin.COMMAND,
+    Origin.SHELL,
+    Origin.MEMORY,
+    Origin.TEAMMATE,
+}
+_PARTS = {
+    IndexField.THINKING: Part.THINKING,
+    IndexField.TOOL: Part.TOOL,
+    IndexField.PATH: Part.TOOL,
+    IndexField.COMMAND: Part.TOOL,
+    IndexField.INPUT: Part.TOOL,
+    IndexField.RESULT: Part.RESULT,
+    IndexField.TITLE: Part.TITLE,
+}
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -80,6 +100,25 @@ def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
         case "attachment" if b'"queued_command"' in sketched.raw:
             return _limited(_small_record(sketched))
     return ()
+
+
+def said_in(node: Node, passages: Iterable[Passage]) -> list[Said]:
+    """Return what a record says in each of its parts; results that failed apart."""
+    found: dict[tuple[Part, bool], list[str]] = {}
+    for passage in passages:
+        part = _PARTS.get(passage.field) or _part_of_text(node)
+        found.setdefault((part, passage.is_error), []).append(passage.text)
+    return [
+        Said(part, "\n".join(texts), is_error)
+        for (part, is_error), texts in found.items()
+    ]
+
+
+def _part_of_text(node: Node) -> Part:
+    if node.kind == "assistant":
+        return Part.REPLY
+    origin = node.beside.origin if node.beside else node.origin
+    return Part.PROMPT if origin in _TYPED else Part.OTHER
 
 
 def is_beyond_limit(passages: Sequence[Passage]) -> bool:

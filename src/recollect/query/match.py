@@ -6,7 +6,7 @@ Slow and plain on purpose: what the store finds is compared with it in tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from msgspec import Struct
@@ -33,11 +33,12 @@ from recollect.model.query import (
 )
 from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.regexes import searcher
+from recollect.query.terms import Analyse, Reading, reading, readings
 
-__all__ = ["Analyse", "Subject", "fits", "matches", "says"]
+__all__ = ["Analyse", "Stem", "Subject", "fits", "matches", "says"]
 
-Analyse = Callable[[str], Sequence[str]]
-"""Turns a text into the terms that are compared, in the text's order."""
+Stem = Callable[[str], str]
+"""Returns what the forms of a term have in common."""
 
 
 class Subject(Struct, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ class Subject(Struct, frozen=True, kw_only=True):
 
     role: Role | None = None
     part: Part
-    tool: str | None = None
+    tools: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     agent: AgentId | None = None
@@ -69,31 +70,60 @@ class Subject(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def matches(query: Query, subject: Subject, analyse: Analyse) -> bool:
+def matches(query: Query, subject: Subject, analyse: Analyse, stem: Stem = str) -> bool:
     """Whether a text is what a query asks for.
 
     A word that has no terms, such as a sign, asks for nothing: it is left out as if
-    it had not been typed, and a query of nothing else matches everything.
+    it had not been typed, and a query of nothing else matches everything. Plain words
+    are found in all their forms, what is quoted only as it stands.
     """
-    return query.root is None or _holds(query.root, subject, analyse) is not False
+    if query.root is None:
+        return True
+    return _holds(query.root, subject, _Reader(analyse, stem)) is not False
 
 
-def _holds(term: Term, subject: Subject, analyse: Analyse) -> bool | None:
+class _Reader:
+    """Turns texts into terms, the same text once."""
+
+    def __init__(self, analyse: Analyse, stem: Stem) -> None:
+        self.analyse = analyse
+        self._stem = stem
+        self._terms: dict[str, tuple[str, ...]] = {}
+        self._stems: dict[str, set[str]] = {}
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        if text not in self._terms:
+            self._terms[text] = tuple(self.analyse(text))
+        return self._terms[text]
+
+    def says(self, one: Reading, text: str) -> bool:
+        if text not in self._stems:
+            self._stems[text] = {self._stem(term) for term in self.terms(text)}
+        return any(
+            self._stem(run[0]) in self._stems[text]
+            if len(run) == 1
+            else _is_in(run, self.terms(text))
+            for run in one.runs
+        )
+
+
+def _holds(term: Term, subject: Subject, reader: _Reader) -> bool | None:
     """Whether a term holds; nothing, if it asks for nothing."""
     if isinstance(term, Not):
-        held = _holds(term.term, subject, analyse)
+        held = _holds(term.term, subject, reader)
         return None if held is None else not held
     if isinstance(term, And | Or):
-        each = [_holds(part, subject, analyse) for part in term.terms]
+        each = [_holds(part, subject, reader) for part in term.terms]
         return _joined(each, any if isinstance(term, Or) else all)
     if isinstance(term, Words):
-        each = [says(Word(word), subject.text, analyse) for word in term.words]
+        found = readings(term.words, reader.analyse)
+        each = [reader.says(one, subject.text) if one else None for one in found]
         return _joined(each, all)
     if isinstance(term, Regex):
         return searcher(term.pattern).search(subject.text) is not None
     if isinstance(term, Phrase | Prefix):
-        return says(term, subject.text, analyse)
-    return _fielded(term, subject, analyse)
+        return _says(term, subject.text, reader)
+    return _fielded(term, subject, reader)
 
 
 def _joined(
@@ -103,28 +133,44 @@ def _joined(
     return how(asking) if asking else None
 
 
-def says(term: Word | Phrase | Prefix, text: str, analyse: Analyse) -> bool | None:
-    """Whether the terms stand in the text, one right behind the other."""
-    wanted, there = tuple(analyse(term.text)), tuple(analyse(text))
+def _says(term: Word | Phrase | Prefix, text: str, reader: _Reader) -> bool | None:
+    """Whether a term stands in a text: a word in any form, else as it is written."""
+    if isinstance(term, Word):
+        one = reading(term.text, reader.analyse)
+        return reader.says(one, text) if one else None
+    wanted, there = reader.terms(term.text), reader.terms(text)
     if not wanted:
         return None
-    count = len(wanted)
-    runs = (there[at : at + count] for at in range(len(there) - count + 1))
-    if isinstance(term, Prefix):
-        *whole, start = wanted
-        return any(
-            run[:-1] == tuple(whole) and run[-1].startswith(start) for run in runs
-        )
-    return wanted in runs
+    if isinstance(term, Phrase):
+        return _is_in(wanted, there)
+    *whole, start = wanted
+    return any(
+        found.startswith(start) and there[at - len(whole) : at] == tuple(whole)
+        for at, found in enumerate(there)
+        if at >= len(whole)
+    )
+
+
+def says(term: Word | Phrase | Prefix, text: str, analyse: Analyse) -> bool | None:
+    """Whether a term stands in a text, as it is written."""
+    return _says(term, text, _Reader(analyse, str))
+
+
+def _is_in(run: tuple[str, ...], terms: tuple[str, ...]) -> bool:
+    count = len(run)
+    return any(
+        found == run[0] and terms[at : at + count] == run
+        for at, found in enumerate(terms)
+    )
 
 
 def _fielded(
-    term: Scoped | Fact | Period, subject: Subject, analyse: Analyse
+    term: Scoped | Fact | Period, subject: Subject, reader: _Reader
 ) -> bool | None:
     if isinstance(term, Scoped):
         texts = subject.commands if term.field == "cmd" else (subject.title,)
         # No text at all says no word, but a sign asks for nothing even there.
-        asked = [says(term.term, text, analyse) for text in ("", *texts)]
+        asked = [_says(term.term, text, reader) for text in ("", *texts)]
         return _joined(asked, any)
     if isinstance(term, Period):
         return _is_during(term, subject.time or subject.started)
@@ -144,7 +190,7 @@ def _is_during(period: Period, time: datetime | None) -> bool:
 def _facts(subject: Subject) -> dict[str, Iterable[str | None]]:
     return {
         "project": (subject.project,),
-        "tool": (subject.tool,),
+        "tool": subject.tools,
         "file": subject.paths,
         "model": subject.models,
         "branch": ("rewound" if subject.is_rewound else "live",),

@@ -10,8 +10,10 @@ import msgspec
 
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
+from recollect.model.parts import Title
 from recollect.store.connect import every, first
 from recollect.store.index import Index
+from recollect.store.lengths import Lengths
 from recollect.store.numbers import id_number
 from recollect.store.spending import Spending, milliseconds
 
@@ -165,7 +167,7 @@ class Derived:
     def write(self, number: int, family: int, session: Session, line: Listed) -> None:
         """Write the rows of a session that has none, or none any more."""
         self._db.execute(
-            "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 number,
                 family,
@@ -173,9 +175,12 @@ class Derived:
                 milliseconds(line.started),
                 milliseconds(line.ended),
                 line.is_empty,
+                _searched_title(line.title),
+                self._lengths(number),
                 _encode(line),
             ),
         )
+        self._write_places(number, session)
         self._spending.write(number, session)
         self._db.executemany(
             "INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -195,12 +200,42 @@ class Derived:
             ),
         )
 
+    def _lengths(self, number: int) -> bytes:
+        """Return how much a session's sources say."""
+        lengths = Lengths()
+        sql = "SELECT lengths FROM said JOIN seen USING (source) WHERE session = ?"
+        for (packed,) in every(self._db, sql, (number,)):
+            lengths.join(Lengths(packed))
+        return lengths.packed()
+
+    def _write_places(self, number: int, session: Session) -> None:
+        """Write what cannot be told from a record alone: branches and agents."""
+        sql = "INSERT OR IGNORE INTO rewound VALUES (?, ?)"
+        branches = [b for b in session.branches if not b.is_live]
+        if branches:
+            live = {r for message in session.live.messages for r in message.records}
+            left = {
+                record
+                for branch in branches
+                for turn in branch.own
+                for message in turn.messages
+                for record in message.records
+            }
+            rows = ((id_number(record), number) for record in left - live)
+            self._db.executemany(sql, rows)
+        self._db.executemany(
+            "INSERT OR IGNORE INTO run VALUES (?, ?, ?)",
+            ((number, agent.id, agent.type) for agent in session.all_agents),
+        )
+
     def remove(self, number: int) -> None:
         """Remove the rows of a session; it is clean then."""
         self._spending.remove(number)
         for table, column in (
             ("session", "number"),
             ("edit", "session"),
+            ("rewound", "session"),
+            ("run", "session"),
             ("dirty", "session"),
         ):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
@@ -228,3 +263,7 @@ class Derived:
             (number,),
         )
         return [row[0] for row in rows]
+
+
+def _searched_title(title: Title) -> str:
+    return title.text if title.kind.is_given else ""

@@ -19,8 +19,13 @@ _QUERIES = {
     "problem": "SELECT source, offset, length, kind, detail FROM problem",
     "drift": "SELECT source, what, name, version, count FROM drift",
     "summary": "SELECT leaf, source, offset, record, text FROM summary",
-    "session": "SELECT n.session, project, started_ms, ended_ms, is_empty, listed"
-    " FROM session JOIN name AS n ON n.number = session.number",
+    "said": "SELECT source, lengths FROM said",
+    "rewound": "SELECT record, n.session FROM rewound"
+    " JOIN name AS n ON n.number = rewound.session",
+    "run": "SELECT n.session, agent, type FROM run"
+    " JOIN name AS n ON n.number = run.session",
+    "session": "SELECT n.session, project, started_ms, ended_ms, is_empty, title,"
+    " lengths, listed FROM session JOIN name AS n ON n.number = session.number",
     "family": "SELECT a.session, b.session FROM session AS x"
     " JOIN session AS y ON x.family = y.family"
     " JOIN name AS a ON a.number = x.number JOIN name AS b ON b.number = y.number",
@@ -61,8 +66,8 @@ def dump(vault: Vault) -> dict[str, str]:
     }
     names = dict(index.db.execute("SELECT number, session FROM name"))
     words = [
-        repr((places.get(record), names.get(session), digest))
-        for record, session, digest in vault.text.documents()
+        repr((places.get(record), names.get(session), kind, digest))
+        for record, session, kind, digest in vault.text.documents()
     ]
     found["text"] = _hash(sorted(words))
     return found

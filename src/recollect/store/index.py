@@ -15,6 +15,7 @@ from recollect.model.ids import MessageId, Position, SessionId
 from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
 from recollect.store.connect import every, first, make_folder, open_index
+from recollect.store.lengths import Lengths
 from recollect.store.numbers import id_number
 from recollect.store.press import squeeze, unpress
 
@@ -73,6 +74,8 @@ class Index:
         self._next = int(self.stamp("next") or 0)
         self._pages: dict[int, tuple[int, list[Node]]] = {}
         """Nodes that wait for a page, by source, and where they begin."""
+        self._lengths: dict[int, Lengths] = {}
+        """Of sources that are being seen."""
 
     def _has_schema(self) -> bool:
         sql = "SELECT 1 FROM sqlite_schema WHERE name = 'stamp'"
@@ -102,6 +105,7 @@ class Index:
     def set_seen(self, seen: Seen) -> None:
         """Note how far a source has been seen."""
         self._flush_page(seen.source)
+        self._flush_lengths(seen.source)
         self.db.execute(
             "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)",
             (seen.source, seen.generation, seen.upto, seen.session),
@@ -132,7 +136,9 @@ class Index:
         records = [row[0] for row in every(self.db, sql, (source,))]
         self.db.execute(f"INSERT INTO unsaid {sql}", (source,))
         self._pages.pop(source, None)
-        for table in ("page", "record", "problem", "drift", "summary", "seen"):
+        self._lengths.pop(source, None)
+        tables = ("page", "record", "said", "problem", "drift", "summary", "seen")
+        for table in tables:
             self.db.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608 (our names)
         return records
 
@@ -195,6 +201,20 @@ class Index:
             "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?)",
             (source, start, len(nodes), squeeze(_encode(nodes))),
         )
+
+    def lengths(self, source: int) -> Lengths:
+        """Return how much a source says, to be added to until it is seen."""
+        if source not in self._lengths:
+            sql = "SELECT lengths FROM said WHERE source = ?"
+            row = first(self.db, sql, (source,))
+            self._lengths[source] = Lengths(row[0] if row else None)
+        return self._lengths[source]
+
+    def _flush_lengths(self, source: int) -> None:
+        lengths = self._lengths.pop(source, None)
+        if lengths is not None:
+            sql = "INSERT OR REPLACE INTO said VALUES (?, ?)"
+            self.db.execute(sql, (source, lengths.packed()))
 
     def _add_summaries(self, source: int, nodes: Iterable[Node]) -> None:
         from recollect.model.nodes import TitleFacts  # noqa: PLC0415 (see above)

@@ -41,6 +41,12 @@ CREATE TABLE record (
     length      INTEGER NOT NULL
 ) STRICT;
 
+-- How much a source says: documents and characters, for each part.
+CREATE TABLE said (
+    source      INTEGER PRIMARY KEY,
+    lengths     BLOB NOT NULL
+) STRICT;
+
 -- Records whose words must still be taken out of the text index.
 CREATE TABLE unsaid (
     record      INTEGER PRIMARY KEY
@@ -90,8 +96,12 @@ CREATE TABLE session (
     started_ms  INTEGER,
     ended_ms    INTEGER,
     is_empty    INTEGER NOT NULL,
+    title       TEXT NOT NULL,
+    lengths     BLOB NOT NULL,
     listed      BLOB NOT NULL
 ) STRICT;
+-- Its title is there to be searched, if it was given one: else the words of a prompt
+-- would count twice. Lengths are those of its sources.
 CREATE INDEX session_family ON session (family);
 CREATE INDEX session_ended ON session (ended_ms);
 CREATE INDEX session_project ON session (project, ended_ms);
@@ -173,3 +183,18 @@ CREATE TABLE edit (
 ) STRICT;
 CREATE INDEX edit_session ON edit (session);
 CREATE INDEX edit_path ON edit (path);
+
+-- Records that stand on branches which were left.
+CREATE TABLE rewound (
+    record      INTEGER NOT NULL,
+    session     INTEGER NOT NULL,
+    PRIMARY KEY (session, record)
+) STRICT, WITHOUT ROWID;
+
+-- Agent runs: what they are, and the file that has them, if one has.
+CREATE TABLE run (
+    session     INTEGER NOT NULL,
+    agent       TEXT NOT NULL,
+    type        TEXT,
+    PRIMARY KEY (session, agent)
+) STRICT, WITHOUT ROWID;

@@ -10,22 +10,12 @@ from zlib import crc32
 
 import tantivy
 
-from recollect.model.texts import IndexField, Passage
+from recollect.model.buckets import KINDS, bucket_of
+from recollect.model.texts import Said
 from recollect.store.connect import make_folder
+from recollect.store.words import prepared
 
-__all__ = ["PARTS", "TextIndex"]
-
-PARTS = {
-    IndexField.TEXT: "said",
-    IndexField.THINKING: "thinking",
-    IndexField.TOOL: "tool",
-    IndexField.PATH: "tool",
-    IndexField.COMMAND: "tool",
-    IndexField.INPUT: "tool",
-    IndexField.RESULT: "result",
-    IndexField.TITLE: "title",
-}
-"""The part of a record that a passage's words are found in."""
+__all__ = ["TextIndex"]
 
 _HEAP = 64_000_000
 _PRIVATE = 0o077
@@ -35,9 +25,9 @@ _AT_ONCE = 1000
 def _schema() -> tantivy.Schema:
     build = tantivy.SchemaBuilder()
     build.add_text_field("words", index_option="position")
-    build.add_text_field("part", tokenizer_name="raw", index_option="basic")
     build.add_unsigned_field("record", indexed=True, fast=True)
-    build.add_unsigned_field("session", indexed=True, fast=True)
+    build.add_unsigned_field("session", indexed=True)
+    build.add_unsigned_field("bucket", fast=True)
     build.add_unsigned_field("digest", fast=True)
     return build.build()
 
@@ -67,19 +57,23 @@ class TextIndex:
             raise RuntimeError
         return self._writer
 
-    def add(self, record: int, session: int, passages: Iterable[Passage]) -> None:
+    def add(
+        self, record: int, session: int, said: Iterable[Said], *, is_agent: bool
+    ) -> None:
         """Add what one record says."""
-        parts: dict[str, list[str]] = {}
-        for passage in passages:
-            parts.setdefault(PARTS[passage.field], []).append(passage.text)
-        for part, texts in parts.items():
-            words = "\n".join(texts)
+        for one in said:
+            raw = one.text.encode("utf-8", "replace")
             document = tantivy.Document()
+            document.add_unsigned("digest", crc32(raw))
+            words = prepared(one.text, raw)
+            del raw  # it may be long, and the engine makes a copy of its own
             document.add_text("words", words)
-            document.add_text("part", part)
             document.add_unsigned("record", record)
             document.add_unsigned("session", session)
-            document.add_unsigned("digest", crc32(words.encode("utf-8", "replace")))
+            document.add_unsigned(
+                "bucket",
+                bucket_of(session, one.part, is_error=one.is_error, is_agent=is_agent),
+            )
             self._writing.add_document(document)
 
     def remove(self, records: Iterable[int]) -> None:
@@ -108,8 +102,8 @@ class TextIndex:
         with suppress(ValueError):
             self.index.reload()
 
-    def documents(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the record, the session and the digest of every document."""
+    def documents(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the record, the session, the kind and the digest of every document."""
         self.reload()
         searcher = self.index.searcher()
         query = tantivy.Query.all_query()
@@ -117,9 +111,10 @@ class TextIndex:
         places = [place for _, place in found.hits]
         columns = [
             searcher.fast_field_values(name, places)
-            for name in ("record", "session", "digest")
+            for name in ("record", "bucket", "digest")
         ]
-        yield from zip(*columns, strict=True)
+        for record, bucket, digest in zip(*columns, strict=True):
+            yield record, *divmod(bucket, KINDS), digest
 
     def close(self) -> None:
         """Wait for merges that are under way, and let go of the writer's lock."""

@@ -1,0 +1,151 @@
+"""``recollect search``: find what was said, and where."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    colour_option,
+    iso_option,
+    json_option,
+)
+from recollect.cli.terminal import Colour, Paint, columns, has_colour, plain
+
+if TYPE_CHECKING:
+    from recollect.model.hits import Found
+
+__all__ = ["search"]
+
+_EXCLUDED = re.compile(r"-(?!n[0-9]+$)[^-]{2,}")
+_HIDE = "\0"
+
+
+def _show_language(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from recollect.query import help_text  # noqa: PLC0415 (not for a help page)
+
+        width = columns(sys.stdout, os.environ)
+        click.echo(help_text(min(width, 100)), nl=False)
+        context.exit()
+
+
+class _Search(click.Command):
+    """A command in which ``-word`` is a word that is excluded, not options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Hide such words from whoever looks for options."""
+        hidden = [_HIDE + word if _EXCLUDED.match(word) else word for word in args]
+        return super().parse_args(ctx, hidden)
+
+
+@click.command("search", cls=_Search, context_settings={"ignore_unknown_options": True})
+@click.argument("words", metavar="QUERY...", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True
+)
+@click.option("--page", type=click.IntRange(1), default=1, help="Show a later page.")
+@click.option(
+    "--hits", type=click.IntRange(0, 100), default=2, show_default=True,
+    help="How many hits of each session.",
+)  # fmt: skip
+@click.option(
+    "--sort", type=click.Choice(["best", "newest", "oldest"]), default="best",
+    show_default=True, help="Which sessions come first.",
+)  # fmt: skip
+@iso_option
+@click.option(
+    "--syntax", is_flag=True, is_eager=True, expose_value=False,
+    callback=_show_language, help="Tell what can be typed, and exit.",
+)  # fmt: skip
+@archive_options
+@json_option
+@colour_option
+def search(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    words: tuple[str, ...],
+    limit: int,
+    page: int,
+    hits: int,
+    sort: str,
+    iso: bool,
+    asked: Asked,
+    as_json: bool,
+    colour: str,
+) -> None:
+    r"""Find sessions by what was said, run, read or answered in them.
+
+    Type words as you remember them: not all need to be there, other forms of them
+    count, and slips are mended. "Quoted words" stand together, -word excludes, and
+    fields narrow: project: tool: file: is:error after:2w; see --syntax.
+    Then `recollect show 2` shows the second session, `show 2.1` at its first hit.
+
+    \b
+    recollect search why does the login test fail
+    recollect search '"connection reset by peer" tool:Bash after:2w'
+    """
+    # Nobody who asks for help need wait for the engines.
+    from recollect.cli.lately import remember  # noqa: PLC0415
+    from recollect.cli.search_page import SearchPage  # noqa: PLC0415
+    from recollect.query.parse import parse  # noqa: PLC0415
+
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    text = " ".join(word.removeprefix(_HIDE) for word in words)
+    query = parse(text, now=now, zone=now.astimezone().tzinfo or UTC)
+    offset = (page - 1) * limit
+    with asked.current() as archived:
+        found = archived.search(query, limit=limit, offset=offset, hits=hits, sort=sort)
+        folder = archived.folder
+    remember(folder, found, offset)
+    if as_json:
+        from recollect.cli.rows import BeginRow, print_row  # noqa: PLC0415
+        from recollect.cli.search_rows import AnswerRow, FoundRow  # noqa: PLC0415
+
+        print_row(BeginRow.of("search", folder))
+        print_row(AnswerRow.of(text, found))
+        for number, one in enumerate(found.sessions, offset + 1):
+            print_row(FoundRow.of(number, one))
+        return
+    on_screen = sys.stdout.isatty()
+    setting = SearchPage(
+        now=now,
+        is_iso=iso or not on_screen,
+        room=columns(sys.stdout, os.environ) if on_screen else None,
+        paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
+        first=offset + 1,
+    )
+    for line in setting.lines(found):
+        click.echo(line, color=True)
+    for line in _remarks(found, offset):
+        sys.stderr.write(f"{plain(line)}\n")
+
+
+def _remarks(found: Found, offset: int) -> Iterator[str]:
+    """Yield what should be known about an answer."""
+    from recollect.render.figures import several  # noqa: PLC0415 (see above)
+
+    for note in found.notes:
+        yield f"note: {note.text}"
+    for repair in found.repairs:
+        yield f"note: nobody wrote {repair.typed}; looked for {repair.meant}"
+    if found.missing:
+        yield f"note: nobody wrote {', '.join(found.missing)}"
+    if found.is_partial:
+        yield "note: there was too much to look at all of it; narrow it down"
+    shown = offset + len(found.sessions)
+    if not found.sessions:
+        yield "nothing found" if not offset else "nothing more found"
+    elif found.total > shown:
+        least = "at least " if found.is_partial else ""
+        told = f"{offset + 1} to {shown} of {least}{several(found.total, 'session')}"
+        if len(found.words) > 1:
+            told += f", {found.complete:,} with all words"
+        yield f"{told}; --page shows more"

@@ -1,0 +1,203 @@
+"""How well sessions answer a query: a pure function of counts, lengths and times.
+
+Two views of a session are added up. One counts the records that have a word, in all
+that was said and done; the other measures them against how much was said, and looks
+at prompts, answers and thoughts only. Each view is BM25F: the parts of a session are
+weighed before a word's count is saturated, so that a word in many parts is one word.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from recollect.model.buckets import KINDS, part_of, session_of
+from recollect.model.query import Part
+
+__all__ = ["Amounts", "Measures", "Scored", "Sought", "idf", "newness", "scores"]
+
+Amounts = Sequence[int]
+"""Of a session: how many records, then how many characters, for each part in order."""
+_AT = {part: 2 * number for number, part in enumerate(Part)}
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """A way to look at sessions."""
+
+    weights: Mapping[Part, float]
+    saturation: float
+    """Records from which a word's weight grows no more than half as fast."""
+    norm: float
+    """How much long sessions are held to have a word by chance: from 0 to 1."""
+    by_size: bool
+    """Whether length is counted in characters, else in records."""
+
+
+VIEWS = (
+    View(
+        weights={
+            Part.TITLE: 3,
+            Part.PROMPT: 2,
+            Part.REPLY: 1,
+            Part.THINKING: 0.5,
+            Part.OTHER: 0.5,
+            Part.TOOL: 0.2,
+            Part.RESULT: 0.1,
+        },
+        saturation=4,
+        norm=0.9,
+        by_size=False,
+    ),
+    View(
+        weights={
+            Part.TITLE: 3,
+            Part.PROMPT: 3,
+            Part.REPLY: 1,
+            Part.THINKING: 0.3,
+            Part.OTHER: 0.3,
+        },
+        saturation=4,
+        norm=0.75,
+        by_size=True,
+    ),
+)
+"""Found by measuring: see benchmarks/bench_relevance.py."""
+
+NAMES = View(
+    weights={
+        Part.TITLE: 1,
+        Part.TOOL: 2,
+        Part.PROMPT: 1,
+        Part.REPLY: 1,
+        Part.THINKING: 1,
+        Part.OTHER: 1,
+        Part.RESULT: 0.5,
+    },
+    saturation=4,
+    norm=0.3,
+    by_size=False,
+)
+"""For a word that is a tool's name, a path or an identifier: its use counts."""
+
+
+HALF_LIFE_DAYS = 90
+"""A session this much older than the newest has half of what being new gives."""
+_NEW = 0.04
+"""What being new gives: less than any word does."""
+STRICT_WORDS = 3
+"""Up to so many words, sessions that have more of them come first, whatever else."""
+
+
+class Sought(Struct, frozen=True):
+    """A word of a query: how rare it is, and where it was counted."""
+
+    idf: float
+    counts: Mapping[int, int]
+    """Records that have it, by their bucket."""
+    is_name: bool = False
+    """Whether it is a tool's name, a path or an identifier."""
+
+
+class Norms(dict[int, float]):
+    """What one record with a word is worth in each bucket, found when asked for."""
+
+    def __init__(self, view: View, amounts: Mapping[int, Amounts]) -> None:
+        self._view = view
+        self._amounts = amounts
+        self._at = 1 if view.by_size else 0
+        self._averages = self._averaged()
+
+    def _averaged(self) -> dict[Part, float]:
+        count = len(self._amounts) or 1
+        sums = [sum(column) for column in zip(*self._amounts.values(), strict=True)]
+        return {
+            part: sums[_AT[part] + self._at] / count if sums else 0.0
+            for part in self._view.weights
+        }
+
+    def __missing__(self, bucket: int) -> float:
+        """Find it once."""
+        view, part = self._view, part_of(bucket)
+        worth = view.weights.get(part, 0.0)
+        average = self._averages.get(part, 0.0)
+        amounts = self._amounts.get(session_of(bucket))
+        if amounts and average:
+            length = amounts[_AT[part] + self._at]
+            worth /= 1 - view.norm + view.norm * length / average
+        self[bucket] = worth
+        return worth
+
+
+class Measures(Struct, frozen=True):
+    """What sessions are measured against: made once for an index."""
+
+    views: tuple[Norms, Norms]
+    names: Norms
+
+    @classmethod
+    def of(cls, amounts: Mapping[int, Amounts]) -> Measures:
+        """Return the measures for sessions that say so much."""
+        first, second = (Norms(view, amounts) for view in VIEWS)
+        return cls((first, second), Norms(NAMES, amounts))
+
+
+def idf(sessions: float, of: int) -> float:
+    """Return how telling a word is that stands in so many sessions of all."""
+    sessions = min(sessions, of)
+    return math.log(1 + (of - sessions + 0.5) / (sessions + 0.5))
+
+
+class Scored(Struct, frozen=True):
+    """How well sessions answer, and which of them have each of the words."""
+
+    total: dict[int, float]
+    having: tuple[frozenset[int], ...]
+
+
+def scores(words: Sequence[Sought], measures: Measures) -> Scored:
+    """Return how well each session answers, the best at most 1 for each view.
+
+    Only sessions that have a word are there.
+    """
+    weighed = [_weighed(word, measures) for word in words]
+    having = tuple(frozenset(views[0]) for views in weighed)
+    total: dict[int, float] = dict.fromkeys(frozenset().union(*having), 0.0)
+    for number, view in enumerate(VIEWS):
+        sums: dict[int, float] = {}
+        for word, views in zip(words, weighed, strict=True):
+            top, half = word.idf * (view.saturation + 1), view.saturation
+            for session, weight in views[number].items():
+                score = top * weight / (weight + half)
+                sums[session] = sums.get(session, 0.0) + score
+        best = max(sums.values(), default=0.0) or 1.0
+        for session, score in sums.items():
+            total[session] += score / best
+    if 1 < len(words) <= STRICT_WORDS:
+        # So few words are meant to be there all of them.
+        for sessions in having:
+            for session in sessions:
+                total[session] += len(VIEWS)
+    return Scored(total, having)
+
+
+def _weighed(word: Sought, measures: Measures) -> tuple[dict[int, float], ...]:
+    """Return how much of a word each session has, in each view."""
+    first, second = (measures.names,) * 2 if word.is_name else measures.views
+    one: dict[int, float] = {}
+    other: dict[int, float] = {}
+    for bucket, count in word.counts.items():
+        session = bucket // KINDS
+        if session in one:
+            one[session] += count * first[bucket]
+            other[session] += count * second[bucket]
+        else:
+            one[session] = count * first[bucket]
+            other[session] = count * second[bucket]
+    return one, other
+
+
+def newness(age_days: float) -> float:
+    """Return what a session's age adds to its score; mild, and halved by and by."""
+    return _NEW * math.pow(0.5, max(age_days, 0.0) / HALF_LIFE_DAYS)

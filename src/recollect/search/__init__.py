@@ -1,0 +1,7 @@
+"""SEARCH: where the engine, the language and the archive's bytes meet."""
+
+from __future__ import annotations
+
+from recollect.search.finding import Searching, Sort
+
+__all__ = ["Searching", "Sort"]

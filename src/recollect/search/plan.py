@@ -1,0 +1,336 @@
+"""From a query to questions for the engine, and what must be looked at besides.
+
+A condition is settled in one of four ways: by the session alone, by the kind of text
+alone, by the engine, or by opening each text that the engine offers. The last is
+always right and always slow, so the others are used where they are exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from recollect.model.ids import AgentId, SessionId
+from recollect.model.query import (
+    And,
+    Fact,
+    Flag,
+    Not,
+    Or,
+    Part,
+    Period,
+    Phrase,
+    Prefix,
+    Query,
+    Regex,
+    Scoped,
+    Term,
+    Word,
+    Words,
+)
+from recollect.query import Subject, matches
+from recollect.query.terms import Reading, Run, readings
+from recollect.search.subjects import ROLES
+from recollect.store.search import Asked, Engine
+
+__all__ = ["Plan", "Unit", "kinds_of", "plan_of", "relaxed"]
+
+_OF_SESSION = {"project", "model", "git", "session", "tag", "title"}
+_OF_KIND = {"in", "role"}
+_SESSION_FLAGS = {Flag.INTERRUPTED, Flag.COMPACTED}
+_KIND_FLAGS = {Flag.ERROR, Flag.AGENT}
+_NAME = re.compile(r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d")
+_LITERAL = re.compile(r"[A-Za-z0-9]{3,}")
+_CODED = re.compile(r"\\[xuUN0-9]")
+
+
+class Unit(Struct, frozen=True):
+    """Something that is looked for and scored: a word, a phrase, a beginning."""
+
+    label: str
+    asked: Asked
+    ways: tuple[Run, ...]
+    """How it may be written."""
+    runs: tuple[Run, ...]
+    """The same with all forms that the index knows of single words."""
+    is_exact: bool = False
+    """Whether forms of it do not count."""
+    is_word: bool = True
+    """Whether it is a plain word of the query, which may be missing."""
+    is_begun: bool = False
+    """Whether the last term of its runs is the beginning of a word."""
+    is_name: bool = False
+
+
+class Plan(Struct, frozen=True):
+    """How a query is answered."""
+
+    units: tuple[Unit, ...]
+    must: Asked | None
+    """What every text must fit; none, where the engine cannot tell."""
+    of_session: tuple[Term, ...]
+    of_kind: tuple[Term, ...]
+    of_text: tuple[Term, ...]
+    """What only a look at the text can tell."""
+    patterns: tuple[str, ...]
+    is_covered: bool
+    """Whether every text that fits has one of the units in it."""
+
+    @property
+    def words(self) -> tuple[Unit, ...]:
+        """The plain words."""
+        return tuple(unit for unit in self.units if unit.is_word)
+
+
+class _Asked(NamedTuple):
+    asked: Asked | None
+    is_exact: bool
+
+
+def plan_of(query: Query, words: Sequence[str], engine: Engine) -> Plan:
+    """Return how to answer a query of which these words count."""
+    asker = _Asker(engine)
+    units = [asker.unit(one) for one in readings(words, engine.terms_of) if one]
+    levels: dict[Callable[[Term], bool], list[Term]] = {_is_session: [], _is_kind: []}
+    of_text: list[Term] = []
+    must: list[Asked] = []
+    for term in query.conditions:
+        if _is_call(term):
+            levels[_is_kind].append(Fact("in", Part.TOOL))
+        level = next((level for level in levels if level(term)), None)
+        if level is not None:
+            levels[level].append(term)
+            continue
+        found = asker.ask(term)
+        if found.asked is not None:
+            must.append(found.asked)
+        if not found.is_exact:
+            of_text.append(term)
+        units += asker.units(term)
+    return Plan(
+        units=tuple(units),
+        must=engine.all_of(must) if must else None,
+        of_session=tuple(levels[_is_session]),
+        of_kind=tuple(levels[_is_kind]),
+        of_text=tuple(of_text),
+        patterns=tuple(_patterns(query.root)),
+        is_covered=bool(units) and any(map(_covers, query.conditions)),
+    )
+
+
+def relaxed(query: Query, words: Sequence[str]) -> Query:
+    """Return the query that a hit must match: all conditions, and one of the words."""
+    ways = [Words((word,)) for word in words]
+    # Two neighbours may be written as one word.
+    for one, other in itertools.pairwise(words):
+        if one.isalpha() and other.isalpha():
+            ways.append(Words((one + other,)))
+    either = Or(tuple(ways)) if len(ways) > 1 else ways[0] if ways else None
+    terms = (*((either,) if either else ()), *query.conditions)
+    return Query(And(terms) if len(terms) > 1 else terms[0] if terms else None)
+
+
+def kinds_of(terms: Sequence[Term]) -> frozenset[int]:
+    """Return the kinds of text, as in buckets, of which terms hold."""
+    parts = (*Part, Part.RESULT)
+    found = set()
+    for code, part in enumerate(parts):
+        for bit, agent in ((0, None), (8, AgentId(""))):
+            subject = Subject(
+                session=SessionId(""),
+                part=part,
+                role=ROLES.get(part),
+                is_error=code == len(Part),
+                agent=agent,
+            )
+            if all(matches(Query(term), subject, str.split) for term in terms):
+                found.add(code + bit)
+    return frozenset(found)
+
+
+def _leaves(term: Term) -> Iterator[Term]:
+    if isinstance(term, Not):
+        yield from _leaves(term.term)
+    elif isinstance(term, And | Or):
+        for part in term.terms:
+            yield from _leaves(part)
+    else:
+        yield term
+
+
+def _is_session(term: Term) -> bool:
+    """Whether a session alone settles a term."""
+    return all(
+        (isinstance(leaf, Fact) and leaf.field in _OF_SESSION)
+        or (isinstance(leaf, Scoped) and leaf.field == "title")
+        or (
+            isinstance(leaf, Fact)
+            and leaf.field == "is"
+            and leaf.value in _SESSION_FLAGS
+        )
+        for leaf in _leaves(term)
+    )
+
+
+def _is_kind(term: Term) -> bool:
+    """Whether the kind of a text alone settles a term."""
+    return all(
+        isinstance(leaf, Fact)
+        and (
+            leaf.field in _OF_KIND or (leaf.field == "is" and leaf.value in _KIND_FLAGS)
+        )
+        for leaf in _leaves(term)
+    )
+
+
+def _covers(term: Term) -> bool:
+    """Whether a text can fit only if it has a unit of this term."""
+    if isinstance(term, Or):
+        return all(map(_covers, term.terms))
+    if isinstance(term, And):
+        return any(map(_covers, term.terms))
+    return isinstance(term, Words | Phrase | Prefix)
+
+
+def _is_call(term: Term) -> bool:
+    """Whether a term can hold of calls only."""
+    return (isinstance(term, Fact) and term.field in {"tool", "file"}) or (
+        isinstance(term, Scoped) and term.field == "cmd"
+    )
+
+
+def _patterns(term: Term | None) -> Iterator[str]:
+    if isinstance(term, Regex):
+        yield term.pattern
+    elif isinstance(term, And | Or):
+        for part in term.terms:
+            yield from _patterns(part)
+
+
+class _Asker:
+    """Makes questions: exact ones, or such that find at least what is asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def unit(self, one: Reading, *, is_word: bool = True) -> Unit:
+        runs = [
+            run
+            for way in one.runs
+            for run in (
+                [(form,) for form in self._engine.forms(way[0])]
+                if len(way) == 1
+                else [way]
+            )
+        ]
+        return Unit(
+            label=one.word,
+            asked=self._runs(runs),
+            ways=one.runs,
+            runs=tuple(runs),
+            is_word=is_word,
+            is_name=_NAME.search(one.word) is not None,
+        )
+
+    def _runs(self, runs: Sequence[Run]) -> Asked:
+        single = [run[0] for run in runs if len(run) == 1]
+        asked = [self._engine.run(run) for run in runs if len(run) > 1]
+        if single:
+            asked.append(self._engine.term(single))
+        return self._engine.any_of(asked) if asked else self._engine.nothing()
+
+    def units(self, term: Term) -> Iterator[Unit]:
+        """Yield what a condition looks for, to be scored with the words."""
+        if isinstance(term, And | Or):
+            for part in term.terms:
+                yield from self.units(part)
+        elif isinstance(term, Words):
+            for one in readings(term.words, self._engine.terms_of):
+                if one:
+                    yield self.unit(one, is_word=False)
+        elif isinstance(term, Phrase | Prefix):
+            run = tuple(self._engine.terms_of(term.text))
+            if run:
+                begun = isinstance(term, Prefix)
+                asked = self._text(term).asked or self._engine.nothing()
+                yield Unit(
+                    term.text,
+                    asked,
+                    (run,),
+                    (run,),
+                    is_exact=True,
+                    is_word=False,
+                    is_begun=begun,
+                )
+        elif isinstance(term, Scoped) and term.field == "cmd":
+            inner = term.term
+            plain = Words((inner.text,)) if isinstance(inner, Word) else inner
+            yield from self.units(plain)
+
+    def ask(self, term: Term) -> _Asked:
+        """Return the question for a term, and whether it is exact."""
+        if isinstance(term, Words | Phrase | Prefix):
+            return self._text(term)
+        if isinstance(term, Not):
+            found = self.ask(term.term)
+            if found.asked is None or not found.is_exact:
+                return _Asked(None, is_exact=False)
+            return _Asked(self._engine.without(found.asked), is_exact=True)
+        if isinstance(term, And | Or):
+            return self._joined(term)
+        return _Asked(self._narrowed(term), is_exact=False)
+
+    def _narrowed(self, term: Regex | Scoped | Fact | Period) -> Asked | None:
+        """Return a question that finds at least what a term does, if there is one."""
+        if isinstance(term, Scoped) and term.field == "cmd":
+            inner = term.term
+            plain = Words((inner.text,)) if isinstance(inner, Word) else inner
+            return self._text(plain).asked
+        if isinstance(term, Regex):
+            return self._pieces(_literals(term.pattern))
+        if isinstance(term, Fact) and term.field in {"tool", "file"}:
+            return self._pieces(_LITERAL.findall(term.value))
+        return None
+
+    def _joined(self, term: And | Or) -> _Asked:
+        found = [self.ask(part) for part in term.terms]
+        exact = all(one.is_exact for one in found)
+        asked = [one.asked for one in found if one.asked is not None]
+        if isinstance(term, And):
+            return _Asked(self._engine.all_of(asked) if asked else None, exact)
+        if len(asked) < len(found):
+            return _Asked(None, is_exact=False)
+        return _Asked(self._engine.any_of(asked), exact)
+
+    def _text(self, term: Words | Phrase | Prefix) -> _Asked:
+        """Return the question for what stands in a text; signs ask for nothing."""
+        engine = self._engine
+        if isinstance(term, Words):
+            found = readings(term.words, engine.terms_of)
+            asked = [self.unit(one).asked for one in found if one]
+            return _Asked(engine.all_of(asked) if asked else None, bool(asked))
+        run = engine.terms_of(term.text)
+        if not run:
+            return _Asked(None, is_exact=False)
+        if isinstance(term, Prefix):
+            return _Asked(engine.beginning(run), is_exact=engine.is_whole(run))
+        return _Asked(engine.run(run), is_exact=True)
+
+    def _pieces(self, pieces: Sequence[str]) -> Asked | None:
+        """Ask for texts that have a piece of a word, the longest of some."""
+        longest = max(pieces, key=len, default="")
+        return self._engine.containing(longest.lower()) if longest else None
+
+
+def _literals(pattern: str) -> list[str]:
+    """Return letters that stand in whatever a pattern finds; none, if unsure."""
+    if "|" in pattern or _CODED.search(pattern):
+        return []
+    sure = re.split(r"[(\[]", pattern, maxsplit=1)[0]
+    # What may be missing takes the sign before it along, and all behind it is unsure.
+    sure = re.sub(r".[?*{].*", " ", sure)
+    return _LITERAL.findall(re.sub(r"\\.", " ", sure))

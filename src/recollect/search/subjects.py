@@ -1,0 +1,166 @@
+"""What a query can ask about a text, from its record and its session."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from recollect.errors import ArchiveDamaged
+from recollect.ingest.indexing import decode
+from recollect.model.buckets import is_error, part_of, session_of
+from recollect.model.hits import Excerpt, Hit
+from recollect.model.ids import AgentId, Line, Position, RecordId
+from recollect.model.listing import Listed
+from recollect.model.nodes import Node
+from recollect.model.parts import Role
+from recollect.model.query import Has, Part
+from recollect.model.texts import IndexField, Passage
+from recollect.parse import said_in, texts_of
+from recollect.query import Subject
+from recollect.store.places import Place, Places
+from recollect.store.search import Text
+from recollect.store.vault import Vault
+
+__all__ = ["ROLES", "Record", "Subjects", "of_session"]
+
+ROLES = {
+    Part.PROMPT: Role.USER,
+    Part.REPLY: Role.ASSISTANT,
+    Part.THINKING: Role.ASSISTANT,
+    Part.TOOL: Role.ASSISTANT,
+    Part.RESULT: Role.USER,
+    Part.OTHER: Role.SYSTEM,
+}
+"""Whose side says what stands in a part."""
+_EDITING = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
+_OPEN = 512
+
+
+class Record(Struct, frozen=True):
+    """A record that was opened: what it is, and what of it is indexed."""
+
+    place: Place
+    node: Node
+    passages: tuple[Passage, ...]
+
+
+def of_session(listed: Listed, part: Part = Part.OTHER) -> Subject:
+    """Return what can be asked about a session, in the shape of a text."""
+    return Subject(
+        session=listed.id,
+        project=listed.project,
+        title=listed.title.text,
+        models=listed.models,
+        git_branches=listed.git_branches,
+        tags=listed.tags,
+        started=listed.started,
+        flags=frozenset(listed.flags),
+        part=part,
+        text=listed.title.text if part is Part.TITLE else "",
+        time=listed.ended,
+    )
+
+
+class Subjects:
+    """Opens texts that were found, from the archive's chunks."""
+
+    def __init__(self, vault: Vault, places: Places) -> None:
+        self._vault = vault
+        self.places = places
+        self.opened = 0
+        """How many records were opened so far."""
+        self._record = lru_cache(_OPEN)(self._opened)
+
+    def subject(self, text: Text, listed: Listed) -> tuple[Subject, Record] | None:
+        """Return what can be asked about a text, and its record, if it is there."""
+        record = self._record(text.record)
+        if record is None:
+            return None
+        node, session = record.node, session_of(text.bucket)
+        part, failed = part_of(text.bucket), is_error(text.bucket)
+        said = [
+            one.text
+            for one in said_in(node, record.passages)
+            if one.part is part and one.is_error is failed
+        ]
+        passages = record.passages if part is Part.TOOL else ()
+        agent = self._agent(record)
+        subject = replace(
+            of_session(listed, part),
+            role=ROLES.get(part),
+            tools=_texts(passages, IndexField.TOOL),
+            paths=_texts(passages, IndexField.PATH),
+            commands=_texts(passages, IndexField.COMMAND),
+            agent=agent,
+            agent_type=self.places.agent_type(session, agent) if agent else None,
+            is_rewound=record.place.uuid in self._rewound(session),
+            is_error=failed,
+            time=node.time,
+            has=_has(node),
+            text="\n".join(said),
+        )
+        return subject, record
+
+    def hit(self, found: tuple[Subject, Record], excerpt: Excerpt) -> Hit:
+        """Return a text as a hit."""
+        subject, record = found
+        return Hit(
+            record=record.node.uuid or RecordId(""),
+            position=record.node.position,
+            part=subject.part,
+            role=subject.role,
+            time=subject.time,
+            tools=subject.tools,
+            agent=subject.agent,
+            agent_type=subject.agent_type,
+            is_rewound=subject.is_rewound,
+            is_error=subject.is_error,
+            excerpt=excerpt,
+        )
+
+    @lru_cache(64)  # noqa: B019 (lives as long as the search does)
+    def _rewound(self, session: int) -> set[int]:
+        return self.places.rewound(session)
+
+    def _agent(self, record: Record) -> AgentId | None:
+        if record.node.agent is not None:
+            return record.node.agent
+        kept = self._vault.chunks.source(record.place.source)
+        if kept is not None and kept.agent is not None:
+            return kept.agent
+        return AgentId("") if record.node.is_sidechain else None
+
+    def _opened(self, number: int) -> Record | None:
+        place = self.places.place(number)
+        kept = self._vault.chunks.source(place.source) if place else None
+        if place is None or kept is None:
+            return None
+        self.opened += 1
+        position = Position(kept.id, kept.generation, place.offset, place.length)
+        try:
+            raw = self._vault.chunks.read(
+                kept.number, kept.generation, place.offset, place.length
+            )
+        except ArchiveDamaged:
+            return None
+        for sketched, node in zip(*decode([Line(position, raw)])[:2], strict=True):
+            if node.position == position:
+                return Record(place, node, texts_of(sketched))
+        return None
+
+
+def _texts(passages: tuple[Passage, ...], field: IndexField) -> tuple[str, ...]:
+    return tuple(one.text for one in passages if one.field is field)
+
+
+def _has(node: Node) -> frozenset[Has]:
+    kinds = {block.kind for block in node.blocks}
+    edits = any(block.name in _EDITING for block in node.blocks)
+    found = {
+        Has.IMAGE: "image" in kinds,
+        Has.THINKING: "thinking" in kinds,
+        Has.EDIT: edits,
+    }
+    return frozenset(has for has, is_so in found.items() if is_so)

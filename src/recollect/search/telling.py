@@ -1,0 +1,182 @@
+"""Hits: the texts of a session that fit, opened, checked and cut to an excerpt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from recollect.model.buckets import part_of
+from recollect.model.hits import Excerpt, Hit
+from recollect.model.ids import RecordId, SessionId
+from recollect.model.listing import Listed
+from recollect.model.query import Part, Query
+from recollect.query import Subject, matches
+from recollect.query.excerpts import excerpt, marking
+from recollect.search.copies import folded
+from recollect.search.plan import Plan, kinds_of
+from recollect.search.subjects import Record, Subjects
+from recollect.search.titles import Titles
+from recollect.store.search import Engine, Text, stem_of
+
+__all__ = ["Teller", "Told"]
+
+PATIENCE = 3_000
+"""Records that are opened for one answer, at most."""
+_LOOKED_AT = 24
+"""Texts of a session that are ordered anew, for each hit that is told."""
+_COMPARED = 1_000
+"""Texts of a session by which it is compared with another."""
+_CHECKED = 200
+"""Texts of a session that are opened to find one that fits, at most."""
+_WEIGHTS = {
+    Part.TITLE: 1.3,
+    Part.PROMPT: 1.3,
+    Part.REPLY: 1.1,
+    Part.TOOL: 0.9,
+    Part.THINKING: 0.9,
+    Part.OTHER: 0.8,
+    Part.RESULT: 0.7,
+}
+
+
+class Told(Struct, frozen=True):
+    """A session with its hits."""
+
+    number: int
+    listed: Listed
+    title: Excerpt
+    total: int
+    hits: tuple[Hit, ...]
+    also: tuple[SessionId, ...] = ()
+
+
+class Teller:
+    """Tells of the sessions of one answer."""
+
+    def __init__(  # noqa: PLR0913 (what an answer is made of)
+        self,
+        subjects: Subjects,
+        engine: Engine,
+        plan: Plan,
+        checked: Query,
+        *,
+        titles: Titles,
+        titled: frozenset[int],
+        families: Mapping[int, int],
+    ) -> None:
+        self._gone: dict[int, tuple[int, ...]] = {}
+        """Sessions that are told of with another one."""
+        self._subjects = subjects
+        self._places = subjects.places
+        self._families = families
+        self._titled = titled
+        self._engine = engine
+        self._plan = plan
+        self._checked = checked
+        self._kinds = kinds_of(plan.of_kind) if plan.of_kind else None
+        written = [run for unit in plan.units if not unit.is_begun for run in unit.runs]
+        written += [run for unit in plan.units for run in titles.runs(unit)]
+        begun = [run for unit in plan.units if unit.is_begun for run in unit.runs]
+        self._marking = marking(written, begun, plan.patterns)
+        self.is_partial = False
+
+    def page(
+        self, sessions: Sequence[int], offset: int, limit: int, hits: int
+    ) -> tuple[list[Told], int]:
+        """Return sessions from an offset on, and how many more may follow."""
+        sessions, self._gone = folded(sessions, self._families, self._records)
+        if not self._plan.of_text:
+            chosen = sessions[offset : offset + limit]
+            told = [one for s in chosen if (one := self._tell(s, hits))]
+            return told, max(0, len(sessions) - offset - len(told))
+        told = []
+        for number, session in enumerate(sessions):
+            if self._subjects.opened > PATIENCE:
+                self.is_partial = True
+                return told[offset:], 0
+            one = self._tell(session, hits)
+            if one is not None and one.hits:
+                told.append(one)
+            if len(told) == offset + limit:
+                return told[offset:], len(sessions) - number - 1
+        return told[offset:], 0
+
+    def _tell(self, session: int, hits: int) -> Told | None:
+        listed = self._places.listed(session)
+        if listed is None:
+            return None
+        total, texts = self._texts(session, hits)
+        found: dict[str, Hit] = {}
+        for text in texts:
+            if len(found) >= max(hits, 1):
+                break
+            one = self._subjects.subject(text, listed)
+            if one is not None and self._fits(one[0]):
+                # A record in two files is one hit, and so is what is said twice.
+                hit = self._hit(one)
+                found.setdefault(hit.excerpt.text, hit)
+        also = map(self._places.listed, self._gone.get(session, ()))
+        title = excerpt(listed.title.text, self._marking)
+        if session in self._titled:
+            total += 1
+            if not found:
+                own = Hit(
+                    record=RecordId(""),
+                    position=None,
+                    part=Part.TITLE,
+                    time=listed.ended,
+                    excerpt=title,
+                )
+                found[title.text] = own
+        return Told(
+            session,
+            listed,
+            title,
+            total,
+            tuple(found.values()),
+            tuple(other.id for other in also if other),
+        )
+
+    def _records(self, session: int) -> frozenset[int]:
+        """Return the records of a session that fit, by the numbers of their ids."""
+        _, texts = self._texts(session, _COMPARED)
+        if self._plan.of_text:
+            listed = self._places.listed(session)
+            texts = [t for t in texts if listed and self._is_fitting(t, listed)]
+        own = {-session} if session in self._titled else set()
+        return self._places.uuids(text.record for text in texts) | own
+
+    def _is_fitting(self, text: Text, listed: Listed) -> bool:
+        found = self._subjects.subject(text, listed)
+        return found is not None and self._fits(found[0])
+
+    def _texts(self, session: int, hits: int) -> tuple[int, list[Text]]:
+        """Return texts of a session, the best first, and how many there are."""
+        engine, plan = self._engine, self._plan
+        units = plan.words or (plan.units if plan.is_covered else ())
+        asked = [engine.of_sessions([session])]
+        if units:
+            asked.append(engine.any_of([unit.asked for unit in units]))
+        if plan.must is not None:
+            asked.append(plan.must)
+        if self._kinds is not None:
+            asked.append(engine.of_kinds(session, sorted(self._kinds)))
+        most = _CHECKED if plan.of_text else _LOOKED_AT * max(hits, 1)
+        most = max(most, hits)
+        total, texts = engine.texts(engine.all_of(asked), most)
+        texts.sort(
+            key=lambda text: (
+                -text.score * _WEIGHTS[part_of(text.bucket)],
+                text.record,
+            )
+        )
+        return total, texts
+
+    def _fits(self, subject: Subject) -> bool:
+        if not self._plan.of_text:
+            return True
+        return matches(self._checked, subject, self._engine.terms_of, stem_of)
+
+    def _hit(self, found: tuple[Subject, Record]) -> Hit:
+        return self._subjects.hit(found, excerpt(found[0].text, self._marking))

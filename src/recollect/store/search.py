@@ -1,0 +1,211 @@
+"""Asking the text index: which texts have some words, and which words there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import tantivy
+from msgspec import Struct
+
+from recollect.model.buckets import KINDS
+from recollect.store.spelling import close_terms
+from recollect.store.text import TextIndex
+from recollect.store.words import terms_of
+
+__all__ = ["Asked", "Engine", "Text", "stem_of"]
+
+Asked = tantivy.Query
+"""A question to the engine; made and joined by an :class:`Engine`."""
+
+_MOST_BUCKETS = 65_000
+_SHORTEST = 3
+_MOST_PHRASES = 500
+_SCORED = 32
+_VOWELS = "eiy"
+_STEMMER = (
+    tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    .filter(tantivy.Filter.stemmer("English"))
+    .build()
+)
+
+
+class Text(Struct, frozen=True, gc=False):
+    """A text that was found: its record, where it stands, how well it fits."""
+
+    record: int
+    bucket: int
+    score: float
+
+
+@lru_cache(maxsize=4096)
+def stem_of(term: str) -> str:
+    """Return what the forms of an English word have in common."""
+    return "".join(_STEMMER.analyze(term)) if _has_forms(term) else term
+
+
+def _has_forms(term: str) -> bool:
+    return len(term) >= _SHORTEST and term.isascii() and term.isalpha()
+
+
+class Engine:
+    """The text index as it was when this was made; changes nothing."""
+
+    def __init__(self, text: TextIndex) -> None:
+        text.reload()
+        self._schema = text.index.schema
+        self._searcher = text.index.searcher()
+        self._known_forms: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many texts there are."""
+        return int(self._searcher.num_docs)
+
+    def frequency(self, term: str) -> int:
+        """Return how many texts have a term, some that are no more included."""
+        return int(self._searcher.doc_freq("words", term))
+
+    def forms(self, term: str) -> tuple[str, ...]:
+        """Return the terms of the index that are forms of one, itself first."""
+        found = self._known_forms.get(term)
+        if found is None:
+            found = self._known_forms[term] = self._found_forms(term)
+        return found
+
+    def _found_forms(self, term: str) -> tuple[str, ...]:
+        stem = stem_of(term)
+        start = stem[:-1] if stem[-1] in _VOWELS else stem
+        if not _has_forms(term) or len(start) < _SHORTEST - 1:
+            return (term,) if self.frequency(term) else ()
+        near = [
+            other
+            for other, _ in self._searcher.terms_with_prefix("words", start)
+            if other != term and _has_forms(other)
+        ]
+        stems = _STEMMER.analyze(" ".join(near))
+        forms = [other for other, its in zip(near, stems, strict=True) if its == stem]
+        return (*((term,) if self.frequency(term) else ()), *forms)
+
+    def corrected(self, term: str) -> str | None:
+        """Return the term that is likely meant by one which is not there."""
+        return close_terms(term, self.frequency, self._beginning_with)
+
+    def _beginning_with(self, start: str) -> Sequence[tuple[str, int]]:
+        found = self._searcher.terms_with_prefix("words", start)
+        return [(term, count) for term, count in found]
+
+    def everything(self) -> Asked:
+        """Ask for all texts."""
+        return tantivy.Query.all_query()
+
+    def nothing(self) -> Asked:
+        """Ask for no text."""
+        return tantivy.Query.empty_query()
+
+    def term(self, terms: Sequence[str]) -> Asked:
+        """Ask for texts that have one of some terms."""
+        if len(terms) > _SCORED:
+            # The engine does not score these: they are too many to say much.
+            return tantivy.Query.term_set_query(self._schema, "words", list(terms))
+        schema = self._schema
+        return self.any_of(
+            [tantivy.Query.term_query(schema, "words", term) for term in terms]
+        )
+
+    def run(self, terms: Sequence[str]) -> Asked:
+        """Ask for texts in which terms stand one right behind the other."""
+        if len(terms) == 1:
+            return self.term(terms)
+        return tantivy.Query.phrase_query(self._schema, "words", list(terms))
+
+    def beginning(self, terms: Sequence[str]) -> Asked:
+        """Ask for texts in which terms stand in a row, the last of them begun only."""
+        *whole, start = terms
+        words = [term for term, _ in self._searcher.terms_with_prefix("words", start)]
+        if not words:
+            return self.nothing()
+        if not whole:
+            return self.term(words)
+        return self.any_of([self.run([*whole, word]) for word in words[:_MOST_PHRASES]])
+
+    def is_whole(self, terms: Sequence[str]) -> bool:
+        """Whether :meth:`beginning` asks for all there is."""
+        if len(terms) == 1:
+            return True
+        found = self._searcher.terms_with_prefix("words", terms[-1])
+        return len(found) <= _MOST_PHRASES
+
+    def containing(self, piece: str) -> Asked:
+        """Ask for texts with a term that has a piece somewhere in it; this is slow."""
+        pattern = f".*{piece}.*"
+        return tantivy.Query.regex_query(self._schema, "words", pattern)
+
+    def of_sessions(self, sessions: Iterable[int]) -> Asked:
+        """Ask for the texts of some sessions."""
+        numbers = list(sessions)
+        return tantivy.Query.term_set_query(self._schema, "session", numbers)
+
+    def of_kinds(self, session: int, kinds: Iterable[int]) -> Asked:
+        """Ask for the texts of a session that are of some kinds."""
+        kind_type = tantivy.FieldType.Unsigned
+        buckets = [session * KINDS + kind for kind in kinds]
+        return self.any_of(
+            [
+                tantivy.Query.range_query(
+                    self._schema, "bucket", kind_type, bucket, bucket
+                )
+                for bucket in buckets
+            ]
+            or [self.nothing()]
+        )
+
+    def any_of(self, asked: Sequence[Asked]) -> Asked:
+        """Ask for what one question at least finds."""
+        return self._joined(asked, tantivy.Occur.Should)
+
+    def all_of(self, asked: Sequence[Asked]) -> Asked:
+        """Ask for what all questions find."""
+        return self._joined(asked, tantivy.Occur.Must)
+
+    def without(self, asked: Asked) -> Asked:
+        """Ask for what a question does not find."""
+        return tantivy.Query.boolean_query(
+            [
+                (tantivy.Occur.Must, self.everything()),
+                (tantivy.Occur.MustNot, asked),
+            ]
+        )
+
+    def _joined(self, asked: Sequence[Asked], occur: tantivy.Occur) -> Asked:
+        if len(asked) == 1:
+            return asked[0]
+        return tantivy.Query.boolean_query([(occur, one) for one in asked])
+
+    def counts(self, asked: Asked) -> dict[int, int]:
+        """Return how many texts are found, by their bucket."""
+        terms = {
+            "field": "bucket",
+            "size": _MOST_BUCKETS,
+            "segment_size": _MOST_BUCKETS,
+        }
+        found = self._searcher.aggregate(asked, {"found": {"terms": terms}})
+        buckets = found["found"]["buckets"]
+        return {int(one["key"]): one["doc_count"] for one in buckets}
+
+    def texts(self, asked: Asked, limit: int) -> tuple[int, list[Text]]:
+        """Return how many texts are found, and those that fit best, best first."""
+        result = self._searcher.search(asked, limit=limit)
+        found = result.hits
+        places = [place for _, place in found]
+        records = self._searcher.fast_field_values("record", places)
+        buckets = self._searcher.fast_field_values("bucket", places)
+        texts = [
+            Text(int(record or 0), int(bucket or 0), float(score or 0))
+            for (score, _), record, bucket in zip(found, records, buckets, strict=True)
+        ]
+        return int(result.count or 0), texts  # type: ignore[attr-defined]
+
+    def terms_of(self, text: str) -> list[str]:
+        """Return the terms of a text, as the index has them."""
+        return terms_of(text)

@@ -1,0 +1,76 @@
+"""How text becomes terms, for the index and for whoever asks it.
+
+The engine cuts text at every sign that is no letter and no digit, and writes it
+small. What it cannot do is done before: accents are taken off, signs of languages
+without spaces stand alone, and words that it would leave out for their length are cut.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["LONGEST", "prepared", "terms_of", "without_accents"]
+
+LONGEST = 39
+"""Bytes of a word that the engine takes whole."""
+
+_WIDE = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30ff\u3100-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
+    "\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Signs that are words, or parts of words between which nobody puts a space."""
+_ALONE = re.compile(f"([{_WIDE}])")
+_FOLDED = re.compile(f"[\u00aa-\u036f\u1e00-\u1fff\ufb00-\ufb4f\uff00-\uffef{_WIDE}]")
+_WORD = re.compile(r"[^\W_]+")
+_LONG_WORD = re.compile(rf"[^\W_]{{{LONGEST // 4},}}")
+_KINDS = bytes(
+    ord("a") if byte > 127 or chr(byte).isalnum() else ord(" ")  # noqa: PLR2004 (ASCII)
+    for byte in range(256)
+)
+_RUN = b"a" * (LONGEST + 1)
+_PIECE = 32
+_STRETCH = 1 << 20
+"""Bytes that are looked at at once: a copy of all may be too much."""
+
+
+def prepared(text: str, raw: bytes | None = None) -> str:
+    """Return text that the engine cuts into the right terms.
+
+    ``raw`` is the text in UTF-8, where somebody has it already.
+    """
+    if not text.isascii() and _FOLDED.search(text):
+        text = _ALONE.sub(r" \1 ", text)
+        text = without_accents(text)
+        raw = None
+    if raw is None:
+        raw = text.encode("utf-8", "replace")
+    if len(raw) <= LONGEST:
+        return text
+    for start in range(0, len(raw), _STRETCH):
+        stretch = raw[start : start + _STRETCH + LONGEST]
+        if _RUN in stretch.translate(_KINDS):
+            return _LONG_WORD.sub(_pieces, text)
+    return text
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the terms of a text in its order, as the engine has them."""
+    return [found[0].lower() for found in _WORD.finditer(prepared(text))]
+
+
+def without_accents(text: str) -> str:
+    """Return letters without what is above or below them."""
+    if text.isascii():
+        return text
+    apart = unicodedata.normalize("NFKD", text)
+    return "".join(sign for sign in apart if not unicodedata.combining(sign))
+
+
+def _pieces(found: re.Match[str]) -> str:
+    word = found[0]
+    if len(word.encode("utf-8", "replace")) <= LONGEST:
+        return word
+    size = _PIECE if word.isascii() else LONGEST // 4
+    return " ".join(word[at : at + size] for at in range(0, len(word), size))

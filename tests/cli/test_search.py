@@ -1,0 +1,162 @@
+"""``recollect search``, and what is done with what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread, title, tool_use
+from tests.cli.terminals import Terminal, piped
+
+HERE = Path(__file__).parent
+on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+HOSTILE = "walrus \x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
+
+
+@pytest.fixture(autouse=True)
+def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    kept_home.session(
+        session_id(3),
+        [
+            *thread(
+                prompt("Count the walruses, please"),
+                reply([tool_use("Bash", command="count --walrus")]),
+                prompt(HOSTILE),
+                start=7200,
+            ),
+            title("Walruses", custom=True),
+        ],
+        project="-work-zoo",
+    )
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+    assert main(["search", *words]) == ExitCode.DONE
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def test_a_pipe_gets_sessions_with_their_hits(
+    capsys: pytest.CaptureFixture[str], golden: Callable[[Path, str], None]
+) -> None:
+    golden(HERE / "search.txt", told(capsys, "count walrus lines")[0])
+
+
+@on_terminals
+def test_a_terminal_gets_lines_that_fit_and_colours() -> None:
+    terminal = Terminal("search", "count", "the", "walruses", columns=50)
+
+    assert terminal.end() == ExitCode.DONE
+    assert b"\x1b[1;33mwalruses\x1b[0m" in terminal.raw
+    assert max(map(len, terminal.shown.splitlines())) <= 50
+    assert "1 " in terminal.shown
+    assert "ago" in terminal.shown
+
+
+@on_terminals
+def test_nothing_that_is_found_steers_a_terminal() -> None:
+    terminal = Terminal("search", "walrus", "evil")
+
+    assert terminal.end() == ExitCode.DONE
+    assert b"\x1b]0" not in terminal.raw
+    assert b"\x1b[2J" not in terminal.raw
+    assert "\u202e" not in terminal.shown
+    assert "evil" in terminal.shown
+
+
+def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(capsys, "--json", "walurs", "-lines")
+    begin, answer, found = map(json.loads, out.splitlines())
+
+    assert (begin["row"], begin["command"]) == ("begin", "search")
+    assert answer["repairs"] == [{"typed": "walurs", "meant": "walrus"}]
+    assert (answer["total"], answer["words"]) == (1, ["walrus"])
+    assert (found["number"], found["id"]) == (1, session_id(3))
+    (start, stop) = found["hits"][0]["excerpt"]["marks"][0]
+    assert found["hits"][0]["excerpt"]["text"][start:stop].lower().startswith("walrus")
+    assert {hit["part"] for hit in found["hits"]} <= {"prompt", "tool"}
+
+
+def test_what_is_odd_about_an_answer_is_told_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, errors = told(capsys, "walurs", "zzyzx", "colour:red")
+
+    assert "nobody wrote walurs; looked for walrus" in errors
+    assert "nobody wrote zzyzx" in errors
+    assert "colour: is no field" in errors
+    assert told(capsys, "zzyzx")[1].endswith("nothing found\n")
+
+
+def test_pages_and_numbers_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    first, errors = told(capsys, "-n", "1", "count")
+    second, _ = told(capsys, "-n1", "--page", "2", "count")
+
+    assert "1 to 1 of 2 sessions; --page shows more" in errors
+    assert first.startswith(" 1  ")
+    assert second.startswith(" 2  ")
+    assert told(capsys, "--page", "3", "-n", "1", "count")[1] == "nothing more found\n"
+
+
+@pytest.mark.parametrize("word", ["-please", "-number", "-hits", "-n5x", "-null"])
+def test_a_dash_excludes_and_is_no_option(
+    capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    out, _ = told(capsys, "walrus", word)
+
+    assert ("Count the" in out) == (word != "-please")
+
+
+def test_show_and_open_take_numbers_of_the_last_search(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    told(capsys, "walrus")
+
+    for words in (["show", "1"], ["open", "1"], ["open", "1.2"], ["show", "1.0"]):
+        assert main(words) == ExitCode.DONE
+        assert capsys.readouterr().out.startswith("Walruses\n")
+    assert main(["open", "2"]) == ExitCode.ASKED_WRONGLY
+    assert "the last search in this archive has no number 2" in capsys.readouterr().err
+    kept = place / ".local" / "state" / "recollect" / "last-search.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 or os.name == "nt"
+    assert b"walrus" not in kept.read_bytes().lower()
+
+
+def test_what_cannot_be_remembered_is_found_all_the_same(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    (place / ".local").write_text("in the way")
+
+    assert "Walruses" in told(capsys, "walrus")[0]
+    assert main(["open", "1"]) == ExitCode.ASKED_WRONGLY
+
+
+def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", "walrus is:errr"]) == ExitCode.ASKED_WRONGLY
+    errors = capsys.readouterr().err
+
+    assert "did you mean is:error" in errors
+    assert errors.endswith("    walrus is:errr\n              ^^^^\n")
+
+
+def test_the_language_has_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = told(capsys, "--syntax")
+
+    assert "project:" in out
+    assert '"a phrase"' in out
+
+
+def test_without_an_archive_it_says_so(place: Path) -> None:
+    ended = piped("search", "x", "--archive", place / "nowhere")
+
+    assert ended.returncode == ExitCode.NO_ARCHIVE
+    assert "ingest" in ended.stderr

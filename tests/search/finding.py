@@ -1,0 +1,64 @@
+"""Searches in a few words: a home, its archive, and what a query finds there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from recollect.archive import Archive
+from recollect.model.hits import Found
+from recollect.query import parse
+from recollect.search import Sort
+from tests.build import Home
+
+__all__ = ["NOW", "Asking", "asking"]
+
+NOW = datetime(2026, 1, 6, 12, tzinfo=UTC)
+
+
+class Asking:
+    """An archive that is asked."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+
+    def found(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        hits: int = 3,
+        sort: Sort = Sort.BEST,
+    ) -> Found:
+        """Return the answer to a query."""
+        query = parse(text, now=NOW, zone=UTC)
+        return self.archive.search(
+            query, limit=limit, offset=offset, hits=hits, sort=sort
+        )
+
+    def titles(self, text: str, *, sort: Sort = Sort.BEST) -> list[str]:
+        """Return the titles of the sessions that a query finds, in order."""
+        return [one.listed.title.text for one in self.found(text, sort=sort).sessions]
+
+    def excerpts(self, text: str) -> list[str]:
+        """Return the excerpts of the first session, marks between brackets."""
+        (first, *_) = self.found(text).sessions
+        return [marked(hit.excerpt.text, hit.excerpt.marks) for hit in first.hits]
+
+
+def marked(text: str, marks: tuple[tuple[int, int], ...]) -> str:
+    """Return a text with its marks between brackets."""
+    for start, stop in reversed(marks):
+        text = f"{text[:start]}[{text[start:stop]}]{text[stop:]}"
+    return text
+
+
+@contextmanager
+def asking(home: Home, folder: Path) -> Iterator[Asking]:
+    """Give the archive of a home, to be asked."""
+    Archive.ingest(folder, [home.path])
+    with Archive.open(folder) as archive:
+        yield Asking(archive)

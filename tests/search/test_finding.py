@@ -1,0 +1,328 @@
+"""Searching an archive: what is found, in which order, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.model.parts import Role
+from recollect.model.query import Part
+from recollect.search import Sort
+from tests.build import (
+    Home,
+    image,
+    prompt,
+    reply,
+    session_id,
+    snapshot,
+    summary,
+    text,
+    thinking,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
+from tests.search.finding import Asking, asking
+
+PARSER = "/work/demo/src/server/parse_transcript.py"
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """Return an archive of a few sessions about different things."""
+    folder = tmp_path_factory.mktemp("search")
+    home = Home(folder / "home")
+    told = {
+        "Flaky login": [
+            prompt("Why does the login test fail on every second run?"),
+            reply([thinking("Perhaps a race in the cookie jar"), text("A race.")]),
+            reply([tool_use("Bash", command="pytest -k login --maxfail 1")]),
+            tool_result("toolu_1", "ENOENT: no such file, open '/tmp/cookies.json'"),
+            reply("The cookies were written twice. Retried with a lock."),
+        ],
+        "Parsing transcripts": [
+            prompt("Split parseTranscript into two functions"),
+            reply([tool_use("Edit", id="toolu_2", file_path=PARSER, old_string="x")]),
+            tool_result("toolu_2", "permission denied: read-only", is_error=True),
+            reply([tool_use("WebFetch", id="toolu_3", url="https://example.org/cafe")]),
+            reply("Le café est fermé; 実装する前に。 The parser is in auth.go"),
+        ],
+        "Docker images": [
+            prompt("Make the docker image smaller; retries time out"),
+            reply("A multi-stage build. The image has 80 MB now."),
+        ],
+    }
+    for number, (name, records) in enumerate(told.items(), 1):
+        chain = thread(*records, start=3600.0 * number)
+        home.session(session_id(number), [*chain, title(name, custom=True)])
+    with asking(home, folder / "archive") as found:
+        yield found
+
+
+@pytest.mark.req("X4")
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("docker", ["Docker images"]),
+        ("login cookies", ["Flaky login"]),
+        ("why is the login test failing sometimes", ["Flaky login"]),
+        ("retry", ["Flaky login", "Docker images"]),
+        ('"multi-stage build"', ["Docker images"]),
+        ('"build multi-stage"', []),
+        ("dock*", ["Docker images"]),
+        ("retried -docker", ["Flaky login"]),
+        ("docker OR cookies", ["Flaky login", "Docker images"]),
+        ("(docker OR cookies) -image", ["Flaky login"]),
+        ("/EN[A-Z]+: no/", ["Flaky login"]),
+        ("tool:Bash", ["Flaky login"]),
+        ("tool:Edit file:*.py", ["Parsing transcripts"]),
+        ("cmd:pytest", ["Flaky login"]),
+        ("title:docker", ["Docker images"]),
+        ("is:error denied", ["Parsing transcripts"]),
+        ("is:error docker", []),
+        ("in:thinking race", ["Flaky login"]),
+        ("in:prompt race", []),
+        ("has:edit", ["Parsing transcripts"]),
+        ("has:image", []),
+        ("session:5e551000-0000-4000-8000-000000000003 image", ["Docker images"]),
+        ("before:2026-01-05T10:30Z retry", ["Flaky login"]),
+        ("after:2026-01-05T11:30Z retry", ["Docker images"]),
+        ("project:demo docker", ["Docker images"]),
+        ("project:nowhere docker", []),
+    ],
+)
+def test_a_query_finds(asked: Asking, text: str, titles: list[str]) -> None:
+    assert sorted(asked.titles(text)) == sorted(titles)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("parseTranscript", "parse_transcript", "parsetranscript", "parse transcript"),
+        *("parse_transcript.py", "src/server/parse_transcript.py", PARSER),
+        *("auth.go", "WebFetch", "webfetch", "web_fetch", "cafe", "CAFÉ", "実装", "装"),
+    ],
+)
+def test_names_are_found_however_they_are_typed(asked: Asking, text: str) -> None:
+    assert asked.titles(text)[0] == "Parsing transcripts"
+
+
+@pytest.mark.req("X4")
+def test_sessions_with_more_of_the_words_come_first(asked: Asking) -> None:
+    found = asked.found("docker cookies retries")
+
+    assert [len(one.words) for one in found.sessions] == [2, 2]
+    assert asked.titles("docker retry lock")[0] == "Docker images"
+    assert asked.found("retry image").complete == 1
+
+
+def test_a_slip_is_mended_and_said(asked: Asking) -> None:
+    found = asked.found("dokcer image")
+
+    assert [(one.typed, one.meant) for one in found.repairs] == [("dokcer", "docker")]
+    assert found.sessions[0].listed.title.text == "Docker images"
+
+
+def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
+    found = asked.found("docker zzyzx")
+
+    assert found.missing == ("zzyzx",)
+    assert found.total == 1
+    assert asked.found("zzyzx") == asked.found("zzyzx -docker")
+    assert asked.found("zzyzx").sessions == ()
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("5e551000", "main", "2.1.200", "uuid", "external", "sessionId", "gitBranch"),
+        *("2026", "assistant", "toolu_1", "msg", "claude-opus", "timestamp"),
+    ],
+)
+def test_what_is_not_content_is_not_found(asked: Asking, text: str) -> None:
+    assert asked.titles(f'"{text}"') == []
+
+
+@pytest.mark.req("X2")
+def test_everything_that_is_said_is_found_up_to_its_limit(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.session(
+        session_id(1),
+        thread(
+            prompt([text("long " * 9000 + "endofprompt"), image()]),
+            reply([thinking("hm " * 9000 + "endofthought")]),
+            reply([tool_use("Bash", command="true " * 900 + "endofcommand")]),
+            reply([tool_use("Task", prompt="do " * 900 + "endofinput")]),
+            tool_result("toolu_1", "out " * 900 + "endofresult"),
+            summary("A summaryword", "x"),
+        ),
+    )
+    home.session(session_id(2), [snapshot("x", {"backedup.py": None})])
+
+    with asking(home, tmp_path / "archive") as asked:
+        for word in ("endofprompt", "endofthought", "endofcommand", "task", "bash"):
+            assert asked.found(f'"{word}"').total == 1, word
+        for word in ("endofinput", "endofresult", "iVBORw0KGgo", "backedup"):
+            assert asked.found(f'"{word}"').total == 0, word
+        assert asked.found("out").total == 1
+
+
+@pytest.mark.req("X3")
+def test_a_name_weighs_most_where_it_is_used(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    talk = [prompt(f"Something about read_config number {n}") for n in range(3)]
+    use = [
+        reply([tool_use("Read", id=f"toolu_{n}", file_path="/work/read_config.py")])
+        for n in range(3)
+    ]
+    told = [reply(f"A lot of other words {n}") for n in range(6)]
+    home.session(session_id(1), [*thread(*talk, *told), title("Talk", custom=True)])
+    home.session(session_id(2), [*thread(*use, *told), title("Use", custom=True)])
+
+    with asking(home, tmp_path / "archive") as asked:
+        assert asked.titles("read_config") == ["Use", "Talk"]
+        assert asked.titles("something about config")[0] == "Talk"
+
+
+@pytest.mark.req("X3")
+def test_among_equals_the_newest_comes_first(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    for number in (1, 2, 3):
+        records = thread(
+            prompt("the same words", uuid=f"u{number}"), start=86400.0 * (number % 3)
+        )
+        home.session(session_id(number), records)
+
+    with asking(home, tmp_path / "archive") as asked:
+        ids = [one.listed.id for one in asked.found("same words").sessions]
+        assert ids == [session_id(2), session_id(1), session_id(3)]
+        oldest = asked.found("same words", sort=Sort.OLDEST).sessions
+        assert [one.listed.id for one in oldest] == ids[::-1]
+
+
+@pytest.mark.req("X5")
+def test_a_hit_says_why_it_is_there(asked: Asking) -> None:
+    (first, *_) = asked.found("cookies").sessions
+    hits = {hit.part: hit for hit in first.hits}
+
+    assert asked.excerpts("cookies lock")[0] == (
+        "The [cookies] were written twice. Retried with a [lock]."
+    )
+    assert hits[Part.REPLY].role is Role.ASSISTANT
+    position = hits[Part.RESULT].position
+    assert position is not None
+    raw = Path(position.source).read_bytes()[position.offset :]
+    assert b"ENOENT" in raw[: position.length]
+    assert raw[position.length : position.length + 1] == b"\n"
+    assert first.words == ("cookies",)
+    assert first.total == 3
+
+
+@pytest.mark.req("X5", "X6")
+def test_agents_are_told_with_their_session_and_rewound_branches_are_marked(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    records = [
+        prompt("Begin", uuid="a"),
+        reply("Begun", uuid="b", parent="a"),
+        prompt("The wrong walrus", uuid="c", parent="b"),
+        prompt("The right walrus", uuid="d", parent="b"),
+    ]
+    for number, record in enumerate(records):
+        record["timestamp"] = f"2026-01-05T09:00:{number:02}.000Z"
+    home.session(session_id(1), records)
+    inside = [prompt("Look for a walrus", uuid="e", isSidechain=True)]
+    home.agent(session_id(1), "a1", inside, meta={"agentType": "Explore"})
+
+    with asking(home, tmp_path / "archive") as asked:
+        (one,) = asked.found("walrus").sessions
+        hits = {str(hit.record): hit for hit in one.hits}
+        assert {id_: hit.is_rewound for id_, hit in hits.items()} == {
+            "c": True,
+            "d": False,
+            "e": False,
+        }
+        assert (hits["e"].agent, hits["e"].agent_type) == ("a1", "Explore")
+        assert [
+            h.record for h in asked.found("walrus is:rewound").sessions[0].hits
+        ] == ["c"]
+        assert [h.record for h in asked.found("walrus is:agent").sessions[0].hits] == [
+            "e"
+        ]
+        found = asked.found("walrus -is:agent branch:live").sessions[0]
+        assert [hit.record for hit in found.hits] == ["d"]
+        assert asked.found("walrus agent:explore").total == 1
+
+
+@pytest.mark.req("X6")
+def test_a_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    records = thread(prompt("Only once a walrus"), reply("Yes"))
+    home.session(session_id(1), records)
+    home.session(session_id(1), records, project="-work-copy")
+    home.session(session_id(2), [*records, *thread(prompt("More"), start=60)])
+
+    with asking(home, tmp_path / "archive") as asked:
+        (one,) = asked.found("walrus").sessions
+        assert len(one.hits) == 1
+        assert one.listed.id == session_id(1)
+        assert one.also == (session_id(2),)
+
+
+def test_pages_follow_each_other(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    for number in range(1, 8):
+        records = thread(prompt(f"page {'word ' * number}"), start=number)
+        home.session(session_id(number), records)
+
+    with asking(home, tmp_path / "archive") as asked:
+        whole = asked.found("word page", limit=7).sessions
+        pages = [asked.found("word page", limit=3, offset=at) for at in (0, 3, 6)]
+
+        assert [one for page in pages for one in page.sessions] == list(whole)
+        assert [page.total for page in pages] == [7, 7, 7]
+        assert asked.found("word page", offset=7).sessions == ()
+
+
+def test_an_empty_archive_has_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.path.mkdir()
+    (home.path / "projects").mkdir()
+
+    with asking(home, tmp_path / "archive") as asked:
+        for query in ("anything", "", "tool:Bash", "/x/", "-a", '"a b"', "a*"):
+            assert asked.found(query).sessions == ()
+
+
+def test_nothing_asked_lists_the_newest_first(asked: Asking) -> None:
+    titles = ["Docker images", "Parsing transcripts", "Flaky login"]
+
+    assert asked.titles("") == asked.titles("&& --") == titles
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker " * 1400,
+        " ".join(f"word{n}" for n in range(1400)),
+        "x" * 9999,
+        "(" * 40 + "docker" + ")" * 40,
+        " OR ".join(["docker*"] * 800),
+        '"' + "docker " * 1400 + '"',
+        "words:docker AND session:[0 TO 9] OR *:*",
+        "'; DROP TABLE session; --",
+        "docker^9 ~docker {a TO b} \\u0000 \x00 \x1b[31m",
+        'docker" OR words:* "',
+        "/(a+)+$/",
+    ],
+)
+def test_no_query_breaks_it(asked: Asking, text: str) -> None:
+    found = asked.found(text[:9999])
+
+    assert found.total <= 3
+    assert all(one.listed.id.startswith("5e551000") for one in found.sessions)
