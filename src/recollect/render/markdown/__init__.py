@@ -1,0 +1,7 @@
+"""MARKDOWN: sessions for repositories and editors."""
+
+from __future__ import annotations
+
+from recollect.render.markdown.session import Sheet, markdown
+
+__all__ = ["Sheet", "markdown"]

@@ -1,0 +1,279 @@
+"""A session as Markdown, for repositories and editors, made while it is walked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+
+from msgspec import Struct
+
+from recollect.model.blocks import Block, Text, Thinking
+from recollect.model.changes import hunks_of
+from recollect.model.sessions import AgentRun, Message, Role, Session, ToolCall, Turn
+from recollect.model.texts import Origin
+from recollect.model.tools import TOOL_NAMES
+from recollect.render.details import output_text, pretty
+from recollect.render.figures import clock, lasting, several, tokens
+from recollect.render.heads import agent_facts, fork_words, session_facts
+from recollect.render.heard import (
+    compaction_words,
+    kind_of,
+    news_words,
+    notice_words,
+)
+from recollect.render.inputs import input_of
+from recollect.render.markdown.text import (
+    code,
+    fenced,
+    neutral,
+    plain,
+    quoted,
+    summary,
+)
+from recollect.render.tools import CallLine, CallLines, CallState
+from recollect.render.walk import (
+    AgentEnd,
+    AgentMet,
+    BlockMet,
+    Called,
+    Forked,
+    LeftEnd,
+    Orphans,
+    Said,
+    Start,
+    Step,
+    TurnStart,
+    View,
+    walk,
+)
+from recollect.render.words import (
+    Teller,
+    as_it_stands,
+    attached,
+    block_note,
+    said,
+    typed,
+)
+
+__all__ = ["Sheet", "markdown"]
+
+_LINES = 40
+"""Lines of an output that are shown."""
+_SIGNS = 4_000
+_EDITS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
+_ANSWERED = {CallState.DONE, CallState.WAITING}
+
+
+class Sheet(Struct, frozen=True, kw_only=True):
+    """For whom Markdown is made."""
+
+    zone: tzinfo | None = UTC
+    teller: Teller = as_it_stands
+
+
+def markdown(
+    session: Session, view: View | None = None, sheet: Sheet | None = None
+) -> Iterator[str]:
+    """Yield a session as Markdown, piece by piece; calls fold where a viewer can."""
+    view, sheet = view or View(), sheet or Sheet()
+    setter = _Setter(session, view, sheet)
+    for step in walk(session, view):
+        yield from (f"{part}\n\n" for part in setter.set(step) if part)
+
+
+class _Setter:
+    """Sets one session."""
+
+    def __init__(self, session: Session, view: View, sheet: Sheet) -> None:
+        self._session = session
+        self._view = view
+        self._sheet = sheet
+        self._lines = CallLines(session.project)
+        self._day: datetime | None = None
+        self._failures = 0
+
+    def set(self, step: Step) -> Iterator[str]:
+        if isinstance(step, Said) and step.message.notice == "api_error":
+            self._failures += 1
+            return
+        if self._failures:
+            times = f" {self._failures} times in a row" if self._failures > 1 else ""
+            self._failures = 0
+            yield f"*• the API failed{times}*"
+        match step:
+            case Said() | BlockMet() | Called():
+                yield from self._content(step)
+            case Start():
+                yield from self._head(step)
+            case TurnStart():
+                yield self._turn(step.turn)
+            case AgentMet():
+                yield self._agent(step)
+            case Forked() | LeftEnd():
+                yield _branch(step)
+            case AgentEnd():
+                yield "</details>"
+            case Orphans():
+                yield "## Agents that no call here is known to have started"
+
+    def _content(self, step: Said | BlockMet | Called) -> Iterator[str]:
+        match step:
+            case Said(message=message):
+                if message.role is Role.ASSISTANT:
+                    return
+                yield from self._heard(message)
+            case BlockMet(block=block):
+                yield self._block(block)
+            case Called(call=call):
+                yield from self._call(call)
+
+    def _head(self, step: Start) -> Iterator[str]:
+        session = step.session
+        yield f"# {plain(session.title.text) or plain(session.id)}"
+        lines = (
+            " · ".join(plain(fact) for fact in facts if fact)
+            for facts in session_facts(session, step.branch, self._sheet.zone)
+        )
+        yield "\n".join(f"- {line}" for line in lines if line)
+
+    def _turn(self, turn: Turn) -> str:
+        time = next((m.time for m in turn.messages if m.time), None)
+        facts = []
+        if time is not None:
+            facts.append(clock(time, self._sheet.zone, self._day))
+            self._day = time
+        facts.append(lasting(turn.duration) if turn.duration else "")
+        facts.append(f"{tokens(turn.usage.total)} tokens" if turn.usage.total else "")
+        return f"---\n\n*{' · '.join(filter(None, facts)) or '…'}*"
+
+    def _heard(self, message: Message) -> Iterator[str]:
+        teller = self._sheet.teller
+        kind = kind_of(message)
+        if message.compaction is not None:
+            yield f"**{plain(compaction_words(message))}**"
+        elif kind in {Origin.PERSON, Origin.CALLER}:
+            others = (block for block in message.blocks if not isinstance(block, Text))
+            yield quoted(typed(message, teller) or "…")
+            yield "\n".join(filter(None, (plain(block_note(b)) for b in others)))
+        elif kind in _TYPED:
+            yield from self._command(message, _TYPED[kind])
+        elif kind in {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT, Origin.TEAMMATE}:
+            yield _cut(said(message, teller))
+        elif kind is Origin.INTERRUPT:
+            yield "*✗ interrupted by the user*"
+        elif kind is Origin.NOTIFICATION:
+            yield f"*• {plain(news_words(message, teller))}*"
+        elif kind is Origin.COMPACTION:
+            yield "*goes on after a compaction*"
+        else:
+            told, _ = notice_words(message, teller)
+            yield f"*• {plain(told)}*" if told else ""
+
+    def _command(self, message: Message, sign: str) -> Iterator[str]:
+        command = message.command
+        words = said(message, self._sheet.teller)
+        if command is not None:
+            words = f"{command.name} {command.args}".strip()
+        yield f"> {code(f'{sign}{words}')}"
+        printed, meant = attached(message, self._sheet.teller)
+        yield _cut(printed)
+        if meant.strip():
+            count = several(len(meant.splitlines()), "line")
+            yield f"*it put {count} before Claude*"
+
+    def _block(self, block: Block) -> str:
+        if isinstance(block, Text):
+            return neutral(block.text or "")
+        if isinstance(block, Thinking):
+            thought = (block.thinking or "").strip()
+            if not self._view.thinking or not thought:
+                return ""
+            return _folded("Thought", quoted(thought))
+        return plain(block_note(block))
+
+    def _call(self, call: ToolCall) -> Iterator[str]:
+        line = self._lines.line(call)
+        runs = [run.id for run in call.agents if run.kind.is_shown]
+        told = _told(line)
+        body = "" if runs or not self._view.tools else _body(call)
+        yield _folded(told, body) if body else f"- {_line(line)}"
+
+    def _agent(self, step: AgentMet) -> str:
+        run = step.run
+        if step.is_again:
+            return f"*goes on with agent {plain(run.id)}*"
+        told = _agent_words(run)
+        if not step.is_whole:
+            return f"- {plain(told)}"
+        return f"<details><summary>{summary(told)}</summary>"
+
+
+_TYPED = {Origin.COMMAND: "", Origin.SHELL: "! ", Origin.MEMORY: "# "}
+
+
+def _branch(step: Forked | LeftEnd) -> str:
+    branch = step.branch
+    if isinstance(step, LeftEnd):
+        return f"**Branch {branch.number} ends here.**"
+    way = "The live branch" if branch.is_live else f"Rewound, branch {branch.number}"
+    return f"**{way}:** {plain(fork_words(branch))}"
+
+
+def _agent_words(run: AgentRun) -> str:
+    name = ": ".join(filter(None, (run.type, run.description))) or run.id
+    return f"Agent {name} ({' · '.join(filter(None, agent_facts(run)))})"
+
+
+def _line(line: CallLine) -> str:
+    told = [f"**{plain(line.name)}**", code(line.subject)]
+    return " ".join(filter(None, (*told, plain(_facts(line)))))
+
+
+def _told(line: CallLine) -> str:
+    return " ".join(filter(None, (line.name, line.subject, _facts(line))))
+
+
+def _facts(line: CallLine) -> str:
+    facts = [*line.facts]
+    if line.added or line.removed:
+        facts.insert(0, f"+{line.added} \N{MINUS SIGN}{line.removed}")
+    if line.state not in _ANSWERED:
+        facts.insert(0, line.state.value)
+    told = f"({' · '.join(facts)})" if facts else ""
+    return f"{told}: {line.trouble}" if line.trouble else told
+
+
+def _folded(told: str, body: str) -> str:
+    return f"<details><summary>{summary(told)}</summary>\n\n{body}\n\n</details>"
+
+
+def _body(call: ToolCall) -> str:
+    name = TOOL_NAMES.get(call.name, call.name)
+    fields = input_of(call)
+    parts = []
+    if name in _EDITS:
+        hunks = hunks_of(call.outcome, call.input)
+        lines = (line for hunk in hunks for line in hunk.lines)
+        parts.append(_cut("\n".join(lines), "diff"))
+        if not call.is_error:
+            return parts[0]
+    elif name in {"Bash", "PowerShell"} and fields.command:
+        parts.append(_cut(fields.command, "sh"))
+    elif name == "ExitPlanMode" and fields.plan:
+        parts.append(neutral(fields.plan))
+    elif name not in {"Read", "Glob", "Grep"}:
+        parts.append(_cut(pretty(bytes(call.input)), "json"))
+    parts.append(_cut(output_text(call)))
+    return "\n\n".join(filter(None, parts))
+
+
+def _cut(text: str, language: str = "") -> str:
+    text = text.strip("\n")
+    if not text.strip():
+        return ""
+    lines = text.split("\n")
+    shown = "\n".join(lines[:_LINES])[:_SIGNS]
+    if len(shown) == len(text):
+        return fenced(text, language).rstrip("\n")
+    rest = len(text) - len(shown)
+    return f"{fenced(shown, language)}\n*… {rest:,} more signs*"

@@ -1,0 +1,75 @@
+"""A session as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from recollect.model.sessions import Session
+from recollect.parse import read_text
+from recollect.render.markdown import Sheet, markdown
+from recollect.render.walk import View
+from tests.build import prompt, reply, thread, tool_result, tool_use
+from tests.render.html.outline import attributes, tags
+from tests.render.shared import session_of
+from tests.render.stories import HOSTILE, STORIES, hostile
+
+HERE = Path(__file__).parent / "pages"
+FULL = View(branches=True, agents=True, thinking=True, tools=True)
+CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")
+OURS = {"details", "summary"}
+PLAIN = {
+    *("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre"),
+    *("code", "em", "strong", "a", "hr", "br", "table", "thead", "tbody", "tr", "th"),
+    "td",
+}
+
+
+def sheet(session: Session, view: View = FULL) -> str:
+    return "".join(markdown(session, view, Sheet(teller=read_text)))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_reads_as_it_should(
+    name: str, tmp_path: Path, golden: Callable[[Path, str], None]
+) -> None:
+    golden(HERE / f"{name}.md", sheet(STORIES[name](tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        HOSTILE,
+        "<script>alert(1)</script>",
+        "</summary></details><img src=x onerror=alert(1)>",
+        "![x](https://evil.dev/a.png) [y](javascript:alert(1))",
+        "```\n~~~\n<b>",
+    ],
+    ids=range(5),
+)
+def test_nothing_from_a_transcript_is_more_than_text(bad: str, tmp_path: Path) -> None:
+    found = CARELESS.render(sheet(hostile(tmp_path, bad)))
+
+    assert tags(found) <= OURS | PLAIN
+    for _, name, value in attributes(found):
+        assert name in {"href", "class", "start"}
+        assert name != "href" or value.startswith(("https:", "http:", "mailto:", "#"))
+
+
+def test_calls_fold_only_if_they_are_asked_for(tmp_path: Path) -> None:
+    session = session_of(
+        tmp_path,
+        thread(
+            prompt("go"),
+            reply([tool_use("Bash", command="ls `x`")]),
+            tool_result("toolu_1", "\n".join(f"line {n}" for n in range(99))),
+        ),
+    )
+
+    assert "- **$** `` ls `x` ``" in sheet(session, View())
+    assert "line 39" in sheet(session)
+    assert "line 40" not in sheet(session)
+    assert "more signs" in sheet(session)

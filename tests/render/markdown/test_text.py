@@ -1,0 +1,85 @@
+"""Text as Markdown that shows everything and does nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from recollect.render.markdown.text import code, fenced, neutral, plain, quoted, summary
+from tests.render.html.outline import attributes, outline, tags
+
+CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")
+"""A viewer that lets everything through."""
+SIGNS = st.text(alphabet="<>&\"'[]()!`*_|-#\n a:/\\~^1.", max_size=40)
+
+
+def shown(source: str) -> str:
+    return str(CARELESS.render(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<script>alert(1)</script>",
+        "a <img src=x onerror=alert(1)> b",
+        "![x](https://evil.dev/pixel.png)",
+        "[x](javascript:alert(1))",
+        "[x]( <javascript:alert(1)>)",
+        "[x][y]\n\n[y]: javascript:alert(1)",
+        "<!-- x --> <?php ?> </details>",
+        "```\n<b>\n```\n<b>",
+        "``` x\nnever closed",
+    ],
+)
+def test_what_is_dangerous_is_spelled_out(source: str) -> None:
+    found = CARELESS.parse(neutral(source))
+
+    kinds = {token.type for token in found} | {
+        child.type for token in found for child in token.children or ()
+    }
+    assert not kinds & {"html_block", "html_inline", "image"}
+    for _, name, value in attributes(shown(neutral(source))):
+        assert name != "href" or value.startswith(("https:", "http:", "mailto:", "#"))
+
+
+def test_what_was_written_as_markdown_stays() -> None:
+    source = "## Why\n\n- *so* `<b>` and <https://a.dev>\n\n```html\n<b>\n```"
+
+    assert neutral(source) == (
+        "#### Why\n\n- *so* `<b>` and [https://a.dev](https://a.dev)\n\n"
+        "```html\n<b>\n```"
+    )
+
+
+def test_a_fence_that_nobody_closed_is_closed() -> None:
+    assert neutral("```py\nx = 1").endswith("\n```")
+
+
+@given(SIGNS)
+def test_no_text_becomes_html(source: str) -> None:
+    for found in (neutral(source), plain(source), quoted(source)):
+        tokens = CARELESS.parse(found)
+        inner = [child for token in tokens for child in token.children or ()]
+        assert not {"html_block", "html_inline"} & {t.type for t in (*tokens, *inner)}
+    assert tags(summary(source)) == set()
+
+
+@given(SIGNS)
+def test_code_shows_what_it_holds(source: str) -> None:
+    line = " ".join(source.split())
+    if line:
+        found = outline(shown(f"x {code(source)}"))
+
+        assert "<code>" in found
+        assert line in found
+
+
+@given(SIGNS)
+def test_nothing_ends_a_fence_from_inside(source: str) -> None:
+    tokens = CARELESS.parse(f"{fenced(source)}\nbehind\n")
+
+    assert [token.type for token in tokens] == [
+        *("fence", "paragraph_open", "inline", "paragraph_close")
+    ]
