@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import NothingFound, PathMissing
-from recollect.settings import archive_folder, prices_file, source_homes
+from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
+from recollect.settings import (
+    HiddenByUser,
+    archive_folder,
+    hidden_by_user,
+    prices_file,
+    settings_file,
+    source_homes,
+)
 
 ME = Path("/home/me")
 
@@ -100,3 +107,52 @@ def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
     assert prices_file({"RECOLLECT_PRICES": str(own)}, ME) == own
     with pytest.raises(PathMissing):
         prices_file({"RECOLLECT_PRICES": str(tmp_path / "other")}, ME)
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "place"),
+    [
+        ("linux", {}, "/home/me/.config/recollect/settings.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "/etc/me"}, "/etc/me/recollect/settings.toml"),
+        ("darwin", {}, "/home/me/.config/recollect/settings.toml"),
+        ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/recollect/settings.toml"),
+        ("linux", {"RECOLLECT_SETTINGS": "~/mine.toml"}, "/home/me/mine.toml"),
+    ],
+)
+def test_settings_are_where_each_system_puts_them(
+    platform: str, environ: dict[str, str], place: str
+) -> None:
+    assert settings_file(environ, ME, platform) == Path(place)
+
+
+def test_what_a_user_wants_hidden_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    environ = {"RECOLLECT_SETTINGS": str(path)}
+    assert hidden_by_user(environ, tmp_path) == HiddenByUser()
+
+    path.write_text("[redact]\nnames = ['Ada']\n[redact.patterns]\nticket = 'T-1'\n")
+
+    assert hidden_by_user(environ, tmp_path) == HiddenByUser(
+        names=("Ada",), patterns={"ticket": "T-1"}
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[redact",
+        "[redact]\nname = 1",
+        "[other]",
+        "\xff",
+        "redact = 1",
+        "[redact]\nnames = [1]",
+    ],
+)
+def test_settings_that_say_something_else_are_refused(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(text.encode("latin-1"))
+
+    with pytest.raises(SettingsUnreadable, match=r"settings\.toml"):
+        hidden_by_user({"RECOLLECT_SETTINGS": str(path)}, tmp_path)

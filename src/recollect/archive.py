@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
-from recollect.model.ids import Line, Position, RecordId, SessionId
+from recollect.model.ids import Line, Position, RecordId, SessionId, SourceId
 from recollect.model.listing import Listed
 from recollect.store.derived import Derived
 from recollect.store.finding import Finding
@@ -392,6 +392,13 @@ class Archive:
         for generation in range(kept.generation + 1):
             for _, raw in self._vault.chunks.chunks(kept.number, generation):
                 yield raw
+
+    def raws(self, source: SourceId) -> Iterator[bytes]:
+        """Yield the bytes of a source as they were written, piece by piece."""
+        from recollect.upkeep import kept_bytes  # noqa: PLC0415 (see above)
+
+        kept = next((k for k in self._vault.chunks.sources() if k.id == source), None)
+        return kept_bytes(self._vault, kept) if kept is not None else iter(())
 
     def backup(self, folder: str | Path) -> int:
         """Write a consistent copy of the archive and return its size."""

@@ -7,6 +7,7 @@
   - Ambiguous
   - SystemRefused
   - PatternRefused
+  - SettingsUnreadable
   - PricesUnreadable
   - CursorUnreadable
   - FileUnreadable
@@ -64,6 +65,7 @@ __all__ = [
     "QueryTooLong",
     "RecollectError",
     "RegexRefused",
+    "SettingsUnreadable",
     "SystemRefused",
     "TimeUnreadable",
     "ValueUnknown",
@@ -253,6 +255,21 @@ class PatternRefused(RecollectError):
 
     def __str__(self) -> str:
         return f"the pattern {self.pattern!r} cannot be used: {self.detail}"
+
+
+class SettingsUnreadable(RecollectError):
+    """The user's settings are not what they should be."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "docs/guide/export.md shows the form; without the file nothing is set"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path} holds no settings: {self.reason}"
 
 
 class QueryError(RecollectError):

@@ -18,9 +18,10 @@ from recollect.model.sources import Source, SourceKind
 from recollect.parse import RecordLoader, node_of, parse_note, sketch_line
 from recollect.sources import discover, read_at, read_lines
 
-__all__ = ["Reading", "read"]
+__all__ = ["Reading", "raws", "read"]
 
 _STORED_LIMIT = 16 * 1024 * 1024
+_PIECE = 1024 * 1024
 
 
 def read(path: str | Path) -> Reading:
@@ -40,6 +41,17 @@ def read(path: str | Path) -> Reading:
     'Kept.'
     """
     return Reading(Path(path))
+
+
+def raws(source: SourceId) -> Iterator[bytes]:
+    """Yield the bytes of a source, piece by piece; none where it is gone."""
+    try:
+        file = Path(source).open("rb")  # noqa: SIM115 (a generator closes it)
+    except OSError:
+        return
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 class Reading:

@@ -1,4 +1,4 @@
-"""Where things are for this user: the archive, and the homes to take in.
+"""What is set for this user: the archive, the homes to take in, what to hide.
 
 Only faces read settings; everything below is told.
 """
@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from recollect.errors import NothingFound, PathMissing
+from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
 from recollect.sources.homes import homes
 
 __all__ = [
     "ARCHIVE_VARIABLE",
     "HOME_VARIABLE",
     "PRICES_VARIABLE",
+    "SETTINGS_VARIABLE",
+    "HiddenByUser",
     "archive_folder",
+    "hidden_by_user",
     "prices_file",
+    "settings_file",
     "source_homes",
     "state_folder",
 ]
@@ -26,6 +32,7 @@ __all__ = [
 ARCHIVE_VARIABLE = "RECOLLECT_ARCHIVE"
 HOME_VARIABLE = "RECOLLECT_HOME"
 PRICES_VARIABLE = "RECOLLECT_PRICES"
+SETTINGS_VARIABLE = "RECOLLECT_SETTINGS"
 _NAME = "recollect"
 
 
@@ -68,11 +75,15 @@ def prices_file(
         if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
             raise PathMissing(path)
         return path
+    return _config_folder(environ, user_home, platform) / "prices.toml"
+
+
+def _config_folder(environ: Mapping[str, str], user_home: Path, platform: str) -> Path:
     roaming = environ.get("APPDATA", "").strip() if platform == "win32" else ""
     config = roaming or environ.get("XDG_CONFIG_HOME", "").strip()
     is_set = bool(config) and Path(config).is_absolute()
     folder = Path(config) if is_set else user_home / ".config"
-    return folder / _NAME / "prices.toml"
+    return folder / _NAME
 
 
 def state_folder(
@@ -108,6 +119,56 @@ def source_homes(
     if not found:
         raise NothingFound
     return tuple(dict.fromkeys(found))
+
+
+class HiddenByUser(NamedTuple):
+    """What a user wants hidden besides what is always: ``[redact]`` in the settings."""
+
+    names: tuple[str, ...] = ()
+    """Names of people, customers, machines: hidden where they stand alone."""
+    patterns: Mapping[str, str] = {}
+    """RE2 expressions by the name that is shown instead of what they find."""
+
+
+def hidden_by_user(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> HiddenByUser:
+    """Return what the user's settings want hidden; nothing where there are none.
+
+    :raises SettingsUnreadable: if the file is not what it should be.
+    """
+    path = settings_file(environ, user_home, platform)
+    try:
+        return _hidden(tomllib.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return HiddenByUser()
+    except (ValueError, OSError) as error:
+        raise SettingsUnreadable(path, " ".join(str(error).split())) from error
+
+
+def _hidden(settings: Mapping[str, object]) -> HiddenByUser:
+    table = settings.get("redact", {})
+    strange = set(settings) - {"redact"}
+    if isinstance(table, dict):
+        strange |= set(table) - {"names", "patterns"}
+        names, patterns = table.get("names", []), table.get("patterns", {})
+        texts = [*names, *patterns.values()] if isinstance(patterns, dict) else [0]
+        if not strange and all(isinstance(text, str) for text in texts):
+            return HiddenByUser(tuple(names), patterns)
+    told = (
+        f"nothing is called {min(strange)!r}" if strange else "[redact] has odd values"
+    )
+    raise ValueError(told)
+
+
+def settings_file(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> Path:
+    """Return where the user's settings are: as set, or where this system puts them."""
+    configured = environ.get(SETTINGS_VARIABLE, "").strip()
+    if configured:
+        return _whole(_expanded(Path(configured), user_home))
+    return _config_folder(environ, user_home, platform) / "settings.toml"
 
 
 def _expanded(path: Path, user_home: Path) -> Path:

@@ -61,6 +61,11 @@ COMMANDS = (
         "Say where the tokens and the money went.",
     ),
     CommandRow(
+        "export",
+        "recollect.cli.export",
+        "Write sessions as pages and files that can be given away.",
+    ),
+    CommandRow(
         "verify",
         "recollect.cli.verify",
         "Check that every byte in the archive is what was stored.",

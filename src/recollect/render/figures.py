@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, tzinfo
 
-__all__ = ["clock", "lasting", "money", "several", "size", "span", "tokens"]
+from recollect.model.sessions import Message
+
+__all__ = [
+    "Coster",
+    "clock",
+    "lasting",
+    "money",
+    "several",
+    "size",
+    "span",
+    "tokens",
+]
+
+Coster = Callable[[Iterable[Message]], int | None]
+"""Tells what messages cost in billionths of a dollar; none where that is not known."""
 
 _THOUSAND = 1000
 _CENT = 10**7

@@ -12,6 +12,7 @@ from recollect.upkeep.restore import (
     Restored,
     Rewrite,
     Standing,
+    kept_bytes,
     plan_restore,
     restore,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Verdict",
     "backup",
     "belongings",
+    "kept_bytes",
     "plan_restore",
     "purge",
     "rebuild",

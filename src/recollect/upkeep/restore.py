@@ -160,13 +160,14 @@ def restore(
 
 def _told(vault: Vault, kept: Kept, rewrite: Rewrite | None) -> Iterator[bytes]:
     """Yield the bytes to write: those archived, unless somebody wants them changed."""
-    raws = _bytes(vault, kept)
+    raws = kept_bytes(vault, kept)
     if rewrite is None or not kept.kind.is_transcript:
         return raws
     return map(rewrite, whole_lines(raws))
 
 
-def _bytes(vault: Vault, kept: Kept) -> Iterator[bytes]:
+def kept_bytes(vault: Vault, kept: Kept) -> Iterator[bytes]:
+    """Yield all that is kept of a source, its unfinished last line too."""
     for _, raw in vault.chunks.chunks(kept.number, kept.generation):
         yield raw
     fragment = vault.chunks.fragment(kept.number, kept.generation)

@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from recollect.model.blocks import Block, Text, Thinking
 from recollect.model.sessions import Branch, Message, Role, Session, Turn
-from recollect.render.figures import clock, lasting, several, tokens
+from recollect.render.figures import (
+    Coster,
+    clock,
+    lasting,
+    money,
+    several,
+    tokens,
+)
 from recollect.render.heads import agent_facts, fork_words
 from recollect.render.html.calls import call_html
 from recollect.render.html.heard import told
@@ -59,6 +66,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = UTC
     """Of the times; ``None`` for that of the machine."""
     teller: Teller = as_it_stands
+    cost: Coster | None = None
+    """What tells the cost of turns and agents."""
 
 
 class Fragment(Struct, frozen=True):
@@ -180,6 +189,7 @@ class _Setter:
             self._day = time
         parts.append(lasting(turn.duration) if turn.duration else "")
         parts.append(f"{tokens(turn.usage.total)} tokens" if turn.usage.total else "")
+        parts.append(self._cost(turn.messages))
         line = facts(parts)
         if self._depth:
             return Fragment(tag("p", line, kind="turn"))
@@ -187,6 +197,10 @@ class _Setter:
         link = f'<a href="#{id_}">{line or "…"}</a>'
         told = f'<h2 class="turn" id="{id_}">{link}</h2>'
         return Fragment(Html(told), turn=turn.number)
+
+    def _cost(self, messages: Iterable[Message]) -> str:
+        cost = self._setting.cost(messages) if self._setting.cost else None
+        return money(cost) if cost else ""
 
     def _said(self, step: Said) -> Iterator[Fragment]:
         message = step.message
@@ -224,9 +238,8 @@ class _Setter:
         if step.is_again:
             return tag("p", words(f"goes on with agent {run.id}"), kind="note")
         name = ": ".join(filter(None, (run.type, run.description))) or run.id
-        told = f"<b>{words(name)}</b> " + tag(
-            "span", facts(agent_facts(run)), kind="facts"
-        )
+        went = facts([*agent_facts(run), self._cost(run.live.messages)])
+        told = f"<b>{words(name)}</b> " + tag("span", went, kind="facts")
         if not step.is_whole:
             return Html(f'<p class="agent">{told}</p>')
         self._open.append("</div></details>")

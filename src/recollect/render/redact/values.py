@@ -6,7 +6,6 @@ secret may be broken by markup, by a cut or by an escape.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from functools import cache, lru_cache
 from types import UnionType
@@ -19,7 +18,7 @@ from recollect.model.blocks import Block, MediaSource
 from recollect.model.ids import Position
 from recollect.model.metadata import FileDelta, FileSnapshot
 from recollect.model.parts import Loader
-from recollect.model.sessions import Session
+from recollect.model.sessions import Message, Session
 from recollect.model.tools import Outcome
 from recollect.render.redact.json import redacted_json
 from recollect.render.redact.personal import names_in
@@ -65,8 +64,9 @@ def redacted(
     later is redacted then, and noted in ``finds``.
     """
     knowing = redactor.with_names(names_in(session.directories))
-    loader = _Redacting(session.loader, knowing, finds or Finds())
-    return _Mapper(knowing.text, loader).mapped(session)
+    finds = finds if finds is not None else Finds()
+    loader = _Redacting(session.loader, knowing, finds)
+    return _Mapper(knowing, loader, finds).mapped(session)
 
 
 class _Redacting(Loader):
@@ -99,26 +99,32 @@ class _Redacting(Loader):
         return None if text is None else self._told(text, position)
 
     def _told(self, value: T, position: Position | None) -> T:
-        met: list[Found] = []
-
-        def told(text: str) -> str:
-            new, found = self._redactor.told(text)
-            met.extend(found)
-            return new
-
-        new = _Mapper(told, None).mapped(value)
+        mapper = _Mapper(self._redactor)
+        new = mapper.mapped(value)
         if position is not None:
-            self._finds.note(position, tuple(met))
+            self._finds.note(position, tuple(mapper.met))
         return new
 
 
 class _Mapper:
     """Maps every text of a value; what is shared stays shared."""
 
-    def __init__(self, told: Callable[[str], str], loader: Loader | None) -> None:
-        self._told = told
+    def __init__(
+        self,
+        redactor: Redactor,
+        loader: Loader | None = None,
+        finds: Finds | None = None,
+    ) -> None:
+        self._redactor = redactor
         self._loader = loader
+        self._finds = finds
         self._known: dict[int, tuple[object, object]] = {}
+        self.met: list[Found] = []
+
+    def _told(self, text: str) -> str:
+        new, found = self._redactor.told(text)
+        self.met.extend(found)
+        return new
 
     def mapped(self, value: T) -> T:
         return self._any(value)  # type: ignore[return-value]
@@ -154,6 +160,7 @@ class _Mapper:
         if known is not None:
             return known[1]
         changed = {}
+        before = len(self.met)
         for name in names:
             old = getattr(value, name)
             if old is None:
@@ -161,6 +168,10 @@ class _Mapper:
             new = self._any(old)
             if new is not old:
                 changed[name] = new
+        if self._finds is not None and isinstance(value, Message) and value.pieces:
+            # A short text is shown without its record ever being opened.
+            found = tuple(self.met[before:])
+            self._finds.note(value.pieces[0].position, found)
         new = structs.replace(value, **changed) if changed else value
         # The old value is held so that no other gets its id.
         self._known[id(value)] = (value, new)

@@ -1,0 +1,112 @@
+"""``recollect export``: sessions as pages and files that can be given away."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recollect.cli.options import Asked, archive_options
+
+if TYPE_CHECKING:
+    from recollect.cli.exporting import Wish
+
+__all__ = ["export"]
+
+FORMATS = ("html", "markdown", "text", "json", "jsonl")
+
+
+@click.command("export")
+@click.argument("names", nargs=-1, metavar="[SESSION]...|[PROJECT]")
+@click.option("--all", "everything", is_flag=True, help="All that the archive has.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Read a transcript, a folder of them or a home, without any archive.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="html",
+    show_default=True,
+    help="What to write; jsonl is the original lines.",
+)
+@click.option(
+    "-o",
+    "--to",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The file of a session, or the folder of several; - for stdout.",
+)
+@click.option("--branch", metavar="NUMBER|LEAF", help="Follow another branch.")
+@click.option("--turns", metavar="FIRST-LAST", help="Only these turns, from 1 on.")
+@click.option("--since", metavar="WHEN", help="Only what went on since, as in a query.")
+@click.option(
+    "--redact/--no-redact",
+    default=True,
+    show_default=True,
+    help="Hide secrets, home folders, names and addresses.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the place of everything that was hidden.",
+)
+@archive_options
+def export(  # noqa: PLR0913 (one parameter an option, all by name)
+    names: tuple[str, ...],
+    *,
+    everything: bool,
+    source: Path | None,
+    form: str,
+    to: Path | None,
+    branch: str | None,
+    turns: str | None,
+    since: str | None,
+    redact: bool,
+    report: Path | None,
+    asked: Asked,
+) -> None:
+    r"""Write sessions as pages and files that can be given away.
+
+    A SESSION is an id or the beginning of one; a PROJECT is its directory or its
+    name. One session becomes one file that needs nothing else. Several become a
+    folder: as html with lists and a search; written again, only what changed is.
+    Secrets, home folders, user names and mail addresses are hidden, and private
+    records left out, unless --no-redact is given.
+
+    \b
+    recollect export 5e551000
+    recollect export 5e551000 --format markdown -o talk.md --turns 2-4
+    recollect export . --to site
+    recollect export --all --since 30d --to site --report hidden.jsonl
+    """
+    from recollect.cli.exporting import Wish, carry_out  # noqa: PLC0415 (not for help)
+
+    wish = Wish(
+        names=names,
+        everything=everything,
+        source=source,
+        form=form,
+        to=to,
+        branch=branch,
+        turns=turns,
+        since=since,
+        redact=redact,
+        report=report,
+    )
+    _check(wish)
+    carry_out(wish, asked, sys.stdout, sys.stderr)
+
+
+def _check(wish: Wish) -> None:
+    if wish.everything and wish.names:
+        raise click.UsageError("name sessions or a project, or ask for --all alone")
+    if not (wish.everything or wish.names or wish.source):
+        raise click.UsageError("name sessions or a project, or ask for --all")

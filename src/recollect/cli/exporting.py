@@ -1,0 +1,241 @@
+"""Carrying out an export: what is meant, where it goes, what is said about it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TextIO
+
+import click
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.archive import Archive
+from recollect.cli.choose import chosen_branch
+from recollect.cli.naming import meant
+from recollect.cli.options import Asked, shown_path
+from recollect.cli.terminal import StageBar
+from recollect.export import (
+    Chosen,
+    Exported,
+    Format,
+    Making,
+    Raws,
+    Tally,
+    coster,
+    export_folder,
+    export_session,
+    made,
+    transcripts,
+)
+from recollect.export.files import file_name, write_whole
+from recollect.model.sessions import Session
+from recollect.prices import load_prices
+from recollect.query.times import Now, period
+from recollect.reading import raws, read
+from recollect.render.figures import several, size
+from recollect.render.redact import Finds, Redactor
+from recollect.settings import hidden_by_user, prices_file
+
+__all__ = ["Wish", "carry_out"]
+
+_FOLDER = "recollect-export"
+_STDOUT = Path("-")
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What somebody wants to have exported."""
+
+    names: tuple[str, ...] = ()
+    everything: bool = False
+    source: Path | None = None
+    form: str = "html"
+    to: Path | None = None
+    branch: str | None = None
+    turns: str | None = None
+    since: str | None = None
+    redact: bool = True
+    report: Path | None = None
+
+
+def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
+    """Export what is wished for; say where it is, and what was hidden."""
+    with _chosen(wish, asked) as (chosen, bytes_of):
+        making = Making(
+            format=Format(wish.form),
+            redactor=_redactor() if wish.redact else None,
+            cost=coster(load_prices(prices_file(os.environ, Path.home()))),
+            raws=bytes_of,
+        )
+        first = list(islice(chosen, 2))
+        if _is_single(wish, len(first)):
+            tally = _single(first[0].open(), wish, making, out)
+        else:
+            tally = _folder(chain(first, chosen), wish, making, out)
+    if wish.report is not None:
+        write_whole(wish.report, [tally.report()], private=True)
+    if not asked.quiet:
+        told = tally.sentence() if wish.redact else _NOTHING_HIDDEN
+        err.write(f"{told}\n" if told else "")
+
+
+_NOTHING_HIDDEN = "nothing was hidden: look before you give it away"
+
+
+def _redactor() -> Redactor:
+    """Return what hides this user's secrets: the known ones, and those of settings."""
+    home = Path.home()
+    own = hidden_by_user(os.environ, home)
+    try:
+        login = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        login = home.name
+    return Redactor(names=(login, home.name, *own.names), patterns=own.patterns.items())
+
+
+@contextmanager
+def _chosen(wish: Wish, asked: Asked) -> Iterator[tuple[Iterator[Chosen], Raws]]:
+    """Give the sessions that are meant; they can be opened while the context lasts."""
+    start = _since(wish.since)
+    if wish.source is not None:
+        yield _read(wish.source, wish.names, start), raws
+        return
+    with asked.current() as archive:
+        yield _archived(archive, wish, start), archive.raws
+
+
+def _read(path: Path, names: Sequence[str], start: datetime | None) -> Iterator[Chosen]:
+    missing = set(names)
+    for session in read(path):
+        fitting = {name for name in names if session.id.startswith(name)}
+        for name in fitting - missing:
+            raise click.UsageError(f"several sessions begin with {name!r}")
+        missing -= fitting
+        if (names and not fitting) or (not names and session.is_empty):
+            continue
+        if start is None or (session.ended is not None and session.ended >= start):
+            files = [(one.id, one.size, one.mtime_ns) for one in session.sources]
+            stamp = msgspec.json.encode(files)
+            yield Chosen(id=session.id, stamp=stamp, open=partial(_same, session))
+    if missing:
+        raise click.UsageError(f"no session begins with {min(missing)!r}")
+
+
+def _same(session: Session) -> Session:
+    return session
+
+
+def _archived(archive: Archive, wish: Wish, start: datetime | None) -> Iterator[Chosen]:
+    wanted = None
+    if not wish.everything:
+        found = meant(archive, wish.names)
+        wanted = {*found.sessions, *(found.project.sessions if found.project else ())}
+    for listed in archive.sessions(empty=wanted is not None and bool(wanted)):
+        if wanted is not None and listed.id not in wanted:
+            continue
+        if start is None or (listed.ended is not None and listed.ended >= start):
+            yield Chosen(
+                id=listed.id,
+                stamp=msgspec.json.encode(listed),
+                open=partial(archive.session, listed.id),
+            )
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    found = period("after", text, Now(now, now.astimezone().tzinfo or UTC))
+    if found is None or found.start is None:
+        raise click.UsageError(f"{text!r} is no time; 2026-01-31 and 30d are")
+    return found.start
+
+
+def _is_single(wish: Wish, count: int) -> bool:
+    """Whether one session goes into one file; ``count`` is right up to two."""
+    if not count:
+        raise click.UsageError("no session was meant: nothing is written")
+    to = wish.to
+    is_alone = count == 1 and len(wish.names) <= 1 and not wish.everything
+    if is_alone and not (to is not None and to != _STDOUT and to.is_dir()):
+        return True
+    if wish.branch or wish.turns or to == _STDOUT:
+        raise click.UsageError("--branch, --turns and -o - go with one session alone")
+    if to is not None and to.suffix == Format(wish.form).suffix and not to.is_dir():
+        raise click.UsageError(f"several sessions go into a folder, not into {to}")
+    return False
+
+
+def _single(session: Session, wish: Wish, making: Making, out: TextIO) -> Tally:
+    view = structs.replace(
+        making.view,
+        branch=chosen_branch(session, wish.branch),
+        **_turns(wish.turns),
+    )
+    making = structs.replace(making, view=view)
+    finds = Finds()
+    if wish.to == _STDOUT:
+        out.writelines(_texts(session, making, finds))
+    else:
+        name = f"{file_name(session.id)}{making.format.suffix}"
+        files = export_session(session, wish.to or Path(name), making, finds)
+        out.writelines(f"{path}\n" for path in files)
+    tally = Tally()
+    tally.add(session.id, finds, keep=wish.report is not None)
+    return tally
+
+
+def _texts(session: Session, making: Making, finds: Finds) -> Iterator[str]:
+    if making.format is not Format.JSONL:
+        yield from made(session, making, finds)
+        return
+    for one in transcripts(session, making.raws, making.redactor, finds):
+        for raw in one.raws:
+            yield raw.decode("utf-8", "surrogateescape")
+
+
+def _turns(text: str | None) -> dict[str, int | None]:
+    """Return the first and the last turn, counted from 0 as the walk counts them."""
+    if text is None:
+        return {}
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or not (last.isdecimal() or not last):
+        raise click.UsageError(f"{text!r} are no turns; 2-4, 2- and 2 are")
+    start = int(first) - 1
+    end = (int(last) - 1 if last else None) if dash else start
+    if start < 0 or (end is not None and end < start):
+        raise click.UsageError(f"{text!r} are no turns; the first one is 1")
+    return {"first": start, "last": end}
+
+
+def _folder(chosen: Iterable[Chosen], wish: Wish, making: Making, out: TextIO) -> Tally:
+    folder = wish.to or Path(_FOLDER)
+    keep = wish.report is not None
+    with StageBar() as bar:
+        if wish.source is None:
+            # The archive knows how many there are; of files one is read at a time.
+            chosen = list(chosen)
+            bar.begin("sessions", len(chosen))
+        done = export_folder(_counted(chosen, bar), folder, making, report=keep)
+    page = folder / "index.html" if making.format is Format.HTML else folder
+    out.write(f"{page}\n")
+    _tell(done, folder)
+    return done.tally
+
+
+def _counted(chosen: Iterable[Chosen], bar: StageBar) -> Iterator[Chosen]:
+    for one in chosen:
+        yield one
+        bar.advance(1)
+
+
+def _tell(done: Exported, folder: Path) -> None:
+    told = f"{several(done.written, 'session')} written, {size(done.bytes)}"
+    same = f"; {done.same:,} had not changed" if done.same else ""
+    click.echo(f"{told}{same}, in {shown_path(folder)}", err=True)

@@ -1,0 +1,197 @@
+"""``recollect export``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread
+
+KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+FIRST = session_id(1)
+
+
+@pytest.fixture
+def archived(kept_home: Home) -> Path:
+    """Return the folder of a user whose home is archived and gone."""
+    records = thread(
+        *(r for n in range(3) for r in (prompt(f"ask {n} {KEY}"), reply(f"say {n}")))
+    )
+    kept_home.session(session_id(3), records)
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    shutil.rmtree(kept_home.path)
+    return kept_home.path.parent
+
+
+def exported(*words: str) -> None:
+    assert main(["export", *words, "--no-ingest"]) == ExitCode.DONE
+
+
+def test_a_session_becomes_a_file_that_is_named(
+    archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported(session_id(3))
+
+    told = capsys.readouterr()
+    assert told.out == f"{session_id(3)}.html\n"
+    assert "hidden: " in told.err
+    assert "3 github-tokens" in told.err
+    page = (archived / f"{session_id(3)}.html").read_text("utf-8")
+    assert "ask 2" in page
+    assert KEY not in page
+
+
+@pytest.mark.parametrize(
+    ("form", "suffix"), [("markdown", "md"), ("text", "txt"), ("json", "json")]
+)
+def test_other_formats_have_other_endings(
+    form: str, suffix: str, archived: Path
+) -> None:
+    exported(FIRST, "--format", form)
+
+    assert "Three." in (archived / f"{FIRST}.{suffix}").read_text("utf-8")
+
+
+def test_the_original_lines_are_what_was_written(
+    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    exported(FIRST, "--format", "jsonl", "-o", "talk.jsonl", "--no-redact")
+
+    told = capsys.readouterr()
+    (source,) = kept_home.path.rglob(f"{FIRST}.jsonl")
+    assert (place / "talk.jsonl").read_bytes() == source.read_bytes()
+    assert "nothing was hidden" in told.err
+    assert told.out.splitlines() == [
+        *("talk.jsonl", str(Path("talk/subagents/agent-a1.jsonl")))
+    ]
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize(
+    ("turns", "wanted"), [("2", [1]), ("2-3", [1, 2]), ("2-", [1, 2]), ("1-1", [0])]
+)
+def test_turns_can_be_asked_for(
+    turns: str, wanted: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported(session_id(3), "--format", "markdown", "-o", "-", "--turns", turns)
+
+    told = capsys.readouterr().out
+    assert [n for n in range(3) if f"say {n}" in told] == wanted
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize("turns", ["0", "x", "3-2", "-2", "1-x"])
+def test_turns_that_cannot_be_are_refused(
+    turns: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", FIRST, f"--turns={turns}", "--no-ingest"]
+
+    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert "are no turns" in capsys.readouterr().err
+
+
+def test_a_project_becomes_a_folder(
+    archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported("/work/demo", "--to", "site")
+
+    told = capsys.readouterr()
+    assert told.out == f"{Path('site/index.html')}\n"
+    assert "sessions written" in told.err
+    assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
+
+
+def test_everything_is_written_once_and_then_only_what_changed(
+    archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported("--all", "--to", "site")
+    first = capsys.readouterr().err
+    exported("--all", "--to", "site")
+
+    assert "3 sessions written" in first
+    assert "0 sessions written, 0 B; 3 had not changed" in capsys.readouterr().err
+    assert (archived / "site" / "index.html").exists()
+
+
+@pytest.mark.usefixtures("archived")
+def test_only_what_went_on_since(capsys: pytest.CaptureFixture[str]) -> None:
+    exported("--all", "--to", "site", "--since", "2026-01-05T09:30")
+
+    assert "1 session written" in capsys.readouterr().err
+
+
+def test_files_are_read_without_an_archive(
+    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported("--from", str(kept_home.path), "--to", "site")
+    exported(FIRST, "--from", str(kept_home.path), "-o", "one.html")
+
+    assert (place / "site" / "index.html").exists()
+    assert "Three." in (place / "one.html").read_text("utf-8")
+    assert not (place / "archive").exists()
+    assert "2 sessions written" in capsys.readouterr().err
+
+
+def test_a_beginning_that_several_have_is_refused(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", FIRST[:20], "--from", str(kept_home.path)]
+
+    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert "several sessions begin with" in capsys.readouterr().err
+
+
+def test_a_report_tells_every_place(archived: Path) -> None:
+    exported(session_id(3), "--report", "hidden.jsonl")
+
+    rows = [
+        json.loads(line)
+        for line in (archived / "hidden.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [row["kind"] for row in rows].count("github-token") == 3
+    assert all(row["source"].endswith(f"{session_id(3)}.jsonl") for row in rows)
+
+
+def test_what_the_settings_name_is_hidden_too(
+    archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = archived / "settings.toml"
+    settings.write_text("[redact]\nnames = ['Three']\npatterns = {verb = 'count'}\n")
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+
+    exported(FIRST, "--format", "text", "-o", "page.txt")
+
+    page = (archived / "page.txt").read_text("utf-8")
+    assert "Please [redacted verb] the lines" in page
+    assert "[redacted user]." in page
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--all", FIRST],
+        ["--all", "-o", "-"],
+        ["--all", "--turns", "1"],
+        ["--all", "--since", "whenever"],
+        ["--all", "--since", "2030-01-01"],
+        ["none-such"],
+        ["x", "--from", "."],
+        ["--all", "-o", "page.html"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_meant_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["export", *words, "--no-ingest"])
+
+    assert code in {ExitCode.ASKED_WRONGLY, ExitCode.FAILED}
+    assert capsys.readouterr().err.startswith("error: ")

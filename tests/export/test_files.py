@@ -1,0 +1,53 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.export.files import file_name, write_changed, write_whole
+
+
+def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
+    assert write_whole(tmp_path / "a" / "b", [b"x", b"yz"]) == 3
+    assert (tmp_path / "a" / "b").read_bytes() == b"xyz"
+
+
+def test_what_fails_half_way_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_bytes(b"old")
+
+    def failing() -> Iterator[bytes]:
+        yield b"new"
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_whole(path, failing())
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [
+        ("page", b"old")
+    ]
+
+
+def test_what_hides_nothing_is_for_its_owner_alone(tmp_path: Path) -> None:
+    write_whole(tmp_path / "page", [b""], private=True)
+
+    assert stat.S_IMODE((tmp_path / "page").stat().st_mode) & 0o077 == 0
+
+
+def test_the_same_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "page"
+
+    assert write_changed(path, b"x")
+    assert not write_changed(path, b"x")
+    assert write_changed(path, b"y")
+
+
+@pytest.mark.parametrize(
+    "id_", ["../x", "a/b", ".hidden", "a b", "", "x" * 300, "\x00"]
+)
+def test_an_odd_id_is_no_name(id_: str) -> None:
+    assert file_name(id_).isalnum()
+    assert file_name("5e55-a_b") == "5e55-a_b"

@@ -1,0 +1,109 @@
+"""Pages that lie in one folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from recollect.export import Format, pages
+from recollect.export.pages import index_pages, session_pages
+from recollect.export.rows import Row
+from recollect.model.sessions import Session
+from tests.build import prompt, reply, thread
+from tests.export.shared import making
+from tests.render.html.outline import attributes, outline, tags
+from tests.render.shared import session_of
+
+HTML = making(Format.HTML)
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Session:
+    """Return a session of twelve turns."""
+    talk = (r for n in range(12) for r in (prompt(f"ask {n}"), reply(f"say {n}")))
+    return session_of(tmp_path, thread(*talk))
+
+
+def parted(session: Session) -> dict[str, str]:
+    return {
+        name: "".join(pieces)
+        for name, pieces in session_pages(session, "sessions/x", HTML)
+    }
+
+
+def test_a_long_session_is_parted_and_nothing_is_lost(
+    long: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (whole,) = parted(long).values()
+    monkeypatch.setattr(pages, "_LONGEST", 1500)
+
+    found = parted(long)
+
+    assert list(found)[:2] == ["sessions/x.html", "sessions/x-2.html"]
+    said = [re.findall(r"(?:ask|say) \d+(?=<)", text) for text in found.values()]
+    assert len(said) > 3
+    in_main = re.findall(r"say \d+(?=<)", "".join(found.values()))
+    assert in_main == re.findall(r"say \d+(?=<)", whole)
+    for text in found.values():
+        assert "html" in tags(text)  # and every element is closed
+
+
+def test_parts_lead_to_each_other_and_list_their_own_prompts(
+    long: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_LONGEST", 1500)
+
+    found = [attributes(text) for text in parted(long).values()]
+
+    assert ("a", "href", "x-2.html") in found[0]
+    assert ("a", "href", "x.html") in found[1]
+    for text in found:
+        names = {value for _, name, value in text if name == "id"}
+        links = {v[1:] for t, n, v in text if t == "a" and n == "href" and v[:1] == "#"}
+        assert links <= names
+
+
+def rows(*projects: str) -> list[Row]:
+    return [
+        Row(
+            page=f"sessions/{n}.html",
+            title=f"<t{n}>",
+            project=project,
+            words="</script>",
+        )
+        for n, project in enumerate(projects)
+    ]
+
+
+def test_the_index_lists_sessions_and_projects() -> None:
+    found = dict(index_pages(rows("~/a", "~/b", "~/a"), HTML))
+
+    index = outline(found["index.html"].decode())
+    assert "3 sessions of 2 projects" in index
+    assert re.search(r"<a href=sessions/0.html>\s+<t0>", index)
+    assert len([name for name in found if name.startswith("projects/")]) == 2
+
+
+def test_one_project_needs_no_list_of_projects() -> None:
+    found = dict(index_pages(rows("~/a", "~/a"), HTML))
+
+    assert not any(name.startswith("projects/") for name in found)
+    assert "<h1>\n" in outline(found["index.html"].decode())
+    assert "~/a" in found["index.html"].decode()
+
+
+def test_the_words_to_search_cannot_end_their_script() -> None:
+    script = dict(index_pages(rows("~/a"), HTML))["assets/index.js"].decode()
+
+    assert "<" not in script
+    told = json.loads(script.removeprefix("globalThis.recollectIndex = ").rstrip(";\n"))
+    assert told == [["sessions/0.html", "<t0>", "~/a · 0 prompts", "</script>"]]
+
+
+def test_a_session_in_which_nothing_was_said_has_a_page(tmp_path: Path) -> None:
+    session = session_of(tmp_path, thread(prompt("x")))
+
+    assert len(parted(session)) == 1

@@ -1,0 +1,91 @@
+"""The original lines of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from recollect.export import transcripts
+from recollect.model.ids import SourceId
+from recollect.reading import raws
+from recollect.render.redact import Finds, Redactor
+from tests.build import meta, prompt, session_id, thread
+from tests.export.shared import KEY, home_of, sessions
+
+
+def test_without_a_redactor_they_are_the_bytes_that_were_written(
+    tmp_path: Path,
+) -> None:
+    session = sessions(home_of(tmp_path).path)[0]
+
+    found = {
+        one.name: b"".join(one.raws)
+        for one in transcripts(session, raws, None, Finds())
+    }
+
+    assert set(found) == {"", "subagents/agent-a1.jsonl"}
+    for source in session.sources:
+        assert Path(source.id).read_bytes() in found.values()
+
+
+def test_with_one_only_lines_that_hide_something_differ(tmp_path: Path) -> None:
+    session = sessions(home_of(tmp_path).path)[0]
+    finds = Finds()
+
+    first, _ = (
+        b"".join(one.raws) for one in transcripts(session, raws, Redactor(), finds)
+    )
+
+    before = Path(session.sources[0].id).read_bytes().split(b"\n")
+    after = first.split(b"\n")
+    differ = [old for old, new in zip(before, after, strict=True) if old != new]
+    assert len(differ) == 2
+    assert KEY.encode() in differ[0]
+    assert KEY.encode() not in first
+    assert {p.offset for p in finds.records} <= {
+        sum(len(line) + 1 for line in before[:number]) for number in range(len(before))
+    }
+
+
+def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
+    home = home_of(tmp_path, 1)
+    secret = meta("bridge-session", bridgeSessionId="b")
+    home.session(session_id(0), [secret, *thread(prompt("hello"))])
+    (session,) = sessions(home.path)
+    finds = Finds()
+
+    found = [
+        b"".join(one.raws) for one in transcripts(session, raws, Redactor(), finds)
+    ]
+
+    assert b"bridge-session" not in b"".join(found)
+    assert finds.private == 1
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(st.lists(st.integers(1, 40), max_size=30))
+def test_lines_are_told_apart_however_the_bytes_come(
+    tmp_path_factory: object, sizes: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("home")  # type: ignore[attr-defined]
+    session = sessions(home_of(folder, 1).path)[0]
+
+    def pieces(source: SourceId) -> Iterator[bytes]:
+        whole = b"".join(raws(source))
+        at = 0
+        for size in sizes:
+            yield whole[at : at + size]
+            at += size
+        yield whole[at:]
+
+    parted = [
+        b"".join(o.raws) for o in transcripts(session, pieces, Redactor(), Finds())
+    ]
+    at_once = [
+        b"".join(o.raws) for o in transcripts(session, raws, Redactor(), Finds())
+    ]
+
+    assert parted == at_once
