@@ -46,8 +46,9 @@ def schemas_page() -> str:
     ]
     parts.extend(shape_tables(show.ROWS))
     parts.append(
-        f"## list, projects, ingest, watch, verify, rebuild, backup, restore, purge\n\n"
-        f"Schema {archive.SCHEMA}; see the [guide](../guide/archive.md).\n"
+        f"## Other commands\n\nSchema {archive.SCHEMA}; the first row says which of "
+        "them it is. See [at the terminal](../guide/terminal.md) and [keep what was "
+        "said](../guide/archive.md).\n"
     )
     parts.extend(shape_tables(archive.ROWS))
     parts.append(

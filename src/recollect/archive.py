@@ -5,23 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from msgspec.structs import replace
+
 from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
-from recollect.model.ids import Line, Position, RecordId, SessionId, SourceId
+from recollect.model.ids import SessionId, SourceId
 from recollect.model.listing import Listed
+from recollect.store.annotations import all_annotations
 from recollect.store.derived import Derived
 from recollect.store.finding import Finding
 from recollect.store.vault import Vault
 
 # Most questions are small; what answers the large ones is imported when they are asked.
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from recollect.ingest import Progress, Report
     from recollect.ingest.opening import ChunkLoader
-    from recollect.model.finds import FoundRecord
+    from recollect.model.annotations import Annotations
+    from recollect.model.finds import FoundEdit, FoundPrompt, FoundRecord
     from recollect.model.hits import Found
-    from recollect.model.nodes import Node
     from recollect.model.parts import Project
     from recollect.model.problems import Problem
     from recollect.model.query import Query
@@ -157,9 +160,10 @@ class Archive:
 
         ``project`` is a directory: what was begun in it or below it.
         """
+        known = self.annotations()
         for listed in self._derived.listed(empty=empty):
             if project is None or _is_in(listed.project, project):
-                yield listed
+                yield _annotated(listed, known)
 
     def listed(self, name: str) -> Listed:
         """Return a session's line by its id, or by a beginning that only it has."""
@@ -173,7 +177,24 @@ class Archive:
             beginnings = {id_[: len(name)]: id_ for id_ in self._finding.session_ids()}
             close = get_close_matches(name, beginnings, n=_TOLD)
             raise NotArchived("session", name, [beginnings[one] for one in close])
-        return found[0]
+        return _annotated(found[0], self.annotations())
+
+    def annotations(self) -> dict[SessionId, Annotations]:
+        """Return what readers added to sessions: tags, notes, stars."""
+        return all_annotations(self._vault.chunks.db)
+
+    def annotate(
+        self,
+        sessions: Iterable[SessionId],
+        change: Callable[[Annotations], Annotations],
+    ) -> dict[SessionId, Annotations]:
+        """Change what readers added to sessions; return what that is now.
+
+        ``change`` gets what a session has and returns what it is to have.
+        """
+        from recollect.upkeep.annotate import annotate  # noqa: PLC0415 (see above)
+
+        return annotate(self.folder, sessions, change)
 
     def session(self, name: str) -> Session:
         """Return a whole session by its id, or by a beginning that only it has."""
@@ -197,51 +218,10 @@ class Archive:
         A record that stands in several files is told of once, where the oldest
         session has it.
         """
-        found: dict[RecordId, list[tuple[int, Node]]] = {}
-        rows = self._finding.records_like(name, _TOLD) if name else []
-        for row in rows:
-            for node in self._nodes_at(row.source, row.offset, row.length):
-                if node.uuid is not None and node.uuid.startswith(name):
-                    found.setdefault(node.uuid, []).append((row.session, node))
-        exact = found.get(RecordId(name))
-        if exact is None and len(found) > 1:
-            raise Ambiguous("record", name, list(found))
-        if not found:
-            raise NotArchived("record", name)
-        return self._found_record(exact or next(iter(found.values())))
+        from recollect.ingest.lookup import find_record  # noqa: PLC0415 (see above)
 
-    def _nodes_at(self, source: int, offset: int, length: int) -> Iterable[Node]:
-        from recollect.ingest.indexing import decode  # noqa: PLC0415 (see above)
-
-        kept = self._vault.chunks.source(source)
-        if kept is None:
-            return ()
-        place = Position(kept.id, kept.generation, offset, length)
-        return decode([Line(place, self._loader.raw(place))])[1]
-
-    def _found_record(self, places: Sequence[tuple[int, Node]]) -> FoundRecord:
-        from recollect.model.finds import FoundRecord  # noqa: PLC0415 (see above)
-
-        (number, node), *copies = places
-        listed = self._finding.listed(number)
-        session = self._session(listed.id) if listed else None
-        uuid = node.uuid or RecordId("")
-        agent = branch = None
-        if session is not None:
-            branch = session.branch(uuid)
-            for run in session.all_agents if branch is None else ():
-                if run.source and run.source.id == node.position.source:
-                    agent = run.id
-        return FoundRecord(
-            id=uuid,
-            kind=node.kind,
-            session=session.id if session else SessionId(""),
-            agent=agent,
-            branch=branch.number if branch else None,
-            position=node.position,
-            copies=tuple(copy.position for _, copy in copies),
-            raw=self._loader.raw(node.position),
-        )
+        where = (self._vault, self._finding, self._loader)
+        return find_record(*where, name=name, open_session=self._session)
 
     def search(
         self,
@@ -342,6 +322,39 @@ class Archive:
             DriftRow(kind=kinds[kind], name=name, version=version or None, records=n)
             for kind, name, version, n in self._finding.drift()
         )
+
+    def prompts(self) -> Iterator[FoundPrompt]:
+        """Yield what a person typed, on any branch of any session, newest first.
+
+        What several sessions hold, because one goes on with another, comes once.
+        """
+        from recollect.ingest.typed import typed_text  # noqa: PLC0415 (see above)
+        from recollect.model.finds import FoundPrompt  # noqa: PLC0415
+        from recollect.store.records import Typed  # noqa: PLC0415
+
+        finding = self._finding
+        for row in Typed(self._derived.index).newest_first():
+            yield FoundPrompt(
+                id=row.record,
+                session=row.session,
+                time=row.time,
+                branch=row.branch,
+                text=typed_text(self._vault, finding, self._loader, row),
+            )
+
+    def edits(
+        self, *, session: str | None = None, path: str | None = None
+    ) -> list[FoundEdit]:
+        """Return the changes of files, oldest first: a session's, or of a path.
+
+        A path is that of a file or a folder, or how such a path ends.
+        """
+        from recollect.store.records import Changes  # noqa: PLC0415 (see above)
+
+        changes = Changes(self._derived.index)
+        if session is not None:
+            return changes.of(self.listed(session).id)
+        return changes.at(path or "") or changes.ending((path or "").strip("/"))
 
     def sources(
         self,
@@ -448,6 +461,15 @@ class Archive:
             return purge(self.folder, numbers, progress=progress)
         finally:
             self._open()
+
+
+def _annotated(listed: Listed, known: Mapping[SessionId, Annotations]) -> Listed:
+    """Return a session's line with what readers added to it."""
+    added = known.get(listed.id)
+    if added is None:
+        return listed
+    tags = tuple(dict.fromkeys((*listed.tags, *added.tags)))
+    return replace(listed, tags=tags, note=added.note, is_starred=added.is_starred)
 
 
 def _is_in(path: str | None, folder: str) -> bool:

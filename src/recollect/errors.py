@@ -6,6 +6,7 @@
   - NotArchived
   - Ambiguous
   - SystemRefused
+  - ResumeRefused
   - PatternRefused
   - SettingsUnreadable
   - PricesUnreadable
@@ -65,6 +66,7 @@ __all__ = [
     "QueryTooLong",
     "RecollectError",
     "RegexRefused",
+    "ResumeRefused",
     "SettingsUnreadable",
     "SystemRefused",
     "TimeUnreadable",
@@ -232,6 +234,19 @@ class FileChanged(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.path} was written to by another program just now"
+
+
+class ResumeRefused(RecollectError):
+    """Claude Code cannot be started for a session: no program, or no directory."""
+
+    hint = "leave out --run to see what would be run; restore --as moves a session"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"claude cannot be started: {self.reason}"
 
 
 class Place(NamedTuple):

@@ -17,11 +17,13 @@ from recollect.sources.homes import homes
 
 __all__ = [
     "ARCHIVE_VARIABLE",
+    "CLEANUP_DAYS",
     "HOME_VARIABLE",
     "PRICES_VARIABLE",
     "SETTINGS_VARIABLE",
     "HiddenByUser",
     "archive_folder",
+    "cleanup_days",
     "hidden_by_user",
     "prices_file",
     "settings_file",
@@ -34,6 +36,8 @@ HOME_VARIABLE = "RECOLLECT_HOME"
 PRICES_VARIABLE = "RECOLLECT_PRICES"
 SETTINGS_VARIABLE = "RECOLLECT_SETTINGS"
 _NAME = "recollect"
+CLEANUP_DAYS = 30
+"""After how many days Claude Code deletes what it wrote, unless it is told."""
 
 
 def archive_folder(
@@ -169,6 +173,23 @@ def settings_file(
     if configured:
         return _whole(_expanded(Path(configured), user_home))
     return _config_folder(environ, user_home, platform) / "settings.toml"
+
+
+def cleanup_days(home: Path) -> int | None:
+    """Return after how many days a home's own settings have Claude Code delete.
+
+    Only this one number is taken from Claude Code's settings, and nothing is written.
+    """
+    import msgspec  # noqa: PLC0415 (only for doctor)
+
+    class Told(msgspec.Struct):
+        days: int | None = msgspec.field(name="cleanupPeriodDays", default=None)
+
+    try:
+        raw = (home / "settings.json").read_bytes()
+        return msgspec.json.decode(raw, type=Told).days
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def _expanded(path: Path, user_home: Path) -> Path:

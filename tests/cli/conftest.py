@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
+from recollect.cli.demo_home import write_home
 from tests.build import (
     Home,
     image,
@@ -30,6 +33,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def invented(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the invented home, taken into the archive; the user is in its shop."""
+    home = write_home(place, NOW)
+    monkeypatch.setenv("RECOLLECT_HOME", str(home))
+    Archive.ingest(place / "archive", [home])
+    monkeypatch.chdir(place / "shop")
+    return home
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def on_terminal(*words: str, **more: str) -> bytes:
     """Return what the command writes to a terminal of 60 columns."""
     pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
     outer, inner = pty.openpty()
-    size = environment(COLUMNS="60", TERM="xterm", **more)
+    size = environment(COLUMNS="60", TERM="xterm", RECOLLECT_PAGER="cat", **more)
     done = subprocess.Popen(
         [sys.executable, "-m", "recollect", "show", *words], stdout=inner, env=size
     )

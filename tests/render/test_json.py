@@ -12,6 +12,7 @@ import pytest
 
 from recollect.model.sessions import Session
 from recollect.parse import read_text
+from recollect.render.encode import encoded
 from recollect.render.json import (
     ROWS,
     SCHEMA,
@@ -20,7 +21,6 @@ from recollect.render.json import (
     MessageRow,
     SessionRow,
     TurnRow,
-    encoded,
     json_rows,
 )
 from recollect.render.walk import View

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from datetime import UTC, datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,8 +16,13 @@ from recollect.cli.options import (
     iso_option,
     json_option,
 )
+from recollect.cli.screen import Screen
 from recollect.cli.session_table import SessionTable
-from recollect.cli.terminal import Colour, Paint, columns, has_colour
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from recollect.model.listing import Listed
 
 __all__ = ["list_sessions"]
 
@@ -26,11 +30,13 @@ _PAGE = 20
 
 
 @click.command("list")
+@click.argument("query", nargs=-1)
 @click.option(
     "--project",
     metavar="PATH|NAME",
     help="Only sessions of this project; a dot for that of this folder.",
 )
+@click.option("--starred", is_flag=True, help="Only sessions that have a star.")
 @click.option("--all", "empty", is_flag=True, help="Also sessions without a message.")
 @click.option(
     "-n",
@@ -44,7 +50,9 @@ _PAGE = 20
 @colour_option
 def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     *,
+    query: tuple[str, ...],
     project: str | None,
+    starred: bool,
     empty: bool,
     limit: int | None,
     iso: bool,
@@ -54,41 +62,43 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""List sessions, newest first.
 
-    MSGS counts prompts, and all messages on the live branch; AGENTS and BRANCHES are
-    blank where there is nothing but the session itself. In a pipe nothing is cut.
+    QUERY is in the language of searches, such as model:opus after:2w; see "recollect
+    help query". MSGS counts prompts, and all messages on the live branch; AGENTS and
+    BRANCHES are blank where there is nothing but the session itself. In a pipe
+    nothing is cut.
 
     \b
     recollect list --project . -n 50
+    recollect list model:opus after:2w
     recollect list --json | jq -r 'select(.agents > 3) | .id'
     """
-    on_screen = sys.stdout.isatty()
-    is_page = limit is None and on_screen and not as_json
+    screen = Screen.of(colour, iso=iso)
+    is_page = limit is None and screen.on_terminal and not as_json
     if is_page:
         limit = _PAGE
-    with asked.current() as archived:
-        path = project_named(archived, project).path if project is not None else None
-        found = islice(archived.sessions(project=path, empty=empty), limit)
-        if as_json:
-            from recollect.cli.rows import (  # noqa: PLC0415 (only for JSON)
-                BeginRow,
-                SessionRow,
-                print_row,
-            )
+    with asked.current() as archive:
+        path = project_named(archive, project).path if project is not None else None
+        found: Iterable[Listed] = archive.sessions(project=path, empty=empty)
+        if query:
+            from recollect.cli.filtering import filtered  # noqa: PLC0415 (if asked for)
 
-            print_row(BeginRow.of("list", archived.folder))
-            for one in found:
-                print_row(SessionRow.of(one))
-            return
-        sessions = list(found)
-    table = SessionTable(
-        now=datetime.now(UTC),  # noqa: TID251 (a face knows the clock)
-        is_iso=iso or not on_screen,
-        room=columns(sys.stdout, os.environ) if on_screen else None,
-        paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
-    )
-    for line in table.lines(sessions) if sessions else ():
-        click.echo(line, color=True)
-    if not sessions:
-        sys.stderr.write("no sessions yet\n")
-    elif is_page and len(sessions) == limit:
+            found = filtered(found, query)
+        chosen = (one for one in found if one.is_starred or not starred)
+        sessions = list(islice(chosen, limit))
+    if as_json:
+        _print_rows(sessions, asked)
+        return
+    if sessions:
+        screen.show(SessionTable(screen).lines(sessions))
+    else:
+        sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
+    if is_page and len(sessions) == limit:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
+
+
+def _print_rows(sessions: Iterable[Listed], asked: Asked) -> None:
+    from recollect.cli.rows import BeginRow, SessionRow, print_row  # noqa: PLC0415
+
+    print_row(BeginRow.of("list", asked.folder))
+    for one in sessions:
+        print_row(SessionRow.of(one))

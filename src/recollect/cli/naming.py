@@ -11,6 +11,7 @@ from recollect.errors import NotArchived
 
 if TYPE_CHECKING:
     from recollect.archive import Archive
+    from recollect.model.finds import FoundRecord
     from recollect.model.ids import SessionId
     from recollect.model.listing import Listed
     from recollect.model.parts import Project
@@ -62,19 +63,17 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
     return Meant(sessions=tuple(dict.fromkeys(sessions)))
 
 
-def session_named(archive: Archive, name: str) -> tuple[Session, str | None]:
+def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | None]:
     """Return the session that a name stands for, and the record that it is the id of.
 
-    ``last`` is the newest, a number one of those found last. What an agent said is on
-    no branch of the session itself, so the record of an agent is not returned.
+    ``last`` is the newest session, a number one of those found last.
     """
     if name == LAST:
         return archive.session(newest(archive).id), None
     lately = _lately(name, archive)
     if lately is not None:
-        session = archive.session(lately[0])
-        hit = lately[1] or ""
-        return session, hit if session.branch(hit) else None
+        record = archive.record(lately[1]) if lately[1] else None
+        return archive.session(lately[0]), record
     try:
         return archive.session(name), None
     except NotArchived as error:
@@ -82,8 +81,7 @@ def session_named(archive: Archive, name: str) -> tuple[Session, str | None]:
             record = archive.record(name)
         except NotArchived:
             raise error from None
-        known = record.id if record.branch is not None else None
-        return archive.session(record.session), known
+        return archive.session(record.session), record
 
 
 def _lately(name: str, archive: Archive) -> tuple[str, str | None] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from recollect.cli.lately import remembered
@@ -31,4 +29,4 @@ def open_found(context: click.Context, *, number: str, asked: Asked) -> None:
         raise click.UsageError(
             f"the last search in this archive has no number {number}"
         )
-    context.invoke(show, path=Path(number), **asked._asdict())
+    context.invoke(show, name=number, **asked._asdict())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,9 +15,8 @@ from recollect.cli.options import (
     shown_path,
 )
 from recollect.cli.rows import BeginRow, ProjectLine, print_row
-from recollect.cli.session_table import iso as iso_time
-from recollect.cli.telling import since
-from recollect.cli.terminal import columns, fit_right, table
+from recollect.cli.screen import Screen
+from recollect.cli.terminal import fit_right, table
 from recollect.render.figures import size, tokens
 
 if TYPE_CHECKING:
@@ -48,11 +45,10 @@ def projects(*, empty: bool, iso: bool, asked: Asked, as_json: bool) -> None:
         for row in rows:
             print_row(row)
         return
-    on_screen = sys.stdout.isatty()
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    screen = Screen.of(iso=iso)
     cells = [
         (
-            since(row.last, now) if on_screen and not iso else iso_time(row.last),
+            screen.when(row.last),
             f"{row.sessions:,}",
             tokens(row.tokens),
             size(row.bytes),
@@ -61,9 +57,10 @@ def projects(*, empty: bool, iso: bool, asked: Asked, as_json: bool) -> None:
         for row in rows
     ]
     head = ("LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT")
-    room = columns(sys.stdout, os.environ) if on_screen else None
-    for line in table([head, *cells], right="lrrrl"):
-        click.echo(line if room is None else fit_right(line, room))
+    lines = table([head, *cells], right="lrrrl")
+    screen.show(
+        line if screen.room is None else fit_right(line, screen.room) for line in lines
+    )
 
 
 def _rows(archive: Archive, *, empty: bool) -> list[ProjectLine]:

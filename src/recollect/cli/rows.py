@@ -9,28 +9,38 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect import __version__
-from recollect.model.ids import ProjectKey, SessionId
+from recollect.model.ids import AgentId, ProjectKey, RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.parts import Lineage, Project, TitleKind
 from recollect.model.problems import Problem
+from recollect.render.drawing import Mark, MarkKind
 from recollect.render.encode import encoded
 from recollect.sources.names import path_text
 
 __all__ = [
     "ROWS",
     "SCHEMA",
+    "AnnotationRow",
     "BackupRow",
     "BeginRow",
+    "ChangedRow",
     "DamageRow",
+    "DoctorRow",
+    "ExpiringRow",
     "FileRow",
+    "MarkRow",
     "OddRow",
     "ProjectLine",
     "PurgedRow",
     "ReportRow",
     "RestoredRow",
+    "ResumeRow",
+    "RetentionRow",
     "Row",
     "SessionRow",
+    "TagRow",
     "TouchedRow",
+    "TypedRow",
     "VerdictRow",
     "print_row",
 ]
@@ -92,6 +102,9 @@ class SessionRow(Row, frozen=True, kw_only=True, tag="session"):
     bytes: int
     """Of its sources."""
     is_empty: bool = False
+    note: str = ""
+    """What somebody wrote beside it with `recollect note`."""
+    is_starred: bool = False
 
     @classmethod
     def of(cls, listed: Listed) -> SessionRow:
@@ -122,6 +135,8 @@ class SessionRow(Row, frozen=True, kw_only=True, tag="session"):
             problems=listed.problems,
             bytes=listed.size,
             is_empty=listed.is_empty,
+            note=listed.note,
+            is_starred=listed.is_starred,
         )
 
 
@@ -257,6 +272,152 @@ class PurgedRow(Row, frozen=True, kw_only=True, tag="purged"):
     is_dry_run: bool = False
 
 
+class AnnotationRow(Row, frozen=True, kw_only=True, tag="annotations"):
+    """What somebody added to a session."""
+
+    session: SessionId
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    is_starred: bool = False
+
+
+class TagRow(Row, frozen=True, kw_only=True, tag="tag"):
+    """A tag, and how many sessions have it."""
+
+    tag: str
+    sessions: int
+
+
+class ChangedRow(Row, frozen=True, kw_only=True, tag="changed"):
+    """A file that a session changed."""
+
+    path: str
+    session: SessionId
+    changes: int
+    """How often, on all branches and by all agents."""
+    added: int
+    removed: int
+    """Lines."""
+    is_new: bool = False
+    """Whether the session made it."""
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+class TypedRow(Row, frozen=True, kw_only=True, tag="prompt"):
+    """A prompt, exactly as it was typed."""
+
+    id: RecordId
+    session: SessionId
+    project: str | None = None
+    time: datetime | None = None
+    branch: int
+    """0 is the branch that counts; on others it was taken back."""
+    text: str
+
+
+class MarkRow(Row, frozen=True, kw_only=True, tag="mark"):
+    """A line of a session's drawing, from the top to the bottom."""
+
+    kind: MarkKind
+    depth: int
+    """How many branches and agents it stands inside of."""
+    branch: int
+    """0 is the branch that counts."""
+    number: int | None = None
+    """Of the turn on its branch."""
+    record: RecordId | None = None
+    """The turn's first record, the leaf of the branch, the compaction's boundary."""
+    agent: AgentId | None = None
+    text: str = ""
+    """How the prompt begins, what the agent was to do, what was compacted."""
+    time: datetime | None = None
+    seconds: float | None = None
+    calls: int = 0
+    tokens: int = 0
+
+    @classmethod
+    def of(cls, mark: Mark) -> MarkRow:
+        """Return the row of a mark."""
+        return cls(
+            kind=mark.kind,
+            depth=mark.depth,
+            branch=mark.branch,
+            number=mark.number,
+            record=mark.record,
+            agent=mark.agent,
+            text=mark.text,
+            time=mark.time,
+            seconds=mark.duration.total_seconds() if mark.duration else None,
+            calls=mark.calls,
+            tokens=mark.usage.total,
+        )
+
+
+class ResumeRow(Row, frozen=True, kw_only=True, tag="resume"):
+    """How to go on with a session in Claude Code."""
+
+    session: SessionId
+    directory: str | None = None
+    """Where to run `claude --resume`."""
+    home: str | None = None
+    """What `CLAUDE_CONFIG_DIR` has to be, if it is not the usual home."""
+    is_deleted: bool = False
+    """Whether the transcript has to be restored first."""
+
+
+class DoctorRow(Row, frozen=True, kw_only=True, tag="doctor"):
+    """What is where, and how it is."""
+
+    python: str
+    engines: dict[str, str]
+    """SQLite and what else is under the archive, by name and version."""
+    settings: str | None = None
+    """The settings file, if there is one."""
+    archive_bytes: int
+    index_bytes: int
+    is_private: bool
+    """Whether only its owner can read the archive."""
+    has_index: bool
+    is_current: bool
+    """Whether the homes have nothing that is new."""
+    sessions: int
+    projects: int
+    files: int
+    gone: int
+    """Files that Claude Code, or somebody, has deleted since."""
+    claude_versions: tuple[str, ...] = ()
+    drift: int = 0
+    """Types and fields that this version knows nothing of."""
+    problems: int = 0
+    odd_sessions: int = 0
+    """Sessions that have problems."""
+
+
+class RetentionRow(Row, frozen=True, kw_only=True, tag="retention"):
+    """How long Claude Code keeps what is in a home."""
+
+    home: str
+    files: int
+    bytes: int
+    days: int
+    """After which it deletes."""
+    is_set: bool
+    """Whether `cleanupPeriodDays` says so; else it is Claude Code's own choice."""
+    settings: str
+    """The file in which that can be set."""
+
+
+class ExpiringRow(Row, frozen=True, kw_only=True, tag="expiring"):
+    """A session whose transcript Claude Code will delete, the next one first."""
+
+    session: SessionId
+    title: str
+    home: str
+    days: int
+    """How many are left; 0 means the next start of Claude Code."""
+
+
 ROWS = (
     BeginRow,
     SessionRow,
@@ -270,6 +431,15 @@ ROWS = (
     FileRow,
     RestoredRow,
     PurgedRow,
+    AnnotationRow,
+    TagRow,
+    ChangedRow,
+    TypedRow,
+    MarkRow,
+    ResumeRow,
+    DoctorRow,
+    RetentionRow,
+    ExpiringRow,
 )
 
 

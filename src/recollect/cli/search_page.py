@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from recollect.cli.session_table import iso
+from recollect.cli.screen import iso_time as iso
 from recollect.cli.telling import since
 from recollect.cli.terminal import Paint, width
 from recollect.model.hits import Excerpt, Found, FoundSession, Hit

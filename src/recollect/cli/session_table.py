@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from recollect.cli.telling import since
-from recollect.cli.terminal import Paint, fit_right, width
+from recollect.cli.terminal import fit_right, width
 from recollect.render.figures import tokens
 from recollect.render.safe import safe_line
 
 if TYPE_CHECKING:
+    from recollect.cli.screen import Screen
     from recollect.model.listing import Listed
 
-__all__ = ["SessionTable", "iso", "model_name"]
+__all__ = ["SessionTable", "model_name"]
 
 _TITLE = 32
 """The least room for a title before columns are left out."""
@@ -36,11 +35,7 @@ class _Column(NamedTuple):
 class SessionTable(NamedTuple):
     """How to set a list: for a terminal of some width, or whole."""
 
-    now: datetime
-    paint: Paint
-    is_iso: bool = False
-    room: int | None = None
-    """Columns of the terminal; ``None``: nothing is cut or left out."""
+    screen: Screen
 
     def lines(self, sessions: Sequence[Listed]) -> list[str]:
         """Return a heading and a line for each session."""
@@ -48,10 +43,10 @@ class SessionTable(NamedTuple):
             (column, self._cells(column, sessions)) for column in self._columns()
         ]
         columns = [(c, cells) for c, cells in columns if any(cells[1:])]
-        titles = ["TITLE", *(safe_line(one.title.text) for one in sessions)]
+        titles = ["TITLE", *(_title(one) for one in sessions)]
         while columns and self._left(columns) < _TITLE:
             columns.remove(max(columns, key=lambda pair: pair[0].rank))
-        if self.room is not None:
+        if self.screen.room is not None:
             left = max(self._left(columns), 1)
             titles = [fit_right(title, left) for title in titles]
         return [
@@ -61,7 +56,7 @@ class SessionTable(NamedTuple):
     def _columns(self) -> tuple[_Column, ...]:
         return (
             _Column("SESSION", lambda one: _short(one.id), 0),
-            _Column("WHEN", self._when, 1),
+            _Column("WHEN", lambda one: self.screen.when(one.ended), 1),
             _Column("PROJECT", lambda one: _name(one.project), 2),
             _Column("MSGS", _messages, 4, is_right=True),
             _Column("AGENTS", lambda one: _some(one.agents), 5, is_right=True),
@@ -70,19 +65,18 @@ class SessionTable(NamedTuple):
             _Column("TOKENS", _tokens, 3, is_right=True),
         )
 
-    def _when(self, one: Listed) -> str:
-        return iso(one.ended) if self.is_iso else since(one.ended, self.now)
-
     def _cells(self, column: _Column, sessions: Sequence[Listed]) -> list[str]:
         cells = [column.name, *(safe_line(column.text(one)) for one in sessions)]
-        if self.room is None or column.name not in {"PROJECT", "MODEL"}:
+        if self.screen.room is None or column.name not in {"PROJECT", "MODEL"}:
             return cells
         return [fit_right(cell, _NARROW) for cell in cells]
 
     def _left(self, columns: Sequence[tuple[_Column, list[str]]]) -> int:
-        if self.room is None:
+        if self.screen.room is None:
             return _TITLE
-        return self.room - sum(max(map(width, cells)) + 2 for _, cells in columns)
+        return self.screen.room - sum(
+            max(map(width, cells)) + 2 for _, cells in columns
+        )
 
     def _line(
         self,
@@ -97,14 +91,15 @@ class SessionTable(NamedTuple):
             parts.append(blank + cell if column.is_right else cell + blank)
         line = "  ".join((*parts, titles[number]))
         if number == 0:
-            return self.paint.faint(line)
-        first = self.paint.place(parts[0])
-        return "  ".join((first, *parts[1:], self.paint.heading(titles[number])))
+            return self.screen.paint.faint(line)
+        first = self.screen.paint.place(parts[0])
+        return "  ".join((first, *parts[1:], self.screen.paint.heading(titles[number])))
 
 
-def iso(time: datetime | None) -> str:
-    """Return a time of this machine to the second, as programs read it."""
-    return time.astimezone().isoformat(timespec="seconds") if time else ""
+def _title(one: Listed) -> str:
+    star = "★ " if one.is_starred else ""
+    tags = "".join(f" #{tag}" for tag in one.tags)
+    return safe_line(f"{star}{one.title.text}{tags}")
 
 
 def _short(id_: str) -> str:

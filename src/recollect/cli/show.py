@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from recollect.cli.choose import chosen_branch, chosen_session
-from recollect.cli.naming import session_named
+from recollect.cli.choose import chosen_branch
 from recollect.cli.options import Asked, archive_options, colour_option, json_option
+from recollect.cli.screen import Screen
+from recollect.cli.shown import found_session, raw_lines
 from recollect.cli.styles import painted
-from recollect.cli.terminal import Colour, columns, has_colour
-from recollect.errors import ArchiveMissing, PathMissing
-from recollect.model.sessions import Session
 from recollect.parse import read_text
-from recollect.reading import read
-from recollect.render.json import encoded, json_rows
+from recollect.render.encode import encoded
+from recollect.render.json import json_rows
 from recollect.render.plain import Page, rows
 from recollect.render.walk import View
+from recollect.render.window import around as window
+
+if TYPE_CHECKING:
+    from recollect.model.sessions import Session
 
 __all__ = ["show"]
 
 
 @click.command("show")
-@click.argument("path", metavar="PATH|SESSION", type=click.Path(path_type=Path))
+@click.argument("name", metavar="SESSION|PATH", default="last")
 @click.argument("session", required=False)
 @click.option(
     "--branch",
     metavar="NUMBER|LEAF",
     help="Follow another branch: its number, or the id of a record on it.",
+)
+@click.option(
+    "--around",
+    metavar="UUID",
+    help="Show only the turn in which this record stands, and those beside it.",
 )
 @click.option("--agents", is_flag=True, help="Show agent runs whole, where called.")
 @click.option(
@@ -40,70 +44,73 @@ __all__ = ["show"]
 )
 @click.option("--thinking", is_flag=True, help="Show Claude's reasoning.")
 @click.option("--tools", is_flag=True, help="Show calls with all input and output.")
+@click.option("--raw", is_flag=True, help="Print the original lines, or that of UUID.")
+@archive_options
 @json_option
 @colour_option
-@archive_options
 def show(  # noqa: PLR0913 (one parameter an option, all by name)
     *,
-    path: Path,
+    name: str,
     session: str | None,
     branch: str | None,
+    around: str | None,
     agents: bool,
     everything: bool,
     thinking: bool,
     tools: bool,
+    raw: bool,
+    asked: Asked,
     as_json: bool,
     colour: str,
-    asked: Asked,
 ) -> None:
     r"""Show a session: prompts, answers, calls and how they ended.
 
-    SESSION alone is the id of a session in the archive or the beginning of its id; the
-    uuid of a record shows the branch that it is on. PATH is a transcript, a folder of
-    transcripts or a Claude Code home, which is read without any archive. Where it
-    holds several sessions, SESSION is one of them; without it, the newest is shown.
+    SESSION is the id of a session in the archive, the beginning of one, or "last";
+    the uuid of a record shows the branch that it is on. PATH is a transcript, a folder
+    of transcripts or a Claude Code home, which is read without any archive; where it
+    holds several sessions, the second word is one of them, else the newest is shown.
 
     \b
-    recollect show 5e551000
-    recollect show ~/.claude
-    recollect show ~/.claude 5e55 --tools
+    recollect show last
+    recollect show 5e551000 --tools
+    recollect show ~/.claude 5e55
     recollect show transcript.jsonl --json
     """
-    with _found(path, session, asked) as (found, record):
+    screen = Screen.of(colour)
+    with found_session(name, session, asked) as (found, record):
+        if raw:
+            is_one = record is not None and around is None
+            lines = [record.raw] if record and is_one else raw_lines(found, around)
+            for line in lines:
+                _write_raw(line, on_terminal=screen.on_terminal)
+            return
+        # What an agent said is on no branch of the session itself.
+        known = record.id if record and record.branch is not None else None
         view = View(
-            branch=chosen_branch(found, branch or record),
+            branch=chosen_branch(found, branch or around or known),
             branches=everything,
             agents=agents or everything,
             thinking=thinking,
             tools=tools,
         )
+        part = window(found, view.branch, around) if around else found
         if as_json:
-            for line in json_rows(found, view, read_text):
-                sys.stdout.write(f"{encoded(line)}\n")
+            for row in json_rows(part, view, read_text):
+                sys.stdout.write(f"{encoded(row)}\n")
             return
-        page = Page(
-            width=columns(sys.stdout, os.environ) if sys.stdout.isatty() else None,
-            zone=None,
-            teller=read_text,
-        )
-        coloured = has_colour(Colour(colour), sys.stdout, os.environ)
-        for row in rows(found, view, page):
-            sys.stdout.write(f"{painted(row, coloured=coloured)}\n")
+        _show(part, view, screen)
 
 
-@contextmanager
-def _found(
-    path: Path, session: str | None, asked: Asked
-) -> Iterator[tuple[Session, str | None]]:
-    """Give the session that is meant, and the record by which it was found."""
-    if session is not None or os.path.lexists(path) or path.name != str(path):
-        yield chosen_session(read(path), session), None
-        return
-    try:
-        archive = asked.current()
-    except ArchiveMissing as error:
-        if asked.archive is not None:
-            raise
-        raise PathMissing(path) from error
-    with archive:
-        yield session_named(archive, str(path))
+def _show(session: Session, view: View, screen: Screen) -> None:
+    page = Page(width=screen.room, zone=None, teller=read_text)
+    coloured = screen.paint.coloured
+    screen.show(painted(row, coloured=coloured) for row in rows(session, view, page))
+
+
+def _write_raw(line: bytes, *, on_terminal: bool) -> None:
+    from recollect.render.safe import safe_json  # noqa: PLC0415 (rare)
+
+    if on_terminal or not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(safe_json(line.decode("utf-8", "replace")) + "\n")
+    else:
+        sys.stdout.buffer.write(line + b"\n")

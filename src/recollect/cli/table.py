@@ -66,6 +66,46 @@ COMMANDS = (
         "Write sessions as pages and files that can be given away.",
     ),
     CommandRow(
+        "tree",
+        "recollect.cli.tree",
+        "Draw a session: its turns, branches, agents and compactions.",
+    ),
+    CommandRow(
+        "files",
+        "recollect.cli.files",
+        "List what a session changed, or which sessions changed a file.",
+    ),
+    CommandRow(
+        "prompts",
+        "recollect.cli.prompts",
+        "List what you typed, in all sessions.",
+    ),
+    CommandRow(
+        "tag",
+        "recollect.cli.tag",
+        "Tag a session, or list tags.",
+    ),
+    CommandRow(
+        "note",
+        "recollect.cli.note",
+        "Write a note beside a session.",
+    ),
+    CommandRow(
+        "star",
+        "recollect.cli.star",
+        "Star sessions to come back to.",
+    ),
+    CommandRow(
+        "resume",
+        "recollect.cli.resume",
+        "Go on with a session in Claude Code.",
+    ),
+    CommandRow(
+        "doctor",
+        "recollect.cli.doctor",
+        "Say what is where, and what Claude Code will delete when.",
+    ),
+    CommandRow(
         "verify",
         "recollect.cli.verify",
         "Check that every byte in the archive is what was stored.",
@@ -114,5 +154,10 @@ COMMANDS = (
         "inspect",
         "recollect.cli.inspect",
         "Say what transcripts hold: records, versions, problems, drift.",
+    ),
+    CommandRow(
+        "demo",
+        "recollect.cli.demo",
+        "Make a small invented home to try everything with.",
     ),
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from msgspec import Struct
 
 from recollect.model.ids import AgentId, Position, RecordId, SessionId
 
-__all__ = ["FoundRecord"]
+__all__ = ["FoundEdit", "FoundPrompt", "FoundRecord"]
 
 
 class FoundRecord(Struct, frozen=True, kw_only=True):
@@ -23,3 +25,26 @@ class FoundRecord(Struct, frozen=True, kw_only=True):
     copies: tuple[Position, ...] = ()
     """Where else the same record stands: in resumed and forked sessions."""
     raw: bytes
+
+
+class FoundEdit(Struct, frozen=True, kw_only=True):
+    """A change of a file by a call, as the index knows it."""
+
+    path: str
+    session: SessionId
+    branch: int
+    agent: AgentId | None = None
+    time: datetime | None = None
+    added: int = 0
+    removed: int = 0
+    is_new: bool = False
+
+
+class FoundPrompt(Struct, frozen=True, kw_only=True):
+    """What a person typed, exactly, and where."""
+
+    id: RecordId
+    session: SessionId
+    time: datetime | None = None
+    branch: int
+    text: str

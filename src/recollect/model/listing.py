@@ -43,3 +43,6 @@ class Listed(Struct, frozen=True, kw_only=True):
     size: int = 0
     """Bytes of its sources."""
     is_empty: bool = False
+    note: str = ""
+    """What a reader wrote beside it."""
+    is_starred: bool = False

@@ -35,6 +35,7 @@ __all__ = [
     "Step",
     "TurnStart",
     "View",
+    "anchor",
     "walk",
 ]
 
@@ -235,7 +236,7 @@ class _Paths:
         while below.parent in self._branches and below.parent not in numbers:
             # Where the way left another, that one goes on without it.
             above = self._branches[below.parent]
-            found.setdefault(_anchor(below), []).append(Forked(above, is_whole=False))
+            found.setdefault(anchor(below), []).append(Forked(above, is_whole=False))
             numbers.append(above.number)
             below = above
         others = (
@@ -244,7 +245,7 @@ class _Paths:
         for other in sorted(others, key=lambda other: other.number):
             if other.number not in numbers:
                 fork = Forked(other, is_whole=self._view.branches)
-                found.setdefault(_anchor(other), []).append(fork)
+                found.setdefault(anchor(other), []).append(fork)
         return found
 
     def _inside(self, branch: Branch) -> _Beside:
@@ -252,8 +253,8 @@ class _Paths:
         found: dict[RecordId | None, list[Forked]] = {}
         own = {message.id for turn in branch.own for message in turn.messages}
         for other in self._leaving.get(branch.number, ()):
-            anchor = _anchor(other)
-            found.setdefault(anchor if anchor in own else None, []).append(
+            last = anchor(other)
+            found.setdefault(last if last in own else None, []).append(
                 Forked(other, is_whole=True)
             )
         return found
@@ -291,7 +292,7 @@ class _Paths:
                 yield from _agent(run, call, self._view, self._seen)
 
 
-def _anchor(branch: Branch) -> RecordId | None:
+def anchor(branch: Branch) -> RecordId | None:
     """Return the last message that a branch shares with the one it left."""
     own = sum(len(turn.messages) for turn in branch.own)
     for turn in reversed(branch.turns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,11 @@ from recollect.model.parts import Title
 from recollect.store.connect import every, first
 from recollect.store.index import Index
 from recollect.store.lengths import Lengths
-from recollect.store.numbers import id_number
-from recollect.store.spending import Spending, milliseconds
+from recollect.store.numbers import id_number, milliseconds
 
 if TYPE_CHECKING:  # whoever reads lines needs no whole sessions
     from recollect.model.sessions import Session
+    from recollect.store.spending import Spending
 
 __all__ = ["Derived", "decode_listed"]
 
@@ -33,10 +34,15 @@ class Derived:
 
     def __init__(self, index: Index) -> None:
         self._db = index.db
-        self._spending = Spending(index)
         self.index = index
         self._told: dict[int, list[tuple[RecordId, str, int]]] | None = None
         """What all files call the records of each session, once many are asked for."""
+
+    @cached_property
+    def _spending(self) -> Spending:
+        from recollect.store.spending import Spending  # noqa: PLC0415 (see above)
+
+        return Spending(self.index)
 
     def finish_schema(self) -> None:
         """Make the indexes that wait for the first filling."""
@@ -199,6 +205,17 @@ class Derived:
                 for edit in session.edits
             ),
         )
+        self._write_prompts(number, session)
+
+    def _write_prompts(self, number: int, session: Session) -> None:
+        self._db.executemany(
+            "INSERT INTO prompt VALUES (?, ?, ?, ?, ?)",
+            (
+                (number, said.id, milliseconds(said.time), branch.number, said.head)
+                for branch in session.branches
+                for said in branch.prompts
+            ),
+        )
 
     def _lengths(self, number: int) -> bytes:
         """Return how much a session's sources say."""
@@ -236,6 +253,7 @@ class Derived:
             ("edit", "session"),
             ("rewound", "session"),
             ("run", "session"),
+            ("prompt", "session"),
             ("dirty", "session"),
         ):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608

@@ -43,6 +43,8 @@ _QUERIES = {
     " JOIN name AS n ON n.number = claim.session",
     "edit": "SELECT n.session, path, record, branch, agent, time_ms, added, removed,"
     " is_new FROM edit JOIN name AS n ON n.number = edit.session",
+    "prompt": "SELECT n.session, record, time_ms, branch, head FROM prompt"
+    " JOIN name AS n ON n.number = prompt.session",
 }
 
 

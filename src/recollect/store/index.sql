@@ -198,3 +198,13 @@ CREATE TABLE run (
     type        TEXT,
     PRIMARY KEY (session, agent)
 ) STRICT, WITHOUT ROWID;
+
+-- What a person typed, how it begins; a copy in another session is a row of its own.
+CREATE TABLE prompt (
+    session     INTEGER NOT NULL,
+    record      TEXT NOT NULL,
+    time_ms     INTEGER,
+    branch      INTEGER NOT NULL,
+    head        TEXT NOT NULL
+) STRICT;
+CREATE INDEX prompt_session ON prompt (session);

@@ -1,10 +1,11 @@
-"""Ids as numbers that an index can hold in eight bytes."""
+"""Ids and times as numbers that an index can hold in eight bytes."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from zlib import crc32
 
-__all__ = ["id_number", "id_range"]
+__all__ = ["id_number", "id_range", "milliseconds"]
 
 _UUID_LENGTH = 36
 _HYPHENS = 4
@@ -38,3 +39,8 @@ def id_range(prefix: str) -> tuple[int, int] | None:
     low = int(digits.ljust(_DIGITS, "0"), 16) << _REST
     high = int(digits.ljust(_DIGITS, "f"), 16) << _REST | _MASK
     return low, high
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    """Return a moment in milliseconds since 1970."""
+    return round(moment.timestamp() * 1000) if moment is not None else None

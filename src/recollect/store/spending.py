@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -16,12 +15,12 @@ from recollect.model.query import And, Fact, Not, Or, Period, Scoped, Term
 from recollect.model.usage import Claim
 from recollect.store.connect import every
 from recollect.store.index import Index
-from recollect.store.numbers import id_number
+from recollect.store.numbers import id_number, milliseconds
 
 if TYPE_CHECKING:  # whoever sums rows needs no whole sessions
     from recollect.model.sessions import Session
 
-__all__ = ["Among", "Clock", "FillSum", "Purse", "Spending", "Sum", "milliseconds"]
+__all__ = ["Among", "Clock", "FillSum", "Purse", "Spending", "Sum"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_claim = msgspec.msgpack.Decoder(Claim).decode
@@ -376,8 +375,3 @@ def _condition(
         column = table.rewound if found.column == "rewound" else found.column
         return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
     raise TypeError(term)
-
-
-def milliseconds(moment: datetime | None) -> int | None:
-    """Return a moment in milliseconds since 1970."""
-    return round(moment.timestamp() * _THOUSAND) if moment is not None else None

@@ -19,7 +19,8 @@ from recollect.model.reports import (
 from recollect.prices import Prices
 from recollect.store.finding import Finding
 from recollect.store.index import Index
-from recollect.store.spending import Purse, Spending, Sum, milliseconds
+from recollect.store.numbers import milliseconds
+from recollect.store.spending import Purse, Spending, Sum
 from recollect.usage.chosen import Chosen
 from recollect.usage.claims import claim_of
 from recollect.usage.slots import DAY, HOUR, Block, blocks_of, clock_of, slot_key

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from recollect.model.sessions import Session
 from recollect.parse import read_text
-from recollect.render.json import encoded, json_rows
+from recollect.render.encode import encoded
+from recollect.render.json import json_rows
 from recollect.render.plain import Page, plain
 from recollect.render.redact import Finds, Redactor, redacted
 from recollect.render.walk import View

@@ -1,0 +1,90 @@
+"""``recollect files``: what a session changed, and which sessions changed a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from recollect.cli.files_table import file_cell, fitted, gathered, session_cell
+from recollect.cli.naming import LAST, newest
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    colour_option,
+    iso_option,
+    json_option,
+)
+from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.screen import Screen
+from recollect.cli.terminal import table
+from recollect.errors import NotArchived
+
+if TYPE_CHECKING:
+    from recollect.archive import Archive
+    from recollect.model.finds import FoundEdit
+
+__all__ = ["files"]
+
+
+@click.command("files")
+@click.argument("name", metavar="SESSION|PATH")
+@iso_option
+@archive_options
+@json_option
+@colour_option
+def files(*, name: str, iso: bool, asked: Asked, as_json: bool, colour: str) -> None:
+    r"""List the files that a session changed, or the sessions that changed a file.
+
+    A SESSION is an id, the beginning of one, or "last". A PATH is that of a file or a
+    folder, or how its path ends. Changes on all branches and by all agents count.
+
+    \b
+    recollect files last
+    recollect files src/app.py
+    recollect files .
+    """
+    screen = Screen.of(colour, iso=iso)
+    with asked.current() as archive:
+        edits, is_session = _edits(archive, name)
+        titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
+    rows = gathered(edits)
+    if as_json:
+        print_row(BeginRow.of("files", asked.folder))
+        for row in rows:
+            print_row(row)
+        return
+    if not rows:
+        sys.stderr.write("no file was changed\n" if is_session else "nobody did\n")
+        return
+    head = ("WHEN", "+", "-", "FILE") if is_session else ("WHEN", "+", "-", "SESSION")
+    cells = [
+        (
+            screen.when(row.last),
+            f"+{row.added}",
+            f"-{row.removed}",
+            file_cell(row) if is_session else session_cell(row, titles, edits),
+        )
+        for row in rows
+    ]
+    screen.show(fitted(table([head, *cells], right="lrrl"), screen, is_session))
+
+
+def _edits(archive: Archive, name: str) -> tuple[list[FoundEdit], bool]:
+    """Return the changes of the session that is meant, else those of the path."""
+    is_path = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
+    if not is_path:
+        try:
+            id_ = newest(archive).id if name == LAST else name
+            return archive.edits(session=id_), True
+        except NotArchived:
+            if not os.path.lexists(name):
+                found = archive.edits(path=name)
+                if not found:
+                    raise
+                return found, False
+    whole = os.path.normpath(Path(name).expanduser().absolute())
+    return archive.edits(path=whole) or archive.edits(path=name), False

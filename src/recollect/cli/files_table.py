@@ -1,0 +1,70 @@
+"""Changes of files as rows, and as lines that fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recollect.cli.options import shown_path
+from recollect.cli.rows import ChangedRow
+from recollect.cli.terminal import fit_left, fit_right
+from recollect.render.safe import safe_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from recollect.cli.screen import Screen
+    from recollect.model.finds import FoundEdit
+    from recollect.model.ids import SessionId
+
+__all__ = ["file_cell", "fitted", "gathered", "session_cell"]
+
+_LEAST = 20
+
+
+def gathered(edits: Sequence[FoundEdit]) -> list[ChangedRow]:
+    """Return a row for each file and session, the newest change last."""
+    groups: dict[tuple[str, str], list[FoundEdit]] = {}
+    for edit in edits:
+        groups.setdefault((edit.path, edit.session), []).append(edit)
+    return [
+        ChangedRow(
+            path=path,
+            session=some[0].session,
+            changes=len(some),
+            added=sum(edit.added for edit in some),
+            removed=sum(edit.removed for edit in some),
+            is_new=any(edit.is_new for edit in some),
+            first=some[0].time,
+            last=some[-1].time,
+        )
+        for (path, _), some in groups.items()
+    ]
+
+
+def file_cell(row: ChangedRow) -> str:
+    """Return a file as one would type it, and whether it was made."""
+    mark = " (new)" if row.is_new else ""
+    return f"{shown_path(row.path)}{mark}"
+
+
+def session_cell(
+    row: ChangedRow, titles: Mapping[SessionId, str], edits: Sequence[FoundEdit]
+) -> str:
+    """Return a session by its title, with the file where there are several."""
+    several = len({edit.path for edit in edits}) > 1
+    where = f"{shown_path(row.path)}  " if several else ""
+    return f"{row.session[:8]}  {where}{safe_line(titles.get(row.session, ''))}"
+
+
+def fitted(lines: Sequence[str], screen: Screen, is_session: bool) -> list[str]:
+    """Return lines that fit: a title loses its end, a path its beginning."""
+    if screen.room is None:
+        return list(lines)
+    cut = fit_right if not is_session else _fit_path
+    return [cut(line, max(screen.room, _LEAST)) for line in lines]
+
+
+def _fit_path(line: str, room: int) -> str:
+    """Cut the beginning of the path at the end of a line."""
+    facts, _, path = line.rpartition("  ")
+    return f"{facts}  {fit_left(path, max(room - len(facts) - 2, _LEAST))}"

@@ -1,0 +1,69 @@
+"""Queries as they are typed behind a command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from recollect.cli.terminal import plain
+from recollect.query import parse
+from recollect.query.sessions import asks_for_sessions, fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from recollect.model.listing import Listed
+    from recollect.model.query import Query
+
+__all__ = ["filtered", "query_text", "read_query", "terms"]
+
+_FIELD = re.compile(r"(-?\w+:)(.*\s.*)", re.DOTALL)
+_WORD = re.compile(r"[^\W_]+")
+
+
+def query_text(words: Sequence[str]) -> str:
+    """Return the words of a command line as the text of a query.
+
+    One word is a whole query. Among several, those that a shell took out of quotation
+    marks, such as the value of a field, get them back.
+    """
+    if len(words) == 1:
+        return words[0]
+    return " ".join(_quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    found = _FIELD.fullmatch(word)
+    if found is None or '"' in word or "(" in word:
+        return word
+    return f'{found[1]}"{found[2]}"'
+
+
+def read_query(words: Sequence[str]) -> Query:
+    """Return what words ask for; say on stderr what was read otherwise than meant."""
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    query = parse(query_text(words), now=now, zone=now.astimezone().tzinfo or UTC)
+    for note in query.notes:
+        meant = f"; {note.suggestion}" if note.suggestion else ""
+        sys.stderr.write(plain(f"note: {note.text}{meant}") + "\n")
+    return query
+
+
+def filtered(sessions: Iterable[Listed], words: Sequence[str]) -> Iterator[Listed]:
+    """Yield the sessions that words ask for, in the order in which they come."""
+    query = read_query(words)
+    if not asks_for_sessions(query.root):
+        raise click.UsageError(
+            "a list is filtered by project:, model:, git:, tag:, title:, session:, "
+            "is: and times; `recollect search` looks into what was said"
+        )
+    yield from (one for one in sessions if fits(query, one, terms))
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a text as they are compared."""
+    return [found[0].lower() for found in _WORD.finditer(text)]

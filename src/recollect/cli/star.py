@@ -1,0 +1,38 @@
+"""``recollect star``: sessions to come back to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from recollect.cli.annotating import annotated, show_annotations
+from recollect.cli.options import Asked, archive_options, json_option
+
+if TYPE_CHECKING:
+    from recollect.model.annotations import Annotations
+
+__all__ = ["star"]
+
+
+@click.command("star")
+@click.argument("sessions", nargs=-1, required=True)
+@click.option("-d", "--delete", is_flag=True, help="Take the star away.")
+@archive_options
+@json_option
+def star(
+    *, sessions: tuple[str, ...], delete: bool, asked: Asked, as_json: bool
+) -> None:
+    r"""Star sessions; "recollect list --starred" shows them.
+
+    \b
+    recollect star last
+    recollect star 5e551000 --delete
+    """
+
+    def change(told: Annotations) -> Annotations:
+        return replace(told, is_starred=not delete)
+
+    found = annotated(asked, sessions, change)
+    show_annotations("star", asked, found, as_json=as_json)

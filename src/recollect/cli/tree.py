@@ -1,0 +1,58 @@
+"""``recollect tree``: a drawing of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from recollect.cli.naming import session_named
+from recollect.cli.options import Asked, archive_options, colour_option, json_option
+from recollect.cli.rows import BeginRow, MarkRow, print_row
+from recollect.cli.screen import Screen
+from recollect.cli.styles import painted
+from recollect.render.drawing import drawn, marks
+from recollect.render.heads import heading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from recollect.model.sessions import Session
+    from recollect.render.spans import Row
+
+__all__ = ["tree"]
+
+
+@click.command("tree")
+@click.argument("session", default="last")
+@archive_options
+@json_option
+@colour_option
+def tree(*, session: str, asked: Asked, as_json: bool, colour: str) -> None:
+    r"""Draw a session: its turns, branches, agents and compactions.
+
+    SESSION is an id, the beginning of one, "last", or the uuid of any record. Each
+    line has its calls, how long it took and its tokens; the line of a branch has what
+    was spent behind its fork.
+
+    \b
+    recollect tree last
+    recollect tree 5e551000 --json
+    """
+    screen = Screen.of(colour)
+    with asked.current() as archive:
+        found, _ = session_named(archive, session)
+        if as_json:
+            print_row(BeginRow.of("tree", asked.folder))
+            for mark in marks(found):
+                print_row(MarkRow.of(mark))
+            return
+        coloured = screen.paint.coloured
+        screen.show(painted(spans, coloured=coloured) for spans in _rows(found, screen))
+
+
+def _rows(session: Session, screen: Screen) -> Iterator[Row]:
+    yield from heading(session, session.live, None, screen.room)
+    yield ()
+    for mark in marks(session):
+        yield drawn(mark, screen.room, None)

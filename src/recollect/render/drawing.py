@@ -1,0 +1,233 @@
+"""A session as a drawing: turns below each other, and what branched off beside them.
+
+Nothing is opened: a drawing costs the structure of its session and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
+from enum import StrEnum
+
+from msgspec import Struct
+
+from recollect.model.ids import AgentId, RecordId
+from recollect.model.sessions import AgentRun, Branch, Message, Session, Turn
+from recollect.model.usage import Usage
+from recollect.render.figures import clock, lasting, several, tokens
+from recollect.render.safe import safe_line
+from recollect.render.spans import Row, Span, Style, row
+from recollect.render.walk import anchor
+from recollect.render.widths import fit_right, width
+
+__all__ = ["Mark", "MarkKind", "drawn", "marks"]
+
+_DEEPEST = 8
+"""Bars that stand before a line at most."""
+_LEAST = 16
+
+
+class MarkKind(StrEnum):
+    """What a line of a drawing stands for."""
+
+    TURN = "turn"
+    BRANCH = "branch"
+    AGENT = "agent"
+    COMPACTION = "compaction"
+
+
+class Mark(Struct, frozen=True, kw_only=True):
+    """One line of a drawing."""
+
+    kind: MarkKind
+    depth: int
+    """How many branches and agents it stands inside of."""
+    branch: int
+    """The number of its branch; 0 is the live one."""
+    number: int | None = None
+    """Of a turn on its branch."""
+    record: RecordId | None = None
+    agent: AgentId | None = None
+    text: str = ""
+    """How the prompt begins, what the agent was to do, what was compacted."""
+    time: datetime | None = None
+    duration: timedelta | None = None
+    calls: int = 0
+    usage: Usage = Usage()
+    """Of a turn, a branch's own turns, or an agent without those below it."""
+
+
+_Way = Iterator["Mark | _Way"]
+
+
+def marks(session: Session) -> Iterator[Mark]:
+    """Yield the lines of a drawing from the top: every branch, every agent once."""
+    drawing = _Drawing(session.branches)
+    waiting: list[_Way] = [drawing.follow(session)]
+    while waiting:
+        step = next(waiting[-1], None)
+        if step is None:
+            waiting.pop()
+        elif isinstance(step, Iterator):
+            waiting.append(step)
+        else:
+            yield step
+
+
+class _Drawing:
+    def __init__(self, branches: Sequence[Branch]) -> None:
+        self._beside: dict[int | None, list[Branch]] = {}
+        for branch in sorted(branches, key=lambda branch: branch.number):
+            if not branch.is_live:
+                self._beside.setdefault(branch.parent, []).append(branch)
+        self._met: set[str] = set()
+
+    def follow(self, session: Session) -> _Way:
+        live = session.live
+        rootless = self._beside.get(None, ()) if live.parent is None else ()
+        yield self._forks(rootless, 0)
+        yield self._turns(live, live.turns, 0)
+        for run in session.agents:
+            if not run.calls:
+                yield self._agent(run, live.number, 1)
+
+    def _turns(self, branch: Branch, turns: Sequence[Turn], depth: int) -> _Way:
+        leaving = self._leaving(branch, turns)
+        yield self._forks(leaving.get(None, ()), depth)
+        for turn in turns:
+            yield _turn_mark(turn, branch, depth)
+            for message in turn.messages:
+                if message.compaction is not None:
+                    yield _compaction_mark(message, branch, depth)
+                for call in message.calls:
+                    for run in call.agents:
+                        yield self._agent(run, branch.number, depth + 1)
+                yield self._forks(leaving.get(message.id, ()), depth)
+
+    def _leaving(
+        self, branch: Branch, turns: Sequence[Turn]
+    ) -> Mapping[RecordId | None, list[Branch]]:
+        """Return the branches that leave this one, by the last message they share."""
+        here = {message.id for turn in turns for message in turn.messages}
+        found: dict[RecordId | None, list[Branch]] = {}
+        for other in self._beside.get(branch.number, ()):
+            last = anchor(other)
+            found.setdefault(last if last in here else None, []).append(other)
+        return found
+
+    def _forks(self, branches: Sequence[Branch], depth: int) -> _Way:
+        for branch in branches:
+            prompts = branch.prompts
+            yield Mark(
+                kind=MarkKind.BRANCH,
+                depth=depth,
+                branch=branch.number,
+                record=branch.id,
+                text=several(len(prompts), "prompt"),
+                time=prompts[0].time if prompts else None,
+                calls=sum(len(turn.calls) for turn in branch.own),
+                usage=branch.usage,
+            )
+            yield self._turns(branch, branch.own, depth + 1)
+
+    def _agent(self, run: AgentRun, branch: int, depth: int) -> _Way:
+        if run.id in self._met or not run.kind.is_shown:
+            return
+        self._met.add(run.id)
+        yield Mark(
+            kind=MarkKind.AGENT,
+            depth=depth,
+            branch=branch,
+            agent=run.id,
+            text=": ".join(filter(None, (run.type, run.description))) or run.id,
+            time=run.started,
+            duration=run.duration,
+            calls=run.tool_count,
+            usage=run.usage,
+        )
+        for below in run.agents:
+            yield self._agent(below, branch, depth + 1)
+
+
+def _turn_mark(turn: Turn, branch: Branch, depth: int) -> Mark:
+    first = turn.prompt or next(iter(turn.messages), None)
+    return Mark(
+        kind=MarkKind.TURN,
+        depth=depth,
+        branch=branch.number,
+        number=turn.number,
+        record=first.id if first else None,
+        text=first.head if first else "",
+        time=first.time if first else None,
+        duration=turn.duration,
+        calls=len(turn.calls),
+        usage=turn.usage,
+    )
+
+
+def _compaction_mark(message: Message, branch: Branch, depth: int) -> Mark:
+    facts = message.compaction
+    sizes = [facts.before, facts.after] if facts else []
+    told = " to ".join(tokens(size) for size in sizes if size is not None)
+    trigger = f", {facts.trigger}" if facts and facts.trigger else ""
+    return Mark(
+        kind=MarkKind.COMPACTION,
+        depth=depth,
+        branch=branch.number,
+        record=message.id,
+        text=f"compacted{f' {told} tokens' if told else ''}{trigger}",
+        time=message.time,
+    )
+
+
+def drawn(mark: Mark, room: int | None, zone: tzinfo | None) -> Row:
+    """Return a line of the drawing, its facts at the right where there is room."""
+    bars = "│ " * min(mark.depth, _DEEPEST)
+    head, style = _sign(mark)
+    text = safe_line(mark.text) or "…"
+    if mark.kind is MarkKind.BRANCH:
+        text = f"branch {mark.branch}, rewound: {text}"
+    facts = "  ".join(filter(None, _facts(mark, zone)))
+    if room is not None:
+        left = room - width(bars + head) - width(facts) - 2
+        if left < _LEAST:
+            facts, left = "", room - width(bars + head)
+        text = fit_right(text, left)
+        text += " " * (left - width(text)) if facts else ""
+    quiet = Style.FORK if "│" in bars else Style.PLAIN
+    spans = (Span(bars, quiet), Span(head, style), Span(text, _text_style(mark)))
+    return row(*spans, Span(f"  {facts}" if facts else "", Style.FACT))
+
+
+def _sign(mark: Mark) -> tuple[str, Style]:
+    match mark.kind:
+        case MarkKind.TURN:
+            return ("● ", Style.PROMPT) if not mark.branch else ("○ ", Style.FORK)
+        case MarkKind.BRANCH:
+            return "├╮", Style.FORK
+        case MarkKind.AGENT:
+            return "◆ ", Style.AGENT
+        case MarkKind.COMPACTION:
+            return "≡ ", Style.FACT
+
+
+def _text_style(mark: Mark) -> Style:
+    match mark.kind:
+        case MarkKind.TURN:
+            return Style.PLAIN
+        case MarkKind.BRANCH:
+            return Style.FORK
+        case MarkKind.AGENT:
+            return Style.AGENT
+        case MarkKind.COMPACTION:
+            return Style.FACT
+
+
+def _facts(mark: Mark, zone: tzinfo | None) -> list[str]:
+    timed = mark.kind in {MarkKind.TURN, MarkKind.COMPACTION} and mark.time
+    return [
+        several(mark.calls, "call") if mark.calls else "",
+        lasting(mark.duration) if mark.duration else "",
+        tokens(mark.usage.total) if mark.usage.total else "",
+        clock(mark.time, zone)[5:] if timed and mark.time else "",
+    ]

@@ -1,0 +1,140 @@
+"""Tags, notes and stars."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.errors import ExitCode
+from recollect.model.annotations import Annotations
+from tests.build import Home
+
+pytestmark = pytest.mark.usefixtures("invented")
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()][1:]
+
+
+def test_a_tag_is_shown_and_can_be_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = said(capsys, "tag", "last", "release", "flaky test")
+
+    assert shown.endswith("charging twice #flaky test #release\n")
+    assert "charging twice" in said(capsys, "list", "tag:release")
+    assert "charging twice" in said(capsys, "list", 'tag:"flaky test"')
+    assert said(capsys, "tag") == (
+        "TAG         SESSIONS\nflaky test         1\nrelease            1\n"
+    )
+    assert rows(said(capsys, "tag", "--json")) == [
+        {"row": "tag", "tag": "flaky test", "sessions": 1},
+        {"row": "tag", "tag": "release", "sessions": 1},
+    ]
+
+
+def test_a_tag_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "tag", "last", "a", "b")
+
+    said(capsys, "tag", "last", "--delete", "a")
+
+    (row,) = rows(said(capsys, "tag", "last", "--json"))
+    assert row["tags"] == ["b"]
+
+
+@pytest.mark.parametrize("word", [" ", "a\x1b[2J", "x" * 101])
+def test_what_is_no_tag_is_refused(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tag", "last", word]) == ExitCode.ASKED_WRONGLY
+    assert "a tag is a word or a few" in capsys.readouterr().err
+
+
+def test_a_note_takes_the_place_of_the_one_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said(capsys, "note", "last", "first words")
+
+    shown = said(capsys, "note", "last", "the key", "was the fix")
+
+    assert shown.splitlines()[1:] == ["          the key was the fix"]
+    assert "first words" not in said(capsys, "note", "last")
+    assert rows(said(capsys, "list", "--json"))[0]["note"] == "the key was the fix"
+
+
+def test_a_note_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "note", "last", "words")
+
+    said(capsys, "note", "last", "-d")
+
+    assert "note" not in rows(said(capsys, "note", "last", "--json"))[0]
+    assert main(["note", "last", "-d", "words"]) == ExitCode.ASKED_WRONGLY
+
+
+def test_stars_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "star", "64fb", "3d75")
+    said(capsys, "star", "64fb", "--delete")
+
+    shown = said(capsys, "list", "--starred")
+
+    assert "★ Why do the tests" in shown
+    assert "Markdown" not in shown
+
+
+def test_annotations_outlive_the_index(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(capsys, "tag", "last", "kept")
+    said(capsys, "rebuild")
+
+    assert "charging twice" in said(capsys, "list", "tag:kept")
+    said(capsys, "backup", str(place / "copy"))
+    with Archive.open(place / "copy") as copy:
+        assert list(copy.annotations().values()) == [Annotations(tags=("kept",))]
+
+
+def test_a_purge_takes_annotations_along(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(capsys, "tag", "last", "secret")
+    id_ = str(rows(said(capsys, "list", "--json"))[0]["id"])
+
+    said(capsys, "purge", id_, "--yes")
+
+    with Archive.open(place / "archive") as archive:
+        assert archive.annotations() == {}
+
+
+def test_two_who_tag_at_once_both_have_their_way(invented: Path, place: Path) -> None:
+    assert Home(invented).path.exists()
+    with Archive.open(place / "archive") as archive:
+        (first, *_) = [one.id for one in archive.sessions()]
+
+        def add(tag: str) -> None:
+            archive.annotate([first], lambda told: Annotations(tags=(*told.tags, tag)))
+
+        threads = [threading.Thread(target=add, args=(tag,)) for tag in "abcdef"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        tags = archive.annotations()[first].tags
+
+    assert tags == tuple("abcdef")
+
+
+def test_a_session_that_nobody_knows_is_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["star", "nothing"]) == ExitCode.ASKED_WRONGLY
+    assert "nothing" in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""The invented home, and what the commands print of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from recollect import read
+from recollect.cli import main
+from recollect.cli.demo_home import write_home
+from recollect.cli.terminal import width
+from recollect.errors import ExitCode
+from recollect.survey import survey
+from tests.cli.terminals import Terminal
+
+PAGES = Path(__file__).parent / "pages"
+NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
+EXAMPLES = {
+    "list": ["list"],
+    "list-project": ["list", "--project", "."],
+    "list-query": ["list", "project:notes", "title:markdown"],
+    "tree-rewound": ["tree", "last"],
+    "tree-agents": ["tree", "3d75"],
+    "tree-compacted": ["tree", "64fb"],
+    "show": ["show", "last"],
+    "show-branch": ["show", "last", "--branch", "1"],
+    "show-all": ["show", "3d75", "--all", "--tools", "--thinking"],
+    "files": ["files", "last"],
+    "files-path": ["files", "src/checkout.py"],
+    "prompts": ["prompts"],
+    "prompts-query": ["prompts", "--full", "--", "retry", "-key"],
+}
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_is_printed_of_the_invented_home(
+    name: str,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    golden: Callable[[Path, str], None],
+) -> None:
+    assert main(EXAMPLES[name]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    golden(PAGES / f"{name}.txt", shown.out.replace(str(place), "~"))
+    assert shown.err == ""
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_sixty_columns_are_enough(name: str, place: Path) -> None:
+    terminal = Terminal(*EXAMPLES[name], columns=60)
+
+    assert terminal.end() == ExitCode.DONE
+
+    code = ("    ", "  │", "│")
+    too_wide = [
+        line
+        for line in terminal.shown.replace(str(place), "~").splitlines()
+        if width(line) > 60 and not line.startswith(code)
+    ]
+    assert too_wide == []
+
+
+def test_the_invented_home_is_as_claude_code_writes_one(tmp_path: Path) -> None:
+    found = survey([write_home(tmp_path, NOW)])
+
+    assert found.problems == ()
+    assert found.drift == ()
+
+
+def test_the_invented_home_has_all_that_a_session_can_have(tmp_path: Path) -> None:
+    sessions = list(read(write_home(tmp_path, NOW)))
+
+    assert len(sessions) == 5
+    assert sum(len(one.branches) for one in sessions) == 6
+    assert sum(len(one.all_agents) for one in sessions) == 2
+    assert all(run.link for one in sessions for run in one.all_agents)
+    assert sum(len(one.edits) for one in sessions) == 8
+    assert any(m.compaction for one in sessions for m in one.live.messages)
+    assert [p for one in sessions for p in one.problems] == []
+
+
+def test_the_demo_says_what_to_try(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "here"]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert "Make checkout retry without charging twice" in shown.out
+    assert f"RECOLLECT_HOME={place}/here/claude-home" in shown.err
+    assert not (place / "archive").exists()
+
+
+def test_the_demo_overwrites_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "here").mkdir()
+    (place / "here" / "mine").touch()
+
+    assert main(["demo", "here"]) == ExitCode.ASKED_WRONGLY
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_the_demo_needs_no_place(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    assert main(["demo"]) == ExitCode.DONE
+
+    assert "recollect-demo-" in capsys.readouterr().err
+    assert len(list(place.glob("recollect-demo-*/claude-home"))) == 1

@@ -1,0 +1,127 @@
+"""What is where, and what will be lost when."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.cli.demo_home import write_home
+from recollect.errors import ExitCode
+
+
+@pytest.fixture
+def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an invented home of today, taken in."""
+    home = write_home(place, datetime.now(UTC))
+    monkeypatch.setenv("RECOLLECT_HOME", str(home))
+    Archive.ingest(place / "archive", [home])
+    return home
+
+
+def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    assert main(["doctor", "--json"]) == ExitCode.DONE
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["doctor"]) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_days_until_claude_code_deletes_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = rows(capsys)
+
+    going = [row["days"] for row in found if row["row"] == "expiring"]
+    assert going == [4, 20, 27, 28, 29]
+    text = shown(capsys)
+    assert "1 session within 7 days, 5 in all" in text
+    assert "145b06d7  in 4 days" in text
+    assert '"cleanupPeriodDays": 3650  in ~/claude-home/settings.json' in text
+
+
+def test_the_setting_is_read_and_nothing_else(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = '{"cleanupPeriodDays": 90, "env": {"TOKEN": "s3cret"}}'
+    (fresh / "settings.json").write_text(told)
+
+    (row,) = (row for row in rows(capsys) if row["row"] == "retention")
+
+    assert (row["days"], row["is_set"]) == (90, True)
+    assert "s3cret" not in shown(capsys)
+    assert (fresh / "settings.json").read_text() == told
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cleanupPeriodDays": "x"}', ""])
+def test_settings_that_make_no_sense_are_none(
+    text: str, fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fresh / "settings.json").write_text(text)
+
+    (row,) = (row for row in rows(capsys) if row["row"] == "retention")
+
+    assert (row["days"], row["is_set"]) == (30, False)
+
+
+def test_what_is_overdue_goes_at_the_next_run(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = next(fresh.glob("projects/*-notes/*.jsonl"))
+    old = (datetime.now(UTC) - timedelta(days=40)).timestamp()
+    os.utime(path, (old, old))
+
+    assert "at its next run" in shown(capsys)
+
+
+def test_what_is_gone_is_counted_and_not_about_to_go(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
+
+    found = rows(capsys)
+
+    assert found[1]["gone"] == 1
+    assert len([row for row in found if row["row"] == "expiring"]) == 4
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such bits there")
+@pytest.mark.usefixtures("fresh")
+def test_an_archive_that_others_can_read_is_told_of(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "others" not in shown(capsys)
+
+    (place / "archive").chmod(0o755)
+
+    assert "others on this machine can read it" in shown(capsys)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_what_is_not_taken_in_yet_is_told_of(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
+
+    assert main(["doctor", "--no-ingest"]) == ExitCode.DONE
+    assert "the homes have something new" in capsys.readouterr().out
+
+
+def test_an_archive_without_homes_is_looked_at(
+    fresh: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("RECOLLECT_HOME")
+    fresh.rename(place / "elsewhere")
+
+    assert "none found; --home names one" in shown(capsys)

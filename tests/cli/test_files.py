@@ -1,0 +1,71 @@
+"""What a session changed, and who changed a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+
+pytestmark = pytest.mark.usefixtures("invented")
+
+
+def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    assert main(["files", "--json", *words]) == ExitCode.DONE
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()][1:]
+
+
+def test_changes_on_all_branches_count(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = rows(capsys, "last")
+
+    assert first["path"] == str(place / "shop" / "src" / "checkout.py")
+    assert (first["changes"], first["added"], first["removed"]) == (2, 15, 4)
+    assert second["is_new"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "sessions"),
+    [
+        ("src/checkout.py", 1),
+        ("checkout.py", 1),
+        (".", 3),
+        ("src", 1),
+        ("../notes", 3),
+        ("~/notes/export.py", 2),
+        ("no-such.py", 0),
+    ],
+)
+def test_a_path_is_a_file_a_folder_or_how_one_ends(
+    name: str,
+    sessions: int,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "shop" / "src").mkdir()
+
+    assert len(rows(capsys, name)) == sessions
+
+
+def test_the_end_of_a_name_is_not_the_end_of_a_path(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rows(capsys, "heckout.py") == []
+
+
+def test_a_name_that_is_nothing_is_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["files", "nothing"]) == ExitCode.ASKED_WRONGLY
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_a_session_without_changes_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["files", "145b"]) == ExitCode.DONE
+    assert capsys.readouterr().err == "no file was changed\n"

@@ -1,0 +1,67 @@
+"""Queries behind a command, as a shell hands them on."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.cli import main
+from recollect.cli.filtering import query_text
+from recollect.errors import ExitCode
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["flaky test"], "flaky test"),
+        (["flaky", "test"], "flaky test"),
+        (["project:my notes", "x"], 'project:"my notes" x'),
+        (["x", "-tag:a b"], 'x -tag:"a b"'),
+        (['title:"a b" c'], 'title:"a b" c'),
+        (["branch:live retry"], "branch:live retry"),
+        (["role:(user OR system)"], "role:(user OR system)"),
+        ([], ""),
+    ],
+)
+def test_quotation_marks_that_a_shell_took_are_put_back(
+    words: list[str], text: str
+) -> None:
+    assert query_text(words) == text
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("project:shop", 2),
+        ("-project:shop", 3),
+        ("model:opus", 1),
+        ("model:opus OR title:markdown", 2),
+        ("git:main", 5),
+        ("on:2026-01", 4),
+        ("after:2026-01-30", 3),
+        ("before:2026-01-10", 1),
+        ("session:3d75", 1),
+        ("tag:none", 0),
+    ],
+)
+@pytest.mark.req("L1")
+def test_sessions_can_be_filtered(
+    query: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "--json", "--", query]) == ExitCode.DONE
+    assert len(capsys.readouterr().out.splitlines()) - 1 == count
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_query_that_is_wrong_is_shown_where(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list", "on:whenever"]) == ExitCode.ASKED_WRONGLY
+    assert "whenever" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_field_that_is_none_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["prompts", "projekt:shop"])
+
+    assert "note: " in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""Long output goes through a pager, on a terminal and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.paging import page_out, pager_words
+from recollect.errors import ExitCode
+from tests.cli.terminals import Terminal
+
+LINES = [f"line {number}" for number in range(200)]
+
+
+def test_a_pipe_gets_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    page_out(LINES, on_terminal=False)
+
+    assert capsys.readouterr().out.splitlines() == LINES
+
+
+def test_what_fits_needs_no_pager(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_PAGER", "false")
+
+    page_out(LINES[:20], on_terminal=True)
+
+    assert capsys.readouterr().out.splitlines() == LINES[:20]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the pager is a shell's")
+def test_what_does_not_fit_goes_through_the_pager(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_PAGER", "sed s/line/row/")
+
+    page_out(LINES, on_terminal=True)
+
+    assert capfd.readouterr().out.splitlines()[199] == "row 199"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the pager is a shell's")
+def test_a_reader_who_leaves_has_seen_enough(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_PAGER", "head -n 1")
+
+    page_out((f"{line * 1000}" for line in LINES * 100), on_terminal=True)
+
+    assert len(capfd.readouterr().out.splitlines()) == 1
+
+
+def test_a_pager_that_is_not_there_is_done_without(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_PAGER", "/no/such/pager")
+
+    page_out(LINES, on_terminal=True)
+
+    assert capsys.readouterr().out.splitlines() == LINES
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"PAGER": "most -s", "RECOLLECT_PAGER": "less -S"}, ["less", "-S"]),
+        ({"PAGER": "most -s"}, ["most", "-s"]),
+        ({"PAGER": "cat"}, []),
+        ({"RECOLLECT_PAGER": "", "PAGER": "less"}, []),
+    ],
+)
+def test_the_pager_is_the_users_choice(
+    environ: dict[str, str], words: list[str]
+) -> None:
+    assert pager_words(environ) == words
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.usefixtures("invented")
+def test_a_terminal_has_its_pager(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = place / "page"
+    monkeypatch.setenv("RECOLLECT_PAGER", f"tee {page}")
+
+    terminal = Terminal("show", "last", "--all", "--tools")
+
+    assert terminal.end() == ExitCode.DONE
+    assert "charging twice" in page.read_text()
+    assert "charging twice" in terminal.shown

@@ -1,0 +1,86 @@
+"""Everything that was typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["prompts", "--json", *words]) == ExitCode.DONE
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [str(row["text"]) for row in lines[1:]]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("", 11),
+        ("retry", 3),
+        ("branch:rewound", 1),
+        ("branch:live retry", 2),
+        ("project:notes", 5),
+        ('"charged twice"', 1),
+        ("before:2026-01-10", 1),
+        ("session:3d75", 2),
+        ("日本語", 0),  # one long word, as long as nobody cuts it
+        ("role:assistant", 0),
+    ],
+)
+def test_prompts_can_be_filtered(
+    query: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(typed(capsys, *([query] if query else []))) == count
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed(capsys, "-n", "1") == ["Write a test for the jitter, please."]
+
+
+def test_a_long_prompt_is_there_to_its_last_word(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = " ".join(f"word{number}" for number in range(500))
+    home = Home(place / ".claude")
+    home.session(session_id(1), thread(prompt(words), reply("Yes")))
+    assert main(["ingest"]) == ExitCode.DONE
+    capsys.readouterr()
+
+    assert typed(capsys, "word499") == [words]
+
+
+def test_what_a_resumed_session_holds_again_comes_once(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(place / ".claude")
+    first = thread(prompt("The first"), reply("Yes"))
+    home.session(session_id(1), first)
+    again = [record | {"sessionId": session_id(2)} for record in first]
+    more = thread(*again, prompt("The second"), reply("No"), start=50)
+    home.session(session_id(2), more)
+    assert main(["ingest"]) == ExitCode.DONE
+    capsys.readouterr()
+
+    assert typed(capsys) == ["The second", "The first"]
+    with Archive.open(place / "archive") as archive:
+        sessions = [found.session for found in archive.prompts()]
+    assert sessions == [session_id(2), session_id(1)]
+
+
+def test_nothing_typed_is_no_failure(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / ".claude" / "projects").mkdir(parents=True)
+    assert main(["ingest", "-q"]) == ExitCode.DONE
+
+    assert main(["prompts"]) == ExitCode.DONE
+    assert capsys.readouterr().err == "no prompts\n"

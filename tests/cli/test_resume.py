@@ -1,0 +1,118 @@
+"""Going on with a session in Claude Code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.cli.terminals import piped
+
+
+@pytest.fixture
+def claude(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where a program called claude writes what it was asked."""
+    told = place / "told"
+    program = place / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$PWD $CLAUDE_CONFIG_DIR $*" > {told}\nexit 7\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return told
+
+
+def last(capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["list", "--json", "-n", "1"]) == ExitCode.DONE
+    return str(json.loads(capsys.readouterr().out.splitlines()[1])["id"])
+
+
+def test_the_command_is_printed(
+    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id_ = last(capsys)
+
+    assert main(["resume"]) == ExitCode.DONE
+
+    assert capsys.readouterr().out == (
+        f"cd {place}/shop && CLAUDE_CONFIG_DIR={invented} claude --resume {id_}\n"
+    )
+
+
+def test_the_usual_home_need_not_be_named(
+    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    invented.rename(place / ".claude")
+    os.environ["RECOLLECT_HOME"] = str(place / ".claude")
+
+    assert main(["resume"]) == ExitCode.DONE
+
+    assert "CLAUDE_CONFIG_DIR" not in capsys.readouterr().out
+
+
+def test_what_was_deleted_is_restored_first(
+    invented: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id_ = last(capsys)
+    (path,) = invented.glob(f"projects/*/{id_}.jsonl")
+    path.unlink()
+
+    assert main(["resume", id_]) == ExitCode.DONE
+
+    assert capsys.readouterr().out.startswith(f"recollect restore {id_} && cd ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
+def test_it_is_run_where_the_session_was_begun(
+    invented: Path, claude: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id_ = last(capsys)
+    (path,) = invented.glob(f"projects/*/{id_}.jsonl")
+    before = path.read_bytes()
+    path.unlink()
+
+    done = piped("resume", id_, "--run")
+
+    assert done.returncode == 7, done.stderr
+    assert claude.read_text() == f"{place}/shop {invented} --resume {id_}\n"
+    assert path.read_bytes() == before
+    assert "restored 1 of the session's files" in done.stderr
+
+
+@pytest.mark.usefixtures("invented", "claude")
+def test_a_directory_that_is_gone_is_said_with_a_way_out(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    shutil.rmtree(place / "shop")
+
+    assert main(["resume", "--run"]) == ExitCode.FAILED
+
+    told = capsys.readouterr().err
+    assert "shop is not there any more" in told
+    assert "restore --as" in told
+
+
+@pytest.mark.usefixtures("invented")
+def test_without_the_program_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+
+    assert main(["resume", "--run"]) == ExitCode.FAILED
+    assert "claude cannot be started: it is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("invented")
+def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    assert main(["resume", "--json"]) == ExitCode.DONE
+
+    row = json.loads(capsys.readouterr().out.splitlines()[1])
+    assert row["row"] == "resume"
+    assert row["directory"] == str(place / "shop")

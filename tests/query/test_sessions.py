@@ -1,0 +1,79 @@
+"""Whether a session as a whole is what a query asks for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from recollect.model.ids import SessionId
+from recollect.model.listing import Listed
+from recollect.model.parts import Title, TitleKind
+from recollect.model.usage import Usage
+from recollect.query.sessions import asks_for_sessions, fits
+from tests.query.reading import read, tree
+
+LISTED = Listed(
+    id=SessionId("5e551000"),
+    title=Title("Mend the flaky test", TitleKind.CUSTOM),
+    project="/work/demo",
+    started=datetime(2025, 12, 1, 23, tzinfo=UTC),
+    ended=datetime(2025, 12, 4, 1, tzinfo=UTC),
+    models=("claude-opus-4-5",),
+    git_branches=("main",),
+    tags=("release",),
+    usage=Usage(),
+)
+
+
+def words(text: str) -> list[str]:
+    return text.lower().split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "project:demo",
+        "model:opus git:main",
+        "title:flaky",
+        "tag:release session:5e55",
+        "on:2025-12-02",  # in the middle, though nothing need have been said then
+        "after:2025-12-04",
+        "before:2025-12-02",
+        "-on:2025-12-05",
+        "project:other OR tag:release",
+    ],
+)
+def test_it_fits(text: str) -> None:
+    assert asks_for_sessions(tree(text))
+    assert fits(read(text), LISTED, words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "project:other",
+        "-tag:release",
+        "on:2025-12-05",
+        "after:2025-12-05",
+        "before:2025-12-01",
+        "title:slow",
+        "model:opus tag:none",
+    ],
+)
+def test_it_does_not(text: str) -> None:
+    assert not fits(read(text), LISTED, words)
+
+
+@pytest.mark.parametrize(
+    "text", ["flaky", "tool:Bash", "file:a.py", "is:error", "/x/", "tag:a OR in:prompt"]
+)
+def test_what_was_said_cannot_be_told_from_a_line(text: str) -> None:
+    assert not asks_for_sessions(tree(text))
+
+
+def test_a_session_without_a_time_is_at_no_time() -> None:
+    timeless = Listed(id=LISTED.id, title=LISTED.title, usage=Usage())
+
+    assert not fits(read("after:2000"), timeless, words)

@@ -1,0 +1,103 @@
+"""Sessions as drawings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from recollect import read
+from recollect.cli.demo_home import write_home
+from recollect.model.sessions import Session
+from recollect.render.drawing import Mark, MarkKind, drawn, marks
+from recollect.render.spans import text_of
+from recollect.render.widths import width
+from tests.build import Home, session, session_id
+
+NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
+
+
+def told(tmp_path: Path, *words: str) -> Session:
+    home = Home(tmp_path)
+    home.session(session_id(1), session(*words))
+    (found,) = read(tmp_path)
+    return found
+
+
+def shape(found: Session) -> list[tuple[str, int, str]]:
+    return [(mark.kind.value, mark.depth, mark.text) for mark in marks(found)]
+
+
+def test_a_branch_stands_where_it_left(tmp_path: Path) -> None:
+    found = told(tmp_path, "a", "b<a", "c<b", "d<c", "e<b", "f<e", "g<f", "h<g")
+
+    assert shape(found) == [
+        ("turn", 0, "a"),
+        ("branch", 0, "1 prompt"),
+        ("turn", 1, "c"),
+        ("turn", 0, "e"),
+        ("turn", 0, "g"),
+    ]
+
+
+def test_a_branch_of_a_branch_stands_inside_of_it(tmp_path: Path) -> None:
+    words = ("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g", "i<b", "j<i")
+    found = told(tmp_path, *words)
+
+    depths = {mark.text: mark.depth for mark in marks(found) if mark.kind == "turn"}
+    assert depths["i"] == 0
+    assert depths["c"] == 1
+    assert {depths["e"], depths["g"]} == {1, 2}
+
+
+def test_two_beginnings_are_two_branches(tmp_path: Path) -> None:
+    found = told(tmp_path, "a", "b<a", "c", "d<c")
+
+    assert [kind for kind, _, _ in shape(found)] == ["branch", "turn", "turn"]
+
+
+def test_every_turn_is_drawn_once(tmp_path: Path) -> None:
+    for found in read(write_home(tmp_path, NOW)):
+        turns = [mark.record for mark in marks(found) if mark.kind is MarkKind.TURN]
+        there = {turn.messages[0].id for b in found.branches for turn in b.own}
+
+        assert len(turns) == len(set(turns))
+        assert set(turns) == there
+
+
+def test_agents_stand_below_their_call(tmp_path: Path) -> None:
+    sessions = {len(s.agents): s for s in read(write_home(tmp_path, NOW))}
+
+    assert [(kind, depth) for kind, depth, _ in shape(sessions[2])] == [
+        ("turn", 0),
+        ("agent", 1),
+        ("agent", 1),
+        ("turn", 0),
+    ]
+
+
+def test_a_deep_session_is_drawn(tmp_path: Path) -> None:
+    words = ["r0"]
+    for number in range(1, 3000):
+        # Each prompt is typed beside the one before: branches of branches.
+        words.append(f"a{number}<r{number - 1}")
+        words.append(f"r{number}<a{number}")
+    found = told(tmp_path, *words)
+
+    assert sum(1 for _ in marks(found)) >= 2999
+
+
+@pytest.mark.parametrize("room", [40, 60, 80, 120])
+def test_a_line_fits(room: int) -> None:
+    for text in ("日本語" * 40, "word " * 40, ""):
+        mark = Mark(kind=MarkKind.TURN, depth=3, branch=0, text=text, time=NOW, calls=3)
+
+        assert width(text_of(drawn(mark, room, UTC))) <= room
+
+
+def test_text_cannot_steer_a_terminal() -> None:
+    mark = Mark(kind=MarkKind.AGENT, depth=1, branch=0, text="\x1b[2Ja\nb")
+
+    assert "\x1b" not in text_of(drawn(mark, None, UTC))
+    assert "\n" not in text_of(drawn(mark, None, UTC))
