@@ -106,6 +106,11 @@ COMMANDS = (
         "Say what is where, and what Claude Code will delete when.",
     ),
     CommandRow(
+        "serve",
+        "recollect.cli.serve",
+        "Show the archive in a browser: read, find and watch.",
+    ),
+    CommandRow(
         "verify",
         "recollect.cli.verify",
         "Check that every byte in the archive is what was stored.",

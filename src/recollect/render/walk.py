@@ -49,6 +49,10 @@ class View(Struct, frozen=True, kw_only=True):
     """The number of the first turn of that branch that is walked."""
     last: int | None = None
     """The number of the last one; ``None`` for all that follow."""
+    start: int = 0
+    """The first message of that branch that is walked, counted from its beginning."""
+    stop: int | None = None
+    """The one behind the last; if given, it is messages that count and not turns."""
     branches: bool = False
     """Whether the other branches are walked where they fork."""
     agents: bool = False
@@ -173,9 +177,14 @@ _Beside = Mapping[RecordId | None, Sequence[Forked]]
 def _session(session: Session, branch: Branch, view: View) -> _Way:
     seen: set[str] = set()
     paths = _Paths(session.branches, view, seen)
-    yield from paths.follow(branch, _window(branch, view))
+    if view.stop is None:
+        yield from paths.follow(branch, _window(branch, view))
+        is_end = view.last is None
+    else:
+        yield from paths.window(branch, view.start, view.stop)
+        is_end = view.stop >= sum(len(turn.messages) for turn in branch.turns)
     lost = tuple(run for run in session.agents if not run.calls and run.kind.is_shown)
-    if lost and view.last is None:
+    if lost and is_end:
         yield Orphans(lost)
         for run in lost:
             yield from _agent(run, None, view, seen)
@@ -220,6 +229,23 @@ class _Paths:
         if turns and turns[0] is branch.turns[0]:
             yield from self._forks(beside.get(None, ()))
         yield from self._turns(branch, turns, beside)
+
+    def window(self, branch: Branch, start: int, stop: int) -> _Way:
+        """Yield the way of a branch along these messages, wherever turns begin."""
+        beside = self._beside(branch)
+        if not start:
+            yield from self._forks(beside.get(None, ()))
+        before = 0
+        for turn in branch.turns:
+            first, last = max(start - before, 0), stop - before
+            before += len(turn.messages)
+            if last <= 0:
+                return
+            if first == 0:
+                yield TurnStart(turn, branch)
+            for message in turn.messages[first:last]:
+                yield from self._message(message, turn)
+                yield from self._forks(beside.get(message.id, ()))
 
     def _turns(self, branch: Branch, turns: Sequence[Turn], beside: _Beside) -> _Way:
         for turn in turns:

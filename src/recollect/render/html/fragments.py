@@ -68,6 +68,10 @@ class Setting(Struct, frozen=True, kw_only=True):
     teller: Teller = as_it_stands
     cost: Coster | None = None
     """What tells the cost of turns and agents."""
+    agents: str = ""
+    """The address below which an agent that is told in brief has its page."""
+    branches: str = ""
+    """The address at whose end the number of a branch leads to that branch."""
 
 
 class Fragment(Struct, frozen=True):
@@ -238,23 +242,27 @@ class _Setter:
         if step.is_again:
             return tag("p", words(f"goes on with agent {run.id}"), kind="note")
         name = ": ".join(filter(None, (run.type, run.description))) or run.id
+        id_ = anchor("a", run.id)
+        called = tag("b", words(name))
+        if self._setting.agents and not step.is_whole:
+            called = tag("a", called, href=f"{self._setting.agents}{id_}")
         went = facts([*agent_facts(run), self._cost(run.live.messages)])
-        told = f"<b>{words(name)}</b> " + tag("span", went, kind="facts")
+        told = f"{called} " + tag("span", went, kind="facts")
         if not step.is_whole:
-            return Html(f'<p class="agent">{told}</p>')
+            return Html(f'<p class="agent" id="{id_}">{told}</p>')
         self._open.append("</div></details>")
         self._depth += 1
-        return Html(
-            f'<details class="agent" id="{anchor("a", run.id)}">'
-            f"<summary>{told}</summary><div>"
-        )
+        return Html(f'<details class="agent" id="{id_}"><summary>{told}</summary><div>')
 
     def _fork(self, step: Forked) -> Html:
         branch = step.branch
         told = fork_words(branch)
         if not step.is_whole:
             way = "The live branch goes on" if branch.is_live else "Rewound"
-            return Html(f'<p class="mark">{words(f"{way} from here: {told}")}</p>')
+            line = words(f"{way} from here: {told}")
+            if self._setting.branches:
+                line = tag("a", line, href=f"{self._setting.branches}{branch.number}")
+            return Html(f'<p class="mark fork">{line}</p>')
         self._open.append("</div></fieldset>")
         self._depth += 1
         return _switch(branch, told)

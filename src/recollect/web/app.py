@@ -1,0 +1,157 @@
+"""The application: the table of routes, and what happens to every answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from html import escape
+from typing import NamedTuple
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from recollect.errors import (
+    Ambiguous,
+    ArchiveError,
+    ArchiveInUse,
+    NotArchived,
+    QueryError,
+    RecollectError,
+)
+from recollect.render.html.markup import Html, tag, words
+from recollect.web.frame import ASSETS, Frame, asset, framed
+from recollect.web.live import live
+from recollect.web.pages import about, home, session
+from recollect.web.visit import BadRequest, House, Visit
+
+__all__ = ["ROUTES", "RouteRow", "application"]
+
+_THREADS = 4
+"""Answers that are made at once: each keeps a core busy, so more would only wait."""
+
+
+class RouteRow(NamedTuple):
+    """A path, what answers there, and how it may be asked."""
+
+    path: str
+    answer: Callable[[Visit], Response]
+    method: str = "GET"
+
+    @property
+    def is_api(self) -> bool:
+        """Whether programs ask here, who want JSON also when something is wrong."""
+        return self.path.startswith("/api/")
+
+
+def static(visit: Visit) -> Response:
+    """Answer with a file that pages load; its address changes when it does."""
+    name = visit.part("name")
+    if name not in ASSETS:
+        raise HTTPException(404)
+    kind = "text/css" if name.endswith(".css") else "text/javascript"
+    forever = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(asset(name), media_type=kind, headers=forever)
+
+
+ROUTES = (
+    RouteRow("/", home.home),
+    RouteRow("/more", home.more),
+    RouteRow("/session/{id}", session.page),
+    RouteRow("/session/{id}/window", session.window),
+    RouteRow("/session/{id}/outline", session.outline),
+    RouteRow("/session/{id}/raw", session.raw),
+    RouteRow("/session/{id}/agent/{agent}", session.page),
+    RouteRow("/session/{id}/agent/{agent}/window", session.window),
+    RouteRow("/session/{id}/agent/{agent}/outline", session.outline),
+    RouteRow("/about", about.about),
+    RouteRow("/static/{version}/{name}", static),
+)
+
+
+def application(house: House) -> Starlette:
+    """Return the application, without its gate."""
+
+    @asynccontextmanager
+    async def living(app: Starlette) -> AsyncIterator[None]:
+        house.hub.begin()
+        app.state.limiter = anyio.CapacityLimiter(_THREADS)
+        yield
+        house.hub.end()
+        house.readers.close()
+
+    def route(row: RouteRow) -> Route:
+        async def endpoint(request: Request) -> Response:
+            body = await request.body() if row.method != "GET" else b""
+            visit = Visit(request=request, house=house, now=house.clock(), body=body)
+            return await anyio.to_thread.run_sync(
+                _answered, row, visit, limiter=request.app.state.limiter
+            )
+
+        return Route(row.path, endpoint, methods=[row.method], name=row.path)
+
+    routes = [*map(route, ROUTES), Route("/api/live", live, name="/api/live")]
+    app = Starlette(
+        routes=routes, lifespan=living, exception_handlers={HTTPException: _lost}
+    )
+    app.router.redirect_slashes = False
+    app.state.house = house
+    return app
+
+
+def _answered(row: RouteRow, visit: Visit) -> Response:
+    """Answer, with a sentence where that cannot be done."""
+    try:
+        return row.answer(visit)
+    except HTTPException:
+        raise
+    except RecollectError as error:
+        return _told(row.is_api, _status(error), str(error), error.hint)
+    except Exception:
+        if os.environ.get("RECOLLECT_DEBUG"):
+            raise
+        sentence = "This should not have happened."
+        return _told(
+            row.is_api, 500, sentence, "start with RECOLLECT_DEBUG=1 to see why"
+        )
+
+
+def _status(error: RecollectError) -> int:
+    match error:
+        case NotArchived():
+            return 404
+        case QueryError() | BadRequest() | Ambiguous():
+            return 400
+        case ArchiveInUse():
+            return 503
+        case ArchiveError():
+            return 503
+        case _:
+            return 500
+
+
+def _told(is_api: bool, status: int, sentence: str, hint: str) -> Response:
+    if is_api:
+        return JSONResponse({"error": sentence, "hint": hint}, status)
+    sentence = sentence[:1].upper() + sentence[1:]
+    main = (
+        tag("h1", words(sentence)),
+        tag("p", words(hint), kind="note"),
+        Html(f'<p><a href="/">{escape("All sessions")}</a></p>'),
+    )
+    return framed(Frame(title=sentence[:80], kind="plain lost"), main, status)
+
+
+_Lost = Callable[[Request, Exception], Awaitable[Response]]
+
+
+async def _lost(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    sentence = {404: "There is nothing here.", 405: "That cannot be done here."}
+    is_api = request.url.path.startswith("/api/")
+    hint = "the list of sessions is a good place to begin"
+    return _told(is_api, status, sentence.get(status, "That went wrong."), hint)

@@ -1,0 +1,238 @@
+"""The page of a session, and of an agent run in it: read in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from html import escape
+
+import msgspec
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from recollect.errors import NotArchived
+from recollect.model.sessions import Message, Session
+from recollect.render.details import pretty
+from recollect.render.figures import several
+from recollect.render.heads import session_facts
+from recollect.render.html import Setting
+from recollect.render.html.markup import (
+    NOTHING,
+    Html,
+    facts,
+    joined,
+    tag,
+    words,
+)
+from recollect.render.safe import safe
+from recollect.web.frame import Frame, address, framed, link
+from recollect.web.reading import WINDOW, Reading, reading_of
+from recollect.web.visit import Visit
+
+__all__ = ["outline", "page", "raw", "window"]
+
+_RUNNING = timedelta(minutes=5)
+_RAW_LIMIT = 2_000_000
+
+
+@contextmanager
+def _reading(visit: Visit) -> Iterator[Reading]:
+    """Lend what a visit wants to read."""
+    agent = visit.request.path_params.get("agent", "")
+    branch = visit.number("branch", 0)
+    with visit.readers.session(visit.part("id")) as held:
+        yield reading_of(held, agent, branch)
+
+
+def _own(visit: Visit, session: Session, *rest: str, **query: object) -> str:
+    """Return an address below that of the conversation that is read."""
+    agent = visit.request.path_params.get("agent", "")
+    parts = ("session", session.id, *(("agent", agent) if agent else ()), *rest)
+    return address(*parts, **query)
+
+
+def _setting(visit: Visit, session: Session) -> Setting:
+    return Setting(
+        zone=None,
+        agents=address("session", session.id, "agent", ""),
+        branches=_own(visit, session) + "?branch=",
+    )
+
+
+def page(visit: Visit) -> Response:
+    """Answer with the page, and on it the window that is asked for."""
+    with _reading(visit) as reading:
+        session, branch = reading.session, reading.branch
+        at = _wanted(visit, reading)
+        shown = _windows(reading, at, _setting(visit, session))
+        top = _top(visit, reading)
+        body = Html(
+            f'<div class="conversation" id="conversation" '
+            f'data-session="{escape(session.id)}" '
+            f'data-own="{escape(_own(visit, session))}" data-branch="{branch.number}" '
+            f'data-total="{reading.total}" data-size="{WINDOW}">'
+            f"{shown}</div>{_pager(visit, reading, at // WINDOW)}"
+        )
+    frame = Frame(
+        title=session.title.text or session.id,
+        way="/",
+        kind="reading",
+        scripts=("session.js",),
+    )
+    return framed(frame, (_side(), Html('<div class="column">'), top, body, _END))
+
+
+_END = Html("</div>")
+
+
+def _wanted(visit: Visit, reading: Reading) -> int:
+    """Return the number of the message that a visit is about."""
+    name = visit.text("at", 200)
+    if name:
+        place = reading.place(name)
+        if place is None:
+            raise NotArchived("record", name)
+        return place
+    return min(visit.number("from", 0), max(reading.total - 1, 0))
+
+
+def _windows(reading: Reading, at: int, setting: Setting) -> Html:
+    number = at // WINDOW
+    return tag(
+        "section",
+        reading.window(number, setting),
+        kind="window",
+        data_window=str(number),
+    )
+
+
+def window(visit: Visit) -> Response:
+    """Answer with one window, and nothing around it."""
+    with _reading(visit) as reading:
+        at = _wanted(visit, reading)
+        made = reading.window(at // WINDOW, _setting(visit, reading.session))
+        headers = {
+            "X-Total": str(reading.total),
+            "X-Window": str(at // WINDOW),
+            "X-Messages": str(reading.held.listed.messages),
+        }
+    content = made.encode("utf-8", "backslashreplace")
+    return HTMLResponse(content, headers=headers)
+
+
+def outline(visit: Visit) -> Response:
+    """Answer with the outline as JSON: kind, message, anchor and words of each line."""
+    with _reading(visit) as reading:
+        marks = [
+            (mark.kind, mark.at, mark.anchor, safe(mark.text)) for mark in reading.marks
+        ]
+    return Response(msgspec.json.encode(marks), media_type="application/json")
+
+
+def raw(visit: Visit) -> Response:
+    """Answer with the records of a message as they stand in the archive."""
+    with _reading(visit) as reading:
+        message = reading.messages[_wanted(visit, reading)]
+        parts = list(_raws(message))
+    return PlainTextResponse("\n\n".join(parts).encode("utf-8", "backslashreplace"))
+
+
+def _raws(message: Message) -> Iterator[str]:
+    places = {piece.position for piece in (*message.pieces, *message.attached)}
+    for call in message.calls:
+        places |= {piece.position for piece in call.attached}
+        places |= {call.answered_at} if call.answered_at else set()
+    for place in sorted(places, key=lambda one: (one.source, one.offset)):
+        line = message.loader.raw(place)
+        told = f"# {place.source}, byte {place.offset}"
+        if len(line) > _RAW_LIMIT:
+            yield f"{told}: {several(len(line), 'byte')}, too long to show"
+        else:
+            yield f"{told}\n{safe(pretty(line) or line.decode('utf-8', 'replace'))}"
+
+
+def _top(visit: Visit, reading: Reading) -> Html:
+    session, branch = reading.session, reading.branch
+    listed = reading.held.listed
+    agent = visit.request.path_params.get("agent", "")
+    told = session_facts(session, branch, None)
+    pairs = (told[at] + told[at + 1] for at in range(0, len(told), 2))
+    lines = [tag("p", facts(pair)) for pair in pairs if any(pair)]
+    up = NOTHING
+    if agent:
+        back = address("session", session.id, at=agent)
+        up = tag(
+            "p",
+            joined((words("An agent of "), link(back, words(listed.title.text)))),
+            kind="up",
+        )
+    running = listed.ended is not None and visit.now - listed.ended < _RUNNING
+    badge = tag("span", words("running"), kind="running") if running else NOTHING
+    title = tag("h1", joined((words(session.title.text) or words(session.id), badge)))
+    return tag(
+        "header",
+        joined((up, title, *lines, _branches(visit, reading), _actions(session))),
+        kind="top",
+    )
+
+
+def _branches(visit: Visit, reading: Reading) -> Html:
+    session = reading.session
+    if len(session.branches) < 2:  # noqa: PLR2004 (one is no choice)
+        return NOTHING
+    lines = []
+    for branch in session.branches:
+        head = branch.prompts[0].head[:60] if branch.prompts else ""
+        name = "live branch" if branch.is_live else f"branch {branch.number}"
+        told = f"{name}: {head}" if head else name
+        to = _own(visit, session, branch=branch.number)
+        is_here = branch.number == reading.branch.number
+        lines.append(
+            tag(
+                "li",
+                tag("a", words(told), href=to, aria_current="page" if is_here else ""),
+            )
+        )
+    count = words(several(len(session.branches), "branch", "branches"))
+    return Html(
+        f'<details class="branches"><summary>{count}</summary>'
+        f"<ul>{joined(lines)}</ul></details>"
+    )
+
+
+def _actions(session: Session) -> Html:
+    resume = f"claude --resume {session.id}"
+    return Html(
+        '<div class="actions">'
+        f'<button type="button" data-copy="{escape(resume)}">Copy resume command'
+        "</button>"
+        '<button type="button" data-act="find">Find in session <kbd>f</kbd></button>'
+        "</div>"
+    )
+
+
+def _side() -> Html:
+    return Html(
+        '<aside class="outline" aria-label="Outline">'
+        '<div class="kinds" role="group" aria-label="What the outline shows"></div>'
+        '<ol id="outline" tabindex="0" aria-label="Outline of the session"></ol>'
+        "</aside>"
+    )
+
+
+def _pager(visit: Visit, reading: Reading, at: int) -> Html:
+    """Return links to the windows beside this one, for whoever runs no script."""
+    session, branch = reading.session, reading.branch.number
+    last = max(reading.total - 1, 0) // WINDOW
+    if not last:
+        return NOTHING
+    links = []
+    for number, told in ((at - 1, "← Earlier"), (at + 1, "Later →")):
+        if 0 <= number <= last:
+            to = _own(visit, session, **{"from": number * WINDOW, "branch": branch})
+            links.append(link(to, words(told)))
+        else:
+            links.append(Html("<span></span>"))
+    place = words(f"{at + 1} of {last + 1}")
+    inner = joined((links[0], tag("span", place), links[1]))
+    return tag("nav", inner, kind="pager", aria_label="Windows")

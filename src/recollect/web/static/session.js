@@ -1,0 +1,447 @@
+// Reading a session. Messages come in windows: those near the screen are there, the
+// others are empty and as high as they were, so the scroll bar tells the truth.
+import { onKey, listen } from "./app.js";
+import { load, make, say } from "./html.js";
+
+const NEAR = 1600;   // pixels around the screen within which windows are loaded
+const FAR = 12000;   // pixels beyond which they are emptied
+const GUESS = 5200;  // height of a window that nobody has seen
+
+class Conversation {
+  constructor(place, { own, branch, total, size, root = null }) {
+    Object.assign(this, { place, own, branch, total, size, root });
+    this.heights = [];
+    this.loading = new Map();
+    this.sections = [];
+    this.near = new IntersectionObserver((seen) => this.met(seen), { root, rootMargin: `${NEAR}px 0px` });
+    this.far = new IntersectionObserver((seen) => this.left(seen), { root, rootMargin: `${FAR}px 0px` });
+    const given = place.querySelector(":scope > .window");
+    const at = given ? Number(given.dataset.window) : -1;
+    for (let number = 0; number < this.count; number += 1) {
+      if (number === at) { this.adopt(given, number); continue; }
+      const section = this.blank(number);
+      if (number < at) given.before(section); else place.append(section);
+    }
+  }
+
+  get count() { return Math.max(Math.ceil(this.total / this.size), 1); }
+
+  adopt(section, number) {
+    this.sections[number] = section;
+    this.near.observe(section);
+    this.far.observe(section);
+  }
+
+  blank(number) {
+    const section = make("section", { className: "window waiting" });
+    section.dataset.window = number;
+    section.style.height = `${this.guess(number)}px`;
+    section.setAttribute("aria-busy", "true");
+    this.adopt(section, number);
+    return section;
+  }
+
+  guess(number) {
+    const known = this.heights.filter(Boolean);
+    const usual = known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : GUESS;
+    const share = Math.min(this.total - number * this.size, this.size) / this.size;
+    return Math.round(this.heights[number] ?? usual * Math.max(share, 0.05));
+  }
+
+  address(name, asked) {
+    const all = new URLSearchParams({ ...(this.branch ? { branch: this.branch } : {}), ...asked });
+    return `${this.own}/${name}?${all}`;
+  }
+
+  met(seen) {
+    for (const { target, isIntersecting } of seen) {
+      target.dataset.near = isIntersecting ? "1" : "";
+      if (isIntersecting && target.classList.contains("waiting")) this.fill(Number(target.dataset.window));
+    }
+  }
+
+  left(seen) {
+    for (const { target, isIntersecting } of seen) {
+      if (isIntersecting || target.classList.contains("waiting")) continue;
+      if (target.contains(document.activeElement)) continue;
+      const number = Number(target.dataset.window);
+      this.heights[number] = target.getBoundingClientRect().height;
+      target.style.height = `${this.heights[number]}px`;
+      target.classList.add("waiting");
+      target.replaceChildren();
+    }
+  }
+
+  async fill(number) {
+    if (this.loading.has(number)) return this.loading.get(number);
+    const section = this.sections[number];
+    if (!section || !section.classList.contains("waiting")) return undefined;
+    const task = (async () => {
+      // Whoever scrolls fast passes by: only what is still near is asked for.
+      if (this.loading.size > 3) await new Promise((go) => { setTimeout(go, 120); });
+      if (!section.dataset.near && this.loading.size > 3) return;
+      const { content, headers } = await load(this.address("window", { from: number * this.size }));
+      this.grow(Number(headers.get("X-Total")));
+      section.replaceChildren(content);
+      section.classList.remove("waiting");
+      section.removeAttribute("aria-busy");
+      section.style.height = "";
+      this.heights[number] = section.getBoundingClientRect().height;
+    })().finally(() => this.loading.delete(number));
+    this.loading.set(number, task);
+    return task.catch(() => undefined);
+  }
+
+  // New messages: further windows at the end, nothing above them moves.
+  grow(total) {
+    if (!(total > this.total)) return;
+    const before = this.count;
+    this.total = total;
+    for (let number = before; number < this.count; number += 1) this.place.append(this.blank(number));
+  }
+
+  // The last window again: what is new is added, what has changed is exchanged.
+  async refresh() {
+    const number = this.count - 1;
+    const section = this.sections[number];
+    const { content, headers } = await load(this.address("window", { from: number * this.size }));
+    if (!section.classList.contains("waiting")) {
+      const old = [...section.children];
+      const fresh = [...content.children];
+      fresh.forEach((one, at) => {
+        if (!old[at]) section.append(one);
+        else if (!alike(old[at], one)) { keepOpen(old[at], one); old[at].replaceWith(one); }
+      });
+      old.slice(fresh.length).forEach((one) => one.remove());
+    }
+    this.grow(Number(headers.get("X-Total")));
+  }
+
+  async reveal(at, anchor) {
+    const number = Math.floor(at / this.size);
+    const section = this.sections[number];
+    if (!section) return null;
+    section.dataset.near = "1";
+    if (section.classList.contains("waiting")) {
+      section.scrollIntoView({ block: "start" });
+      await this.fill(number);
+      if (section.classList.contains("waiting")) await this.fill(number);
+    }
+    const target = (anchor && document.getElementById(anchor)) || section;
+    for (let up = target; up && up !== section; up = up.parentElement) if (up.localName === "details") up.open = true;
+    target.scrollIntoView({ block: "start" });
+    requestAnimationFrame(() => target.scrollIntoView({ block: "start" }));
+    return target;
+  }
+}
+
+const bare = (element) => {
+  const copy = element.cloneNode(true);
+  copy.querySelectorAll("details[open]").forEach((one) => one.removeAttribute("open"));
+  copy.querySelectorAll(".tools-of, .agent-inside").forEach((one) => one.remove());
+  copy.classList?.remove("found");
+  copy.removeAttribute("tabindex");
+  return copy;
+};
+const alike = (one, other) => bare(one).isEqualNode(bare(other));
+function keepOpen(old, fresh) {
+  for (const one of old.querySelectorAll("details[open][id]")) {
+    const again = fresh.querySelector(`#${CSS.escape(one.id)}`);
+    if (again) again.open = true;
+  }
+}
+
+const place = document.getElementById("conversation");
+history.scrollRestoration = "manual";
+const main = document.querySelector("main.reading");
+const talk = new Conversation(place, {
+  own: place.dataset.own,
+  branch: Number(place.dataset.branch),
+  total: Number(place.dataset.total),
+  size: Number(place.dataset.size),
+});
+const isAgent = place.dataset.own.includes("/agent/");
+
+// The outline, and what of it is being read.
+const outline = document.getElementById("outline");
+const kinds = { prompt: "Prompts", agent: "Agents", edit: "Edits", error: "Errors", compaction: "Compactions" };
+const remembered = (() => { try { return JSON.parse(localStorage.getItem("recollect-outline")); } catch { return null; } })();
+const wanted = new Set(Array.isArray(remembered) ? remembered : ["prompt", "agent", "compaction"]);
+let marks = [];
+let shown = [];
+let current = null;
+
+async function loadOutline() {
+  const answer = await fetch(talk.address("outline", {}));
+  if (!answer.ok) return;
+  marks = (await answer.json()).map(([kind, at, anchor, text]) => ({ kind, at, anchor, text }));
+  drawKinds();
+  drawOutline();
+}
+
+function drawKinds() {
+  const group = document.querySelector(".kinds");
+  group.replaceChildren(...Object.entries(kinds).flatMap(([kind, told]) => {
+    const count = marks.filter((mark) => mark.kind === kind).length;
+    if (!count) return [];
+    const button = make("button", { type: "button" }, `${told} ${count.toLocaleString("en")}`);
+    button.setAttribute("aria-pressed", wanted.has(kind));
+    button.addEventListener("click", () => {
+      if (wanted.has(kind)) wanted.delete(kind); else wanted.add(kind);
+      button.setAttribute("aria-pressed", wanted.has(kind));
+      try { localStorage.setItem("recollect-outline", JSON.stringify([...wanted])); } catch { /* private */ }
+      drawOutline();
+    });
+    return [button];
+  }));
+}
+
+function drawOutline() {
+  shown = marks.filter((mark) => wanted.has(mark.kind));
+  outline.replaceChildren(...shown.map((mark) => {
+    const link = make("a", { href: `#${mark.anchor}`, title: mark.text }, mark.text || "…");
+    mark.link = link;
+    return make("li", { className: `o-${mark.kind}` }, link);
+  }));
+  current = null;
+  follow();
+}
+
+outline.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link) return;
+  event.preventDefault();
+  const mark = shown.find((one) => one.link === link);
+  if (mark) go(mark.at, mark.anchor);
+  document.querySelector(".outline").classList.remove("open");
+});
+
+async function go(at, anchor) {
+  const target = await talk.reveal(at, anchor);
+  if (!target) return;
+  if (anchor) history.replaceState(null, "", `${location.pathname}${location.search}#${anchor}`);
+  document.querySelector(".found")?.classList.remove("found");
+  if (target.id) target.classList.add("found");
+  target.tabIndex = -1;
+  target.focus({ preventScroll: true });
+}
+
+// Where the reader is: the last line of the outline above the upper third.
+function here() {
+  const line = innerHeight / 3;
+  let section = null;
+  for (const one of talk.sections) {
+    const box = one.getBoundingClientRect();
+    if (box.top > line) break;
+    section = one;
+    if (box.bottom > line) break;
+  }
+  const number = section ? Number(section.dataset.window) : 0;
+  let found = null;
+  for (const mark of shown) {
+    if (mark.at >= (number + 1) * talk.size) break;
+    if (mark.at < number * talk.size) { found = mark; continue; }
+    const element = document.getElementById(mark.anchor);
+    if (element && element.getBoundingClientRect().top > line) break;
+    found = mark;
+  }
+  return found;
+}
+let due = false;
+function follow() {
+  due = false;
+  const mark = here();
+  if (mark === current) return;
+  current?.link?.removeAttribute("aria-current");
+  current = mark;
+  if (!mark) return;
+  mark.link.setAttribute("aria-current", "true");
+  const box = mark.link.getBoundingClientRect();
+  const frame = outline.getBoundingClientRect();
+  if (box.top < frame.top || box.bottom > frame.bottom) outline.scrollTop += box.top - frame.top - frame.height / 3;
+}
+addEventListener("scroll", () => { if (!due) { due = true; requestAnimationFrame(follow); } }, { passive: true });
+
+// Keys: through messages and prompts.
+const shownArticles = () => [...place.querySelectorAll(":scope > .window > article")].filter((one) => one.getClientRects().length);
+function step(by) {
+  const all = shownArticles();
+  const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
+  const top = (one) => one.getBoundingClientRect().top - edge;
+  let at = by > 0 ? all.findIndex((one) => top(one) > 4) : all.findLastIndex((one) => top(one) < -4);
+  if (at < 0) at = by > 0 ? all.length - 1 : 0;
+  focusOn(all[at]);
+}
+function focusOn(target) {
+  if (!target) return;
+  target.scrollIntoView({ block: "start" });
+  target.tabIndex = -1;
+  target.focus({ preventScroll: true });
+}
+function jump(kind, by) {
+  const list = marks.filter((mark) => mark.kind === kind);
+  const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
+  const above = (mark) => {
+    const element = document.getElementById(mark.anchor);
+    if (element) return Math.sign(Math.round((element.getBoundingClientRect().top - edge) / 6));
+    const section = talk.sections[Math.floor(mark.at / talk.size)];
+    return section && section.getBoundingClientRect().top > edge ? 1 : -1;
+  };
+  const next = by > 0 ? list.find((mark) => above(mark) > 0) : list.findLast((mark) => above(mark) < 0);
+  if (next) go(next.at, next.anchor); else say(`no further ${kind}`);
+}
+onKey("j", "next message", () => step(1));
+onKey("k", "previous message", () => step(-1));
+onKey("n", "next prompt", () => jump("prompt", 1));
+onKey("p", "previous prompt", () => jump("prompt", -1));
+onKey("e", "next error", () => jump("error", 1));
+onKey("E", "previous error", () => jump("error", -1));
+onKey("gg", "beginning", () => go(0, ""));
+onKey("G", "end", () => talk.reveal(talk.total - 1, "").then(() => scrollTo(0, document.body.scrollHeight)));
+onKey("o", "fold or unfold all", () => {
+  const all = [...place.querySelectorAll("details.call, details.thought, details.agent")];
+  const open = !all.some((one) => one.open);
+  for (const one of all) one.open = open;
+});
+onKey("l", "outline", () => document.querySelector(".outline").classList.toggle("open"));
+for (const button of document.querySelectorAll('[data-act="outline"]')) {
+  button.addEventListener("click", () => document.querySelector(".outline").classList.toggle("open"));
+}
+
+// What can be had of a message: its link, its records, its Markdown.
+const chosen = () => document.activeElement?.closest?.("article") ?? place.querySelector("article.found") ?? shownArticles().find((one) => one.getBoundingClientRect().bottom > 80);
+const ownOf = (article) => article.closest("[data-own]")?.dataset ?? place.dataset;
+function permalink(article) {
+  const of = ownOf(article);
+  const asked = new URLSearchParams(Number(of.branch) ? { branch: of.branch } : {});
+  asked.set("at", article.id);
+  return `${location.origin}${of.own}?${asked}#${article.id}`;
+}
+async function copy(words, told) {
+  await navigator.clipboard.writeText(words);
+  say(`${told} copied`);
+}
+async function textOf(article, name) {
+  const of = ownOf(article);
+  const asked = new URLSearchParams({ at: article.id, ...(Number(of.branch) ? { branch: of.branch } : {}) });
+  const answer = await fetch(`${of.own}/${name}?${asked}`);
+  return answer.ok ? answer.text() : `${answer.status}`;
+}
+const acts = {
+  link: (article) => copy(permalink(article), "link"),
+  markdown: async (article) => copy(await textOf(article, "markdown"), "Markdown"),
+  raw: async (article) => {
+    const dialog = document.getElementById("keys");
+    const close = make("form", { method: "dialog" }, make("button", {}, "Close"));
+    dialog.replaceChildren(make("h2", { id: "keys-title" }, "The record as it was written"), make("pre", {}, await textOf(article, "raw")), close);
+    dialog.showModal();
+  },
+};
+for (const [key, name, told] of [["c", "link", "copy a link to the message"], ["m", "markdown", "copy the message as Markdown"], ["r", "raw", "show the raw record"]]) {
+  onKey(key, told, () => { const article = chosen(); if (article) acts[name](article); });
+}
+function equip(article) {
+  if (article.querySelector(":scope > .tools-of") || !article.id) return;
+  const bar = make("div", { className: "tools-of" });
+  for (const [name, told] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"]]) {
+    const button = make("button", { type: "button" }, told);
+    button.addEventListener("click", () => acts[name](article));
+    bar.append(button);
+  }
+  article.append(bar);
+}
+for (const name of ["pointerover", "focusin"]) {
+  main.addEventListener(name, (event) => { const article = event.target.closest?.("article"); if (article) equip(article); });
+}
+
+// Agents: beside the conversation, or in it.
+let panel = null;
+function closePanel() {
+  panel?.remove();
+  panel = null;
+  main.classList.remove("with-panel");
+}
+async function openPanel(link) {
+  const own = new URL(link.href).pathname;
+  closePanel();
+  const inside = make("div", { className: "conversation" });
+  panel = make("aside", { className: "panel" }, make("header", {},
+    make("h2", {}, link.textContent),
+    make("a", { href: own }, "Page"),
+    make("button", { type: "button", onclick: closePanel }, "Close")), inside);
+  panel.setAttribute("aria-label", "Agent");
+  main.append(panel);
+  main.classList.add("with-panel");
+  await fillAgent(inside, own, panel);
+  panel.querySelector("button").focus({ preventScroll: true });
+}
+async function fillAgent(inside, own, root) {
+  Object.assign(inside.dataset, { own, branch: 0 });
+  const { content, headers } = await load(`${own}/window?from=0`);
+  const first = make("section", { className: "window" }, content);
+  first.dataset.window = 0;
+  inside.append(first);
+  const total = Number(headers.get("X-Total"));
+  return new Conversation(inside, { own, branch: 0, total, size: talk.size, root });
+}
+main.addEventListener("click", (event) => {
+  const link = event.target.closest?.("p.agent > a");
+  if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  if (event.altKey || link.closest(".panel")) {
+    const line = link.closest("p.agent");
+    const open = line.nextElementSibling;
+    if (open?.classList.contains("agent-inside")) { open.remove(); return; }
+    const inside = make("div", { className: "agent-inside conversation" });
+    line.after(inside);
+    fillAgent(inside, new URL(link.href).pathname, link.closest(".panel"));
+  } else openPanel(link);
+});
+addEventListener("keydown", (event) => { if (event.key === "Escape" && panel && !document.querySelector("dialog[open]")) closePanel(); });
+
+// A link to a message leads there, wherever it is.
+async function toHash() {
+  const anchor = decodeURIComponent(location.hash.slice(1));
+  if (!/^[mcat]-/.test(anchor)) return false;
+  const near = document.getElementById(anchor);
+  if (near) { go(Number(near.closest(".window")?.dataset.window ?? 0) * talk.size, anchor); return true; }
+  const { headers } = await load(talk.address("window", { at: anchor })).catch(() => ({}));
+  if (!headers) return false;
+  await go(Number(headers.get("X-Window")) * talk.size, anchor);
+  return true;
+}
+addEventListener("hashchange", toHash);
+
+const asked = new URLSearchParams(location.search);
+const first = place.querySelector(".window:not(.waiting)");
+if (location.hash) toHash();
+else if (asked.get("at")) go(Number(first.dataset.window) * talk.size, document.getElementById(asked.get("at")) ? asked.get("at") : `m-${asked.get("at")}`);
+else if (Number(first?.dataset.window)) first.scrollIntoView({ block: "start" });
+loadOutline();
+
+// What is being written appears, and does not move what is being read.
+if (!isAgent && !Number(place.dataset.branch)) {
+  let busy = null;
+  listen((news) => {
+    if (news && news.id !== place.dataset.session) return;
+    busy = (busy ?? Promise.resolve()).then(async () => {
+      const before = talk.total;
+      await talk.refresh().catch(() => undefined);
+      if (talk.total > before) { tellNew(talk.total - before); await loadOutline(); }
+    });
+  });
+}
+let fresh = 0;
+function tellNew(count) {
+  const end = talk.sections.at(-1).getBoundingClientRect();
+  if (end.top < innerHeight && end.bottom < innerHeight + 200) return;
+  fresh += count;
+  let pill = document.querySelector(".latest");
+  if (!pill) {
+    pill = make("button", { type: "button", className: "latest" });
+    pill.addEventListener("click", () => { pill.remove(); fresh = 0; talk.reveal(talk.total - 1, "").then(() => scrollTo(0, document.body.scrollHeight)); });
+    document.body.append(pill);
+  }
+  pill.textContent = `${fresh} new ↓`;
+  say(`${fresh} new messages`);
+}

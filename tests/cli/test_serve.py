@@ -1,0 +1,109 @@
+"""``recollect serve``: a real server, asked over a real connection."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home
+
+
+@contextmanager
+def served(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start the server, and give it with the link that it printed."""
+    command = [sys.executable, "-m", "recollect", "serve", "--no-browser", *words]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert running.stdout is not None
+        yield running, running.stdout.readline().strip()
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def asked(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
+    place = urlsplit(link)
+    connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+    headers = {"Cookie": cookie} if cookie else {}
+    try:
+        connection.request("GET", f"{place.path}?{place.query}", headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent differently there")
+def test_a_page_is_served_until_ctrl_c(kept_home: Home, place: Path) -> None:
+    archive = str(place / "archive")
+    Archive.ingest(archive, [kept_home.path])
+    with served("--archive", archive) as (running, link):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter\?key=[\w-]{43}", link)
+        home = link.partition("/enter")[0] + "/"
+
+        assert asked(home)[0] == 401
+        status, headers, _ = asked(link)
+        assert status == 200
+        cookie = headers["set-cookie"].partition(";")[0]
+        status, headers, text = asked(home, cookie)
+        assert status == 200
+        assert "Counting lines" in text
+        assert "server" not in {name.lower() for name in headers}
+        assert running.stdout is not None
+        again = running.stdout.readline().strip()
+        assert again.startswith(link.partition("key=")[0])
+        assert again != link
+
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=20)
+    assert running.returncode == ExitCode.INTERRUPTED
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.7.7", "example.org"])  # noqa: S104 (refused)
+def test_other_machines_are_let_in_on_purpose_only(
+    host: str, kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = str(place / "archive")
+    Archive.ingest(archive, [kept_home.path])
+
+    code = main(["serve", "--archive", archive, "--host", host, "--no-browser"])
+
+    assert code == ExitCode.ASKED_WRONGLY
+    assert "--allow-network" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(
+    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = str(place / "archive")
+    Archive.ingest(archive, [kept_home.path])
+    with served("--archive", archive) as (_, link):
+        port = str(urlsplit(link).port)
+
+        code = main(["serve", "--archive", archive, "--port", port, "--no-browser"])
+
+    assert code == ExitCode.FAILED
+    assert "address already in use" in capsys.readouterr().err
+
+
+def test_an_archive_that_is_not_there_is_said_in_a_sentence(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--archive", str(place / "none")]) == ExitCode.NO_ARCHIVE
+    assert "Traceback" not in capsys.readouterr().err

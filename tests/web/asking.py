@@ -1,0 +1,145 @@
+"""Asks the application as a server would, without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Message
+
+from recollect.web.app import application
+from recollect.web.gate import Gate, Keys
+from recollect.web.live import Hub
+from recollect.web.readers import Readers
+from recollect.web.visit import House
+from tests.web.places import Kept
+
+__all__ = ["PORT", "Answer", "Asking", "asking"]
+
+PORT = 8765
+Headers = dict[str, str]
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 (whatever it is)
+        """The body as values."""
+        return json.loads(self.body)
+
+
+class Asking:
+    """A page that has been opened with its link."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self.app = app
+        self.keys = keys
+        self.usual = {
+            "host": f"127.0.0.1:{PORT}",
+            "cookie": f"{keys.cookie}={keys.lasting}",
+            "sec-fetch-site": "same-origin",
+        }
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """Read something as one of our pages would."""
+        return self.ask("GET", path, {**self.usual, **_named(headers)})
+
+    def post(self, path: str, value: object, **headers: str) -> Answer:
+        """Send something as one of our pages would."""
+        told = {**self.usual, "content-type": "application/json", **_named(headers)}
+        return self.ask("POST", path, told, json.dumps(value).encode())
+
+    def ask(
+        self, method: str, path: str, headers: Headers, body: bytes = b""
+    ) -> Answer:
+        """Ask with exactly these headers."""
+        place, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "path": unquote(place),
+            "raw_path": place.encode(),
+            "query_string": query.encode(),
+            "headers": [
+                (name.encode(), value.encode()) for name, value in headers.items()
+            ],
+            "client": ("127.0.0.1", 50000),
+            "server": ("127.0.0.1", PORT),
+            "scheme": "http",
+        }
+        return asyncio.run(_asked(self.app, scope, body))
+
+    def socket(self, path: str) -> list[str]:
+        """Try to open a web socket; return what was sent back."""
+        scope = {"type": "websocket", "path": path, "headers": [], "query_string": b""}
+        return [one["type"] for one in asyncio.run(_sent(self.app, scope, []))]
+
+
+def _named(headers: Headers) -> Headers:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+async def _asked(app: ASGIApp, scope: Message, body: bytes) -> Answer:
+    async with _living(app):
+        sent = await _sent(app, scope, [{"type": "http.request", "body": body}])
+    start = next(one for one in sent if one["type"] == "http.response.start")
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    parts = (one.get("body", b"") for one in sent if one is not start)
+    return Answer(start["status"], headers, b"".join(parts))
+
+
+@asynccontextmanager
+async def _living(app: ASGIApp) -> AsyncIterator[None]:
+    """Begin the application's life, and end it."""
+    told: asyncio.Queue[Message] = asyncio.Queue()
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+    scope: Message = {"type": "lifespan", "state": {}}
+    life = asyncio.ensure_future(app(scope, told.get, heard.put))
+    for what in ("startup", "shutdown"):
+        await told.put({"type": f"lifespan.{what}"})
+        assert (await heard.get())["type"] == f"lifespan.{what}.complete"
+        if what == "startup":
+            yield
+    await life
+
+
+async def _sent(
+    app: ASGIApp, scope: Message, given: Iterable[Message]
+) -> list[Message]:
+    sent: list[Message] = []
+    waiting = list(given)
+
+    async def receive() -> Message:
+        if waiting:
+            return waiting.pop(0)
+        await asyncio.sleep(3600)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent
+
+
+def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
+    """Return a page over an archive, opened."""
+    house = House(readers=Readers(kept.folder), hub=Hub(), clock=lambda: kept.now)
+    keys = Keys(PORT)
+    return Asking(Gate(application(house), keys, host=host, port=PORT), keys)

@@ -1,0 +1,74 @@
+"""An archive to show: some sessions of every sort, and the time at which one looks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.archive import Archive
+from tests.build import (
+    Home,
+    prompt,
+    reply,
+    session_id,
+    text,
+    thinking,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
+
+__all__ = ["AGENT", "LONG", "PLAIN", "REWOUND", "Kept", "furnished"]
+
+PLAIN, LONG, REWOUND, AGENT = (session_id(number) for number in (1, 2, 3, 4))
+LONG_TURNS = 60
+
+
+class Kept(NamedTuple):
+    """A home, the archive made of it, and a time at which it is looked at."""
+
+    home: Home
+    folder: Path
+    now: datetime = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+def furnished(place: Path) -> Kept:
+    """Return an archive with a plain, a long, a rewound session and one with agents."""
+    home = Home(place / ".claude")
+    home.session(
+        PLAIN,
+        [
+            *thread(
+                prompt("Please count the lines"),
+                reply([thinking("Counting"), text("Let me *look*.")]),
+                reply([tool_use("Bash", command="wc -l")]),
+                tool_result("toolu_1", "3"),
+                reply("Three lines."),
+            ),
+            title("Counting lines", custom=True),
+        ],
+    )
+    turns = []
+    for number in range(LONG_TURNS):
+        asked = prompt(f"Question number {number}", cwd="/work/other")
+        turns += [asked, reply(f"Answer {number}", cwd="/work/other")]
+    home.session(LONG, thread(*turns, start=60), project="-work-other")
+    forked = thread(prompt("First way", uuid="p1"), reply("One", uuid="r1"), start=120)
+    other = thread(prompt("Second way", uuid="p2"), reply("Two", uuid="r2"), start=130)
+    home.session(REWOUND, [*forked, *other])
+    home.session(
+        AGENT,
+        thread(
+            prompt("Have a look around"),
+            reply([tool_use("Task", id="toolu_9", description="Explore")]),
+            tool_result("toolu_9", "Found it", toolUseResult={"agentId": "a1"}),
+            reply("Done."),
+            start=180,
+        ),
+    )
+    home.agent(AGENT, "a1", thread(prompt("Look around"), reply("Nothing odd.")))
+    folder = place / "archive"
+    Archive.ingest(folder, [home.path])
+    return Kept(home, folder)

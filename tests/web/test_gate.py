@@ -1,0 +1,243 @@
+"""The gate, tried on every route that the application has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.routing import Route
+
+from recollect.web.app import application
+from recollect.web.gate import HEADERS, Keys, Limits, hosts_of, is_loopback, own_path
+from recollect.web.live import Hub
+from recollect.web.readers import Readers
+from recollect.web.visit import House
+from tests.web.asking import PORT, Asking, asking
+from tests.web.places import PLAIN, Kept
+
+
+def routes() -> list[Route]:
+    """Return what the router itself knows, so that none can be forgotten."""
+    house = House(readers=Readers(Path("nowhere")), hub=Hub())
+    found = [one for one in application(house).routes if isinstance(one, Route)]
+    assert len(found) == len(application(house).routes)
+    return found
+
+
+def tried(route: Route) -> tuple[str, str]:
+    path = route.path.replace("{id}", PLAIN).replace("{agent}", "a-a1")
+    path = path.replace("{name}", "web.css").replace("{version}", "1")
+    (method,) = (route.methods or {"GET"}) - {"HEAD"}
+    return method, path
+
+
+every_route = pytest.mark.parametrize("route", routes(), ids=lambda one: one.path)
+HOST = f"127.0.0.1:{PORT}"
+
+
+@every_route
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"cookie": ""}, 401),
+        ({"cookie": f"recollect-{PORT}=wrong"}, 401),
+        ({"cookie": f"recollect-{PORT + 1}=LASTING"}, 401),
+        ({"host": f"attacker.test:{PORT}"}, 421),
+        ({"host": "127.0.0.1"}, 421),
+        ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
+        ({"host": f"127.0.0.1.attacker.test:{PORT}"}, 421),
+        ({"host": f"127.0.0.1:{PORT}@attacker.test"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "http://attacker.test"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": f"https://127.0.0.1:{PORT}"}, 403),
+        ({"origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
+        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}, 403),
+        ({"content-length": str(Limits.body + 1)}, 413),
+        ({"content-length": "-1"}, 413),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_no_route_lets_anybody_else_in(
+    route: Route, wrong: dict[str, str], status: int, page: Asking
+) -> None:
+    method, path = tried(route)
+    wrong = {name: _real(value, page) for name, value in wrong.items()}
+
+    answer = page.ask(method, path, page.usual | wrong)
+
+    assert answer.status == status
+    assert not answer.body.startswith(b"<!doctype")
+
+
+def _real(value: str, page: Asking) -> str:
+    return value.replace("LASTING", page.keys.lasting)
+
+
+@every_route
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "X"])
+def test_whoever_changes_something_says_where_it_comes_from(
+    route: Route, method: str, page: Asking
+) -> None:
+    _, path = tried(route)
+    silent = {name: page.usual[name] for name in ("host", "cookie")}
+
+    assert page.ask(method, path, silent).status == 403
+    cross = silent | {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert page.ask(method, path, cross).status == 403
+
+
+@every_route
+def test_no_web_socket_is_accepted(route: Route, page: Asking) -> None:
+    assert page.socket(tried(route)[1]) == ["websocket.close"]
+
+
+@every_route
+def test_every_answer_has_the_headers(route: Route, page: Asking) -> None:
+    method, path = tried(route)
+    if path == "/api/live":
+        return  # it does not end; the test of live news looks at it
+
+    good = page.ask(method, path, page.usual)
+    bad = page.ask(method, path, {"host": HOST})
+
+    for answer in (good, bad):
+        for name, value in HEADERS.items():
+            assert answer.headers[name.lower()] == value
+        assert "no-store" in answer.headers["cache-control"] or "/static/" in path
+        assert not [name for name in answer.headers if name.startswith("access-")]
+        assert "server" not in answer.headers
+
+
+def test_the_policy_lets_no_script_in_but_ours() -> None:
+    policy = HEADERS["Content-Security-Policy"]
+
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "require-trusted-types-for 'script'" in policy
+
+
+def test_a_link_works_once(page: Asking) -> None:
+    once = page.keys.once
+    first = page.ask("GET", f"/enter?key={once}", {"host": HOST})
+
+    assert first.status == 200
+    cookie = first.headers["set-cookie"]
+    assert cookie.startswith(f"recollect-{PORT}={page.keys.lasting}; ")
+    assert "HttpOnly; SameSite=Strict" in cookie
+    assert page.ask("GET", f"/enter?key={once}", {"host": HOST}).status == 401
+    told = cookie.partition(";")[0]
+    assert page.ask("GET", "/about", {"host": HOST, "cookie": told}).status == 200
+
+
+def test_whoever_uses_a_link_is_told_the_next() -> None:
+    told: list[str] = []
+    keys = Keys(PORT, told.append)
+
+    assert keys.use(keys.once)
+    assert told == [keys.once]
+    assert not keys.use("")
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.test", "/\\evil.test", "https://evil.test", "/a?b", '/"><script>']
+)
+def test_a_link_leads_nowhere_else(to: str, page: Asking) -> None:
+    answer = page.ask("GET", f"/enter?key={page.keys.once}&to={to}", {"host": HOST})
+
+    assert 'content="0;url=/"' in answer.text
+
+
+@given(st.text())
+def test_a_path_of_ours_can_close_no_attribute(path: str) -> None:
+    assert own_path(path).startswith("/")
+    assert not set(own_path(path)) & set("\"'<>&;\\ ")
+
+
+def test_a_link_may_lead_to_a_session() -> None:
+    assert own_path(f"/session/{PLAIN}") == f"/session/{PLAIN}"
+
+
+def test_many_wrong_keys_lock_the_door_but_not_for_the_owner(page: Asking) -> None:
+    for _ in range(Limits.failures):
+        assert page.ask("GET", "/enter?key=wrong", {"host": HOST}).status == 401
+
+    assert page.ask("GET", f"/enter?key={page.keys.once}", {"host": HOST}).status == 429
+    assert page.get("/about").status == 200
+
+
+def test_an_endless_address_is_refused(page: Asking) -> None:
+    assert page.get("/?text=" + "x" * Limits.address).status == 414
+
+
+def test_more_than_was_announced_is_cut_off(page: Asking) -> None:
+    headers = page.usual | {"content-type": "application/json"}
+
+    answer = page.ask("POST", "/about", headers, b"x" * (Limits.body + 1))
+
+    assert answer.status in {405, 413}
+
+
+def test_another_page_may_lead_here(page: Asking) -> None:
+    headers = page.usual | {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+    }
+
+    assert page.ask("GET", "/about", headers).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nothing", 404),
+        ("/static/1/../../../../etc/passwd", 404),
+        ("/static/1/%2e%2e%2fgate.py", 404),
+        ("/static/1/gate.py", 404),
+        ("/session/..%2f..%2fetc", 404),
+        ("/session/%00", 404),
+        (f"/session/{PLAIN}/agent/..%2f..", 404),
+        ("/session/", 404),
+        ("//about", 404),
+    ],
+)
+def test_no_path_leads_out(path: str, status: int, page: Asking) -> None:
+    assert page.get(path).status == status
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),  # noqa: S104 (only asked about)
+        ("192.168.1.2", False),
+        ("example.org", False),
+    ],
+)
+def test_loopback_is_this_machine_alone(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_an_open_host_takes_addresses_but_no_names(kept: Kept) -> None:
+    page = asking(kept, host="0.0.0.0")  # noqa: S104 (nothing listens)
+
+    for host, status in (
+        (f"192.168.1.2:{PORT}", 200),
+        (f"[fe80::1]:{PORT}", 200),
+        (f"attacker.test:{PORT}", 421),
+        ("192.168.1.2:80", 421),
+    ):
+        assert page.get("/about", host=host).status == status
+
+
+def test_the_hosts_are_spelt_as_browsers_do() -> None:
+    assert hosts_of("::1", 1) >= {"[::1]:1", "localhost:1", "127.0.0.1:1"}
+    assert "attacker.test:1" not in hosts_of("127.0.0.1", 1)

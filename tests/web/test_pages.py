@@ -1,0 +1,191 @@
+"""Pages, as they are sent."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from recollect.web.app import ROUTES
+from recollect.web.reading import WINDOW
+from tests.web.asking import Asking
+from tests.web.places import AGENT, LONG, LONG_TURNS, PLAIN, REWOUND
+
+
+class _Outline(HTMLParser):
+    """Collects ids, scripts, styles and attributes that would run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.bad: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if "id" in told:
+            self.ids.append(told["id"] or "")
+        if "style" in told or any(name.startswith("on") for name in told):
+            self.bad.append(self.get_starttag_text() or "")
+        if tag == "style" or (tag == "script" and not told.get("src")):
+            self.bad.append(tag)
+
+
+def outline(text: str) -> _Outline:
+    found = _Outline()
+    found.feed(text)
+    return found
+
+
+PATHS = ["/", "/about", f"/session/{PLAIN}", f"/session/{LONG}?from=80", "/nothing"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_needs_no_inline_script_or_style(path: str, page: Asking) -> None:
+    found = outline(page.get(path).text)
+
+    assert found.bad == []
+    assert len(found.ids) == len(set(found.ids))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_loads_nothing_from_elsewhere(path: str, page: Asking) -> None:
+    text = page.get(path).text
+
+    loaded = re.findall(r'(?:src|<link[^>]*href)="([^"]*)"', text)
+    assert loaded
+    assert all(one.startswith(("/static/", "data:")) for one in loaded)
+    for one in loaded:
+        if one.startswith("/static/"):
+            assert page.get(one).status == 200
+
+
+def test_what_pages_load_may_be_kept_forever(page: Asking) -> None:
+    text = page.get("/").text
+    (sheet,) = re.findall(r'"(/static/[^"]*/web.css)"', text)
+
+    answer = page.get(sheet)
+
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-type"].startswith("text/css")
+
+
+def test_home_lists_sessions_below_their_day(page: Asking) -> None:
+    text = page.get("/").text
+
+    assert "Counting lines" in text
+    assert text.index("Today") < text.index("Counting lines")
+    assert f'href="/session/{PLAIN}"' in text
+    assert 'class="heat"' in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "hidden"),
+    [
+        ("text=counting", "Counting lines", "Question number 0"),
+        ("project=/work/other", "Question number 0", "Counting lines"),
+        ("on=2026-01-05", "Counting lines", "No session fits"),
+        ("on=2026-01-06", "No session fits", "Counting lines"),
+        ("days=1", "Counting lines", "No session fits"),
+        ("model=haiku", "No session fits", "Counting lines"),
+    ],
+)
+def test_home_shows_what_a_filter_lets_through(
+    asked: str, shown: str, hidden: str, page: Asking
+) -> None:
+    timeline = page.get(f"/more?{asked}").text
+
+    assert shown in timeline
+    assert hidden not in timeline
+
+
+@pytest.mark.parametrize("asked", ["on=tomorrow", "days=x", "offset=x"])
+def test_a_filter_that_makes_no_sense_is_a_sentence(asked: str, page: Asking) -> None:
+    answer = page.get(f"/more?{asked}")
+
+    assert answer.status == 400
+    assert "has to be" in answer.text
+
+
+def test_a_session_is_read_in_windows(page: Asking) -> None:
+    first = page.get(f"/session/{LONG}")
+    second = page.get(f"/session/{LONG}/window?from={WINDOW}")
+
+    assert f'data-total="{2 * LONG_TURNS}"' in first.text
+    assert first.text.count("<article") == WINDOW
+    assert "Question number 0<" in first.text
+    assert f"Question number {WINDOW // 2}<" not in first.text
+    assert second.headers["x-total"] == str(2 * LONG_TURNS)
+    assert second.text.count("<article") == WINDOW
+    assert f"Question number {WINDOW // 2}<" in second.text
+
+
+def test_windows_together_are_the_whole(page: Asking) -> None:
+    windows = [
+        page.get(f"/session/{LONG}/window?from={at}").text
+        for at in range(0, 2 * LONG_TURNS, WINDOW)
+    ]
+
+    found = re.findall(r"Question number (\d+)<", "".join(windows))
+    assert found == [str(number) for number in range(LONG_TURNS)]
+
+
+def test_a_message_is_found_by_its_record(page: Asking) -> None:
+    marks = page.get(f"/session/{LONG}/outline").json
+    kind, at, anchor, text = marks[30]
+
+    answer = page.get(f"/session/{LONG}/window?at={anchor}")
+
+    assert (kind, text) == ("prompt", "Question number 30")
+    assert answer.headers["x-window"] == str(at // WINDOW)
+    assert f'id="{anchor}"' in answer.text
+    assert page.get(f"/session/{LONG}?at={anchor[2:]}").status == 200
+    assert page.get(f"/session/{LONG}?at=nowhere").status == 404
+
+
+def test_a_fork_leads_to_the_other_branch(page: Asking) -> None:
+    live = page.get(f"/session/{REWOUND}").text
+    (other,) = set(re.findall(r'class="mark fork"><a href="([^"]*)"', live))
+
+    text = page.get(other.replace("&amp;", "&")).text
+
+    assert "2 branches" in live
+    assert "Second way" in live
+    assert "First way" in text
+    assert page.get(f"/session/{REWOUND}?branch=7").status == 404
+
+
+def test_an_agent_has_a_page_of_its_own(page: Asking) -> None:
+    text = page.get(f"/session/{AGENT}").text
+    (agent,) = set(re.findall(r'<p class="agent"[^>]*><a href="([^"]*)"', text))
+
+    own = page.get(agent).text
+
+    assert "Nothing odd." not in text
+    assert "Nothing odd." in own
+    assert "An agent of" in own
+    assert page.get(f"/session/{AGENT}/agent/nobody").status == 404
+
+
+def test_the_record_is_shown_as_it_was_written(page: Asking) -> None:
+    answer = page.get(f"/session/{PLAIN}/raw?from=0")
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert '"content": "Please count the lines"' in answer.text
+
+
+def test_a_beginning_of_an_id_is_enough(page: Asking) -> None:
+    assert page.get(f"/session/{PLAIN}").status == 200
+    assert page.get("/session/5e551000").status == 400
+    assert page.get("/session/ffff").status == 404
+
+
+def test_what_went_wrong_is_a_sentence(page: Asking) -> None:
+    answer = page.get("/session/ffff")
+
+    assert "<h1>" in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_every_page_has_a_way_back() -> None:
+    assert len({row.path for row in ROUTES}) == len(ROUTES)
