@@ -1,0 +1,180 @@
+"""How much it costs to ask where the tokens went, against ccusage 20.
+
+    python -m benchmarks.bench_usage HOME -- COMMAND...
+
+``COMMAND`` starts ccusage 20, say ``npx ccusage@20``. The home is copied, and a session
+of 10 MB is added. Ours takes everything in once; then both are asked the same questions
+in alternation, each in a process of its own: nothing changed, and 1 KB more in the
+session of 10 MB. ccusage reads all files each time; so do we, the first time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.inputs import append_record, session_path, write_session
+from benchmarks.run import title
+from benchmarks.tree import follow
+
+ROOT = Path(__file__).resolve().parent.parent
+TIMES = 5
+AIM = 10.0
+"""How many times less CPU than ccusage a warm question is to take."""
+SESSION = 10_000_000
+APPEND = 1_000
+
+Best = dict[tuple[str, str], tuple[float, float]]
+"""CPU and wall seconds by question and program, the least of all turns."""
+
+
+class Question(NamedTuple):
+    """A question in the words of both programs."""
+
+    name: str
+    ours: Sequence[str]
+    theirs: Sequence[str]
+
+
+DAYS = Question("by day", ("--by", "day"), ("daily",))
+QUESTIONS = (
+    DAYS,
+    Question("by month", ("--by", "month"), ("monthly",)),
+    Question("by session", ("--by", "session"), ("session",)),
+    Question("by block of five hours", ("--by", "block"), ("blocks",)),
+)
+
+
+class Bench:
+    """A copy of a home, our archive beside it, and what was measured."""
+
+    def __init__(self, home: Path, command: Sequence[str], scratch: Path) -> None:
+        self.command = [str(shutil.which(command[0]) or command[0]), *command[1:]]
+        self.scratch = scratch
+        self.home = scratch / ".claude"
+        shutil.copytree(home, self.home)
+        self._session = session_path(self.home, 0)
+        self._session.parent.mkdir()
+        write_session(self._session, size=SESSION)
+        files = list(self.home.rglob("*.jsonl"))
+        self.files, self.size = len(files), sum(path.stat().st_size for path in files)
+        self.best: Best = {}
+
+    def run(self) -> None:
+        """Ask everything, ours and theirs in turn."""
+        archive = ("--archive", str(self.scratch / "archive"))
+        us = (sys.executable, "-m", "recollect")
+        home = ("--home", str(self.home))
+        env = {"PYTHONPATH": str(ROOT / "src")}
+        self._measure(
+            "first ingest", "recollect", (*us, "ingest", *archive, *home), env
+        )
+        words = (*us, "usage", *archive, *home, "--json")
+        self._measure("first question", "recollect", words, env)
+        for turn in range(TIMES):
+            for question in QUESTIONS:
+                name = question.name
+                self._measure(name, "recollect", (*words, *question.ours), env)
+                self._ask_them(name, question)
+            append_record(self._session, APPEND, number=turn)
+            self._measure("1 KB more, by day", "recollect", words, env)
+            self._ask_them("1 KB more, by day", DAYS)
+
+    def _ask_them(self, name: str, question: Question) -> None:
+        words = [*self.command, "claude", *question.theirs, "--json", "--offline"]
+        self._measure(name, "ccusage", words, {"CLAUDE_CONFIG_DIR": str(self.home)})
+
+    def _measure(
+        self, question: str, name: str, words: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        path = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.scratch),
+            "LANG": "C.UTF-8",
+        }
+        done = follow(words, env=path | dict(env), output=self.scratch / "said")
+        known = self.best.get((question, name), (float("inf"), float("inf")))
+        found = (done.used.seconds, done.wall)
+        self.best[question, name] = (min(known[0], found[0]), min(known[1], found[1]))
+        print(f"{name}: {question}: {found[0]:.3f} CPU s", file=sys.stderr)
+
+
+def page(bench: Bench) -> Iterator[str]:
+    """Yield the lines of the report."""
+    yield f"# Usage · Python {platform.python_version()}, {platform.machine()}"
+    yield ""
+    yield (
+        f"A home of {bench.files:,} files, {bench.size / 1e6:,.0f} MB; "
+        f"{os.cpu_count()} cores; best of {TIMES}, in alternation. CPU s: user and"
+        " system, of all processes of the program, the look for what is new included."
+    )
+    yield title("Warm: the archive is there")
+    yield "| question | recollect CPU s | ccusage CPU s | times less | times sooner |"
+    yield "|---|---:|---:|---:|---:|"
+    asked = [question.name for question in QUESTIONS]
+    for name in (*asked, "1 KB more, by day"):
+        ours, theirs = bench.best[name, "recollect"], bench.best[name, "ccusage"]
+        less, sooner = theirs[0] / ours[0], theirs[1] / ours[1]
+        cells = f"{ours[0]:.3f} | {theirs[0]:.3f} | {less:.1f} | {sooner:.1f}"
+        yield f"| {name} | {cells} |"
+    first, question = (
+        bench.best["first ingest", "recollect"][0],
+        bench.best["first question", "recollect"][0],
+    )
+    theirs_once = bench.best[DAYS.name, "ccusage"][0]
+    yield title("Cold: by day, the first time")
+    yield "| | recollect CPU s | ccusage CPU s | times ccusage's |"
+    yield "|---|---:|---:|---:|"
+    for name, spent in (
+        ("first ingestion excluded", question),
+        ("first ingestion included", first + question),
+    ):
+        share = spent / theirs_once
+        yield f"| {name} | {spent:.2f} | {theirs_once:.2f} | {share:.2f} |"
+    warm = bench.best[DAYS.name, "recollect"][0]
+    saved = theirs_once - warm
+    yield ""
+    yield f"An ingestion has paid for itself after {first / saved:.0f} questions."
+    reached = "yes" if theirs_once / warm >= AIM else "**no**"
+    yield title("Our aim")
+    yield "| aim | measured | at least | reached |"
+    yield "|---|---:|---:|---|"
+    yield (
+        f"| by day, warm, times less CPU than ccusage | {theirs_once / warm:.1f} |"
+        f" {AIM:g} | {reached} |"
+    )
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure, print the report and keep it."""
+    parser = argparse.ArgumentParser(description="usage, ours beside ccusage's")
+    parser.add_argument("home", type=Path)
+    parser.add_argument("command", nargs="+", help="starts ccusage; after --")
+    parser.add_argument("--out", type=Path, help="keep the report here")
+    chosen = parser.parse_args(words)
+    compileall.compile_dir(ROOT / "src", quiet=1)  # as pip does
+    with tempfile.TemporaryDirectory(prefix="recollect-usage-") as scratch:
+        bench = Bench(chosen.home, chosen.command, Path(scratch))
+        bench.run()
+        lines = list(page(bench))
+    print(*lines, sep="\n")
+    kept = chosen.out or ROOT / "benchmarks" / "results" / _name()
+    kept.write_text("\n".join(lines) + "\n", "utf-8")
+    return 0
+
+
+def _name() -> str:
+    return time.strftime("usage-%Y-%m-%d.md")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
