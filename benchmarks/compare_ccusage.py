@@ -54,6 +54,7 @@ EXPLAINED = {
     "sidechain": "ccusage prefers the main conversation's record to a larger one",
     "fields": "ccusage takes one record whole, we the larger of each field",
     "agent": "ccusage makes an agent's file a session of its own",
+    "progress": "we count agents of which only progress records are left",
     "quiet": "we leave out what warm-ups and replays spend; ccusage counts it",
     "copies": "ccusage books to another of the sessions that hold a message",
     "speed": "ccusage names a model in fast mode apart",
@@ -199,6 +200,8 @@ class Ours(NamedTuple):
     sessions: set[str]
     quiet: set[str]
     """Messages that only warm-ups and replays spend on."""
+    agents: set[str]
+    """Messages that agents spent on."""
     seconds: float
 
 
@@ -208,6 +211,7 @@ def count_ours(home: Path) -> Ours:
     found: dict[str, Booked] = defaultdict(Booked)
     sessions: set[str] = set()
     quiet: set[str] = set()
+    agents: set[str] = set()
     for session in read(home):
         sessions.add(session.id)
         for agent in session.all_agents:
@@ -216,10 +220,13 @@ def count_ours(home: Path) -> Ours:
         for spend in session.spends:
             told = spend.usage
             group = group_of(spend.key)
+            if spend.agent is not None:
+                agents.add(group)
             counts = (told.input, told.output, told.cache_write, told.cache_read)
             found[group].add(counts, session.id, spend.model)
             found[group].keys[spend.key] += 1
-    return Ours(found, sessions, quiet - set(found), time.process_time() - before)
+    seconds = time.process_time() - before
+    return Ours(found, sessions, quiet - set(found), agents, seconds)
 
 
 def group_of(key: str) -> str:
@@ -272,6 +279,9 @@ def differences(
         their, our = theirs.get(group, Booked()), ours.booked.get(group, Booked())
         if group in ours.quiet:
             found[group] = ["quiet"]
+            continue
+        if not rows and group in ours.agents:
+            found[group] = ["progress"]
             continue
         why = reasons(rows, their, our)
         if max(our.keys.values(), default=1) > 1:

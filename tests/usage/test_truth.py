@@ -11,6 +11,7 @@ from recollect.reading import read
 from tests.build import (
     Written,
     line,
+    progress,
     prompt,
     reply,
     session,
@@ -123,13 +124,19 @@ def test_what_the_client_wrote_costs_nothing(asking: Asking) -> None:
 
 
 def test_a_gateway_without_requests_is_parted_by_contexts(asking: Asking) -> None:
-    def told(context: int) -> Written:
+    def sized(context: int) -> Written:
         made = answer(1, input=context, output=5)
         made["message"]["id"] = "chat"
         del made["requestId"]
         return made
 
-    records = [prompt("go"), told(100), told(100), prompt("on"), told(200)]
+    records = [
+        prompt("go"),
+        sized(100),
+        sized(100),
+        prompt("on"),
+        sized(200),
+    ]
     asking.home.session(FIRST, thread(*records))
 
     assert usages(asking.total()) == (300, 10, 0, 0, 0)
@@ -168,6 +175,54 @@ def test_iterations_that_are_no_list_are_passed_over(asking: Asking) -> None:
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=4, more=odd)))
 
     assert asking.total().tokens == 4
+
+
+def told(message: Written) -> Written:
+    """Return the progress record that repeats an agent's answer."""
+    return progress("agent_progress", agentId="aaaaaaa", message=message)
+
+
+def test_an_agent_of_which_only_its_progress_is_left_is_paid(asking: Asking) -> None:
+    calls = reply([tool_use("Task", prompt="look")], usage={"output_tokens": 1})
+    records = [
+        prompt("go"),
+        calls,
+        told(answer(1, output=10)),
+        told(answer(1, output=10)),
+    ]
+    asking.home.session(FIRST, thread(*records, told(answer(2, input=5, output=100))))
+
+    assert asking.tokens("agent") == {"unknown": 115, "main": 1}
+    (one,) = read(asking.home.path)
+    assert one.total.total == 116
+    assert unlike_rebuilt(asking) == []
+
+
+def test_an_agents_own_file_counts_before_its_progress(asking: Asking) -> None:
+    asking.home.session(FIRST, thread(prompt("go"), told(answer(1, output=10))))
+    own = thread(prompt("look"), answer(1, output=12))
+    asking.home.agent(FIRST, "aaaaaaa", own, meta={"agentType": "Explore"})
+
+    assert asking.tokens("agent") == {"Explore": 12}
+
+
+def test_a_warm_up_stays_out_though_its_progress_is_told(asking: Asking) -> None:
+    asking.home.session(FIRST, thread(prompt("go"), told(answer(1, output=10))))
+    asking.home.agent(FIRST, "aaaaaaa", thread(prompt("Warmup"), answer(1, output=10)))
+
+    assert asking.total().tokens == 0
+
+
+def test_progress_that_repeats_no_answer_costs_nothing(asking: Asking) -> None:
+    odd = [
+        progress("agent_progress", agentId="a", message=prompt("usage")),
+        progress("agent_progress", agentId="a", message='"usage"'),
+        progress("agent_progress", agentId="a", message={"message": {"usage": 7}}),
+        progress("bash_progress", message=answer(1, output=5)),
+    ]
+    asking.home.session(FIRST, thread(prompt("go"), *odd))
+
+    assert asking.total().answers == 0
 
 
 def test_the_rows_of_usage_are_those_of_a_rebuilt_index(asking: Asking) -> None:

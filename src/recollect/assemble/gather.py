@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from recollect.assemble.agents import AgentPart, inline_agents, kind_of
 from recollect.assemble.lineage import by_age, lineages
+from recollect.assemble.usage import told_account, told_answers
 from recollect.model.ids import AgentId, SessionId
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
@@ -122,7 +123,11 @@ def first_time(nodes: Iterable[Node]) -> datetime | None:
 
 
 def accounts(gathered: Sequence[Gathered]) -> Iterable[tuple[str, Sequence[Node]]]:
-    """Yield who may pay, in the order in which they do: replays pay last."""
+    """Yield who may pay, in the order in which they do.
+
+    Replays pay after those who did something, and what only progress records tell of
+    comes last: mostly the agent's own file has it.
+    """
     for one in gathered:
         yield one.id, one.nodes
     runs = [(one.id, agent) for one in gathered for agent in one.agents]
@@ -130,6 +135,8 @@ def accounts(gathered: Sequence[Gathered]) -> Iterable[tuple[str, Sequence[Node]
         runs, key=lambda run: kind_of(run[1]) is AgentKind.REPLAY
     ):
         yield f"{session}/{agent.id}", agent.nodes
+    for one in gathered:
+        yield told_account(one.id), told_answers(one.nodes)
 
 
 def relate(gathered: Sequence[Gathered]) -> dict[SessionId, tuple[Lineage, ...]]:

@@ -18,14 +18,19 @@ from recollect.assemble.agents import (
     status_of,
 )
 from recollect.assemble.branches import part
-from recollect.assemble.dedupe import each_once
+from recollect.assemble.dedupe import each_once, name_of
 from recollect.assemble.gather import Gathered, first_time
 from recollect.assemble.journals import label_in
 from recollect.assemble.messages import say
 from recollect.assemble.queue import queued_prompts
 from recollect.assemble.tree import grow, in_sequence, join
 from recollect.assemble.turns import branches_of
-from recollect.assemble.usage import Ledger, spends_of
+from recollect.assemble.usage import (
+    Ledger,
+    spends_of,
+    told_account,
+    told_answers,
+)
 from recollect.model.ids import AgentId, RecordId, ToolUseId
 from recollect.model.nodes import Node
 from recollect.model.problems import Problem
@@ -113,6 +118,8 @@ class Talks:
         spends = spends_of(account, nodes, growth.branch, self._ledger)
         if agent is not None:
             spends = tuple(structs.replace(spend, agent=agent) for spend in spends)
+        else:
+            spends = (*spends, *self._told(nodes, growth.branch))
         return Talk(
             nodes=once,
             branches=branches_of(once, growth, said.messages, spends),
@@ -121,6 +128,16 @@ class Talks:
             spends=spends,
             leaves=tree.leaves,
         )
+
+    def _told(
+        self, nodes: Sequence[Node], branch: Mapping[RecordId, int]
+    ) -> Iterable[Spend]:
+        """Yield what agents spent of which nothing is left but their progress."""
+        answers = told_answers(nodes)
+        agents = {name_of(node): node.agent for node in answers}
+        account = told_account(self._one.id)
+        for spend in spends_of(account, answers, branch, self._ledger):
+            yield structs.replace(spend, agent=agents[spend.record])
 
     def _run(
         self, agent: AgentPart, found: Link, inner: tuple[AgentRun, ...]

@@ -10,8 +10,8 @@ from functools import lru_cache
 from msgspec import Struct, structs
 
 from recollect.assemble.dedupe import name_of
-from recollect.model.ids import RecordId
-from recollect.model.nodes import CostFacts, Node
+from recollect.model.ids import RecordId, SessionId
+from recollect.model.nodes import CostFacts, Node, ToldFacts
 from recollect.model.sessions import Message, Spend
 from recollect.model.usage import Billing, Claim, Usage
 
@@ -21,6 +21,8 @@ __all__ = [
     "settle",
     "spend_key",
     "spends_of",
+    "told_account",
+    "told_answers",
     "usages_of",
 ]
 
@@ -171,6 +173,30 @@ def _is_unfinished(version: str | None) -> bool:
     """Whether a version wrote answers down before their output was counted."""
     numbers = _NUMBERS.match(version) if version else None
     return numbers is None or tuple(map(int, numbers.groups())) < _FINAL
+
+
+def told_answers(nodes: Iterable[Node]) -> list[Node]:
+    """Return the answers of agents that progress records repeat, as agents write them.
+
+    Where an agent's own file is gone they are all there is of it.
+    """
+    return [
+        structs.replace(
+            node,
+            message=told.message,
+            request=told.request,
+            model=told.model,
+            usage=told.usage,
+            billing=told.billing,
+        )
+        for node in nodes
+        if node.kind == "progress" and isinstance(told := node.extra, ToldFacts)
+    ]
+
+
+def told_account(session: SessionId) -> str:
+    """Return the account of answers that only a session's progress tells of."""
+    return f"{session} told"
 
 
 def usages_of(

@@ -40,6 +40,7 @@ __all__ = [
     "ResultFacts",
     "RetractionFacts",
     "TitleFacts",
+    "ToldFacts",
     "Transcript",
 ]
 
@@ -159,6 +160,16 @@ class CostFacts(Struct, frozen=True, tag="cost", omit_defaults=True):
     claim: Claim
 
 
+class ToldFacts(Struct, frozen=True, tag="told", omit_defaults=True):
+    """An answer of an agent, as a progress record repeats it."""
+
+    message: MessageId | None
+    request: str | None
+    model: str | None
+    usage: Usage
+    billing: Billing | None = None
+
+
 Extra = (
     CompactionFacts
     | TitleFacts
@@ -169,6 +180,7 @@ Extra = (
     | RetractionFacts
     | DurationFacts
     | CostFacts
+    | ToldFacts
 )
 
 

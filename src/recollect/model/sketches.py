@@ -68,6 +68,8 @@ class SketchProgress(Struct, frozen=True, kw_only=True, gc=False, rename=wire_na
 
     type: str | None = None
     agent_id: AgentId | None = None
+    message: Raw = Raw()
+    """A record of the agent, repeated whole."""
 
 
 class Sketch(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
+from recollect.model.ids import MessageId
 from recollect.model.metadata import CostState, ModelCost
+from recollect.model.nodes import ToldFacts
 from recollect.model.usage import (
     Billing,
     Claim,
@@ -16,11 +18,12 @@ from recollect.model.usage import (
     WireIteration,
     WireUsage,
 )
+from recollect.model.wire import wire_name
 from recollect.parse.decode import decode_struct
 from recollect.parse.raws import head_of
 from recollect.parse.salvage import sound_text
 
-__all__ = ["billing_of", "claim_of", "usage_of"]
+__all__ = ["billing_of", "claim_of", "told_of", "usage_of"]
 
 _USUAL = frozenset({None, "", "standard", "default", "not_available", "global"})
 _ASIDE = frozenset({"advisor_message", "compaction"})
@@ -77,6 +80,41 @@ def _iteration(raw: Raw) -> WireIteration:
     if head_of(raw, 1) != b"{":
         return WireIteration()
     return decode_struct(WireIteration, bytes(raw), lambda _path, _reason: None)
+
+
+class _Message(Struct, frozen=True, gc=False):
+    id: str | None = None
+    model: str | None = None
+    usage: WireUsage | None = None
+
+
+class _Record(Struct, frozen=True, gc=False, rename=wire_name):
+    message: _Message | None = None
+    request_id: str | None = None
+    is_api_error_message: bool = False
+
+
+_record = msgspec.json.Decoder(_Record).decode
+
+
+def told_of(raw: Raw) -> ToldFacts | None:
+    """Return the answer that is repeated in a progress record, if it is one."""
+    if b'"usage"' not in bytes(raw):
+        return None
+    try:
+        record = _record(raw)
+    except _FAILURES:
+        return None
+    message = record.message
+    if message is None or message.usage is None or record.is_api_error_message:
+        return None
+    return ToldFacts(
+        message=MessageId(message.id) if message.id else None,
+        request=record.request_id,
+        model=message.model,
+        usage=usage_of(message.usage),
+        billing=billing_of(message.usage),
+    )
 
 
 def claim_of(record: CostState) -> Claim | None:

@@ -51,7 +51,7 @@ from recollect.model.records import Compaction, SystemRecord
 from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import Origin, Told
 from recollect.parse.attached import text_of_attachment
-from recollect.parse.bills import billing_of, claim_of, usage_of
+from recollect.parse.bills import billing_of, claim_of, told_of, usage_of
 from recollect.parse.facts import block_fact, result_facts
 from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
@@ -212,7 +212,10 @@ def _progress(sketch: Sketch) -> dict[str, Any]:
     if sketch.progress is None:
         return {}
     agent = sketch.progress.agent_id or sketch.agent_id
-    return {"subtype": sketch.progress.type, "agent": agent}
+    facts: dict[str, Any] = {"subtype": sketch.progress.type, "agent": agent}
+    if sketch.progress.type == "agent_progress":
+        facts["extra"] = told_of(sketch.progress.message)
+    return facts
 
 
 _SILENT = frozenset((*FileSnapshot.types, *FileDelta.types, *QuietRecord.types))
