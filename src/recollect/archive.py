@@ -223,7 +223,7 @@ class Archive:
         where = (self._vault, self._finding, self._loader)
         return find_record(*where, name=name, open_session=self._session)
 
-    def search(
+    def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
         query: Query,
         *,
@@ -231,19 +231,21 @@ class Archive:
         offset: int = 0,
         hits: int = 3,
         sort: str = "best",
+        hide: Callable[[str], str] = str,
     ) -> Found:
         """Return sessions that answer a query, best first, and their best hits.
 
         The words of a sentence need not all be there. ``sort`` may be ``newest`` or
         ``oldest``. What is written after the first search of an open archive is found
-        once it is refreshed.
+        once it is refreshed. ``hide`` is given every text before it is cut to an
+        excerpt.
         """
         if self._searching is None:
             from recollect.search import Searching  # noqa: PLC0415 (see above)
 
             self._searching = Searching(self._vault, self._derived.index)
         return self._searching.search(
-            query, limit=limit, offset=offset, hits=hits, sort=sort
+            query, limit=limit, offset=offset, hits=hits, sort=sort, hide=hide
         )
 
     def projects(self, *, empty: bool = False) -> tuple[Project, ...]:

@@ -16,6 +16,7 @@ import pytest
 from recollect.archive import Archive
 from recollect.cli import main
 from recollect.mcp.glance import Glance
+from recollect.mcp.status import status_line
 from tests.build import CWD, Home, prompt, reply, session_id, thread
 
 ABOUT = {
@@ -31,7 +32,8 @@ def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     home = Home(place / ".claude")
     now = datetime.now(UTC).isoformat()
     for number in (1, 2):
-        records = thread(prompt("Hello"), reply(f"Hi {number}"))
+        said = prompt(f"Mend the scheduler that stalls, part {number}")
+        records = thread(said, reply(f"Hi {number}"))
         home.session(session_id(number), [one | {"timestamp": now} for one in records])
     Archive.ingest(place / "archive", [home.path])
     return home
@@ -80,6 +82,17 @@ def test_a_line_costs_little_more_than_python_itself() -> None:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     python = (after.ru_utime - bare.ru_utime + after.ru_stime - bare.ru_stime) / 5
     assert took < 0.05 or took < 2.5 * python
+
+
+@pytest.mark.usefixtures("home")
+def test_the_session_most_like_this_one_is_named(place: Path) -> None:
+    about = json.dumps({"cwd": CWD, "session_id": session_id(1)}).encode()
+
+    line = status_line(
+        place / "archive", about, now=datetime.now(UTC), zone=UTC, prices=place / "no"
+    )
+
+    assert line.endswith("like 5e551000 Mend the scheduler that stalls, part 2")
 
 
 @pytest.mark.parametrize("about", ["", 7, [], {"workspace": {"current_dir": 7}}, None])

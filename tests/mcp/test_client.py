@@ -110,7 +110,7 @@ def test_every_tool_is_listed_with_a_tight_schema(
         tools = (await client.list_tools()).tools
         names = {tool.name for tool in tools}
 
-        assert {"outline", "read", "recent"} <= names
+        assert names == {"search", "outline", "read", "file_history", "recent"}
         for tool in tools:
             assert tool.input_schema["additionalProperties"] is False
             assert tool.input_schema["properties"]["max_bytes"]["maximum"] == 60_000

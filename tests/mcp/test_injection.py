@@ -9,6 +9,7 @@ import pytest
 
 from recollect.mcp.quoting import NOTICE
 from tests.build import (
+    CWD,
     Written,
     prompt,
     reply,
@@ -50,12 +51,15 @@ def attacked(words: str) -> list[Written]:
                     thinking(words),
                     text(words),
                     tool_use("Bash", command=words),
-                    tool_use(words, id="toolu_2", file_path=words),
-                    tool_use("Write", id="toolu_3", file_path=words, content=words),
+                    tool_use(words, id="toolu_2", file_path=CWD),
+                    tool_use(
+                        "Write", id="toolu_3", file_path=f"{CWD}/{words}", content=words
+                    ),
                 ]
             ),
             tool_result("toolu_1", words),
-            tool_result("toolu_3", words, is_error=True),
+            tool_result("toolu_2", words, is_error=True),
+            tool_result("toolu_3", words),
         ),
         title(words, custom=True),
     ]
@@ -63,6 +67,8 @@ def attacked(words: str) -> list[Written]:
 
 def answers(talk: Talk) -> Iterator[str]:
     yield talk.ask("recent")
+    yield talk.ask("search", query="EVIL", scope="all", hits=10)
+    yield talk.ask("file_history", path=CWD)
     yield talk.ask("outline", session=ONE)
     for detail in ("talk", "calls", "full"):
         yield talk.ask("read", session=ONE, detail=detail)
@@ -78,7 +84,7 @@ def test_nothing_out_of_a_transcript_leaves_its_quotation(
 
     for told in answers(talk):
         assert EVIL not in outside(told)
-        assert EVIL in body(told)
+        assert EVIL.lower() in body(told).lower() or NOTICE in words
 
 
 @pytest.mark.parametrize("words", ATTACKS, ids=range(len(ATTACKS)))

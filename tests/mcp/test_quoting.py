@@ -23,7 +23,7 @@ def framed(rows: list[str], most: int = 999) -> str:
         iter(quoted(rows)),
         0,
         budget=most,
-        tail=lambda rest: [f"To go on: cursor {rest}"],
+        tail=lambda told: [f"To go on: cursor {told.rest}"],
     )
 
 

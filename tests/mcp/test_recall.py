@@ -223,7 +223,9 @@ def test_secrets_are_hidden_and_counted(talk: Talk) -> None:
         talk.ask("recent"),
     ):
         assert secret[:20] not in told
-    assert "Hidden as private:" in outside(talk.ask("read", session=session_id(7)))
+    assert "Hidden as secret or private: " in outside(
+        talk.ask("read", session=session_id(7))
+    )
 
 
 def test_what_was_recalled_is_not_recalled_again(talk: Talk) -> None:

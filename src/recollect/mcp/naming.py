@@ -15,7 +15,7 @@ from recollect.errors import Ambiguous, NotArchived
 from recollect.model.listing import Listed
 from recollect.model.sessions import AgentRun, Message, Session
 
-__all__ = ["Names", "Way", "project_of", "short_session", "way_to"]
+__all__ = ["Names", "Way", "plain_id", "project_of", "short_session", "way_to"]
 
 _SHORT = 8
 _PLAIN = re.compile(r"[0-9a-zA-Z-]{1,64}")
@@ -135,6 +135,12 @@ def _turn(session: Session, branch: int, name: str) -> int | None:
                     return at
                 at += len(turn.messages)
     raise NotArchived("turn", name)
+
+
+def plain_id(id_: str) -> str:
+    """Return the beginning of a record's id, as rows cite it."""
+    name = id_[:_SHORT]
+    return name if _PLAIN.fullmatch(name) else "?"
 
 
 def project_of(archive: Archive, directory: Path) -> str | None:

@@ -103,7 +103,7 @@ def answer(
     skipped: int,
     *,
     budget: int,
-    tail: Callable[[Cursor | None], Sequence[str]],
+    tail: Callable[[Slice], Sequence[str]],
 ) -> str:
     """Return an answer of at most so many bytes: a head, the quotation, and a tail."""
     mark = os.urandom(8).hex()
@@ -111,7 +111,7 @@ def answer(
     reserved = _RESERVED
     found = slice_of(_kept(rows, seen), skipped, _room(head, mark, budget - reserved))
     while True:
-        text = _framed(head, found.body, mark, tail(found.rest))
+        text = _framed(head, found.body, mark, tail(found))
         over = len(text.encode()) - budget
         if over <= 0 or len(found.body) <= 1:
             return text

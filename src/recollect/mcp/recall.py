@@ -12,16 +12,27 @@ from msgspec import Struct
 
 from recollect.archive import Archive
 from recollect.errors import CursorUnreadable, NotArchived
-from recollect.mcp.asking import Asked, OutlineAsked, ReadAsked, RecentAsked
+from recollect.mcp.asking import (
+    Asked,
+    FileHistoryAsked,
+    OutlineAsked,
+    ReadAsked,
+    RecentAsked,
+    SearchAsked,
+)
 from recollect.mcp.naming import project_of, short_session, way_to
-from recollect.mcp.quoting import Cursor, Quoted, answer, read_cursor
+from recollect.mcp.quoting import Cursor, Quoted, Slice, answer, read_cursor
+from recollect.model.hits import Found
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
 from recollect.render.figures import several
-from recollect.render.redact import Finds, Redactor, redacted
+from recollect.render.redact import Redactor, redacted
 from recollect.render.safe import safe_line
 
 __all__ = ["Caller", "Recall"]
+
+_HIDDEN = "[redacted "
+"""How every stand-in for what is hidden begins."""
 
 # A client waits for the first answer: what only some answers need is imported by them.
 
@@ -79,20 +90,66 @@ class Recall:
             if listed.id != self._caller.session:
                 yield listed
 
+    def search(self, asked: SearchAsked) -> str:
+        """Return sessions that answer a query, with lines that say why."""
+        from recollect.mcp.finding import Finding  # noqa: PLC0415 (see above)
+        from recollect.query import parse  # noqa: PLC0415
+
+        caller = self._caller
+        query = parse(asked.query, now=caller.clock(), zone=caller.zone)
+        with self._archive() as archive:
+            finding = Finding(
+                archive,
+                query,
+                hits=asked.hits,
+                caller=caller.session,
+                hide=self._told,
+            )
+            is_only = asked.scope == "project"
+            scopes = finding.scopes(self._project(archive), is_only=is_only)
+            firsts = [finding.found(scope, 0) for scope in scopes]
+            start = self._start(asked)
+            total = sum(first.total for first in firsts)
+            whole = sum(first.complete for first in firsts)
+            counted = f"{several(total, 'session')} found, {whole} with every word"
+            order = "; this project's first" if len(scopes) > 1 else ""
+            partly = "; not all was looked at" if _is_partial(firsts) else ""
+            return answer(
+                f"Recollect: {counted}{order}{partly}. {_budget(asked)}.",
+                finding.rows(scopes, firsts, int(start.place)),
+                start.offset,
+                budget=asked.max_bytes,
+                tail=_tail,
+            )
+
+    def file_history(self, asked: FileHistoryAsked) -> str:
+        """Return who changed a file, when and why."""
+        from recollect.mcp.files import file_rows, newest_first  # noqa: PLC0415
+
+        with self._archive() as archive:
+            edits = archive.edits(path=asked.path)
+            sessions = newest_first(edits, self._caller.session)
+            counted = several(len(sessions), "session")
+            rows = file_rows(
+                archive, sessions, lambda one: redacted(one, self._redactor)
+            )
+            head = f"Recollect: {counted} changed this path, newest first."
+            return self._list(head, rows, asked)
+
     def outline(self, asked: OutlineAsked) -> str:
         """Return a session's turns at a glance."""
         with self._archive() as archive:
-            session, finds = self._session(archive, asked.session)
+            session = self._session(archive, asked.session)
             way_to(session, "", asked.branch, "")
             from recollect.mcp.outline import outline_rows  # noqa: PLC0415 (see above)
 
             rows = outline_rows(session, asked.branch)
-            return self._list("Recollect: outline of a session.", rows, asked, finds)
+            return self._list("Recollect: outline of a session.", rows, asked)
 
     def read(self, asked: ReadAsked) -> str:
         """Return what was said in a session, from a place on."""
         with self._archive() as archive:
-            session, finds = self._session(archive, asked.session)
+            session = self._session(archive, asked.session)
             cursor = read_cursor(asked.cursor)
             wanted = cursor.place if cursor else asked.at
             way, start = way_to(session, wanted, asked.branch, asked.agent)
@@ -107,20 +164,19 @@ class Recall:
             if way.agent is not None:
                 where = "agent run"
             return answer(
-                f"Recollect: {place}, {where}, {_budget(asked)}.",
+                f"Recollect: {place}, {where}. {_budget(asked)}.",
                 teller.rows(start),
                 cursor.offset if cursor else 0,
                 budget=asked.max_bytes,
-                tail=lambda rest: _tail(rest, finds),
+                tail=_tail,
             )
 
-    def _session(self, archive: Archive, name: str) -> tuple[Session, Finds]:
-        finds = Finds()
+    def _session(self, archive: Archive, name: str) -> Session:
         session = archive.session(name.removeprefix("#"))
         if session.id == self._caller.session:
             # Whoever asks has it before them.
             raise NotArchived("other session", name)
-        return redacted(session, self._redactor, finds), finds
+        return redacted(session, self._redactor)
 
     def _project(self, archive: Archive) -> str | None:
         return project_of(archive, self._caller.directory)
@@ -142,17 +198,16 @@ class Recall:
     def _told(self, text: str) -> str:
         return self._redactor.text(text)
 
-    def _list(
-        self,
-        head: str,
-        rows: Iterator[Quoted],
-        asked: Asked,
-        finds: Finds | None = None,
-    ) -> str:
-        """Return an answer of rows that are found again by their number."""
+    def _start(self, asked: Asked) -> Cursor:
+        """Return the number of the row to begin with."""
         cursor = read_cursor(asked.cursor) or Cursor("0")
         if not cursor.place.isdecimal():
             raise CursorUnreadable(asked.cursor)
+        return cursor
+
+    def _list(self, head: str, rows: Iterator[Quoted], asked: Asked) -> str:
+        """Return an answer of rows that are found again by their number."""
+        cursor = self._start(asked)
         start = int(cursor.place)
         numbered = (
             Quoted(str(number), row.text)
@@ -160,25 +215,28 @@ class Recall:
             if number >= start
         )
         return answer(
-            f"{head} {_budget(asked).capitalize()}.",
+            f"{head} {_budget(asked)}.",
             numbered,
             cursor.offset,
             budget=asked.max_bytes,
-            tail=lambda rest: _tail(rest, finds),
+            tail=_tail,
         )
 
 
 def _budget(asked: Asked) -> str:
-    return f"at most {asked.max_bytes} bytes"
+    return f"At most {asked.max_bytes} bytes"
 
 
-def _tail(rest: Cursor | None, finds: Finds | None) -> Sequence[str]:
-    told = [
+def _is_partial(found: Sequence[Found]) -> bool:
+    return any(one.is_partial for one in found)
+
+
+def _tail(told: Slice) -> Sequence[str]:
+    """Return what an answer leaves out, and how it goes on."""
+    hidden = told.body.count(_HIDDEN)
+    return [
+        *([f"Hidden as secret or private: {hidden}."] if hidden else ()),
         "This is all of it."
-        if rest is None
-        else f"Cut here: there is more. To go on: cursor {rest}"
+        if told.rest is None
+        else f"Cut here: there is more. To go on: cursor {told.rest}",
     ]
-    hidden = finds.counts() if finds else {}
-    if hidden:
-        told.append(f"Hidden as private: {several(sum(hidden.values()), 'text')}.")
-    return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -9,14 +10,18 @@ import msgspec
 from msgspec import Struct
 
 from recollect.archive import Archive
-from recollect.errors import RecollectError
-from recollect.mcp.naming import project_of
-from recollect.model.query import Period, Query
+from recollect.errors import Ambiguous, NotArchived, RecollectError
+from recollect.mcp.naming import plain_id, project_of
+from recollect.mcp.telling import first_line
+from recollect.model.query import And, Fact, Not, Period, Query, Words
 from recollect.model.reports import Grouping, UsageRow
 from recollect.prices import load_prices
 from recollect.render.figures import money, several
 
 __all__ = ["status_line"]
+
+_WORDS = 12
+_TITLE = 40
 
 
 class _About(Struct, frozen=True):
@@ -39,6 +44,7 @@ def status_line(
             told = [
                 _here(archive, asked),
                 _today(archive, now.astimezone(zone), prices),
+                _similar(archive, asked),
             ]
     except RecollectError:
         return ""
@@ -63,3 +69,22 @@ def _today(archive: Archive, now: datetime, prices: Path) -> str:
     )
     rows = [row for row in report.rows if isinstance(row, UsageRow)]
     return f"{money(sum(row.cost or 0 for row in rows))} today"
+
+
+def _similar(archive: Archive, asked: _About) -> str:
+    """Return the earlier session that has most of what this one is about."""
+    if not asked.session_id:
+        return ""
+    try:
+        title = archive.listed(asked.session_id).title.text
+    except (NotArchived, Ambiguous):
+        return ""
+    words = Words(tuple(re.findall(r"\w{3,}", title)[:_WORDS]))
+    if not words.words:
+        return ""
+    query = Query(And((words, Not(Fact("session", asked.session_id)))))
+    for found in archive.search(query, limit=1, hits=1).sessions:
+        if len(found.words) * 2 > len(words.words):
+            name = first_line(found.listed.title.text, _TITLE)
+            return f"like {plain_id(found.listed.id)} {name}"
+    return ""

@@ -11,11 +11,14 @@ from recollect.errors import Ambiguous, NotArchived, RecollectError
 from recollect.mcp.asking import (
     DEFAULT_BYTES,
     Asked,
+    FileHistoryAsked,
     OutlineAsked,
     ReadAsked,
     RecentAsked,
+    SearchAsked,
 )
 from recollect.mcp.recall import Recall
+from recollect.query.fields import FIELDS
 from recollect.render.safe import safe_line
 
 __all__ = [
@@ -45,6 +48,11 @@ _CITED = (
 )
 
 
+def _fields() -> str:
+    """Return the fields of the query language, each with an example."""
+    return ", ".join(field.example.split(" ")[0] for field in FIELDS)
+
+
 class Tool(NamedTuple):
     """A tool: what it is called and for, what it takes, and what answers it."""
 
@@ -64,6 +72,16 @@ class Answered(NamedTuple):
 
 TOOLS = (
     Tool(
+        "search",
+        "Search earlier sessions",
+        "Find earlier sessions by what was said, run, written or answered in them."
+        " Give the rarest words you have (an error line, an identifier, a path); not"
+        ' all need fit. "a phrase", begin*, -not, a OR b, /regex/ and fields narrow it:'
+        " " + _fields() + "." + _CITED,
+        SearchAsked,
+        Recall.search,
+    ),
+    Tool(
         "outline",
         "A session at a glance",
         "Outline one earlier session: its turns (t0, t1, …) with prompt, calls,"
@@ -80,6 +98,16 @@ TOOLS = (
         " outline cites, or at a turn; `before` begins some messages earlier." + _CITED,
         ReadAsked,
         Recall.read,
+    ),
+    Tool(
+        "file_history",
+        "Who changed a file",
+        "List the sessions that changed a file or a folder, newest first: when, how"
+        " much, what the user had asked and what Claude said it did. For why a file is"
+        " as it is. Only changes count; `search` with file: finds who read it."
+        + _CITED,
+        FileHistoryAsked,
+        Recall.file_history,
     ),
     Tool(
         "recent",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from recollect.model.hits import Found, FoundSession, Repair
 from recollect.model.query import Query
@@ -34,7 +34,7 @@ class Searching:
         self._titles = Titles(places, self._engine.terms_of)
         self._ranking = Ranking(self._engine, places, self._titles)
 
-    def search(
+    def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
         query: Query,
         *,
@@ -42,10 +42,12 @@ class Searching:
         offset: int = 0,
         hits: int = 3,
         sort: str = Sort.BEST,
+        hide: Callable[[str], str] = str,
     ) -> Found:
         """Return the sessions that answer a query, and their best hits.
 
-        The order is the same for every page of an answer.
+        The order is the same for every page of an answer. ``hide`` is given every text
+        before it is cut: a secret that is cut in two is no longer known for one.
         """
         words, repairs, missing = self._repaired(query)
         if missing and not words:
@@ -62,6 +64,7 @@ class Searching:
             titles=self._titles,
             titled=ranked.titled,
             families=self._families,
+            hide=hide,
         )
         page, more = teller.page(ranked.sessions, offset, limit, hits)
         return Found(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -64,7 +64,9 @@ class Teller:
         titles: Titles,
         titled: frozenset[int],
         families: Mapping[int, int],
+        hide: Callable[[str], str],
     ) -> None:
+        self._hide = hide
         self._gone: dict[int, tuple[int, ...]] = {}
         """Sessions that are told of with another one."""
         self._subjects = subjects
@@ -117,7 +119,7 @@ class Teller:
                 hit = self._hit(one)
                 found.setdefault(hit.excerpt.text, hit)
         also = map(self._places.listed, self._gone.get(session, ()))
-        title = excerpt(listed.title.text, self._marking)
+        title = excerpt(self._hide(listed.title.text), self._marking)
         if session in self._titled:
             total += 1
             if not found:
@@ -179,4 +181,5 @@ class Teller:
         return matches(self._checked, subject, self._engine.terms_of, stem_of)
 
     def _hit(self, found: tuple[Subject, Record]) -> Hit:
-        return self._subjects.hit(found, excerpt(found[0].text, self._marking))
+        told = excerpt(self._hide(found[0].text), self._marking)
+        return self._subjects.hit(found, told)

@@ -1,0 +1,108 @@
+"""The history of a file: which sessions changed it, when, and what for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.build import (
+    Written,
+    prompt,
+    reply,
+    session_id,
+    text,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.mcp.talking import Talk, body, outside
+
+ONE, TWO, ASKING = map(session_id, (1, 2, 9))
+PATH = "/work/demo/src/clock.py"
+
+
+def changing(asked: str, said: str, path: str = PATH, start: int = 0) -> list[Written]:
+    call = tool_use("Edit", file_path=path, old_string="a", new_string="b\nc")
+    return thread(
+        prompt(asked),
+        reply([text(said), call]),
+        tool_result("toolu_1", "The file has been updated"),
+        start=start,
+    )
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    talk = Talk(tmp_path, session=ASKING)
+    talk.home.session(ONE, changing("Make it tick", "It ticks now."))
+    talk.home.session(TWO, changing("Stop it", "It stands still.", start=600))
+    talk.home.session(ASKING, changing("And now?", "Not to be told.", start=900))
+    other = changing("Unrelated", "Elsewhere.", path="/work/demo/src/clock.pyi")
+    talk.home.session(session_id(3), other)
+    talk.keeping.ingest()
+    return talk
+
+
+def test_sessions_come_newest_first_with_what_was_asked_and_said(talk: Talk) -> None:
+    told = talk.ask("file_history", path=PATH)
+    lines = body(told).splitlines()
+
+    assert "2 sessions changed this path" in outside(told)
+    assert [line.split(" · ")[0] for line in lines if line[0] != " "] == [TWO, ONE]
+    assert lines[1] == "  asked: Stop it"
+    assert lines[2].endswith(f"changed {PATH}: It stands still.")
+    assert lines[2].lstrip().startswith("#")
+
+
+@pytest.mark.parametrize("path", ["clock.py", "src/clock.py", "demo/src/clock.py"])
+def test_the_end_of_a_path_is_enough(talk: Talk, path: str) -> None:
+    assert talk.whole("file_history", path=path) == talk.whole(
+        "file_history", path=PATH
+    )
+
+
+def test_a_folder_stands_for_what_is_in_it(talk: Talk) -> None:
+    assert "clock.pyi" in talk.whole("file_history", path="/work/demo/src")
+
+
+def test_a_change_can_be_read_from_its_record(talk: Talk) -> None:
+    line = body(talk.ask("file_history", path=PATH)).splitlines()[2]
+    record = line.split()[0]
+
+    told = body(talk.ask("read", session=TWO, at=record, detail="full"))
+
+    assert "It stands still." in told
+    assert "+b" in told
+
+
+def test_a_rewound_change_says_so(talk: Talk) -> None:
+    begun = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
+    left = changing("try this", "Tried.")
+    left[0] |= {"uuid": "c", "parentUuid": "b"}
+    left[1] |= {"parentUuid": "c"}
+    taken = [prompt("do that instead", uuid="z", parent="b")]
+    talk.home.session(session_id(4), [*begun, *left, *thread(*taken, start=99)])
+    talk.keeping.ingest()
+
+    told = talk.whole("file_history", path=PATH)
+
+    assert f"changed {PATH}, rewound branch 1: Tried." in told
+
+
+def test_what_nobody_changed_has_no_history(talk: Talk) -> None:
+    told = talk.ask("file_history", path="/work/demo/nothing.py")
+
+    assert "0 sessions changed this path" in told
+    assert body(told) == ""
+
+
+def test_all_slices_are_the_whole(talk: Talk) -> None:
+    for number in range(20, 40):
+        said = changing(f"Once more, {number}", "Done. " * 20, start=number)
+        talk.home.session(session_id(number), said)
+    talk.keeping.ingest()
+
+    whole = body(talk.ask("file_history", path=PATH, max_bytes=60_000))
+
+    assert talk.whole("file_history", path=PATH, max_bytes=1000) == whole

@@ -1,0 +1,166 @@
+"""Searching: what fits, this project first, with places to read on from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from recollect.mcp.quoting import NOTICE
+from recollect.mcp.tools import BY_NAME
+from recollect.query.fields import FIELDS
+from tests.build import (
+    Written,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.mcp.talking import Talk, body, cursor, outside
+
+ONE, TWO, ASKING = map(session_id, (1, 2, 9))
+
+
+def elsewhere(records: list[Written]) -> list[Written]:
+    return [one | {"cwd": "/work/other"} for one in records]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    talk = Talk(tmp_path, session=ASKING)
+    talk.home.session(
+        ONE,
+        thread(
+            prompt("Why does the scheduler stall?"),
+            reply([tool_use("Bash", command="pytest tests/test_scheduler.py")]),
+            tool_result("toolu_1", "TimeoutError: stalled after 5s", is_error=True),
+            reply("The scheduler holds its lock while it sleeps."),
+        ),
+    )
+    other = thread(
+        prompt("The scheduler, the scheduler!"), reply("scheduler"), start=60
+    )
+    talk.home.session(TWO, elsewhere(other), project="-work-other")
+    talk.home.session(ASKING, thread(prompt("Did the scheduler stall?"), reply("…")))
+    talk.keeping.ingest()
+    return talk
+
+
+def first_words(told: str) -> list[str]:
+    return [line.split(" · ")[0] for line in told.splitlines() if line[0] not in " ("]
+
+
+def test_a_hit_is_cited_and_can_be_read_from(talk: Talk) -> None:
+    told = body(talk.ask("search", query="scheduler lock sleeps"))
+    found = re.search(
+        r"#([0-9a-f]{8}) \d\d-\d\d \d\d:\d\d reply: .*holds its lock", told
+    )
+
+    assert found is not None
+    read = body(talk.ask("read", session=ONE, at=f"#{found[1]}", before=2))
+    assert read.splitlines()[0].endswith("prompt: Why does the scheduler stall?")
+    assert "holds its lock" in read
+
+
+def test_this_project_comes_first(talk: Talk) -> None:
+    everywhere = talk.ask("search", query="scheduler")
+
+    assert first_words(body(everywhere)) == [ONE, TWO]
+    assert "2 sessions found" in outside(everywhere)
+    only = talk.whole("search", query="scheduler", scope="project")
+    assert first_words(only) == [ONE]
+
+
+def test_a_project_that_is_named_counts(talk: Talk) -> None:
+    told = talk.whole("search", query="scheduler project:other")
+
+    assert first_words(told) == [TWO]
+
+
+def test_the_session_that_asks_is_not_found(talk: Talk) -> None:
+    assert ASKING not in talk.whole("search", query="scheduler stall did")
+
+
+def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
+    recalled = f"Recollect: 1 session.\n{NOTICE}\n<<<x\nthe scheduler holds\nx>>>"
+    talk.home.session(
+        session_id(3),
+        thread(
+            prompt("What was it?"),
+            reply([tool_use("mcp__recollect__search", query="scheduler holds")]),
+            tool_result("toolu_1", recalled),
+        ),
+    )
+    talk.keeping.ingest()
+
+    told = talk.whole("search", query="scheduler holds")
+
+    assert "mcp__recollect" not in told
+    assert "Recollect:" not in told
+
+
+def test_a_rewound_branch_and_an_agent_are_labelled(talk: Talk) -> None:
+    first = prompt("begin", uuid="a")
+    left = prompt("try the zeppelin", uuid="b", parent="a")
+    taken = prompt("go by train", uuid="c", parent="a")
+    talk.home.session(session_id(4), thread(first, left, taken, reply("Yes")))
+    said = thread(prompt("look"), reply("a zeppelin was seen"))
+    talk.home.agent(session_id(4), "a1b2c3d", said, meta={"agentType": "Explore"})
+    talk.keeping.ingest()
+
+    told = talk.whole("search", query="zeppelin")
+
+    assert "prompt, rewound: try the zeppelin" in told
+    assert "reply, agent Explore: a zeppelin was seen" in told
+
+
+def test_a_secret_is_hidden_before_it_is_cut(talk: Talk) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    words = "padding " * 11 + f"quokka {secret} " + "more words " * 40
+    talk.home.session(session_id(5), thread(prompt("hello"), reply(words)))
+    talk.keeping.ingest()
+
+    for query in ("quokka", "quokka more words", secret):
+        told = talk.ask("search", query=query)
+        assert secret[4:12] not in told
+
+    assert "quokka [redacted" in body(talk.ask("search", query="quokka"))
+
+
+@pytest.mark.parametrize("size", [1000, 1300, 2000])
+def test_all_slices_of_an_answer_are_the_whole(talk: Talk, size: int) -> None:
+    for number in range(20, 45):
+        said = thread(prompt(f"a walrus, number {number}"), reply("walrus " * number))
+        if number % 2:
+            talk.home.session(session_id(number), said)
+        else:
+            talk.home.session(session_id(number), elsewhere(said), project="-o")
+    talk.keeping.ingest()
+    whole = talk.ask("search", query="walrus walros", max_bytes=60_000)
+
+    parts = talk.whole("search", query="walrus walros", max_bytes=size)
+
+    assert cursor(whole) is None
+    assert parts == body(whole)
+    assert len(first_words(parts)) == 25
+    assert "walros was read as walrus" in parts
+
+
+@pytest.mark.parametrize("query", ["", "/(/", "on:nonsense", "x" * 3000, "is:nothing"])
+def test_a_query_that_cannot_be_is_told_to_the_model(talk: Talk, query: str) -> None:
+    assert talk.fail("search", query=query).startswith("error: ")
+
+
+def test_what_nobody_said_is_not_found(talk: Talk) -> None:
+    told = talk.ask("search", query="xylophonequartet")
+
+    assert "0 sessions found" in outside(told)
+    assert "nobody wrote xylophonequartet" in body(told)
+
+
+def test_the_description_names_every_field() -> None:
+    for field in FIELDS:
+        assert f"{field.name}:" in BY_NAME["search"].description
