@@ -24,3 +24,7 @@ bench *words:
 lock:
     uv lock
     uv export --quiet --frozen --no-hashes --no-emit-project --no-header --no-annotate --output-file requirements-dev.txt
+
+# the harnesses of docs/reliability.md at length; names choose some
+torture *words:
+    {{python}} -m tests.faults.torture {{words}}

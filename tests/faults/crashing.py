@@ -1,4 +1,4 @@
-"""An ingestion that can be killed: at any moment, or at any of its commit points.
+"""Deeds that can be killed: at any moment, or at any of their commit points.
 
 The commit points are the functions that write; they are wrapped here, in the child,
 so that the product knows nothing of its being tested.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -15,14 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from recollect.ingest import derive, ingest
+from recollect.store import chunks, migrate
 from recollect.store.chunks import Chunks
 from recollect.store.derived import Derived
 from recollect.store.index import Index
 from recollect.store.text import TextIndex
 from recollect.store.vault import Vault
-from recollect.upkeep import rebuild
+from recollect.upkeep import plan_restore, purge, rebuild, restore
+from tests.faults.disk import listening
+from tests.faults.mutations import MUTATIONS, Set
 
-__all__ = ["POINTS", "count_points", "run", "start"]
+__all__ = ["DEEDS", "POINTS", "add_step", "count_points", "run", "start"]
 
 POINTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "archive": (
@@ -58,7 +62,7 @@ def _patch(strike: Callable[[], None]) -> None:
     vars(derive)["_BATCH"] = 1
 
 
-def _wrap(owner: type, name: str, strike: Callable[[], None]) -> None:
+def _wrap(owner: object, name: str, strike: Callable[[], None]) -> None:
     inner = getattr(owner, name)
 
     def wrapped(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
@@ -84,20 +88,73 @@ class _Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run(folder: Path, home: Path, at: int = 0, *, anew: bool = False) -> None:
-    """Ingest, or rebuild; be killed at the n-th point, or never if that is 0."""
+def add_step(put: Set) -> None:
+    """Be a version with a step more, to which an archive must be brought."""
+    more = [*migrate.steps(), (migrate.LATEST + 1, _STEP)]
+    put(migrate, "steps", lambda: iter(more))
+    put(migrate, "LATEST", migrate.LATEST + 1)
+    put(chunks, "LATEST", migrate.LATEST)
+
+
+def _migrate(folder: Path, home: Path) -> None:
+    add_step(setattr)
+    ingest(folder, [home])
+
+
+_STEP = "-- More.\nCREATE TABLE more (id INTEGER) STRICT; INSERT INTO more VALUES (1);"
+
+
+def _restore(folder: Path, home: Path) -> None:
+    with Vault(folder) as vault:
+        plans = plan_restore(vault, vault.chunks.sources(), to=home)
+        restore(vault, plans, overwrite=True)
+
+
+DEEDS: dict[str, Callable[[Path, Path], object]] = {
+    "ingest": lambda folder, home: ingest(folder, [home]),
+    "rebuild": lambda folder, _: rebuild(folder),
+    "migrate": _migrate,
+    "restore": _restore,
+    "purge": lambda folder, _: purge(folder, [1]),
+}
+"""What is done to an archive, and with a home."""
+
+CALLS = (
+    (os, ("fsync", "utime", "link", "open")),
+    (Path, ("replace", "rename", "unlink", "mkdir")),
+    (shutil, ("rmtree", "copy2")),
+)
+"""What the product asks of the system itself; each is a point as well."""
+
+
+def run(
+    folder: Path, home: Path, at: int = 0, *, deed: str = "ingest", mutation: str = ""
+) -> None:
+    """Carry out a deed; be killed at the n-th point, or never if that is 0."""
+    if mutation:
+        MUTATIONS[mutation](setattr)
     if at:
-        _patch(_Killer(at))
-    if anew:
-        rebuild(folder)
+        _run_with(_Killer(at), deed, folder, home)
     else:
-        ingest(folder, [home])
+        DEEDS[deed](folder, home)
 
 
-def _counted(folder: Path, home: Path, told: Path, *, anew: bool) -> None:
+def _run_with(strike: Callable[[], None], deed: str, folder: Path, home: Path) -> None:
+    _patch(strike)
+    if deed in ("ingest", "rebuild"):
+        DEEDS[deed](folder, home)
+        return
+    # These write little with functions of ours: every write is a point.
+    for owner, names in CALLS:
+        for name in names:
+            _wrap(owner, name, strike)
+    with listening(lambda _: strike()):
+        DEEDS[deed](folder, home)
+
+
+def _counted(folder: Path, home: Path, told: Path, *, deed: str) -> None:
     killer = _Killer(0)
-    _patch(killer)
-    run(folder, home, anew=anew)
+    _run_with(killer, deed, folder, home)
     told.write_text(str(killer.passed), "utf-8")
 
 
@@ -109,21 +166,23 @@ def context() -> ForkServerContext:
 
 
 def start(
-    folder: Path, home: Path, at: int = 0, *, anew: bool = False
+    folder: Path, home: Path, at: int = 0, *, deed: str = "ingest", mutation: str = ""
 ) -> ForkServerProcess:
-    """Begin an ingestion in a child."""
+    """Begin a deed in a child."""
     child = context().Process(
-        target=run, args=(folder, home, at), kwargs={"anew": anew}
+        target=run,
+        args=(folder, home, at),
+        kwargs={"deed": deed, "mutation": mutation},
     )
     child.start()
     return child
 
 
-def count_points(folder: Path, home: Path, *, anew: bool = False) -> int:
-    """Return how many points an ingestion passes; it is done afterwards."""
+def count_points(folder: Path, home: Path, *, deed: str = "ingest") -> int:
+    """Return how many points a deed passes; it is done afterwards."""
     told = folder.with_name("points.txt")
     child = context().Process(
-        target=_counted, args=(folder, home, told), kwargs={"anew": anew}
+        target=_counted, args=(folder, home, told), kwargs={"deed": deed}
     )
     child.start()
     child.join()

@@ -13,19 +13,26 @@ import signal
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 
 import pytest
+import zstandard
 
+from recollect.upkeep import purge
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.faults.crashing import count_points, start
+from tests.faults.crashing import add_step, count_points, start
+from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-KILLS = int(os.environ.get("RECOLLECT_KILLS", "200"))
+KILLS = sized(96, 2_000, 20_000)
 """How often an ingestion is killed at a random moment."""
 ROUNDS = 8
+MAGIC = b"\x28\xb5\x2f\xfd"
+LOOKS = sized(14, 100_000, 100_000)
+"""At how many commit points of a deed it is killed, spread over all of them."""
 
 
 def expected(home: Path) -> Counter[tuple[str, int, int]]:
@@ -106,7 +113,11 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
         grow(keeping.home, random, killed)
         if not killed % 7:
             shutil.rmtree(keeping.archive / "index", ignore_errors=True)
-        child = start(keeping.archive, keeping.home.path, anew=killed % 5 == 4)
+        child = start(
+            keeping.archive,
+            keeping.home.path,
+            deed="ingest" if killed % 5 else "rebuild",
+        )
         time.sleep(random.uniform(0, 2 * usual))
         child.kill()
         child.join()
@@ -120,29 +131,140 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
 
     assert_whole(keeping)
     assert hit
+    reached("kills at a random moment", hit)
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["ingest", "rebuild"])
+@pytest.mark.parametrize("deed", ["ingest", "rebuild", "migrate"])
 def test_killed_at_each_commit_point_it_ends_where_an_undisturbed_one_does(
-    tmp_path: Path, *, anew: bool
+    tmp_path: Path, deed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping, undisturbed = prepared(tmp_path)
-    points = count_points(undisturbed.archive, undisturbed.home.path, anew=anew)
-    assert points > 60
+    def upgrade() -> None:
+        if deed == "migrate":
+            add_step(monkeypatch.setattr)
+
+    looked = killed_everywhere(tmp_path, deed, upgrade)
+
+    reached(f"kills at the points of {deed}", looked)
+
+
+def killed_everywhere(
+    folder: Path,
+    deed: str,
+    upgrade: Callable[[], None] = lambda: None,
+    *,
+    mutation: str = "",
+    looks: int = LOOKS,
+) -> int:
+    """Kill a deed at its points, each time on a fresh copy; return at how many."""
+    keeping, undisturbed = prepared(folder)
+    upgrade()
+    points = count_points(undisturbed.archive, undisturbed.home.path, deed=deed)
     undisturbed.ingest()
     before = undisturbed.dump(), undisturbed.bytes()
-    fresh = tmp_path / "fresh"
+    fresh = folder / "fresh"
     keeping.archive.rename(fresh)
-
-    # Every third point in the suite; all of them in a longer look.
-    for at in range(1, points, 1 if KILLS > 200 else 3):
+    chosen = spread(points, looks)
+    for at in chosen:
         shutil.copytree(fresh, keeping.archive)
-        child = start(keeping.archive, keeping.home.path, at, anew=anew)
+        child = start(
+            keeping.archive, keeping.home.path, at, deed=deed, mutation=mutation
+        )
         child.join()
         assert child.exitcode == -signal.SIGKILL
         keeping.ingest()
         assert (keeping.dump(), keeping.bytes()) == before
         shutil.rmtree(keeping.archive)
+    return len(chosen)
+
+
+def spread(points: int, looks: int = LOOKS) -> range:
+    """Return points that are far from each other."""
+    assert points > 20
+    return range(1, points, max(points // looks, 1))
+
+
+def test_an_offset_that_is_saved_before_the_bytes_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        killed_everywhere(tmp_path, "ingest", mutation="offset_first", looks=60)
+
+
+def test_killed_while_it_restores_it_leaves_no_half_file(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    for number in range(3):
+        keeping.home.session(session_id(number), thread(prompt("x" * 900), reply("y")))
+    keeping.ingest()
+    to = tmp_path / "to"
+    points = count_points(keeping.archive, to, deed="restore")
+    restored = {path: path.read_bytes() for path in to.rglob("*.jsonl")}
+    assert len(restored) == 3
+    older = b"what was there before"
+
+    for at in spread(points):
+        shutil.rmtree(to)
+        for path in restored:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(older)
+        child = start(keeping.archive, to, at, deed="restore")
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+        for path, raw in restored.items():
+            assert path.read_bytes() in (older, raw)
+        start(keeping.archive, to, deed="restore").join()
+        assert {path: path.read_bytes() for path in restored} == restored
+        copies = [path.read_bytes() for path in to.rglob("*before-restore*")]
+        assert copies.count(older) >= 3
+        assert list(to.rglob("*.restoring")) == []
+    reached("kills at the points of restore", len(spread(points)))
+
+
+def test_killed_while_it_purges_all_is_still_there_or_no_trace_of_it(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    canary = "canary" + Random(5).randbytes(20).hex()  # noqa: S311 (the same)
+    path = keeping.home.session(session_id(1), thread(prompt(canary), reply("y")))
+    keeping.home.session(session_id(2), thread(prompt("stays"), reply("y")))
+    keeping.ingest()
+    (keeping.archive / "archive.db.version-0").write_text(canary, "utf-8")
+    whole = path.read_bytes()
+    fresh = tmp_path / "fresh"
+    shutil.copytree(keeping.archive, fresh)
+    points = count_points(keeping.archive, keeping.home.path, deed="purge")
+
+    for at in spread(points):
+        shutil.rmtree(keeping.archive)
+        shutil.copytree(fresh, keeping.archive)
+        child = start(keeping.archive, keeping.home.path, at, deed="purge")
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+        keeping.ingest()
+        kept = keeping.bytes()
+        if str(path) in kept:
+            assert kept[str(path)] == [whole]
+            purge(keeping.archive, [1])
+        assert traces(keeping.archive, canary.encode()) == []
+        assert unlike_rebuilt(keeping) == []
+    reached("kills at the points of purge", len(spread(points)))
+
+
+def traces(folder: Path, canary: bytes) -> list[str]:
+    """Return the files that hold some bytes, as they are or within a zstd frame."""
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file()
+        and canary in (raw := path.read_bytes()) + b"".join(frames(raw))
+    ]
+
+
+def frames(raw: bytes) -> Iterator[bytes]:
+    """Yield what the zstd frames hold that begin anywhere in some bytes."""
+    at = raw.find(MAGIC)
+    while at >= 0:
+        with suppress(zstandard.ZstdError):
+            opened = zstandard.ZstdDecompressor().decompressobj()
+            yield opened.decompress(raw[at:])
+        at = raw.find(MAGIC, at + 1)
 
 
 def prepared(folder: Path) -> tuple[Keeping, Keeping]:
@@ -155,7 +277,17 @@ def prepared(folder: Path) -> tuple[Keeping, Keeping]:
     path = keeping.home.session(session_id(7), thread(prompt("old"), reply("older")))
     moving = keeping.home.session(session_id(8), [prompt("moving")])
     going = keeping.home.session(session_id(9), [prompt("going")])
+    touched = keeping.home.session(session_id(11), [prompt("touched")])
+    both = keeping.home.session(session_id(12), thread(prompt("moved and grown")))
+    half = jsonl(thread(prompt("an unfinished line that is a record")))[:-1]
+    tailed = keeping.home.session(session_id(14), [prompt("tailed")])
     keeping.ingest()
+    os.utime(touched, (1, 1))
+    with tailed.open("ab") as file:
+        file.write(half)
+    both = both.rename(both.with_name(f"{session_id(13)}.jsonl"))
+    with both.open("ab") as file:
+        file.write(jsonl([prompt("after it was moved")]))
     for number in range(4, 8):
         grow(keeping.home, random, number)
     path.write_bytes(jsonl(thread(prompt("new"))) + b'{"half')

@@ -65,16 +65,15 @@ class Indexer:
             return
         progress.begin("indexing", sum(kept.kept for kept in behind))
         for kept in behind:
-            self._feed(kept)
+            # It may be moved as well as grown: what it is part of is asked once more.
+            self.see_anew(kept)
             progress.advance(kept.kept)
         self.commit()
         progress.end()
 
     def _lags(self, kept: Kept) -> bool:
         seen = self._seen.get(kept.number)
-        if seen is None:
-            return True
-        return seen.generation != kept.generation or seen.upto < kept.kept
+        return seen is None or seen.lags(kept)
 
     def _feed(self, kept: Kept) -> None:
         """Show the index what the archive has of a source and it has not."""
@@ -130,14 +129,22 @@ class Indexer:
         self.forget(kept)
         self._feed(kept)
 
-    def touch(self, kept: Kept) -> None:
+    def see_touched(self, kept: Kept) -> None:
         """Have a source's session derived anew: its file looks younger or older."""
+        self.touch(kept)
+        if kept.number in self._seen:
+            self._note_seen(kept, self._seen[kept.number])
+
+    def touch(self, kept: Kept) -> None:
+        """Have a source's session derived anew."""
         seen = self._seen.get(kept.number)
         if seen is not None and seen.session is not None:
             self._index.set_dirty([seen.session])
 
     def forget(self, kept: Kept) -> None:
         """Remove what was derived from a source, to see it anew."""
+        if kept.number not in self._seen:
+            return
         self._vault.text.remove(self._index.forget_source(kept.number))
         self._seen.pop(kept.number, None)
 
@@ -262,11 +269,15 @@ class Indexer:
             seen = Seen(kept.number, kept.generation, kept.kept)
             if kept.kind.is_transcript:
                 seen = structs.replace(seen, session=self._session(kept, ()))
-        self._seen[kept.number] = structs.replace(seen, upto=kept.kept)
-        self._index.set_seen(self._seen[kept.number])
+        self._note_seen(kept, seen)
         if seen.session is not None:
             self._index.set_dirty([seen.session])
         self._set_others_dirty(kept)
+
+    def _note_seen(self, kept: Kept, seen: Seen) -> None:
+        seen = structs.replace(seen, upto=kept.kept, sign=kept.sign)
+        self._seen[kept.number] = seen
+        self._index.set_seen(seen)
 
     def _set_others_dirty(self, kept: Kept) -> None:
         """Have sessions derived anew that a source tells something of."""

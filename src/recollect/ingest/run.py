@@ -82,7 +82,7 @@ class _Ingestion:
         try:
             changes.note()
             for kept in changes.touched:
-                self._indexer.touch(kept)
+                self._indexer.see_touched(kept)
             for change in found:
                 self._take(change)
             self._commit(last=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from zlib import crc32
 
 import apsw
 from msgspec import Struct
@@ -62,6 +63,12 @@ class Kept(Struct, frozen=True, kw_only=True):
     def id(self) -> SourceId:
         """The path as it was found."""
         return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
+
+    @property
+    def sign(self) -> int:
+        """A number that is another one once the file is moved, touched or cut off."""
+        told = f"{self.home}/{self.path} {self.size} {self.mtime_ns} "
+        return crc32(told.encode("utf-8", "replace") + self.rest)
 
     @property
     def source(self) -> Source:

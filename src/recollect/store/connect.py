@@ -51,10 +51,14 @@ def open_archive(path: Path, *, write: bool) -> apsw.Connection:
 
 
 def open_index(path: Path, *, write: bool) -> apsw.Connection:
-    """Open ``index.db``, which may lose its last transactions: it can be rebuilt."""
+    """Open ``index.db``, which must not fall behind the words beside it.
+
+    Rows are committed before their words. If a power cut took rows back and left the
+    words, the next rows would get the same numbers, and be found by words of others.
+    """
     db = _open(path, write=write)
     if write:
-        db.pragma("synchronous", "NORMAL")
+        db.pragma("synchronous", "FULL")
     return db
 
 

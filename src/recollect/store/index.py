@@ -47,6 +47,15 @@ class Seen(Struct, frozen=True):
     generation: int
     upto: int
     session: int | None = None
+    sign: int = 0
+
+    def lags(self, kept: Kept) -> bool:
+        """Whether the archive has a source otherwise than it was seen."""
+        return (
+            self.generation != kept.generation
+            or self.upto < kept.kept
+            or self.sign != kept.sign
+        )
 
 
 def stamp_of(archive: str) -> str:
@@ -99,7 +108,9 @@ class Index:
 
     def seen(self) -> dict[int, Seen]:
         """Return how far each source has been seen."""
-        rows = self.db.execute("SELECT source, generation, upto, session FROM seen")
+        rows = self.db.execute(
+            "SELECT source, generation, upto, session, sign FROM seen"
+        )
         return {row[0]: Seen(*row) for row in rows}
 
     def set_seen(self, seen: Seen) -> None:
@@ -107,8 +118,8 @@ class Index:
         self._flush_page(seen.source)
         self._flush_lengths(seen.source)
         self.db.execute(
-            "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)",
-            (seen.source, seen.generation, seen.upto, seen.session),
+            "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)",
+            (seen.source, seen.generation, seen.upto, seen.session, seen.sign),
         )
 
     def number(self, session: SessionId) -> int:

@@ -11,12 +11,14 @@ CREATE TABLE name (
     session     TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- Up to where each source of the archive has been seen, and the session it is of.
+-- Up to where each source of the archive has been seen, the session it is of, and by
+-- which sign the archive knew it then: it may be moved or touched and grow no longer.
 CREATE TABLE seen (
     source      INTEGER PRIMARY KEY,
     generation  INTEGER NOT NULL,
     upto        INTEGER NOT NULL,
-    session     INTEGER
+    session     INTEGER,
+    sign        INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX seen_session ON seen (session);
 

@@ -41,7 +41,10 @@ def purge(
         chunks = vault.chunks
         wanted = set(numbers)
         gone = [kept for kept in chunks.sources() if kept.number in wanted]
-        # First, so that it tells nothing of what is gone if this is stopped.
+        # First, so that neither tells of what is gone if this is stopped: nobody could
+        # ask for it once more. A copy from before a migration has the same bytes.
+        for copy in folder.glob(f"{chunks.path.name}.version-*"):
+            copy.unlink()
         vault.drop_index()
         with chunks.db:
             for kept in gone:
@@ -49,8 +52,5 @@ def purge(
                 done.bytes += kept.kept
                 chunks.erase(kept)
         done.is_packed = chunks.pack()
-        # A copy that was made before a migration has the same bytes.
-        for copy in folder.glob(f"{chunks.path.name}.version-*"):
-            copy.unlink()
         rebuild_in(vault, progress or Silence())
     return done

@@ -132,7 +132,7 @@ def _is_level(vault: Vault) -> bool:
         with reading_of(vault.folder):
             seen = index.seen()
             behind = (
-                kept.number not in seen or seen[kept.number].upto < kept.kept
+                kept.number not in seen or seen[kept.number].lags(kept)
                 for kept in vault.chunks.sources()
             )
             return not any(behind) and not Derived(index).dirty()

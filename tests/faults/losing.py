@@ -1,0 +1,160 @@
+"""Ingestions on a disk whose power may go at any moment.
+
+An ingestion is recorded once, write by write. Afterwards any number of moments can be
+looked at: what would be on the disk if the power went there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from recollect.ingest import run as running
+from recollect.store.chunks import Chunks
+from recollect.store.text import TextIndex
+from recollect.store.vault import Vault
+from recollect.upkeep import purge
+from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.faults.disk import Act, Disk, lay, listening
+from tests.properties.archives import SCRATCH
+from tests.store.keeping import Keeping
+
+__all__ = ["Recorded", "record"]
+
+State = dict[str, list[bytes]] | None
+"""All bytes of an archive, by path and generation; none of one that is not there."""
+
+
+class Recorded:
+    """What was written, in order, and what had been acknowledged by then."""
+
+    def __init__(self) -> None:
+        self.acts: list[Act] = []
+        self.states: list[State] = [None]
+        self.acknowledged: list[int] = []
+        """For each act, the number of the state acknowledged before it."""
+        self.texts: dict[int, dict[str, bytes]] = {}
+        """The files of the words, by the act before which they were made certain."""
+
+    def hear(self, act: Act) -> None:
+        self.acts.append(act)
+        self.acknowledged.append(len(self.states) - 1)
+
+    def moments(self, every: int = 1) -> Iterator[tuple[int, Disk]]:
+        """Yield how many acts were done, and the disk after them."""
+        disk = Disk()
+        for number, act in enumerate(self.acts, 1):
+            disk.hear(act)
+            if not number % every:
+                yield number, disk
+
+
+def _told(keeping: Keeping) -> State:
+    """Return the state by the product's word: two engines in one program, each of
+    which locks the file, would undo the locks of one another."""
+    with closing(Chunks(keeping.archive)) as chunks:
+        return {
+            str(kept.id): [
+                b"".join(raw for _, raw in chunks.chunks(kept.number, generation))
+                + chunks.fragment(kept.number, generation)
+                for generation in range(kept.generation + 1)
+            ]
+            for kept in chunks.sources()
+        }
+
+
+def state_of(keeping: Keeping) -> State:
+    try:
+        return keeping.bytes()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error) or "unable to open" in str(error):
+            return None
+        raise
+
+
+def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
+    """Let a home grow and be taken in, several times; return all that was written."""
+    random = Random(3)  # noqa: S311 (the same every time)
+    recorded = Recorded()
+    inner, said = running._Ingestion._commit, TextIndex.commit
+    finished, dropped = Vault.finish_index, Vault.drop_index
+
+    def commit(self: running._Ingestion, *, last: bool = False) -> None:
+        inner(self, last=last)
+        recorded.states.append(_told(keeping))
+
+    def look() -> None:
+        found = (keeping.archive / "index").rglob("text/*")
+        files = {str(path): path.read_bytes() for path in found if path.is_file()}
+        recorded.texts[len(recorded.acts)] = files
+
+    def say(self: TextIndex) -> None:
+        said(self)
+        look()
+
+    def finish(self: Vault) -> None:
+        before = str(self.place)
+        finished(self)
+        recorded.hear(Act("move", before, raw=str(self.place).encode()))
+        look()
+
+    def drop(self: Vault) -> None:
+        dropped(self)
+        recorded.hear(Act("move", str(self.folder / "index" / "any")))
+        look()
+
+    patch.setattr(Vault, "finish_index", finish)
+    patch.setattr(Vault, "drop_index", drop)
+    patch.setattr(running._Ingestion, "_commit", commit)
+    patch.setattr(TextIndex, "commit", say)
+    patch.setattr(running, "BATCH", 6000)
+    with listening(recorded.hear):
+        for number in range(4):
+            _grow(keeping, random, number)
+            keeping.ingest()
+            recorded.states.append(_told(keeping))
+        purge(keeping.archive, [1])
+        recorded.states.append(_told(keeping))
+    return recorded
+
+
+def _grow(keeping: Keeping, random: Random, number: int) -> None:
+    for one in range(3):
+        path = keeping.home.path / f"projects/-work-demo/{session_id(one)}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        words = " ".join(str(random.random()) for _ in range(random.choice([3, 200])))
+        with path.open("ab") as file:
+            file.write(jsonl(thread(prompt(f"{number} {words}"), reply(words))))
+            if one == number:
+                file.write(b'{"half')
+    if number == 2:
+        path.write_bytes(jsonl([prompt("begun anew")]))
+
+
+def assert_survived(recorded: Recorded, number: int, files: dict[str, bytes]) -> None:
+    """Hold what is left against what was acknowledged: that, or one step more."""
+    folder = Path(tempfile.mkdtemp(dir=SCRATCH))
+    found = Keeping(folder)
+    try:
+        path = next(iter(recorded.acts)).path
+        kept = {name: raw for name, raw in files.items() if "/index/" not in name}
+        lay(kept, Path(path).parent, found.archive)
+        state: State = None
+        if (found.archive / "archive.db").exists():
+            _assert_sound(found.archive / "archive.db")
+            state = state_of(found) or None  # tables alone hold nothing
+        least = recorded.acknowledged[number - 1]
+        assert state in recorded.states[least : least + 2]
+    finally:
+        shutil.rmtree(folder)
+
+
+def _assert_sound(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -1,0 +1,59 @@
+"""Faults that the harnesses must catch: each breaks the product as somebody might.
+
+A mutation is applied in the program that is about to suffer, and never taken back;
+in a test it goes through ``monkeypatch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from apsw import Connection
+
+from recollect.ingest import run as running
+from recollect.store import chunks, connect, index
+from recollect.store.chunks import Chunks
+
+__all__ = ["MUTATIONS", "Set"]
+
+Set = Callable[[object, str, object], None]
+"""Sets an attribute, as ``setattr`` or ``monkeypatch.setattr`` do."""
+
+
+def _lazily(opened: Callable[..., Connection]) -> Callable[..., Connection]:
+    def lazy(path: Path, *, write: bool) -> Connection:
+        db = opened(path, write=write)
+        db.pragma("synchronous", "NORMAL")
+        return db
+
+    return lazy
+
+
+def lazy_archive(put: Set) -> None:
+    """Acknowledge in the archive what no sync has made certain."""
+    put(chunks, "open_archive", _lazily(connect.open_archive))
+
+
+def lazy_index(put: Set) -> None:
+    """Let the rows of the index be less durable than its words."""
+    put(index, "open_index", _lazily(connect.open_index))
+
+
+def offset_first(put: Set) -> None:
+    """Note how far a source was read before its bytes are in the archive."""
+    kept = Chunks.set_mark
+
+    def early(self: Chunks, *words: object) -> None:
+        kept(self, *words)  # type: ignore[arg-type]
+        if self.db.in_transaction:
+            self.db.execute("COMMIT")
+            self.db.execute("BEGIN IMMEDIATE")
+
+    put(Chunks, "set_mark", early)
+    put(running, "BATCH", 1)
+
+
+MUTATIONS: dict[str, Callable[[Set], None]] = {
+    one.__name__: one for one in (lazy_archive, lazy_index, offset_first)
+}

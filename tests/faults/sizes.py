@@ -1,0 +1,35 @@
+"""How much is tried, by one switch, and a place where what was reached is noted.
+
+``RECOLLECT_SIZE`` is ``usual`` (with every test run), ``nightly`` or ``release``.
+``RECOLLECT_FIGURES`` names a file for the figures: see :mod:`tests.faults.torture`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+__all__ = ["SIZES", "is_usual", "reached", "sized"]
+
+SIZES = ("usual", "nightly", "release")
+_SIZE = SIZES.index(os.environ.get("RECOLLECT_SIZE", "usual"))
+
+
+def sized(usual: int, nightly: int, release: int) -> int:
+    """Return the number for the size that was asked for."""
+    return (usual, nightly, release)[_SIZE]
+
+
+def is_usual() -> bool:
+    """Whether this is one of the runs that everybody waits for."""
+    return _SIZE == 0
+
+
+def reached(what: str, count: int) -> None:
+    """Note that something was tried so often, with nothing wrong in the end."""
+    path = os.environ.get("RECOLLECT_FIGURES")
+    if path:
+        line = json.dumps([what, count]) + "\n"
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(handle, line.encode())  # at once: several processes write here
+        os.close(handle)

@@ -1,0 +1,101 @@
+"""Without power: what was acknowledged is there, and the rest as if it never was.
+
+An archive that lost its power goes on, and ends where an undisturbed one does.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.build import session_id
+from tests.faults.disk import lay
+from tests.faults.losing import Recorded, assert_survived, record
+from tests.faults.mutations import lazy_archive, lazy_index
+from tests.faults.sizes import reached, sized
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+POINTS = sized(400, 8_000, 50_000)
+GOING_ON = sized(20, 400, 2_000)
+
+
+def cut_power(recorded: Recorded, points: int) -> int:
+    """Let the power go at that many moments, spread over all that was done."""
+    seeds = max(points // len(recorded.acts), 1)
+    looked = 0
+    for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):
+        for seed in range(seeds):
+            random = Random(number * 1000 + seed)  # noqa: S311 (the same every time)
+            assert_survived(recorded, number, disk.without_power(random))
+            looked += 1
+    return looked
+
+
+def test_what_was_acknowledged_survives_the_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = record(Keeping(tmp_path), monkeypatch)
+
+    looked = cut_power(recorded, POINTS)
+
+    assert looked >= 0.9 * POINTS
+    reached("moments without power", looked)
+
+
+def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
+    """Let the power go at some moments, and have the next ingestion see to it."""
+    random = Random(points)  # noqa: S311 (the same every time)
+    shutil.rmtree(keeping.archive)
+    looked = 0
+    for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):
+        lay(disk.without_power(random), keeping.archive, keeping.archive)
+        said = max((at for at in recorded.texts if at <= number), default=None)
+        if said is not None:
+            lay(recorded.texts[said], keeping.archive, keeping.archive)
+        keeping.ingest()
+        kept = keeping.bytes()
+        for path in keeping.home.path.rglob("*.jsonl"):
+            # A file that was purged in the end may be refused.
+            assert kept.get(str(path), [b""])[-1] in (b"", path.read_bytes())
+            assert str(path) in kept or path.stem == session_id(0)
+        assert unlike_rebuilt(keeping) == [], number
+        shutil.rmtree(keeping.archive)
+        looked += 1
+    return looked
+
+
+def test_the_index_goes_on_after_the_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    with monkeypatch.context() as patched:
+        recorded = record(keeping, patched)
+
+    looked = go_on(recorded, keeping, GOING_ON)
+
+    reached("ingestions after a loss of power", looked)
+
+
+def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lazy_archive(monkeypatch.setattr)
+    recorded = record(Keeping(tmp_path), monkeypatch)
+
+    with pytest.raises(AssertionError):
+        cut_power(recorded, 400)
+
+
+def test_an_index_that_does_not_wait_for_the_disk_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    with monkeypatch.context() as patched:
+        lazy_index(patched.setattr)
+        recorded = record(keeping, patched)
+
+    with pytest.raises(AssertionError, match="text"):
+        go_on(recorded, keeping, 40)
