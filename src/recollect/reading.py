@@ -68,10 +68,11 @@ class Reading:
         """Yield sessions, project by project."""
         self.problems.clear()
         found = False
+        paid: set[str] = set()
         for sources in _projects(self._sources()):
             loader = FileLoader()
             found = found or any(source.kind.is_transcript for source in sources)
-            yield from assemble(_transcripts(sources), loader)
+            yield from assemble(_transcripts(sources), loader, paid=paid)
         if not found:
             raise NothingFound(self.path)
 

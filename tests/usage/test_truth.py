@@ -56,6 +56,9 @@ def test_a_copy_in_another_project_costs_nothing(asking: Asking) -> None:
     asking.home.session(SECOND, records, project="-work-other")
 
     assert asking.total().tokens == 15
+    both = read(asking.home.path)
+    assert [one.total.total for one in both] == [15, 0]
+    assert [one.total.total for one in both] == [15, 0]
 
 
 def test_an_agent_that_is_logged_twice_is_paid_once(asking: Asking) -> None:

@@ -38,17 +38,21 @@ def assemble(
     transcripts: Iterable[Transcript],
     loader: Loader,
     summaries: Summaries | None = None,
+    paid: set[str] | None = None,
 ) -> tuple[Session, ...]:
     """Return the sessions of transcripts, oldest first.
 
     Give it all files of a project: summaries, copies and agents of one session may
     stand in another's file. Who knows the summaries of other files hands them in, and
-    needs to give only sessions that share records or answers.
+    needs to give only sessions that share records or answers. Answers in ``paid`` were
+    counted elsewhere and cost nothing here; those of these sessions are added to it.
     """
     ordered = in_order(transcripts)
     gathered = gather(ordered)
     summaries = summaries if summaries is not None else summaries_of(ordered)
-    ledger = settle(accounts(gathered))
+    ledger = settle(accounts(gathered), paid or frozenset())
+    if paid is not None:
+        paid.update(ledger.owner)
     related = relate(gathered)
     kin = families({one.id: one.nodes for one in gathered})
     lent: dict[SessionId, Lent] = {}

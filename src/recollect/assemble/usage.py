@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import lru_cache
 
@@ -66,10 +67,13 @@ def spend_key(node: Node) -> str:
     return f"{node.message} {node.request or _context(node)}"
 
 
-def settle(accounts: Iterable[tuple[str, Sequence[Node]]]) -> Ledger:
+def settle(
+    accounts: Iterable[tuple[str, Sequence[Node]]], paid: AbstractSet[str] = frozenset()
+) -> Ledger:
     """Return the ledger of accounts that come in the order in which they began.
 
-    Of the records of one answer, the larger of each count is taken.
+    Of the records of one answer, the larger of each count is taken. Answers that were
+    paid before belong to nobody.
     """
     usage: dict[str, Usage] = {}
     owner: dict[str, str] = {}
@@ -82,7 +86,7 @@ def settle(accounts: Iterable[tuple[str, Sequence[Node]]]) -> Ledger:
             key = spend_key(node)
             known = usage.get(key)
             if known is None:
-                owner[key], usage[key] = name, spent
+                owner[key], usage[key] = "" if key in paid else name, spent
             elif known != spent:
                 usage[key] = known | spent
             if node.billing is not None:

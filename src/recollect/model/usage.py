@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Raw, Struct
 
 __all__ = [
+    "NO_ITERATIONS",
     "Billing",
     "CacheWrites",
     "Claim",
@@ -30,6 +31,9 @@ class ServerTools(Struct, frozen=True, kw_only=True, gc=False):
     web_fetch_requests: int | None = None
 
 
+NO_ITERATIONS = Raw()
+
+
 class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     """``message.usage`` as it stands in one record.
 
@@ -46,7 +50,7 @@ class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     server_tool_use: ServerTools | None = None
     speed: str | None = None
     inference_geo: str | None = None
-    iterations: Raw = Raw()
+    iterations: Raw = NO_ITERATIONS
     """The calls that the answer took, each with its own usage; most are in the sum."""
 
 

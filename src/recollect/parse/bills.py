@@ -11,6 +11,7 @@ from recollect.model.ids import MessageId
 from recollect.model.metadata import CostState, ModelCost
 from recollect.model.nodes import ToldFacts
 from recollect.model.usage import (
+    NO_ITERATIONS,
     Billing,
     Claim,
     SubCall,
@@ -55,13 +56,18 @@ def usage_of(wire: WireUsage) -> Usage:
 
 def billing_of(wire: WireUsage) -> Billing | None:
     """Return what sets an answer's price apart; nothing, in the usual case."""
-    terms = {wire.speed, wire.service_tier, wire.inference_geo} - _USUAL
-    raw = bytes(wire.iterations)
     calls: tuple[SubCall, ...] = ()
-    if b"advisor_message" in raw or b"compaction" in raw:
-        calls = _asides(raw)
-    if not terms and not calls:
+    if wire.iterations is not NO_ITERATIONS:
+        raw = bytes(wire.iterations)
+        if b"advisor_message" in raw or b"compaction" in raw:
+            calls = _asides(raw)
+    if not calls and (
+        wire.speed in _USUAL
+        and wire.service_tier in _USUAL
+        and wire.inference_geo in _USUAL
+    ):
         return None
+    terms = {wire.speed, wire.service_tier, wire.inference_geo} - _USUAL
     return Billing(tuple(sorted(str(term) for term in terms)), calls)
 
 
