@@ -16,6 +16,7 @@ from recollect import errors
 from recollect.cli.group import CommandGroup
 from recollect.cli.table import COMMANDS, CommandRow
 from recollect.errors import ExitCode, RecollectError
+from recollect.settings import SETTINGS
 
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by `python -m docs.make`; change the code instead. -->\n"
@@ -30,6 +31,7 @@ def pages() -> dict[Path, str]:
         "query.md": query_page(),
         "requirements.md": requirements_page(),
         "schemas.md": schemas_page(),
+        "settings.md": settings_page(),
     }
     return {REFERENCE / name: f"{NOTE}\n{text}" for name, text in texts.items()}
 
@@ -98,6 +100,29 @@ def error_row(error: type[RecollectError]) -> str:
     first = (inspect.getdoc(error) or "").partition("\n")[0]
     code = int(error.exit_code)
     return f"| `{error.__name__}` | {code} | {first} | {error.hint} |"
+
+
+def settings_page() -> str:
+    """Return the page of settings."""
+    rows = [
+        f"| `{one.name}` | {one.kind} | {one.meaning} |"
+        f" `{one.name} = {one.example}` |"
+        f" {f'`{one.variable}`' if one.variable else ''} |"
+        for one in SETTINGS
+    ]
+    return "\n".join(
+        [
+            "# Settings\n",
+            "Nothing need be set. What is set stands in `settings.toml`, in",
+            "`~/.config/recollect`, on Windows in `%APPDATA%\\recollect`, or where",
+            "`RECOLLECT_SETTINGS` says. A variable is stronger than the file, and an",
+            "option than both.\n",
+            "| setting | is | meaning | example | variable |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def requirements_page() -> str:

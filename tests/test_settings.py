@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
 from recollect.settings import (
+    SETTINGS,
     HiddenByUser,
+    Settings,
     archive_folder,
     hidden_by_user,
     prices_file,
+    read_settings,
     settings_file,
     source_homes,
 )
@@ -156,3 +160,60 @@ def test_settings_that_say_something_else_are_refused(
 
     with pytest.raises(SettingsUnreadable, match=r"settings\.toml"):
         hidden_by_user({"RECOLLECT_SETTINGS": str(path)}, tmp_path)
+
+
+def told(tmp_path: Path, text: str, **environ: str) -> Settings:
+    (tmp_path / "settings.toml").write_text(text, "utf-8")
+    surroundings = {"RECOLLECT_SETTINGS": str(tmp_path / "settings.toml"), **environ}
+    return read_settings(surroundings, tmp_path)
+
+
+def test_every_example_of_a_setting_is_one(tmp_path: Path) -> None:
+    text = "\n".join(f"{one.name} = {one.example}" for one in SETTINGS)
+
+    found = told(tmp_path, text)
+
+    assert all(getattr(found, one.name) not in (None, ()) for one in SETTINGS)
+
+
+def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
+    assert read_settings({}, tmp_path) == Settings()
+
+
+def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        'iso = true\ningest = true\ncolor = "always"\npager = "more"',
+        RECOLLECT_ISO="no",
+        RECOLLECT_INGEST="0",
+        RECOLLECT_COLOR="never",
+        RECOLLECT_PAGER="",
+    )
+
+    assert (found.iso, found.ingest, found.color, found.pager) == (
+        False,
+        False,
+        "never",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("archiv = 1", "nothing is called 'archiv'"),
+        ("archive = 1", "archive has an odd value"),
+        ("homes = 'a'", "homes has an odd value"),
+        ("iso = 'yes'", "iso has an odd value"),
+        ("color = 'red'", "color has an odd value"),
+        ("redact = 1", "redact has an odd value"),
+        ("[redact]\nname = []", "nothing is called 'name'"),
+        ("[redact]\nnames = [1]", "[redact] has odd values"),
+        ("=", "Invalid"),
+    ],
+)
+def test_what_cannot_be_set_is_a_sentence(
+    text: str, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsUnreadable, match=re.escape(reason)):
+        told(tmp_path, text)

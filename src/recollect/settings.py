@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
 from recollect.sources.homes import homes
@@ -20,12 +19,16 @@ __all__ = [
     "CLEANUP_DAYS",
     "HOME_VARIABLE",
     "PRICES_VARIABLE",
+    "SETTINGS",
     "SETTINGS_VARIABLE",
     "HiddenByUser",
+    "Setting",
+    "Settings",
     "archive_folder",
     "cleanup_days",
     "hidden_by_user",
     "prices_file",
+    "read_settings",
     "settings_file",
     "source_homes",
     "state_folder",
@@ -48,6 +51,8 @@ def archive_folder(
 ) -> Path:
     """Return the archive's folder: as given, as set, or where this system puts it."""
     configured = environ.get(ARCHIVE_VARIABLE, "").strip()
+    if given is None and not configured:
+        configured = read_settings(environ, user_home, platform).archive or ""
     if given is not None or configured:
         return _whole(_expanded(given or Path(configured), user_home))
     return _usual_place(environ, user_home, platform) / _NAME
@@ -103,7 +108,10 @@ def state_folder(
 
 
 def source_homes(
-    given: Sequence[Path], environ: Mapping[str, str], user_home: Path
+    given: Sequence[Path],
+    environ: Mapping[str, str],
+    user_home: Path,
+    platform: str = sys.platform,
 ) -> tuple[Path, ...]:
     """Return the homes to take in, each whole: as given, as set, or those found.
 
@@ -115,6 +123,9 @@ def source_homes(
         for part in environ.get(HOME_VARIABLE, "").split(os.pathsep)
         if part.strip()
     ]
+    if not given and not configured:
+        told = read_settings(environ, user_home, platform).homes
+        configured = [Path(one) for one in told]
     asked = [_whole(_expanded(path, user_home)) for path in given or configured]
     for path in asked:
         if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
@@ -141,28 +152,120 @@ def hidden_by_user(
 
     :raises SettingsUnreadable: if the file is not what it should be.
     """
+    return read_settings(environ, user_home, platform).redact
+
+
+class Settings(NamedTuple):
+    """What a user has set, in a file or by variables; ``None`` where nothing is."""
+
+    archive: str | None = None
+    homes: tuple[str, ...] = ()
+    color: str | None = None
+    iso: bool | None = None
+    ingest: bool | None = None
+    pager: str | None = None
+    redact: HiddenByUser = HiddenByUser()
+
+
+class Setting(NamedTuple):
+    """A setting's name, what it is and what it does, and an example."""
+
+    name: str
+    kind: str
+    meaning: str
+    example: str
+
+    @property
+    def variable(self) -> str:
+        """The variable that sets it as well, and is stronger than the file."""
+        name = "HOME" if self.name == "homes" else self.name.upper()
+        return "" if self.name == "redact" else f"RECOLLECT_{name}"
+
+
+SETTINGS = (
+    Setting("archive", "text", "the folder of the archive", '"~/recollect"'),
+    Setting("homes", "list of texts", "the homes to take in", '["~/.claude"]'),
+    Setting("color", "text", "`auto`, `always` or `never`", '"never"'),
+    Setting("iso", "true or false", "whether to print times as such", "true"),
+    Setting("ingest", "true or false", "whether to take in what is new first", "false"),
+    Setting("pager", "text", "what long output goes through", '"less -S"'),
+    Setting("redact", "table", "what exports hide besides", '{ names = ["Ada"] }'),
+)
+_COLOURS = ("auto", "always", "never")
+_YES = ("1", "true", "yes", "on")
+_NO = ("0", "false", "no", "off")
+
+
+def read_settings(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> Settings:
+    """Return what the user has set; a variable is stronger than the file.
+
+    :raises SettingsUnreadable: if the file or a variable is not what it should be.
+    """
     path = settings_file(environ, user_home, platform)
     try:
-        return _hidden(tomllib.loads(path.read_text("utf-8")))
-    except FileNotFoundError:
-        return HiddenByUser()
+        told = _checked(_read_toml(path))
     except (ValueError, OSError) as error:
         raise SettingsUnreadable(path, " ".join(str(error).split())) from error
+    for name in ("iso", "ingest"):
+        value = environ.get(f"RECOLLECT_{name.upper()}", "").strip().lower()
+        if value in _YES + _NO:
+            told[name] = value in _YES
+    for name in ("color", "pager"):
+        if (variable := f"RECOLLECT_{name.upper()}") in environ:
+            told[name] = environ[variable].strip()
+    if told.get("color") not in (None, *_COLOURS):
+        told.pop("color")
+    return Settings(**told)
 
 
-def _hidden(settings: Mapping[str, object]) -> HiddenByUser:
-    table = settings.get("redact", {})
-    strange = set(settings) - {"redact"}
-    if isinstance(table, dict):
-        strange |= set(table) - {"names", "patterns"}
-        names, patterns = table.get("names", []), table.get("patterns", {})
-        texts = [*names, *patterns.values()] if isinstance(patterns, dict) else [0]
-        if not strange and all(isinstance(text, str) for text in texts):
-            return HiddenByUser(tuple(names), patterns)
-    told = (
-        f"nothing is called {min(strange)!r}" if strange else "[redact] has odd values"
-    )
-    raise ValueError(told)
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    import tomllib  # noqa: PLC0415 (most have no such file)
+
+    return tomllib.loads(text)
+
+
+def _checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of which each is known, and is of its kind."""
+    kinds = {one.name: one.kind for one in SETTINGS}
+    for name, value in found.items():
+        kind = kinds.get(name)
+        if kind is None:
+            raise ValueError(f"nothing is called {name!r}")
+        fits = {
+            "text": isinstance(value, str),
+            "true or false": isinstance(value, bool),
+            "list of texts": _is_texts(value),
+            "table": isinstance(value, dict),
+        }
+        if not fits[kind] or (name == "color" and value not in _COLOURS):
+            raise ValueError(f"{name} has an odd value, not a {kind}")
+    told = dict(found)
+    if "homes" in told:
+        told["homes"] = tuple(told["homes"])
+    if "redact" in told:
+        told["redact"] = _hidden(told["redact"])
+    return told
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _hidden(table: Mapping[str, Any]) -> HiddenByUser:
+    strange = set(table) - {"names", "patterns"}
+    if strange:
+        raise ValueError(f"nothing is called {min(strange)!r}")
+    names, patterns = table.get("names", []), table.get("patterns", {})
+    texts = [*patterns.values()] if isinstance(patterns, dict) else [0]
+    if not _is_texts(names) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("[redact] has odd values")
+    return HiddenByUser(tuple(names), patterns)
 
 
 def settings_file(

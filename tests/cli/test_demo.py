@@ -32,7 +32,7 @@ EXAMPLES = {
     "files": ["files", "last"],
     "files-path": ["files", "src/checkout.py"],
     "prompts": ["prompts"],
-    "prompts-query": ["prompts", "--full", "--", "retry", "-key"],
+    "prompts-query": ["prompts", "--full", "retry", "-key"],
 }
 
 

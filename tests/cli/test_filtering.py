@@ -42,13 +42,18 @@ def test_quotation_marks_that_a_shell_took_are_put_back(
         ("before:2026-01-10", 1),
         ("session:3d75", 1),
         ("tag:none", 0),
+        ("tool:Task", 1),
+        ("file:checkout.py", 1),
+        ("tool:Edit -project:shop", 2),
+        ("jitter idempotency", 1),
+        ("branch:rewound", 1),
     ],
 )
 @pytest.mark.req("L1")
 def test_sessions_can_be_filtered(
     query: str, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["list", "--json", "--", query]) == ExitCode.DONE
+    assert main(["list", "--json", query]) == ExitCode.DONE
     assert len(capsys.readouterr().out.splitlines()) - 1 == count
 
 

@@ -51,9 +51,9 @@ def test_the_help_page_names_every_command(
     golden(HERE / "help.txt", capsys.readouterr().out)
 
 
-def test_no_words_at_all_show_the_help_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == ExitCode.DONE
-    assert "Commands:" in capsys.readouterr().out
+def test_a_slip_in_a_command_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serach", "words"]) == ExitCode.ASKED_WRONGLY
+    assert "did you mean search?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--version", "inspect"]])

@@ -63,18 +63,18 @@ def test_a_pager_that_is_not_there_is_done_without(
 
 
 @pytest.mark.parametrize(
-    ("environ", "words"),
+    ("told", "pager", "words"),
     [
-        ({"PAGER": "most -s", "RECOLLECT_PAGER": "less -S"}, ["less", "-S"]),
-        ({"PAGER": "most -s"}, ["most", "-s"]),
-        ({"PAGER": "cat"}, []),
-        ({"RECOLLECT_PAGER": "", "PAGER": "less"}, []),
+        ("less -S", "most -s", ["less", "-S"]),
+        (None, "most -s", ["most", "-s"]),
+        (None, "cat", []),
+        ("", "less", []),
     ],
 )
 def test_the_pager_is_the_users_choice(
-    environ: dict[str, str], words: list[str]
+    told: str | None, pager: str, words: list[str]
 ) -> None:
-    assert pager_words(environ) == words
+    assert pager_words({"PAGER": pager}, told) == words
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")

@@ -31,7 +31,8 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         ('"charged twice"', 1),
         ("before:2026-01-10", 1),
         ("session:3d75", 2),
-        ("日本語", 0),  # one long word, as long as nobody cuts it
+        ("日本語", 1),
+        ("retries", 3),
         ("role:assistant", 0),
     ],
 )

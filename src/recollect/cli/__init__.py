@@ -77,7 +77,7 @@ def _run(words: Sequence[str]) -> int:
         return quick()
     from recollect.cli.group import run  # noqa: PLC0415 (see above)
 
-    return run(words or ["--help"])
+    return run(words)
 
 
 def _open_what_is_closed() -> None:

@@ -7,22 +7,22 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import click
-
 from recollect.cli.terminal import plain
 from recollect.query import parse
 from recollect.query.sessions import asks_for_sessions, fits
+from recollect.store.words import terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from recollect.archive import Archive
     from recollect.model.listing import Listed
     from recollect.model.query import Query
 
-__all__ = ["filtered", "query_text", "read_query", "terms"]
+__all__ = ["filtered", "query_text", "read_query"]
 
 _FIELD = re.compile(r"(-?\w+:)(.*\s.*)", re.DOTALL)
-_WORD = re.compile(r"[^\W_]+")
+_ALL = 1_000_000
 
 
 def query_text(words: Sequence[str]) -> str:
@@ -53,17 +53,15 @@ def read_query(words: Sequence[str]) -> Query:
     return query
 
 
-def filtered(sessions: Iterable[Listed], words: Sequence[str]) -> Iterator[Listed]:
+def filtered(
+    archive: Archive, sessions: Iterable[Listed], words: Sequence[str]
+) -> Iterator[Listed]:
     """Yield the sessions that words ask for, in the order in which they come."""
     query = read_query(words)
-    if not asks_for_sessions(query.root):
-        raise click.UsageError(
-            "a list is filtered by project:, model:, git:, tag:, title:, session:, "
-            "is: and times; `recollect search` looks into what was said"
-        )
-    yield from (one for one in sessions if fits(query, one, terms))
-
-
-def terms(text: str) -> list[str]:
-    """Return the words of a text as they are compared."""
-    return [found[0].lower() for found in _WORD.finditer(text)]
+    if asks_for_sessions(query.root):
+        yield from (one for one in sessions if fits(query, one, terms_of))
+        return
+    found = archive.search(query, limit=_ALL, hits=0, sort="newest")
+    asked = set(found.words)
+    known = {one.listed.id for one in found.sessions if asked <= set(one.words)}
+    yield from (one for one in sessions if one.id in known)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from recollect import __version__
+from recollect.cli.defaults import defaults_for, given_to_all, global_options
 from recollect.cli.table import COMMANDS, CommandRow
 from recollect.errors import ExitCode, QueryError, RecollectError, SystemRefused
 
@@ -28,8 +29,10 @@ class CommandGroup(click.Group):
             "recollect",
             help="Keep, find and show what you and Claude Code have said.",
             epilog="Every command has its own page: recollect COMMAND --help.",
-            params=[_version_option()],
+            params=[_version_option(), *global_options()],
             context_settings={"help_option_names": ["-h", "--help"]},
+            invoke_without_command=True,
+            callback=_welcome,
         )
         self.rows = {row.name: row for row in rows}
 
@@ -56,6 +59,17 @@ class CommandGroup(click.Group):
         # Docstrings with a backslash are raw, so click's mark is two characters there.
         command.help = (command.help or "").replace("\\b", "\b")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant, and give it what was said before it."""
+        if args and args[0] not in self.rows and args[0][:1] != "-":
+            raise click.UsageError(_no_command(args[0], self.rows), ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            ctx.default_map = {name or "": defaults_for(command, ctx.params)}
+        return name, command, rest
 
     def format_commands(
         self,
@@ -95,6 +109,22 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
             return _report(str(known), known.hint, known.exit_code)
         return _report_unexpected(error)
     return ExitCode.DONE
+
+
+def _welcome(**given: object) -> None:
+    from recollect.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
+
+    context = click.get_current_context()
+    if context.invoked_subcommand is None:
+        welcome(**given_to_all(given))
+
+
+def _no_command(name: str, rows: Iterable[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a slip)
+
+    close = get_close_matches(name, list(rows), n=2)
+    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"no such command {name!r}{meant}"
 
 
 def _version_option() -> click.Option:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.naming import project_named
 from recollect.cli.options import (
     Asked,
@@ -29,8 +30,8 @@ __all__ = ["list_sessions"]
 _PAGE = 20
 
 
-@click.command("list")
-@click.argument("query", nargs=-1)
+@click.command("list", cls=QueryCommand)
+@click.argument("query", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--project",
     metavar="PATH|NAME",
@@ -82,7 +83,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
         if query:
             from recollect.cli.filtering import filtered  # noqa: PLC0415 (if asked for)
 
-            found = filtered(found, query)
+            found = filtered(archive, found, typed_words(query))
         chosen = (one for one in found if one.is_starred or not starred)
         sessions = list(islice(chosen, limit))
     if as_json:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["page_out", "pager_words"]
 
-_PAGERS = ("RECOLLECT_PAGER", "PAGER")
 _NO_PAGER = {"", "cat"}
 _SMALLEST = 4
 _USUAL = 22
@@ -23,7 +22,7 @@ def page_out(lines: Iterable[str], *, on_terminal: bool) -> None:
 
     A reader who has seen enough and leaves the pager ends the command.
     """
-    words = pager_words(os.environ) if on_terminal else []
+    words = pager_words(os.environ, _set_pager()) if on_terminal else []
     waiting = iter(lines)
     if not words:
         _write(waiting)
@@ -36,15 +35,22 @@ def page_out(lines: Iterable[str], *, on_terminal: bool) -> None:
     _through(words, chain(first, (following,), waiting))
 
 
-def pager_words(environ: Mapping[str, str]) -> list[str]:
+def _set_pager() -> str | None:
+    from pathlib import Path  # noqa: PLC0415 (only for a terminal)
+
+    from recollect.settings import read_settings  # noqa: PLC0415 (only for a terminal)
+
+    return read_settings(os.environ, Path.home()).pager
+
+
+def pager_words(environ: Mapping[str, str], told: str | None = None) -> list[str]:
     """Return the pager's words: as set, else ``less``; none where there is none."""
     import shlex  # noqa: PLC0415 (only for a terminal)
     import shutil  # noqa: PLC0415 (only for a terminal)
 
-    for name in _PAGERS:
-        if name in environ:
-            wanted = environ[name].strip()
-            return [] if wanted in _NO_PAGER else shlex.split(wanted)
+    wanted = told if told is not None else environ.get("PAGER")
+    if wanted is not None:
+        return [] if wanted.strip() in _NO_PAGER else shlex.split(wanted)
     found = shutil.which("less")
     return [found] if found and environ.get("TERM") != "dumb" else []
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recollect.cli.filtering import read_query, terms
+from recollect.cli.excluding import QueryCommand, typed_words
+from recollect.cli.filtering import read_query
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -38,8 +39,8 @@ __all__ = ["prompts"]
 _PAGE = 20
 
 
-@click.command("prompts")
-@click.argument("query", nargs=-1)
+@click.command("prompts", cls=QueryCommand)
+@click.argument("query", nargs=-1, type=click.UNPROCESSED)
 @click.option("--full", is_flag=True, help="Print prompts whole, not a line of each.")
 @click.option(
     "-n",
@@ -74,7 +75,7 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
     is_page = limit is None and screen.on_terminal and not as_json
     if is_page:
         limit = _PAGE
-    wanted = read_query(query)
+    wanted = read_query(typed_words(query))
     with asked.current() as archive:
         lines = {one.id: one for one in archive.sessions(empty=True)}
         found = islice(_found(archive, lines, wanted), limit)
@@ -94,10 +95,15 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
 def _found(
     archive: Archive, lines: Mapping[SessionId, Listed], wanted: Query
 ) -> Iterator[FoundPrompt]:
+    if wanted.root is None:
+        yield from archive.prompts()
+        return
+    from recollect.store.search import stem_of  # noqa: PLC0415 (brings the engine)
+    from recollect.store.words import terms_of  # noqa: PLC0415
+
     for prompt in archive.prompts():
-        if wanted.root is None or matches(
-            wanted, _subject(prompt, lines.get(prompt.session)), terms
-        ):
+        subject = _subject(prompt, lines.get(prompt.session))
+        if matches(wanted, subject, terms_of, stem_of):
             yield prompt
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["search"]
 
-_EXCLUDED = re.compile(r"-(?!n[0-9]+$)[^-]{2,}")
-_HIDE = "\0"
-
 
 def _show_language(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
@@ -38,16 +35,7 @@ def _show_language(context: click.Context, _: click.Parameter, asked: bool) -> N
         context.exit()
 
 
-class _Search(click.Command):
-    """A command in which ``-word`` is a word that is excluded, not options."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Hide such words from whoever looks for options."""
-        hidden = [_HIDE + word if _EXCLUDED.match(word) else word for word in args]
-        return super().parse_args(ctx, hidden)
-
-
-@click.command("search", cls=_Search, context_settings={"ignore_unknown_options": True})
+@click.command("search", cls=QueryCommand)
 @click.argument("words", metavar="QUERY...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True
@@ -93,12 +81,13 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect search '"connection reset by peer" tool:Bash after:2w'
     """
     # Nobody who asks for help need wait for the engines.
+    from recollect.cli.filtering import query_text  # noqa: PLC0415
     from recollect.cli.lately import remember  # noqa: PLC0415
     from recollect.cli.search_page import SearchPage  # noqa: PLC0415
     from recollect.query.parse import parse  # noqa: PLC0415
 
     now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
-    text = " ".join(word.removeprefix(_HIDE) for word in words)
+    text = query_text(typed_words(words))
     query = parse(text, now=now, zone=now.astimezone().tzinfo or UTC)
     offset = (page - 1) * limit
     with asked.current() as archived:

@@ -165,4 +165,9 @@ COMMANDS = (
         "recollect.cli.demo",
         "Make a small invented home to try everything with.",
     ),
+    CommandRow(
+        "help",
+        "recollect.cli.help_about",
+        "Show the help page of a command, or what a query can be.",
+    ),
 )

@@ -250,7 +250,7 @@ class SettingsUnreadable(RecollectError):
     """The user's settings are not what they should be."""
 
     exit_code = ExitCode.ASKED_WRONGLY
-    hint = "docs/guide/export.md shows the form; without the file nothing is set"
+    hint = "docs/reference/settings.md shows what can be set; nothing need be"
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, reason)

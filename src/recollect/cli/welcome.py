@@ -1,0 +1,110 @@
+"""``recollect`` alone: the newest sessions, of this directory first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.options import Asked, homes_of
+from recollect.cli.screen import Screen
+from recollect.cli.session_table import SessionTable
+from recollect.cli.terminal import Colour
+from recollect.errors import ArchiveMissing, NothingFound
+
+if TYPE_CHECKING:
+    from recollect.archive import Archive
+    from recollect.model.listing import Listed
+
+__all__ = ["welcome"]
+
+_HERE = 7
+_ELSEWHERE = 7
+_NO_HOME = """\
+There is no Claude Code home here, and no archive yet.
+
+  recollect demo            makes an invented home to try everything with
+  recollect ingest --home   takes in a home that lies elsewhere
+"""
+
+
+def welcome(  # noqa: PLR0913 (what may stand before any command)
+    *,
+    archive: Path | None = None,
+    homes: tuple[Path, ...] = (),
+    as_json: bool = False,
+    colour: str = Colour.AUTO,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Show the newest sessions; on a terminal those of this directory first.
+
+    Where nothing is archived yet, say what is there and take it in first.
+    """
+    asked = Asked(archive=archive, homes=homes, quiet=quiet, verbose=verbose)
+    screen = Screen.of(colour)
+    try:
+        opened = asked.current()
+    except ArchiveMissing:
+        if _has_homes(asked) or not screen.on_terminal:
+            raise
+        sys.stderr.write(_NO_HOME)
+        return
+    with opened:
+        if as_json or not screen.on_terminal:
+            _print_all(opened, screen, as_json=as_json)
+            return
+        here, others = _parted(opened)
+    screen.show(_lines(here, others, screen))
+    if not quiet:
+        sys.stderr.write(screen.paint.faint(_hint([*here, *others])) + "\n")
+
+
+def _has_homes(asked: Asked) -> bool:
+    try:
+        return bool(homes_of(asked.homes))
+    except NothingFound:
+        return False
+
+
+def _parted(archive: Archive) -> tuple[list[Listed], list[Listed]]:
+    """Return the newest sessions of this directory, and of all others."""
+    place = os.path.realpath(Path.cwd())
+    here = list(islice(archive.sessions(project=place), _HERE))
+    known = {one.id for one in here}
+    others = (one for one in archive.sessions() if one.id not in known)
+    room = _ELSEWHERE + _HERE - len(here)
+    return here, list(islice((o for o in others if not _is_here(o, place)), room))
+
+
+def _is_here(one: Listed, place: str) -> bool:
+    return one.project is not None and (one.project + os.sep).startswith(place + os.sep)
+
+
+def _lines(here: list[Listed], others: list[Listed], screen: Screen) -> list[str]:
+    table = SessionTable(screen)
+    if not here:
+        return table.lines(others) if others else ["no sessions yet"]
+    lines = [screen.paint.heading("In this directory"), *table.lines(here)]
+    if others:
+        lines += ["", screen.paint.heading("Elsewhere"), *table.lines(others)]
+    return lines
+
+
+def _hint(sessions: list[Listed]) -> str:
+    name = sessions[0].id[:8] if sessions else "ID"
+    return f"show {name} · tree {name} · search WORDS · list · doctor · help"
+
+
+def _print_all(archive: Archive, screen: Screen, *, as_json: bool) -> None:
+    if not as_json:
+        sessions = list(archive.sessions())
+        screen.show(SessionTable(screen).lines(sessions) if sessions else ())
+        return
+    from recollect.cli.rows import BeginRow, SessionRow, print_row  # noqa: PLC0415
+
+    print_row(BeginRow.of("list", archive.folder))
+    for one in archive.sessions():
+        print_row(SessionRow.of(one))

@@ -1,0 +1,131 @@
+"""``recollect`` alone, and what may stand before any command."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home
+from tests.cli.terminals import Terminal
+
+no_terminals = pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+
+
+@no_terminals
+@pytest.mark.usefixtures("invented")
+def test_on_a_terminal_this_directory_comes_first() -> None:
+    terminal = Terminal()
+
+    assert terminal.end() == ExitCode.DONE
+
+    here, _, elsewhere = terminal.shown.partition("Elsewhere")
+    assert here.startswith("In this directory")
+    assert "Make checkout retry" in here
+    assert "Markdown" in elsewhere
+    assert "show b9568747 · tree b9568747 · search WORDS" in elsewhere
+
+
+@no_terminals
+@pytest.mark.usefixtures("kept_home")
+def test_the_first_time_says_what_is_taken_in() -> None:
+    terminal = Terminal()
+
+    assert terminal.end() == ExitCode.DONE
+
+    assert "no archive yet: taking in ~/.claude, once, into ~/archive" in terminal.shown
+    assert "9 files: 9 new" in terminal.shown
+    assert "Counting lines" in terminal.shown
+
+
+@no_terminals
+@pytest.mark.usefixtures("place")
+def test_without_claude_code_the_demo_is_offered() -> None:
+    terminal = Terminal()
+
+    assert terminal.end() == ExitCode.DONE
+    assert "recollect demo" in terminal.shown
+
+
+@pytest.mark.usefixtures("invented")
+def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == ExitCode.DONE
+    alone = capsys.readouterr().out
+
+    assert main(["list"]) == ExitCode.DONE
+    assert alone == capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("invented")
+def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json"]) == ExitCode.DONE
+
+    rows = [json.loads(line)["row"] for line in capsys.readouterr().out.splitlines()]
+    assert rows == ["begin", *["session"] * 5]
+
+
+def test_options_may_stand_before_a_command(
+    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = place / "other"
+    words = ["--archive", str(other), "--home", str(invented)]
+    assert main([*words, "-q", "ingest"]) == ExitCode.DONE
+
+    assert main(["--archive", str(other), "--json", "list", "-n", "1"]) == ExitCode.DONE
+
+    begin, session = capsys.readouterr().out.splitlines()
+    assert json.loads(begin)["archive"] == str(other)
+    assert json.loads(session)["row"] == "session"
+
+
+@pytest.mark.usefixtures("invented")
+def test_what_a_command_has_no_use_for_is_asked_wrongly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--json", "help"]) == ExitCode.ASKED_WRONGLY
+    assert "help takes no --json" in capsys.readouterr().err
+    assert main(["-v", "--color", "never", "help"]) == ExitCode.DONE
+
+
+def test_settings_are_the_last_word_but_one(
+    kept_home: Home,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RECOLLECT_ARCHIVE")
+    settings = place / "settings.toml"
+    settings.write_text(
+        f'archive = "~/mine"\nhomes = ["{kept_home.path}"]\ncolor = "always"\n'
+    )
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    assert main(["ingest", "-q"]) == ExitCode.DONE
+
+    assert (place / "mine" / "archive.db").exists()
+    assert main(["list"]) == ExitCode.DONE
+    assert "\x1b[" in capsys.readouterr().out
+    assert main(["list", "--color", "never"]) == ExitCode.DONE
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [("query", "Fields"), ("list", "Usage: recollect list"), (None, "Commands:")],
+)
+def test_help_is_had_in_both_ways(
+    topic: str | None, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["help", *([topic] if topic else [])]) == ExitCode.DONE
+    assert words.lower() in capsys.readouterr().out.lower()
+
+
+def test_help_about_nothing_is_asked_wrongly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["help", "lisst"]) == ExitCode.ASKED_WRONGLY
+    assert "did you mean list?" in capsys.readouterr().err
