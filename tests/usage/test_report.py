@@ -212,6 +212,9 @@ LIMITS = {
     "is:agent": 0,
     "-is:agent": 1111,
     "agent:Explore": 0,
+    "is:compacted": 0,
+    "-is:interrupted": 1111,
+    "is:AGENT OR title:Third": 1000,
 }
 
 

@@ -31,12 +31,13 @@ def query_of(
     if not words and since is None and until is None:
         return None
     # Whoever limits nothing need not wait for the language.
+    from recollect.cli.filtering import query_text  # noqa: PLC0415
     from recollect.model.query import Query  # noqa: PLC0415
     from recollect.query import parse  # noqa: PLC0415
     from recollect.query.times import Now  # noqa: PLC0415
     from recollect.query.tree import all_of  # noqa: PLC0415
 
-    query = parse(" ".join(words), now=now, zone=zone)
+    query = parse(query_text(words), now=now, zone=zone)
     for note in query.notes:
         sys.stderr.write(plain(f"note: {note.text}") + "\n")
     terms = [query.root] if query.root is not None else []

@@ -35,7 +35,7 @@ from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.regexes import searcher
 from recollect.query.terms import Analyse, Reading, reading, readings
 
-__all__ = ["Analyse", "Stem", "Subject", "fits", "matches", "says"]
+__all__ = ["Analyse", "Stem", "Subject", "fits", "matches"]
 
 Stem = Callable[[str], str]
 """Returns what the forms of a term have in common."""
@@ -149,11 +149,6 @@ def _says(term: Word | Phrase | Prefix, text: str, reader: _Reader) -> bool | No
         for at, found in enumerate(there)
         if at >= len(whole)
     )
-
-
-def says(term: Word | Phrase | Prefix, text: str, analyse: Analyse) -> bool | None:
-    """Whether a term stands in a text, as it is written."""
-    return _says(term, text, _Reader(analyse, str))
 
 
 def _is_in(run: tuple[str, ...], terms: tuple[str, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 
 from recollect.errors import NotSummed
@@ -11,6 +11,7 @@ from recollect.model.listing import Listed
 from recollect.model.query import (
     And,
     Fact,
+    Flag,
     Not,
     Or,
     Period,
@@ -27,7 +28,7 @@ from recollect.store.spending import Among, Purse
 
 __all__ = ["Chosen"]
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Chosen:
@@ -53,27 +54,44 @@ class Chosen:
 
     def among(self, term: Fact | Scoped) -> Among:
         """Return the rows of spends that have a field's value."""
-        if isinstance(term, Fact) and term.field in {"branch", "is"}:
-            return self._flag(term)
-        if isinstance(term, Fact) and term.field in {"model", "agent"}:
-            fits = _fitting(term)
-            chosen = (p for p in self._purses if fits(_facts(term.field, p)))
-            return Among("purse", frozenset(p.number for p in chosen))
+        if isinstance(term, Fact) and not _is_of_sessions(term):
+            return self._flag(term) or self._purses_with(term)
         sessions = self.sessions(term)
         chosen = (p for p in self._purses if p.session in sessions)
         return Among("purse", frozenset(p.number for p in chosen))
 
-    def _flag(self, term: Fact) -> Among:
-        if term.value == "agent":
+    def _flag(self, term: Fact) -> Among | None:
+        if term.field not in {"branch", "is"}:
+            return None
+        if _flag_of(term) == Flag.AGENT:
             own = frozenset(p.number for p in self._purses if p.agent is not None)
             return Among("purse", own)
-        return Among("rewound", frozenset((int(term.value != "live"),)))
+        return Among("rewound", frozenset((int(_flag_of(term) != "live"),)))
+
+    def _purses_with(self, term: Fact) -> Among:
+        # Whoever limits nothing need not wait for the language.
+        from recollect.query.fields import BY_NAME  # noqa: PLC0415
+        from recollect.query.match import fits  # noqa: PLC0415
+
+        field = BY_NAME[term.field]
+        return Among(
+            "purse",
+            frozenset(
+                purse.number
+                for purse in self._purses
+                if any(
+                    fits(field, term.value, one) for one in _facts(field.name, purse)
+                )
+            ),
+        )
 
     def sessions(self, term: Fact | Scoped) -> frozenset[int]:
         """Return the sessions that have a field's value."""
-        fits = _fitting(term)
+        from recollect.query.sessions import fits  # noqa: PLC0415 (see above)
+
+        query = Query(term)
         return frozenset(
-            number for number, one in self.listed.items() if fits(_said(term, one))
+            number for number, one in self.listed.items() if fits(query, one, _words)
         )
 
     def among_sessions(self, term: Fact | Scoped) -> Among:
@@ -87,38 +105,13 @@ def _facts(field: str, purse: Purse) -> tuple[str | None, ...]:
     return (purse.model,) if field == "model" else (purse.agent, purse.agent_type)
 
 
-def _said(term: Fact | Scoped, one: Listed) -> tuple[str | None, ...]:
-    if isinstance(term, Scoped):
-        return (one.title.text,)
-    return {
-        "project": (one.project,),
-        "git": one.git_branches,
-        "session": (one.id,),
-        "tag": one.tags,
-    }[term.field]
-
-
-def _fitting(term: Fact | Scoped) -> Callable[[Iterable[str | None]], bool]:
-    # Whoever limits nothing need not wait for the language.
-    from recollect.query.fields import BY_NAME  # noqa: PLC0415
-    from recollect.query.match import fits, says  # noqa: PLC0415
-
-    if isinstance(term, Scoped):
-        inner = term.term
-        return lambda texts: any(
-            says(inner, text or "", _words) is not False for text in texts
-        )
-    field, value = BY_NAME[term.field], term.value
-    return lambda there: any(fits(field, value, one) for one in there)
-
-
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+    return _WORD.findall(text.lower())
 
 
 _OF_SESSIONS = {"project", "git", "session", "tag"}
 _OF_SPENDS = {"model", "agent", "branch"}
-_FLAGS = {"agent", "rewound"}
+_FLAGS = {Flag.AGENT, Flag.REWOUND}
 
 
 def _check(term: Term | None) -> None:
@@ -133,8 +126,8 @@ def _check(term: Term | None) -> None:
     ):
         raise NotSummed(_written(term))
     elif isinstance(term, Fact):
-        is_known = term.field in _OF_SESSIONS | _OF_SPENDS
-        if not is_known and not (term.field == "is" and term.value in _FLAGS):
+        is_known = term.field in _OF_SPENDS or _is_of_sessions(term)
+        if not is_known and not (term.field == "is" and _flag_of(term) in _FLAGS):
             raise NotSummed(_written(term))
 
 
@@ -144,8 +137,13 @@ def _is_of_sessions(term: Term) -> bool:
     if isinstance(term, Not):
         return _is_of_sessions(term.term)
     if isinstance(term, Fact):
-        return term.field in _OF_SESSIONS
+        is_flag = term.field == "is" and _flag_of(term) not in {*_FLAGS, Flag.ERROR}
+        return term.field in _OF_SESSIONS or is_flag
     return not isinstance(term, Period)
+
+
+def _flag_of(term: Fact) -> str:
+    return term.value.casefold()
 
 
 def _written(term: Term) -> str:
