@@ -29,6 +29,8 @@ PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / "installed"
 PINS = ROOT / "requirements-dev.txt"
 INVENTED = ROOT / "tests" / "cases" / "rewind_parallel" / "input"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+APT = "apt-get -qq update; apt-get install -y -qq --no-install-recommends chromium"
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
 
 
@@ -70,6 +72,7 @@ def main(words: list[str]) -> int:
         print(f"Setting up failed: {error}", file=sys.stderr)
         return 1
     if testing:
+        install_browser()
         return run_gates(words[1:])
     if words:
         return recollect(words)
@@ -135,6 +138,32 @@ def install_with_pip(*, tools: bool) -> None:
     if tools:
         subprocess.run([*pip, "-r", str(PINS)], check=True)
     subprocess.run([*pip, "-c", str(PINS), "-e", str(ROOT)], check=True)
+
+
+def install_browser() -> None:
+    """Bring the browser that opens pages in tests, where that is possible at all.
+
+    Where it is not, those tests are skipped and say so.
+    """
+    if any(map(shutil.which, BROWSERS)) or not shutil.which("apt-get"):
+        return
+    if hasattr(os, "geteuid") and os.geteuid() != 0:
+        return
+    print("Installing chromium, for the tests of pages …", file=sys.stderr, flush=True)
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", APT],
+            check=False,
+            timeout=300,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"There is no browser: {error}", file=sys.stderr)
+        return
+    if done.returncode:
+        told = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        print(f"There is no browser: {told}", file=sys.stderr)
 
 
 def run_gates(words: list[str]) -> int:

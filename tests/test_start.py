@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,3 +122,33 @@ def test_a_home_that_was_named_wrongly_is_a_failure(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(nobody / "elsewhere"))
 
     assert not start.has_nowhere_to_look()
+
+
+@pytest.mark.parametrize(
+    ("found", "user", "tried"),
+    [
+        (("chromium", "apt-get"), 0, False),
+        (("apt-get",), 0, True),
+        (("apt-get",), 1000, False),
+        ((), 0, False),
+    ],
+)
+def test_a_browser_is_brought_where_that_is_possible(
+    found: tuple[str, ...],
+    user: int,
+    tried: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[object] = []
+
+    def run(words: object, **_: object) -> subprocess.CompletedProcess[bytes]:
+        ran.append(words)
+        return subprocess.CompletedProcess([], 1, b"", b"first\nno network")
+
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in found else None)
+    monkeypatch.setattr(os, "geteuid", lambda: user, raising=False)
+    monkeypatch.setattr(subprocess, "run", run)
+
+    start.install_browser()
+
+    assert bool(ran) is tried

@@ -20,6 +20,7 @@ from recollect.render.html import (
     fragments,
     heading,
     page,
+    parts,
     static,
 )
 from recollect.render.html.markup import Html, facts, joined, tag, words
@@ -62,8 +63,7 @@ def session_pages(
         top = heading(session, branch, making.setting)
         if number > 1:
             top = joined((top, tag("p", words(f"Part {number}"))))
-        pieces = (piece.html for piece in part)
-        yield _numbered(stem, number), page(title, top, pieces, shell)
+        yield _numbered(stem, number), page(title, top, parts(part), shell)
         if rest is None:
             return
         first = _turn(rest, first)

@@ -9,6 +9,7 @@ from recollect.render.html.page import (
     contents,
     heading,
     page,
+    parts,
     session_page,
     static,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "fragments",
     "heading",
     "page",
+    "parts",
     "session_page",
     "static",
 ]

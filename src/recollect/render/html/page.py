@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from recollect.model.sessions import Branch, Session
 from recollect.render.figures import several
 from recollect.render.heads import session_facts
-from recollect.render.html.fragments import WHOLE, Setting, fragments
+from recollect.render.html.fragments import WHOLE, Fragment, Setting, fragments
 from recollect.render.html.markup import (
     NOTHING,
     Html,
@@ -33,6 +33,7 @@ __all__ = [
     "contents",
     "heading",
     "page",
+    "parts",
     "session_page",
     "static",
 ]
@@ -40,6 +41,8 @@ __all__ = [
 STATIC = ("style.css", "page.js", "find.js")
 """The files that pages use: they lie in the package, beside this module."""
 _TITLE = 90
+_PART = 60
+"""Messages and turns that are laid out together."""
 _KEYS = (
     "Keys: j and k go through messages, n and p through prompts, o folds, t changes "
     "the theme."
@@ -78,10 +81,33 @@ def session_page(
     """Yield a session as one page, piece by piece, as it is walked."""
     setting, shell = setting or Setting(), shell or Shell()
     branch = next(b for b in session.branches if b.number == view.branch)
-    main = (piece.html for piece in fragments(session, view, setting))
+    main = parts(fragments(session, view, setting))
     title = safe_line(session.title.text) or session.id
     top = heading(session, branch, setting)
     return page(title, top, main, structs.replace(shell, aside=contents(branch, view)))
+
+
+def parts(pieces: Iterable[Fragment]) -> Iterator[Html]:
+    """Yield pieces in parts of a few dozen messages, which a browser lays out apart.
+
+    What is off the screen is not laid out. Were each message such a part, watching
+    fifty thousand of them would take longer than laying them out.
+    """
+    count = 0
+    for piece in pieces:
+        if piece.message or piece.turn is not None:
+            if count % _PART == 0:
+                yield Html(f"{'</section>' if count else ''}{_PART_START}")
+            count += 1
+        elif not count:
+            yield _PART_START
+            count = 1
+        yield piece.html
+    if count:
+        yield Html("</section>")
+
+
+_PART_START = Html('<section class="part">')
 
 
 def page(title: str, top: Html, main: Iterable[Html], shell: Shell) -> Iterator[Html]:
@@ -147,7 +173,8 @@ def contents(branch: Branch, view: View = WHOLE, *, page: str = "") -> Html:
 _THEME = Html(
     '<fieldset class="theme" aria-label="Theme">'
     + "".join(
-        f'<label><input type="radio" name="theme" id="theme-{name}" value="{name}"'
+        f'<label><input type="radio" name="theme" id="theme-{name}" value="{name}" '
+        f'autocomplete="off"'
         f"{' checked' if name == 'auto' else ''}><span>{told}</span></label>"
         for name, told in (("auto", "Auto"), ("light", "Light"), ("dark", "Dark"))
     )

@@ -7,7 +7,7 @@ const rows = globalThis.recollectIndex;
 
 if (box && list && rows) {
   const known = rows.map(([page, title, facts, text]) => ({
-    page, title, facts, text, low: `${title}\n${facts}\n${text}`.toLowerCase(),
+    page, title, facts, text, low: `${title}\n${facts.split(" · ")[0]}\n${text}`.toLowerCase(),
   }));
   const first = [...list.children];
   box.closest("form").hidden = false;

@@ -12,6 +12,19 @@ for (const theme of themes) {
   theme.addEventListener("change", () => store.write(theme.value));
 }
 
+// Where another branch is chosen, what went on without it steps aside. A rule of style
+// could say so too, but would be tried on each of fifty thousand messages.
+function follow(fork) {
+  const chosen = fork.querySelector(":scope > label > .other").checked;
+  const hide = (at) => { for (; at; at = at.nextElementSibling) at.hidden = chosen; };
+  hide(fork.nextElementSibling);
+  if (fork.parentElement.classList.contains("part")) hide(fork.parentElement.nextElementSibling);
+}
+for (const fork of document.querySelectorAll(".fork")) {
+  if (fork.querySelector(":scope > label > .other").checked) follow(fork);
+  for (const choice of fork.querySelectorAll(":scope > label > input")) choice.addEventListener("change", () => follow(fork));
+}
+
 // A link may lead into something that is folded, or on a branch that is not chosen.
 function reveal() {
   let target = null;
@@ -19,7 +32,10 @@ function reveal() {
   if (!target) return;
   for (let at = target; at; at = at.parentElement) {
     if (at.localName === "details") at.open = true;
-    if (at.classList.contains("branch")) at.parentElement.querySelector(":scope > label > .other").checked = true;
+    if (at.classList.contains("branch")) {
+      at.parentElement.querySelector(":scope > label > .other").checked = true;
+      follow(at.parentElement);
+    }
   }
   target.scrollIntoView({ block: "start" });
 }
@@ -73,8 +89,8 @@ function nextTheme() {
 const keys = {
   j: () => go("main article", 1),
   k: () => go("main article", -1),
-  n: () => go("main > .prompt", 1),
-  p: () => go("main > .prompt", -1),
+  n: () => go("main > .part > .prompt", 1),
+  p: () => go("main > .part > .prompt", -1),
   o: foldAll,
   t: nextTheme,
   "/": () => document.querySelector(".find")?.focus(),

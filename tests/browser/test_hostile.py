@@ -1,0 +1,90 @@
+"""Whatever a transcript holds: no script of it runs, no request leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from recollect.export import Chosen, Format, export_folder
+from tests.browser.payloads import PAYLOADS, batches
+from tests.browser.shared import page_of, watched
+from tests.export.shared import making
+from tests.render.stories import hostile
+
+BATCHES = batches(25)
+_PROD = """
+() => {
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+  for (const choice of document.querySelectorAll("input.other")) choice.click();
+  const kinds = ["mouseover", "mouseenter", "pointerenter", "focus", "click", "error",
+    "load", "toggle", "animationstart", "scroll", "pageshow", "cut", "begin"];
+  for (const one of document.querySelectorAll("main *, .top *, .toc *")) {
+    if (one.localName === "a") continue;
+    for (const kind of kinds) one.dispatchEvent(new Event(kind));
+  }
+  return window.__p;
+}
+"""
+"""Opens everything, touches everything, and tells whether anything ran."""
+_LINKS = """
+() => [...document.querySelectorAll("a")].map((a) => a.protocol)
+"""
+
+
+def test_there_are_hundreds_of_attacks() -> None:
+    assert len(PAYLOADS) >= 300
+
+
+@pytest.mark.parametrize("policy", [True, False], ids=["policy", "no policy"])
+@pytest.mark.parametrize("number", range(len(BATCHES)))
+def test_nothing_of_a_page_runs_or_loads(
+    number: int, policy: bool, browser: Browser, tmp_path: Path
+) -> None:
+    path = page_of(hostile(tmp_path / "home", BATCHES[number]), tmp_path / "page.html")
+
+    with watched(browser, bypass_csp=not policy) as seen:
+        seen.open(path)
+        ran = seen.page.evaluate(_PROD)
+        links = set(seen.page.evaluate(_LINKS))
+
+    assert ran is None
+    assert seen.elsewhere == []
+    assert seen.requests == [path.as_uri()]
+    assert seen.dialogs == []
+    assert seen.errors == []
+    assert links <= {"file:", "https:", "http:", "mailto:"}
+
+
+def test_the_oracle_notices_what_runs(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "raw.html"
+    plain = [one for one in PAYLOADS if one.startswith("<img src=")]
+    raw = "".join(f"<div>{payload}</div>" for payload in plain)
+    path.write_text(f"<meta charset=utf-8><main>{raw}</main>", "utf-8")
+
+    with watched(browser) as seen:
+        seen.open(path)
+        ran = seen.page.evaluate(_PROD)
+
+    assert ran == 1
+    assert seen.elsewhere
+
+
+def test_a_folder_of_pages_is_as_harmless(browser: Browser, tmp_path: Path) -> None:
+    bad = "\n\n".join(PAYLOADS[::7])
+    session = hostile(tmp_path / "home", bad)
+    chosen = [Chosen(id=session.id, stamp=b"", open=lambda: session)]
+    site = tmp_path / "site"
+    export_folder(chosen, site, making(Format.HTML))
+
+    for path in sorted(site.rglob("*.html")):
+        with watched(browser) as seen:
+            seen.open(path)
+            if path.name == "index.html":
+                seen.page.fill(".find", "img")
+            ran = seen.page.evaluate(_PROD)
+
+        assert ran is None
+        assert seen.elsewhere == []
+        assert seen.dialogs == []

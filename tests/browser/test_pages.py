@@ -1,0 +1,247 @@
+"""What a page is like to read: contrast, keys, phones, no script, great length."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from recollect.export import Format, export_folder
+from tests.browser.shared import page_of, watched
+from tests.build import Written, prompt, reply, thread, tool_result, tool_use
+from tests.export.shared import chosen, home_of, making
+from tests.render.shared import session_of
+from tests.render.stories import STORIES, called, everyday, passing, rewound
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+_CONTRASTS = """
+() => {
+  const parse = (text) => {
+    const found = text.match(/[\\d.]+/g).map(Number);
+    return text.startsWith("color(") ? [...found.slice(0, 3).map((n) => n * 255),
+      found[3] ?? 1] : [found[0], found[1], found[2], found[3] ?? 1];
+  };
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((n) => {
+      const c = n / 255;
+      return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour[3] > 0.99) return colour;
+    }
+    return [255, 255, 255, 1];
+  };
+  const weak = [];
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const one = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || one.localName === "script") continue;
+    const [a, b] = [light(parse(getComputedStyle(one).color)), light(ground(one))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) weak.push([contrast.toFixed(2), one.className || one.tagName,
+      walker.currentNode.data.trim().slice(0, 30)].join(" "));
+  }
+  return weak;
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("story", STORIES)
+def test_every_text_has_the_contrast_that_people_need(
+    story: str, scheme: str, browser: Browser, tmp_path: Path
+) -> None:
+    path = page_of(STORIES[story](tmp_path / "home"), tmp_path / "page.html")
+
+    with watched(browser, color_scheme=scheme, viewport=DESK) as seen:
+        seen.open(path)
+        weak = seen.page.evaluate(_CONTRASTS)
+
+    assert weak == []
+
+
+def test_the_theme_is_a_choice_that_stays(browser: Browser, tmp_path: Path) -> None:
+    path = page_of(everyday(tmp_path / "home"), tmp_path / "page.html")
+    ground = "getComputedStyle(document.body).backgroundColor"
+
+    with watched(browser, color_scheme="light") as seen:
+        seen.open(path)
+        before = seen.page.evaluate(ground)
+        seen.page.keyboard.press("t")
+        seen.page.keyboard.press("t")
+        after = seen.page.evaluate(ground)
+        seen.page.reload()
+        seen.page.wait_for_selector("#theme-dark:checked", state="attached")
+        again = seen.page.evaluate(ground)
+
+    assert before != after == again
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_nothing_is_wider_than_a_phone(
+    story: str, browser: Browser, tmp_path: Path
+) -> None:
+    path = page_of(STORIES[story](tmp_path / "home"), tmp_path / "page.html")
+
+    with watched(browser, viewport=PHONE) as seen:
+        seen.open(path)
+        seen.page.evaluate(
+            "document.querySelectorAll('details').forEach(d => d.open = 1)"
+        )
+        width = seen.page.evaluate("document.documentElement.scrollWidth")
+
+    assert width <= PHONE["width"]
+
+
+def test_without_a_script_everything_can_be_read(
+    browser: Browser, tmp_path: Path
+) -> None:
+    talk = page_of(rewound(tmp_path / "a"), tmp_path / "a.html")
+    agents = page_of(called(tmp_path / "b"), tmp_path / "b.html")
+
+    with watched(browser, java_script_enabled=False) as seen:
+        seen.open(talk)
+        assert not seen.page.get_by_text("Of the wind", exact=True).is_visible()
+        assert seen.page.locator("main").get_by_text("Of the sun").is_visible()
+        seen.page.get_by_label("branch 2").check()
+        assert seen.page.get_by_text("Of the wind", exact=True).is_visible()
+        seen.page.get_by_label("Dark").check()
+        seen.open(agents)
+        assert not seen.page.get_by_text("Find it").is_visible()
+        seen.page.locator("summary", has_text="Explore").click()
+        assert seen.page.get_by_text("Find it").is_visible()
+
+
+def test_another_branch_takes_the_place_of_the_live_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    talk = page_of(rewound(tmp_path / "a"), tmp_path / "a.html")
+
+    with watched(browser) as seen:
+        seen.open(talk)
+        live = seen.page.locator("#m-p4")
+        seen.page.get_by_label("branch 2").check()
+        assert not live.is_visible()
+        seen.page.get_by_label("the live branch").last.check()
+        assert live.is_visible()
+
+
+def test_a_link_opens_what_it_leads_into(browser: Browser, tmp_path: Path) -> None:
+    talk = page_of(rewound(tmp_path / "a"), tmp_path / "a.html")
+
+    with watched(browser) as seen:
+        seen.page.goto(f"{talk.as_uri()}#m-p2")
+
+        assert seen.page.locator("#m-p2").is_visible()
+
+
+def test_keys_go_through_messages_and_prompts(browser: Browser, tmp_path: Path) -> None:
+    session = session_of(
+        tmp_path / "home",
+        thread(
+            *(r for n in range(9) for r in (prompt(f"a{n}"), reply(f"b\n\n{n}" * 40)))
+        ),
+    )
+    path = page_of(session, tmp_path / "page.html")
+    focused = "document.activeElement.innerText.split('\\n').at(-1)"
+
+    with watched(browser, viewport=DESK, reduced_motion="reduce") as seen:
+        seen.open(path)
+        for key in "nnn":
+            seen.page.keyboard.press(key)
+        third = seen.page.evaluate(focused)
+        seen.page.keyboard.press("p")
+        second = seen.page.evaluate(focused)
+        seen.page.keyboard.press("j")
+        role = seen.page.evaluate("document.activeElement.className")
+
+    assert (third, second, role) == ("a2", "a1", "answer")
+
+
+def test_the_first_key_leads_past_the_heading(browser: Browser, tmp_path: Path) -> None:
+    path = page_of(passing(tmp_path / "home"), tmp_path / "page.html")
+
+    with watched(browser) as seen:
+        seen.open(path)
+        seen.page.keyboard.press("Tab")
+        skip = seen.page.evaluate("document.activeElement.hash")
+
+    assert skip == "#main"
+
+
+def test_a_folder_is_searched_by_words(browser: Browser, tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home", 5)
+    export_folder(chosen(home.path), tmp_path / "site", making(Format.HTML))
+
+    with watched(browser) as seen:
+        seen.open(tmp_path / "site" / "index.html")
+        everything = seen.page.locator(".sessions li").count()
+        seen.page.fill(".find", "number 3")
+        found = seen.page.locator(".sessions li")
+        assert (everything, found.count()) == (5, 1)
+        assert seen.page.locator(".status").inner_text() == "1 session"
+        found.locator("a").click()
+        seen.page.wait_for_url("**/sessions/*.html")
+        assert "Number 3 is" in seen.page.locator("main").inner_text()
+
+    assert seen.elsewhere == []
+    assert seen.errors == []
+
+
+def test_fifty_thousand_messages_open_at_once(browser: Browser, tmp_path: Path) -> None:
+    path = page_of(session_of(tmp_path / "home", _long()), tmp_path / "page.html")
+    head, _, rest = path.read_text("utf-8").partition('<section class="part">')
+    body, _, foot = rest.rpartition("</main>")
+    rounds = (re.sub(r'id="(\w)-', rf'id="\1-{n}x', body) for n in range(84))
+    main = "".join(f'<section class="part">{one}' for one in rounds)
+    path.write_text(f"{head}{main}</main>{foot}", "utf-8")
+
+    with watched(browser, viewport=DESK) as seen:
+        seen.page.goto(path.as_uri(), wait_until="commit")
+        seen.page.wait_for_selector("article.prompt")
+        painted = seen.page.evaluate("performance.now()")
+        seen.page.wait_for_load_state("load")
+        count = seen.page.locator("article").count()
+        longest = seen.page.evaluate(_SCROLL)
+
+    assert count > 50_000
+    assert painted < 5_000
+    assert longest < 1_000
+
+
+def _long() -> list[Written]:
+    return thread(
+        *(
+            record
+            for name in map(str, range(200))
+            for record in (
+                prompt(f"ask {name}"),
+                reply([tool_use("Bash", id=name, command="ls")], message_id=f"a{name}"),
+                tool_result(name, "one\ntwo"),
+                reply(f"say **{name}**", message_id=f"b{name}"),
+            )
+        )
+    )
+
+
+_SCROLL = """
+async () => {
+  let longest = 0;
+  for (let n = 0; n < 20; n += 1) {
+    const start = performance.now();
+    scrollBy({ top: 700, behavior: "instant" });
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    longest = Math.max(longest, performance.now() - start);
+  }
+  return longest;
+}
+"""
+"""Scrolls page after page, and tells the milliseconds of the slowest step."""
