@@ -13,10 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
-from recollect.cli import rows as archive
-from recollect.cli import search_rows as search
 from recollect.model import reports as usage
 from recollect.render import json as show
+from recollect.rows import archive, search
 
 __all__ = ["schemas_page"]
 

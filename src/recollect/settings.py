@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ __all__ = [
     "SETTINGS",
     "SETTINGS_VARIABLE",
     "HiddenByUser",
+    "LocalZone",
     "Setting",
     "Settings",
     "archive_folder",
@@ -302,3 +304,31 @@ def _expanded(path: Path, user_home: Path) -> Path:
 def _whole(path: Path) -> Path:
     # "a/../b" is "b" only where "a" is no link.
     return Path(os.path.realpath(path)) if ".." in path.parts else path.absolute()
+
+
+class LocalZone(tzinfo):
+    """The clock of this machine, with its summers and winters."""
+
+    def utcoffset(self, when: datetime | None, /) -> timedelta:
+        """Return how far the clock is ahead when it shows this."""
+        shown = when or datetime(1970, 1, 1)  # noqa: DTZ001 (a clock on the wall)
+        return shown.replace(tzinfo=None).astimezone().utcoffset() or timedelta()
+
+    def dst(self, _when: datetime | None, /) -> timedelta | None:
+        """Return nothing: what the clock shows is all that counts."""
+        return None
+
+    def tzname(self, _when: datetime | None, /) -> str:
+        """Return what to call it."""
+        return str(self)
+
+    def fromutc(self, when: datetime, /) -> datetime:
+        """Return what the clock shows at a moment."""
+        local = when.replace(tzinfo=UTC).astimezone()
+        shown = local.replace(tzinfo=self)
+        # An hour that the clock shows twice is the second one where the first is not.
+        is_first = shown.utcoffset() == local.utcoffset()
+        return shown if is_first else shown.replace(fold=1)
+
+    def __str__(self) -> str:
+        return "local time"

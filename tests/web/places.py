@@ -9,6 +9,7 @@ from typing import NamedTuple
 from recollect.archive import Archive
 from tests.build import (
     Home,
+    meta,
     prompt,
     reply,
     session_id,
@@ -20,9 +21,20 @@ from tests.build import (
     tool_use,
 )
 
-__all__ = ["AGENT", "LONG", "PLAIN", "REWOUND", "Kept", "furnished"]
+__all__ = [
+    "AGENT",
+    "EDITED",
+    "EDITED_PATH",
+    "LONG",
+    "LONG_TURNS",
+    "PLAIN",
+    "REWOUND",
+    "Kept",
+    "furnished",
+]
 
-PLAIN, LONG, REWOUND, AGENT = (session_id(number) for number in (1, 2, 3, 4))
+PLAIN, LONG, REWOUND, AGENT, EDITED = map(session_id, range(1, 6))
+EDITED_PATH = "/work/demo/words.txt"
 LONG_TURNS = 60
 
 
@@ -68,6 +80,17 @@ def furnished(place: Path) -> Kept:
             start=180,
         ),
     )
+    change = {"old_string": "old words", "new_string": "new words"}
+    edited = thread(
+        prompt("Change the words"),
+        reply([tool_use("Edit", id="toolu_5", file_path=EDITED_PATH, **change)]),
+        tool_result("toolu_5", "done"),
+        meta("odd-new-kind", sessionId=EDITED),
+        start=240,
+    )
+    path = home.session(EDITED, edited)
+    with path.open("ab") as file:
+        file.write(b"not json at all\n")
     home.agent(AGENT, "a1", thread(prompt("Look around"), reply("Nothing odd.")))
     folder = place / "archive"
     Archive.ingest(folder, [home.path])

@@ -10,7 +10,15 @@ import pytest
 from recollect.web.app import ROUTES
 from recollect.web.reading import WINDOW
 from tests.web.asking import Asking
-from tests.web.places import AGENT, LONG, LONG_TURNS, PLAIN, REWOUND
+from tests.web.places import (
+    AGENT,
+    EDITED,
+    EDITED_PATH,
+    LONG,
+    LONG_TURNS,
+    PLAIN,
+    REWOUND,
+)
 
 
 class _Outline(HTMLParser):
@@ -37,7 +45,25 @@ def outline(text: str) -> _Outline:
     return found
 
 
-PATHS = ["/", "/about", f"/session/{PLAIN}", f"/session/{LONG}?from=80", "/nothing"]
+PATHS = [
+    "/",
+    "/about",
+    "/search",
+    "/search?q=lines",
+    "/projects",
+    "/files",
+    f"/files?session={EDITED}",
+    f"/files?path={EDITED_PATH}",
+    f"/files?session={EDITED}&path={EDITED_PATH}",
+    "/usage",
+    "/usage?by=session",
+    "/usage?by=tool",
+    "/usage?by=block",
+    "/problems",
+    f"/session/{PLAIN}",
+    f"/session/{LONG}?from=80",
+    "/nothing",
+]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -189,3 +215,78 @@ def test_what_went_wrong_is_a_sentence(page: Asking) -> None:
 
 def test_every_page_has_a_way_back() -> None:
     assert len({row.path for row in ROUTES}) == len(ROUTES)
+
+
+def test_a_search_marks_what_was_looked_for(page: Asking) -> None:
+    text = page.get("/search/answer?q=count+lines").text
+
+    assert "<mark>" in text
+    assert f"/session/{PLAIN}" in text
+    assert "Counting" in text
+
+
+def test_a_search_can_be_narrowed_by_what_it_found(page: Asking) -> None:
+    text = page.get("/search/answer?q=question").text
+    (narrower,) = re.findall(r'<a href="([^"]*)" title="/work/other"', text)
+
+    narrowed = page.get(narrower.replace("&amp;", "&"))
+
+    assert "project%3A%2Fwork%2Fother" in narrower
+    assert 'aria-current="true"' in narrowed.text
+
+
+@pytest.mark.parametrize("typed", ["tool:", "(((", "/[/", "x" * 3000])
+def test_a_search_that_cannot_be_read_says_why(typed: str, page: Asking) -> None:
+    assert page.get(f"/search/answer?q={typed}").status == 200
+
+
+def test_hints_come_from_the_table_of_the_language(page: Asking) -> None:
+    rows = page.get("/search/hints").json
+
+    assert {"tool:", "is:", "after:"} <= {row["insert"] for row in rows}
+
+
+def test_a_record_that_is_elsewhere_is_led_to(page: Asking) -> None:
+    branch = page.get(f"/session/{REWOUND}?at=p1")
+    assert branch.status == 303
+    assert "branch=1" in branch.headers["location"]
+    assert page.get(branch.headers["location"]).status == 200
+
+
+def test_words_are_found_in_a_session_in_its_order(page: Asking) -> None:
+    told = page.get(f"/session/{LONG}/find?q=answer").json
+
+    places = [place for place, _, _ in told["places"]]
+    assert len(places) > 10
+    assert places == sorted(places)
+
+
+def test_a_message_can_be_had_as_markdown(page: Asking) -> None:
+    answer = page.get(f"/session/{PLAIN}/markdown?from=0")
+
+    assert "Please count the lines" in answer.text
+    assert "Three lines" not in answer.text
+    assert "Three lines" in page.get(f"/session/{PLAIN}/markdown").text
+
+
+def test_a_file_is_shown_as_it_changed(page: Asking) -> None:
+    text = page.get(f"/files?session={EDITED}&path={EDITED_PATH}").text
+
+    assert "<ins>" in text
+    assert "<b>new</b> words" in text
+    assert EDITED in page.get(f"/files?path={EDITED_PATH}").text
+    assert "No session changed" in page.get("/files?path=nowhere.py").text
+
+
+def test_usage_is_a_table_for_spreadsheets_too(page: Asking) -> None:
+    answer = page.get("/usage.csv?by=model")
+
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert answer.text.splitlines()[0].startswith("key,title,answers")
+
+
+def test_problems_are_told_by_kind(page: Asking) -> None:
+    text = page.get("/problems?kind=not-json").text
+
+    assert "is not JSON" in text
+    assert "odd-new-kind" in text

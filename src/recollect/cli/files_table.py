@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recollect.cli.options import shown_path
-from recollect.cli.rows import ChangedRow
 from recollect.cli.terminal import fit_left, fit_right
 from recollect.render.safe import safe_line
+from recollect.rows.archive import ChangedRow
+from recollect.rows.changes import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["file_cell", "fitted", "gathered", "session_cell"]
 
 _LEAST = 20
-
-
-def gathered(edits: Sequence[FoundEdit]) -> list[ChangedRow]:
-    """Return a row for each file and session, the newest change last."""
-    groups: dict[tuple[str, str], list[FoundEdit]] = {}
-    for edit in edits:
-        groups.setdefault((edit.path, edit.session), []).append(edit)
-    return [
-        ChangedRow(
-            path=path,
-            session=some[0].session,
-            changes=len(some),
-            added=sum(edit.added for edit in some),
-            removed=sum(edit.removed for edit in some),
-            is_new=any(edit.is_new for edit in some),
-            first=some[0].time,
-            last=some[-1].time,
-        )
-        for (path, _), some in groups.items()
-    ]
 
 
 def file_cell(row: ChangedRow) -> str:

@@ -96,7 +96,7 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     remember(folder, found, offset)
     if as_json:
         from recollect.cli.rows import BeginRow, print_row  # noqa: PLC0415
-        from recollect.cli.search_rows import AnswerRow, FoundRow  # noqa: PLC0415
+        from recollect.rows.search import AnswerRow, FoundRow  # noqa: PLC0415
 
         print_row(BeginRow.of("search", folder))
         print_row(AnswerRow.of(text, found))

@@ -11,6 +11,7 @@ import click
 
 from recollect.cli.options import Asked, archive_options, homes_of
 from recollect.errors import ExitCode, NothingFound, PathMissing
+from recollect.settings import prices_file
 
 __all__ = ["serve"]
 
@@ -43,7 +44,8 @@ def serve(
     recollect serve
     recollect serve --port 8765 --no-browser
     """
-    from recollect.web.gate import is_loopback  # noqa: PLC0415 (not for a help page)
+    from recollect.prices import load_prices  # noqa: PLC0415 (not for a help page)
+    from recollect.web.gate import is_loopback  # noqa: PLC0415
     from recollect.web.server import Place  # noqa: PLC0415
     from recollect.web.server import serve as serving  # noqa: PLC0415
 
@@ -55,7 +57,13 @@ def serve(
         sys.stderr.write(_NETWORK.format(host=host))
     with asked.current() as archive:
         folder = archive.folder
-    place = Place(folder=folder, homes=_watched(asked), host=host, port=port or 0)
+    place = Place(
+        folder=folder,
+        homes=_watched(asked),
+        host=host,
+        port=port or 0,
+        prices=load_prices(prices_file(os.environ, Path.home())),
+    )
     try:
         serving(place, _Teller(opens=not no_browser).tell)
     except KeyboardInterrupt:

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, tzinfo
 
 import click
 
+from recollect.settings import LocalZone
+
 __all__ = ["LocalZone", "zone_named"]
-
-
-class LocalZone(tzinfo):
-    """The clock of this machine, with its summers and winters."""
-
-    def utcoffset(self, when: datetime | None, /) -> timedelta:
-        """Return how far the clock is ahead when it shows this."""
-        shown = when or datetime(1970, 1, 1)  # noqa: DTZ001 (a clock on the wall)
-        return shown.replace(tzinfo=None).astimezone().utcoffset() or timedelta()
-
-    def dst(self, _when: datetime | None, /) -> timedelta | None:
-        """Return nothing: what the clock shows is all that counts."""
-        return None
-
-    def tzname(self, _when: datetime | None, /) -> str:
-        """Return what to call it."""
-        return str(self)
-
-    def fromutc(self, when: datetime, /) -> datetime:
-        """Return what the clock shows at a moment."""
-        local = when.replace(tzinfo=UTC).astimezone()
-        shown = local.replace(tzinfo=self)
-        # An hour that the clock shows twice is the second one where the first is not.
-        is_first = shown.utcoffset() == local.utcoffset()
-        return shown if is_first else shown.replace(fold=1)
-
-    def __str__(self) -> str:
-        return "local time"
 
 
 def zone_named(name: str | None) -> tzinfo:

@@ -24,9 +24,20 @@ from recollect.errors import (
     RecollectError,
 )
 from recollect.render.html.markup import Html, tag, words
+from recollect.web import api
 from recollect.web.frame import ASSETS, Frame, asset, framed
 from recollect.web.live import live
-from recollect.web.pages import about, home, session
+from recollect.web.openapi import openapi
+from recollect.web.pages import (
+    about,
+    files,
+    home,
+    problems,
+    projects,
+    search,
+    session,
+    usage,
+)
 from recollect.web.visit import BadRequest, House, Visit
 
 __all__ = ["ROUTES", "RouteRow", "application"]
@@ -65,11 +76,33 @@ ROUTES = (
     RouteRow("/session/{id}/window", session.window),
     RouteRow("/session/{id}/outline", session.outline),
     RouteRow("/session/{id}/raw", session.raw),
+    RouteRow("/session/{id}/markdown", session.as_markdown),
+    RouteRow("/session/{id}/find", session.find),
     RouteRow("/session/{id}/agent/{agent}", session.page),
     RouteRow("/session/{id}/agent/{agent}/window", session.window),
     RouteRow("/session/{id}/agent/{agent}/outline", session.outline),
+    RouteRow("/session/{id}/agent/{agent}/raw", session.raw),
+    RouteRow("/session/{id}/agent/{agent}/markdown", session.as_markdown),
+    RouteRow("/session/{id}/agent/{agent}/find", session.find),
+    RouteRow("/search", search.search),
+    RouteRow("/search/answer", search.answer),
+    RouteRow("/search/hints", search.hint_rows),
+    RouteRow("/projects", projects.projects),
+    RouteRow("/files", files.files),
+    RouteRow("/usage", usage.usage),
+    RouteRow("/usage.csv", usage.sheet),
+    RouteRow("/problems", problems.problems),
     RouteRow("/about", about.about),
     RouteRow("/static/{version}/{name}", static),
+    RouteRow("/api/openapi.json", openapi),
+    RouteRow("/api/sessions", api.sessions),
+    RouteRow("/api/sessions/{id}", api.session),
+    RouteRow("/api/sessions/{id}/annotations", api.annotate, "POST"),
+    RouteRow("/api/projects", api.projects),
+    RouteRow("/api/search", api.search),
+    RouteRow("/api/usage", api.usage),
+    RouteRow("/api/files", api.files),
+    RouteRow("/api/problems", api.problems),
 )
 
 
@@ -100,6 +133,7 @@ def application(house: House) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.house = house
+    app.state.rows = ROUTES
     return app
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -27,6 +27,7 @@ __all__ = [
     "link",
     "since",
     "stamp",
+    "table",
 ]
 
 _OWN = ("web.css", "app.js", "session.js", "search.js", "theme.js", "html.js")
@@ -189,6 +190,26 @@ def since(time: datetime, now: datetime) -> str:
                 number = ago // step
                 return f"{several(number, unit)} ago" if unit else "just now"
     return f"{time.astimezone():%Y-%m-%d}"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Html]]) -> Html:
+    """Return a table; all columns but the first are numbers or short."""
+    head = joined(
+        tag("th", words(name), scope="col", kind="number" if at else "")
+        for at, name in enumerate(heads)
+    )
+    body = joined(
+        tag(
+            "tr",
+            joined(
+                tag("td", cell, kind="number" if at else "")
+                for at, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    )
+    inner = joined((tag("thead", tag("tr", head)), tag("tbody", body)))
+    return tag("div", tag("table", inner), kind="table", tabindex="0")
 
 
 def empty(line: str, hint: Html = NOTHING) -> Html:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,14 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from recollect.errors import RecollectError
+from recollect.settings import LocalZone
 from recollect.web.live import Hub
 from recollect.web.readers import Readers
 
 if TYPE_CHECKING:
     from recollect.prices import Prices
 
-__all__ = ["Answering", "BadRequest", "House", "Visit"]
+__all__ = ["BadRequest", "House", "Visit"]
 
 
 class BadRequest(RecollectError):
@@ -47,6 +48,11 @@ class Visit(Struct, frozen=True, kw_only=True):
     house: House
     now: datetime
     body: bytes = b""
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which days begin: where this machine is."""
+        return LocalZone()
 
     @property
     def readers(self) -> Readers:
@@ -82,7 +88,3 @@ class Visit(Struct, frozen=True, kw_only=True):
             return date.fromisoformat(told) if told else None
         except ValueError:
             raise BadRequest(f"{name} has to be a day, as in 2026-01-31") from None
-
-
-Answering = "Callable[[Visit], Response]"
-"""What answers at a path."""

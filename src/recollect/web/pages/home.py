@@ -139,9 +139,7 @@ def _overview(visit: Visit) -> Html:
     now, prices = visit.now, visit.house.prices
 
     def days(archive: Archive) -> UsageReport:
-        return archive.usage(
-            "day", zone=now.astimezone().tzinfo, now=now, prices=prices
-        )
+        return archive.usage("day", zone=visit.zone, now=now, prices=prices)
 
     def models(archive: Archive) -> UsageReport:
         return archive.usage("model", now=now, prices=prices)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
 
 import msgspec
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from msgspec import structs
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 
 from recollect.errors import NotArchived
+from recollect.model.listing import Listed
 from recollect.model.sessions import Message, Session
 from recollect.render.details import pretty
 from recollect.render.figures import several
@@ -19,20 +27,26 @@ from recollect.render.html import Setting
 from recollect.render.html.markup import (
     NOTHING,
     Html,
+    anchor,
     facts,
     joined,
     tag,
     words,
 )
-from recollect.render.safe import safe
+from recollect.render.markdown import Sheet, markdown
+from recollect.render.safe import safe, safe_line
+from recollect.render.walk import View
 from recollect.web.frame import Frame, address, framed, link
+from recollect.web.pages.search import asked_query
 from recollect.web.reading import WINDOW, Reading, reading_of
 from recollect.web.visit import Visit
 
-__all__ = ["outline", "page", "raw", "window"]
+__all__ = ["as_markdown", "find", "outline", "page", "raw", "window"]
 
 _RUNNING = timedelta(minutes=5)
 _RAW_LIMIT = 2_000_000
+_FOUND = 200
+"""Places that are shown of what is found in a session."""
 
 
 @contextmanager
@@ -63,6 +77,9 @@ def page(visit: Visit) -> Response:
     """Answer with the page, and on it the window that is asked for."""
     with _reading(visit) as reading:
         session, branch = reading.session, reading.branch
+        elsewhere = _elsewhere(visit, reading)
+        if elsewhere:
+            return RedirectResponse(elsewhere, 303)
         at = _wanted(visit, reading)
         shown = _windows(reading, at, _setting(visit, session))
         top = _top(visit, reading)
@@ -83,6 +100,22 @@ def page(visit: Visit) -> Response:
 
 
 _END = Html("</div>")
+
+
+def _elsewhere(visit: Visit, reading: Reading) -> str:
+    """Return where a record is that this conversation does not hold, if it is."""
+    name = visit.text("at", 200)
+    if not name or reading.place(name) is not None:
+        return ""
+    whole = reading.held.session
+    for branch in whole.branches:
+        if reading_of(reading.held, "", branch.number).place(name) is not None:
+            return address("session", whole.id, branch=branch.number, at=name)
+    for run in whole.all_agents:
+        if reading_of(reading.held, run.id, 0).place(name) is not None:
+            own = anchor("a", run.id)
+            return address("session", whole.id, "agent", own, at=name)
+    return ""
 
 
 def _wanted(visit: Visit, reading: Reading) -> int:
@@ -137,6 +170,39 @@ def raw(visit: Visit) -> Response:
     return PlainTextResponse("\n\n".join(parts).encode("utf-8", "backslashreplace"))
 
 
+def as_markdown(visit: Visit) -> Response:
+    """Answer with a message, or with the whole branch, as Markdown."""
+    with _reading(visit) as reading:
+        view = View(branch=reading.branch.number, tools=True)
+        if visit.text("at") or visit.text("from"):
+            at = _wanted(visit, reading)
+            view = structs.replace(view, start=at, stop=at + 1)
+        made = "".join(markdown(reading.session, view, Sheet(zone=None)))
+    content = made.encode("utf-8", "backslashreplace")
+    return PlainTextResponse(content, media_type="text/markdown")
+
+
+def find(visit: Visit) -> Response:
+    """Answer with the places of a session where words stand, in its order."""
+    with _reading(visit) as reading:
+        session = reading.session.id
+        query = asked_query(visit, f"session:{session} {visit.text('q')}")
+        found = reading.held.archive.search(query, limit=1, hits=_FOUND)
+        places = [
+            (place, hit.excerpt.text)
+            for one in found.sessions
+            for hit in one.hits
+            if (place := reading.place(hit.record)) is not None
+        ]
+        total = found.sessions[0].total if found.sessions else 0
+        rows = [
+            (at, anchor("m", reading.messages[at].id), safe(told))
+            for at, told in sorted(set(places))
+        ]
+    answer = msgspec.json.encode({"total": total, "places": rows})
+    return Response(answer, media_type="application/json")
+
+
 def _raws(message: Message) -> Iterator[str]:
     places = {piece.position for piece in (*message.pieces, *message.attached)}
     for call in message.calls:
@@ -171,7 +237,9 @@ def _top(visit: Visit, reading: Reading) -> Html:
     title = tag("h1", joined((words(session.title.text) or words(session.id), badge)))
     return tag(
         "header",
-        joined((up, title, *lines, _branches(visit, reading), _actions(session))),
+        joined(
+            (up, title, *lines, _branches(visit, reading), _actions(visit, reading))
+        ),
         kind="top",
     )
 
@@ -200,14 +268,45 @@ def _branches(visit: Visit, reading: Reading) -> Html:
     )
 
 
-def _actions(session: Session) -> Html:
-    resume = f"claude --resume {session.id}"
+def _actions(visit: Visit, reading: Reading) -> Html:
+    """Return what can be done with a session; an agent run can only be looked into."""
+    session, listed = reading.session, reading.held.listed
+    find_in = (
+        '<button type="button" data-act="find">Find <kbd>f</kbd></button>'
+        '<button type="button" data-act="outline" class="only-narrow">Outline</button>'
+    )
+    if visit.request.path_params.get("agent"):
+        return Html(f'<div class="actions">{find_in}</div>')
+    resume = safe_line(shlex.join(["claude", "--resume", session.id]))
+    if session.project:
+        resume = f"{safe_line(shlex.join(['cd', session.project]))} && {resume}"
+    starred = "true" if listed.is_starred else "false"
+    whole = _own(visit, session, "markdown", branch=reading.branch.number)
+    changed = several(len({edit.path for edit in session.edits}), "changed file")
+    files = link(address("files", session=session.id), words(changed))
     return Html(
         '<div class="actions">'
-        f'<button type="button" data-copy="{escape(resume)}">Copy resume command'
-        "</button>"
-        '<button type="button" data-act="find">Find in session <kbd>f</kbd></button>'
-        "</div>"
+        f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
+        "★ Star</button>"
+        f"{find_in}"
+        f'<button type="button" data-copy="{escape(resume)}" title="{escape(resume)}">'
+        "Copy resume command</button>"
+        f'<button type="button" data-act="copy" data-from="{escape(whole)}">'
+        f"Copy as Markdown</button>{files if session.edits else ''}"
+        f"{_notes(listed)}</div>"
+    )
+
+
+def _notes(listed: Listed) -> Html:
+    """Return the tags and the note of a session, to be read and changed."""
+    tags = escape(" ".join(safe_line(name) for name in listed.tags))
+    return Html(
+        '<form class="annotations" id="annotations">'
+        '<label><span class="unseen">Tags</span><input type="text" name="tags" '
+        f'placeholder="Tags" value="{tags}" maxlength="500"></label>'
+        '<label><span class="unseen">Note</span><input type="text" name="note" '
+        f'placeholder="A note" value="{escape(safe(listed.note))}" '
+        'maxlength="4000"></label></form>'
     )
 
 

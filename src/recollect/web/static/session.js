@@ -445,3 +445,80 @@ function tellNew(count) {
   pill.textContent = `${fresh} new ↓`;
   say(`${fresh} new messages`);
 }
+
+// Find in the session, also where nothing is loaded.
+let finder = null;
+let places = [];
+let placeAt = -1;
+async function lookFor(words, output) {
+  const answer = await fetch(talk.address("find", { q: words }));
+  if (!answer.ok) { output.textContent = "not understood"; return; }
+  const told = await answer.json();
+  places = told.places;
+  placeAt = -1;
+  output.textContent = places.length ? `${places.length} places` : "nothing";
+  if (places.length) move(1, output);
+}
+function move(by, output) {
+  if (!places.length) return;
+  placeAt = (placeAt + by + places.length) % places.length;
+  const [at, anchor] = places[placeAt];
+  output.textContent = `${placeAt + 1} of ${places.length}`;
+  const typing = finder?.querySelector("input");
+  const had = document.activeElement === typing;
+  go(at, anchor).then(() => { if (had) typing.focus({ preventScroll: true }); });
+}
+function openFinder() {
+  if (finder) { finder.querySelector("input").select(); return; }
+  const output = make("output", {});
+  const box = make("input", { type: "search", placeholder: "Find in this session", maxLength: 500 });
+  box.setAttribute("aria-label", "Find in this session");
+  finder = make("form", { className: "finder" }, box, output,
+    make("button", { type: "button", title: "Previous", onclick: () => move(-1, output) }, "↑"),
+    make("button", { type: "button", title: "Next", onclick: () => move(1, output) }, "↓"),
+    make("button", { type: "button", title: "Close", onclick: () => { finder.remove(); finder = null; } }, "×"));
+  finder.setAttribute("role", "search");
+  let last = "";
+  finder.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (box.value === last) move(1, output);
+    else { last = box.value; lookFor(last, output); }
+  });
+  place.before(finder);
+  box.focus();
+}
+onKey("f", "find in the session", openFinder);
+for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", openFinder);
+for (const button of document.querySelectorAll('[data-act="copy"]')) {
+  button.addEventListener("click", async () => {
+    const answer = await fetch(button.dataset.from);
+    if (!answer.ok) return;
+    await copy(await answer.text(), "Markdown");
+    button.dataset.done = "1";
+    setTimeout(() => delete button.dataset.done, 1500);
+  });
+}
+
+// What a reader adds: a star, tags, a note.
+async function annotate(change) {
+  const answer = await fetch(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change),
+  });
+  if (!answer.ok) { say("that could not be kept"); return null; }
+  say("kept");
+  return answer.json();
+}
+const star = document.querySelector('[data-act="star"]');
+async function toggleStar() {
+  const told = await annotate({ is_starred: star.getAttribute("aria-pressed") !== "true" });
+  if (told) star.setAttribute("aria-pressed", String(told.is_starred ?? false));
+}
+if (star) {
+  star.addEventListener("click", toggleStar);
+  onKey("s", "star the session", toggleStar);
+}
+document.getElementById("annotations")?.addEventListener("change", (event) => {
+  const { name, value } = event.target;
+  annotate(name === "tags" ? { tags: value.split(/[\s,]+/).filter(Boolean) } : { note: value });
+});
+document.getElementById("annotations")?.addEventListener("submit", (event) => { event.preventDefault(); document.activeElement.blur(); });

@@ -1,4 +1,4 @@
-"""The rows that a search prints as JSON."""
+"""The rows that a search gives as JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from recollect.cli.rows import Row
 from recollect.model.hits import Excerpt, Found, FoundSession, Hit, Repair
 from recollect.model.ids import AgentId, Position, RecordId, SessionId
 from recollect.model.parts import Role
 from recollect.model.query import Note, Part
+from recollect.rows.archive import Row
 
 __all__ = ["ROWS", "AnswerRow", "FoundRow", "HitLine"]
 

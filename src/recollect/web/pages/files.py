@@ -1,0 +1,214 @@
+"""The page of files: what sessions changed, and what became of a file over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from recollect.archive import Archive
+from recollect.model.finds import FoundEdit
+from recollect.model.listing import Listed
+from recollect.model.sessions import FileEdit, Session
+from recollect.render.figures import several
+from recollect.render.html.diff import diff
+from recollect.render.html.markup import (
+    NOTHING,
+    Html,
+    anchor,
+    facts,
+    joined,
+    tag,
+    words,
+)
+from recollect.web.frame import Frame, address, empty, framed, link, stamp, table
+from recollect.web.pages.home import everything
+from recollect.web.visit import Visit
+
+__all__ = ["files"]
+
+_MOST = 300
+_DIFFS = 60
+
+
+class _Changed(Struct, kw_only=True):
+    """A file, or a session, and how much was changed there."""
+
+    name: str
+    changes: int = 0
+    added: int = 0
+    removed: int = 0
+    last: datetime | None = None
+    others: set[str]
+    """The sessions that changed the file, or the files that the session changed."""
+
+    def add(self, edit: FoundEdit, other: str) -> None:
+        """Count one more change."""
+        self.changes += 1
+        self.added += edit.added
+        self.removed += edit.removed
+        self.last = edit.time or self.last
+        self.others.add(other)
+
+
+def files(visit: Visit) -> Response:
+    """Answer with the files of a session, the sessions of a file, or the newest."""
+    session, path = visit.text("session", 200), visit.text("path")
+    if session and path:
+        return _over_time(visit, session, path)
+    if session:
+        return _of_session(visit, session)
+    return _of_path(visit, path)
+
+
+def _framed(title: str, *main: Html, path: str = "") -> Response:
+    form = Html(
+        '<form class="filters" action="/files"><input type="search" name="path" '
+        'placeholder="A file, a folder, or how its path ends" '
+        f'aria-label="Path" value="{escape(path)}"><button>Show</button></form>'
+    )
+    frame = Frame(title=title, way="/files", kind="wide")
+    return framed(frame, (tag("h1", words(title)), form, *main))
+
+
+def _of_path(visit: Visit, path: str) -> Response:
+    """Show which sessions changed a file; for a folder, which files changed."""
+    with visit.readers.archive() as archive:
+        edits = archive.edits(path=path)
+    paths = {edit.path for edit in edits}
+    if len(paths) == 1:
+        return _of_file(visit, next(iter(paths)), edits)
+    changed: dict[str, _Changed] = {}
+    for edit in edits:
+        one = changed.setdefault(edit.path, _Changed(name=edit.path, others=set()))
+        one.add(edit, edit.session)
+    title = f"Files in {path}" if path else "Files"
+    if not changed:
+        return _framed(title, empty("No session changed such a file."), path=path)
+    rows = sorted(changed.values(), key=_newest, reverse=True)
+    lines = [
+        (
+            link(address("files", path=one.name), words(one.name)),
+            words(f"{len(one.others):,}"),
+            *_counts(one, visit.now),
+        )
+        for one in rows[:_MOST]
+    ]
+    count = words(f"{several(len(rows), 'file')}, the newest {len(lines):,} shown")
+    heads = ("File", "Sessions", *_HEADS)
+    return _framed(title, tag("p", count, kind="note"), table(heads, lines), path=path)
+
+
+_HEADS = ("Changes", "Lines", "Last")
+
+
+def _newest(one: _Changed) -> float:
+    return one.last.timestamp() if one.last else 0.0
+
+
+def _counts(one: _Changed, now: datetime) -> tuple[Html, Html, Html]:
+    lines = joined(
+        (
+            tag("span", words(f"+{one.added:,}"), kind="added"),
+            tag("span", words(f"\N{MINUS SIGN}{one.removed:,}"), kind="removed"),
+        ),
+        " ",
+    )
+    return words(f"{one.changes:,}"), lines, stamp(one.last, now)
+
+
+def _of_file(visit: Visit, path: str, edits: Sequence[FoundEdit]) -> Response:
+    known = {str(one.id): one for one in visit.readers.told("sessions", everything)}
+    changed: dict[str, _Changed] = {}
+    for edit in edits:
+        one = changed.setdefault(
+            edit.session, _Changed(name=edit.session, others=set())
+        )
+        one.add(edit, edit.path)
+    rows = sorted(changed.values(), key=_newest, reverse=True)
+    lines = [
+        (
+            link(
+                address("files", session=one.name, path=path),
+                words(_title(known.get(one.name), one.name)),
+            ),
+            *_counts(one, visit.now),
+        )
+        for one in rows[:_MOST]
+    ]
+    return _framed(path, table(("Session", *_HEADS), lines), path=path)
+
+
+def _title(one: Listed | None, name: str) -> str:
+    return one.title.text if one and one.title.text else name
+
+
+def _of_session(visit: Visit, name: str) -> Response:
+    with visit.readers.archive() as archive:
+        listed, edits = _edits(archive, name)
+    changed: dict[str, _Changed] = {}
+    for edit in edits:
+        one = changed.setdefault(edit.path, _Changed(name=edit.path, others=set()))
+        one.add(edit, edit.session)
+    lines = [
+        (
+            link(address("files", session=listed.id, path=one.name), words(one.name)),
+            *_counts(one, visit.now),
+        )
+        for one in changed.values()
+    ]
+    back = tag("p", link(address("session", listed.id), words(listed.title.text)))
+    shown = table(("File", *_HEADS), lines) if lines else empty("It changed no file.")
+    return _framed("What a session changed", back, shown)
+
+
+def _edits(archive: Archive, name: str) -> tuple[Listed, list[FoundEdit]]:
+    listed = archive.listed(name)
+    return listed, archive.edits(session=listed.id)
+
+
+def _over_time(visit: Visit, name: str, path: str) -> Response:
+    with visit.readers.session(name) as held:
+        session = held.session
+        edits = [edit for edit in session.edits if edit.path == path]
+        shown = joined(_diffs(session, edits[:_DIFFS]))
+    back = tag(
+        "p",
+        joined(
+            (
+                link(address("session", session.id), words(session.title.text)),
+                link(address("files", path=path), words("all sessions of this file")),
+            ),
+            " · ",
+        ),
+    )
+    rest = len(edits) - _DIFFS
+    more = tag("p", words(f"{rest:,} more"), kind="note") if rest > 0 else NOTHING
+    return _framed(path, back, shown or empty("No change is known."), more, path=path)
+
+
+def _diffs(session: Session, edits: Sequence[FileEdit]) -> Iterator[Html]:
+    for edit in edits:
+        place: dict[str, object] = {"at": anchor("c", edit.call.id)}
+        parts = ["session", session.id]
+        if edit.agent:
+            parts += ["agent", anchor("a", edit.agent)]
+        elif edit.branch:
+            place["branch"] = edit.branch
+        when = (
+            f"{edit.time.astimezone():%Y-%m-%d %H:%M}" if edit.time else "at some time"
+        )
+        told = [
+            "made it" if edit.is_new else "",
+            f"+{edit.added} \N{MINUS SIGN}{edit.removed}",
+            f"by agent {edit.agent}" if edit.agent else "",
+            "left behind by a rewind" if edit.branch else "",
+        ]
+        heading = joined(
+            (link(address(*parts, **place), words(when)), facts(told)), " · "
+        )
+        yield tag("h2", heading, kind="turn")
+        yield diff(edit.diff)

@@ -1,0 +1,66 @@
+"""The page of projects: what was worked on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from recollect.archive import Archive
+from recollect.model.parts import Project
+from recollect.render.figures import size, tokens
+from recollect.render.html.markup import joined, tag, words
+from recollect.web.frame import Frame, address, framed, link, stamp, table
+from recollect.web.visit import Visit
+
+__all__ = ["ProjectFacts", "project_facts", "projects"]
+
+_LONGEST_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class ProjectFacts(Struct, frozen=True):
+    """A project, when it was last worked on, and what was spent on it."""
+
+    project: Project
+    last: datetime | None
+    tokens: int
+
+
+def project_facts(archive: Archive) -> tuple[ProjectFacts, ...]:
+    """Return all projects, the one last worked on first."""
+    listed = {one.id: one for one in archive.sessions()}
+    rows = []
+    for project in archive.projects():
+        known = [listed[name] for name in project.sessions if name in listed]
+        last = max((one.ended for one in known if one.ended), default=None)
+        rows.append(ProjectFacts(project, last, sum(one.usage.total for one in known)))
+    return tuple(sorted(rows, key=lambda row: row.last or _LONGEST_AGO, reverse=True))
+
+
+def projects(visit: Visit) -> Response:
+    """Answer with the list of projects."""
+    rows = visit.readers.told("projects", project_facts)
+    lines = []
+    for row in rows:
+        project = row.project
+        path = project.path or ""
+        name = words(project.name)
+        to = address(project=path) if path else ""
+        lines.append(
+            (
+                joined(
+                    (
+                        link(to, name) if to else name,
+                        tag("div", words(path), kind="note"),
+                    )
+                ),
+                words(f"{len(project.sessions):,}"),
+                words(tokens(row.tokens)),
+                words(size(project.size)),
+                stamp(row.last, visit.now),
+            )
+        )
+    heads = ("Project", "Sessions", "Tokens", "Size", "Last")
+    frame = Frame(title="Projects", way="/projects", kind="wide")
+    return framed(frame, (tag("h1", words("Projects")), table(heads, lines)))

@@ -1,0 +1,118 @@
+"""The interface for programs: the same rows as commands print."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from recollect.cli import main
+from recollect.web.app import ROUTES
+from recollect.web.openapi import description
+from tests.web.asking import Asking, asking
+from tests.web.places import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/api/sessions?limit=500", ["list"]),
+        ("/api/projects", ["projects"]),
+        ("/api/search?q=lines", ["search", "lines", "--hits", "3"]),
+        ("/api/usage?by=model", ["usage", "--by", "model"]),
+        (f"/api/sessions/{PLAIN}", ["show", PLAIN]),
+        (f"/api/sessions/{REWOUND}?tools=1", ["show", REWOUND, "--tools"]),
+        (f"/api/sessions/{AGENT}?agents=1", ["show", AGENT, "--agents"]),
+        (f"/api/files?session={PLAIN}", ["files", PLAIN]),
+    ],
+)
+def test_the_same_question_has_the_same_answer(
+    path: str, words: list[str], kept: Kept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--json", "--archive", str(kept.folder)]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    answer = asking(kept).get(path).json
+
+    assert answer["schema"] == 1
+    assert answer["rows"] == [row for row in printed if row["row"] != "begin"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/sessions?limit=x", 400),
+        ("/api/sessions?on=x", 400),
+        ("/api/sessions/ffff", 404),
+        (f"/api/sessions/{PLAIN}?branch=9", 404),
+        ("/api/search?q=tool:", 400),
+        ("/api/search?q=a&sort=x", 400),
+        ("/api/usage?by=x", 400),
+        ("/api/usage?since=x", 400),
+        ("/api/files", 400),
+        ("/api/nothing", 404),
+    ],
+)
+def test_what_cannot_be_answered_is_a_sentence_and_a_hint(
+    path: str, status: int, page: Asking
+) -> None:
+    answer = page.get(path)
+
+    assert answer.status == status
+    assert set(answer.json) == {"error", "hint"}
+
+
+def test_the_description_names_every_route(page: Asking) -> None:
+    told = page.get("/api/openapi.json").json
+
+    paths = {row.path for row in ROUTES if row.is_api} - {"/api/openapi.json"}
+    assert set(told["paths"]) == paths
+    assert told == json.loads(json.dumps(description(ROUTES)))
+    known = set(told["components"]["schemas"])
+    named = set(_refs(told))
+    assert named <= known
+
+
+def _refs(value: object) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"].rpartition("/")[2]] if "$ref" in value else []
+        return own + [ref for inner in value.values() for ref in _refs(inner)]
+    if isinstance(value, list):
+        return [ref for inner in value for ref in _refs(inner)]
+    return []
+
+
+def test_what_a_reader_adds_is_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
+    page = asking(furnished(tmp_path_factory.mktemp("annotated")))
+    path = f"/api/sessions/{LONG}/annotations"
+
+    assert page.post(path, {"is_starred": True}).json["is_starred"] is True
+    told = page.post(path, {"tags": ["b", "a"], "note": "to read"}).json
+
+    assert told["tags"] == ["a", "b"]
+    assert told["is_starred"] is True
+    text = page.get(f"/session/{LONG}").text
+    assert 'aria-pressed="true"' in text
+    assert 'value="a b"' in text
+    assert page.post(path, {"tags": []}).json.get("tags") is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tags": ["two words"]},
+        {"tags": [""]},
+        {"tags": ["x" * 101]},
+        {"tags": ["\x1b[2J"]},
+        {"tags": "a"},
+        {"note": "\x00"},
+        {"title": "x"},
+        [],
+    ],
+)
+def test_what_cannot_be_kept_is_refused(change: object, page: Asking) -> None:
+    assert page.post(f"/api/sessions/{PLAIN}/annotations", change).status == 400
+
+
+def test_a_session_that_is_not_there_cannot_be_annotated(page: Asking) -> None:
+    assert page.post("/api/sessions/ffff/annotations", {}).status == 404
