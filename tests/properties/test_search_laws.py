@@ -203,4 +203,4 @@ def test_the_store_finds_what_the_matcher_finds(
                 and matches(relaxed(query, words), subject, terms_of, stem_of)
             }
 
-            assert told(found) == fitting
+            assert told(found) == fitting or (found.is_loosened and not fitting)

@@ -71,7 +71,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         ("why is the login test failing sometimes", ["Flaky login"]),
         ("retry", ["Flaky login", "Docker images"]),
         ('"multi-stage build"', ["Docker images"]),
-        ('"build multi-stage"', []),
+        ('"build multi-stage" -image', []),
         ("dock*", ["Docker images"]),
         ("retried -docker", ["Flaky login"]),
         ("docker OR cookies", ["Flaky login", "Docker images"]),
@@ -126,6 +126,27 @@ def test_a_slip_is_mended_and_said(asked: Asking) -> None:
     assert found.sessions[0].listed.title.text == "Docker images"
 
 
+def test_quoted_words_that_stand_nowhere_so_are_looked_for_one_by_one(
+    asked: Asking,
+) -> None:
+    found = asked.found('"build multi-stage"')
+
+    assert found.is_loosened
+    assert [one.listed.title.text for one in found.sessions] == ["Docker images"]
+    assert not asked.found('"multi-stage build"').is_loosened
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENOENT: no such file, open '/tmp/cookies.json'",
+        "why does the login test fail on every second run",
+    ],
+)
+def test_a_line_that_was_copied_finds_where_it_stands(asked: Asking, text: str) -> None:
+    assert asked.titles(text)[0] == "Flaky login"
+
+
 def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
     found = asked.found("docker zzyzx")
 
@@ -139,8 +160,8 @@ def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("5e551000", "main", "2.1.200", "uuid", "external", "sessionId", "gitBranch"),
-        *("2026", "assistant", "toolu_1", "msg", "claude-opus", "timestamp"),
+        *("5e551000", "main", "200", "uuid", "external", "sessionId", "gitBranch"),
+        *("2026", "assistant", "toolu", "msg", "claude-opus", "timestamp"),
     ],
 )
 def test_what_is_not_content_is_not_found(asked: Asking, text: str) -> None:

@@ -123,6 +123,8 @@ def _remarks(found: Found, offset: int) -> Iterator[str]:
 
     for note in found.notes:
         yield f"note: {note.text}"
+    if found.is_loosened:
+        yield "note: nobody wrote the quoted words side by side; looked for each"
     for repair in found.repairs:
         yield f"note: nobody wrote {repair.typed}; looked for {repair.meant}"
     if found.missing:

@@ -41,6 +41,8 @@ class Indexer:
         self._vault = vault
         self._report = report
         self._seen: dict[int, Seen] = {}
+        self._agents: set[int] = set()
+        """Sources that are files of agents."""
 
     @property
     def _index(self) -> Index:
@@ -159,7 +161,9 @@ class Indexer:
             session = self._session(kept, nodes)
             seen = Seen(kept.number, kept.generation, start, session)
         ids = self._index.add_nodes(seen, nodes)
-        lengths = self._index.lengths(kept.number)
+        if kept.kind is SourceKind.AGENT:
+            self._agents.add(kept.number)
+        lengths = self._index.lengths(kept.number, is_new=not start)
         lengths.reach(node.time for node in nodes if node.time is not None)
         problems += self._add_words(seen, ids, sketched, nodes, lengths=lengths)
         self._index.add_problems(kept.number, problems)
@@ -243,7 +247,7 @@ class Indexer:
     ) -> list[Problem]:
         """Let the text index have what records say; return which say too much."""
         text = self._vault.text
-        is_agent = self._is_agent(seen.source)
+        is_agent = seen.source in self._agents
         long = []
         for record, found, node in zip(ids, sketched, nodes, strict=True):
             passages = texts_of(found)
@@ -257,10 +261,6 @@ class Indexer:
             is_aside = is_agent or node.is_sidechain or node.agent is not None
             text.add(record, seen.session or 0, said, is_agent=is_aside)
         return long
-
-    def _is_agent(self, source: int) -> bool:
-        kept = self._vault.chunks.source(source)
-        return kept is not None and kept.kind is SourceKind.AGENT
 
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""
@@ -323,6 +323,8 @@ class Indexer:
             index.note_level()
 
     def _words_again(self, kept: Kept, first: int, level: int) -> None:
+        if kept.kind is SourceKind.AGENT:
+            self._agents.add(kept.number)
         ids = self._index.record_ids(kept.number, level)
         seen = structs.replace(self._seen[kept.number], upto=first)
         for stretch in self._stretches(kept, first, self._seen[kept.number].upto):

@@ -19,11 +19,11 @@ _CODES = {part: code for code, part in enumerate(Part)}
 
 
 def bucket_of(
-    session: int, part: Part, *, is_error: bool = False, is_agent: bool = False
+    session: int, part: Part, is_error: bool = False, is_agent: bool = False
 ) -> int:
     """Return the bucket of a text."""
     kind = _ERROR if is_error else _CODES[part]
-    return session * KINDS + kind + is_agent * _AGENT
+    return session * KINDS + kind + (_AGENT if is_agent else 0)
 
 
 def session_of(bucket: int) -> int:

@@ -92,5 +92,7 @@ class Found(Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     """Words that nobody has written, nor any like them."""
     notes: tuple[Note, ...] = ()
+    is_loosened: bool = False
+    """Whether quoted words were looked for one by one: nowhere do they stand so."""
     is_partial: bool = False
     """Whether there was too much to look at all of it."""

@@ -9,7 +9,7 @@ weighed before a word's count is saturated, so that a word in many parts is one 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -47,7 +47,7 @@ VIEWS = (
             Part.RESULT: 0.1,
         },
         saturation=4,
-        norm=0.9,
+        norm=1.0,
         by_size=False,
     ),
     View(
@@ -156,10 +156,13 @@ class Scored(Struct, frozen=True):
     having: tuple[frozenset[int], ...]
 
 
-def scores(words: Sequence[Sought], measures: Measures) -> Scored:
+def scores(
+    words: Sequence[Sought], measures: Measures, whole: Collection[int] = ()
+) -> Scored:
     """Return how well each session answers, the best at most 1 for each view.
 
-    Only sessions that have a word are there.
+    Only sessions that have a word are there. Those that have the ``whole`` query as it
+    was typed come before all others.
     """
     weighed = [_weighed(word, measures) for word in words]
     having = tuple(frozenset(views[0]) for views in weighed)
@@ -179,6 +182,9 @@ def scores(words: Sequence[Sought], measures: Measures) -> Scored:
         for sessions in having:
             for session in sessions:
                 total[session] += len(VIEWS)
+    for session in whole:
+        if session in total:
+            total[session] += len(VIEWS) * (1 + STRICT_WORDS)
     return Scored(total, having)
 
 

@@ -33,6 +33,7 @@ FILLERS = frozenset(
 
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_]+?(?=[A-Z]|\b|_)")
 _HUMPED = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_OWNER = re.compile(r"(?<=\w)['\u2019]s$")
 _JOINT = re.compile(r"[^\W_]+(?:[_-]+[^\W_]+)+")
 
 
@@ -49,6 +50,7 @@ class Reading(Struct, frozen=True):
 
 def reading(word: str, analyse: Analyse) -> Reading | None:
     """Return how a word may stand in a text; nothing, if it has no terms."""
+    word = _OWNER.sub("", word)
     own = tuple(analyse(word))
     if not own:
         return None

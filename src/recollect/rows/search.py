@@ -30,6 +30,8 @@ class AnswerRow(Row, frozen=True, kw_only=True, tag="answer"):
     """Words that nobody has written, nor any like them."""
     notes: tuple[Note, ...] = ()
     """How the query was read, where that may not be as it was meant."""
+    is_loosened: bool = False
+    """Whether quoted words were looked for one by one: nowhere do they stand so."""
     is_partial: bool = False
     """Whether there was too much to look at all of it."""
 
@@ -44,6 +46,7 @@ class AnswerRow(Row, frozen=True, kw_only=True, tag="answer"):
             repairs=found.repairs,
             missing=found.missing,
             notes=found.notes,
+            is_loosened=found.is_loosened,
             is_partial=found.is_partial,
         )
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recollect.model.hits import Found, FoundSession, Repair
-from recollect.model.query import Query
-from recollect.query.terms import counted, reading
+from recollect.model.query import And, Phrase, Query, Words
+from recollect.query.terms import Run, counted, reading
+from recollect.query.tree import all_of
 from recollect.search.plan import plan_of, relaxed
 from recollect.search.ranking import Ranking, Sort
 from recollect.search.subjects import Subjects
@@ -21,6 +25,16 @@ __all__ = ["Searching", "Sort"]
 
 MOST_WORDS = 32
 """Words of a query that count; of more, the rarest do."""
+
+
+class _Page(Struct, frozen=True):
+    """Which part of an answer is asked for."""
+
+    limit: int
+    offset: int
+    hits: int
+    sort: Sort
+    hide: Callable[[str], str]
 
 
 class Searching:
@@ -46,15 +60,25 @@ class Searching:
     ) -> Found:
         """Return the sessions that answer a query, and their best hits.
 
-        The order is the same for every page of an answer. ``hide`` is given every text
+        The order is the same for every page of an answer. Where nothing has quoted
+        words side by side, they are looked for one by one. ``hide`` is given every text
         before it is cut: a secret that is cut in two is no longer known for one.
         """
+        page = _Page(limit, offset, hits, Sort(sort), hide)
+        found = self._answer(query, page)
+        loose = _loosened(query) if not found.total else query
+        if loose == query:
+            return found
+        other = self._answer(loose, page)
+        return replace(other, is_loosened=True) if other.total else found
+
+    def _answer(self, query: Query, asked: _Page) -> Found:
         words, repairs, missing = self._repaired(query)
         if missing and not words:
             return Found(missing=tuple(missing), notes=query.notes)
         plan = plan_of(query, words, self._engine)
         checked = relaxed(query, words)
-        ranked = self._ranking.ranked(plan, checked, Sort(sort))
+        ranked = self._ranking.ranked(plan, checked, asked.sort)
         subjects = Subjects(self._vault, self._places)
         teller = Teller(
             subjects,
@@ -64,9 +88,9 @@ class Searching:
             titles=self._titles,
             titled=ranked.titled,
             families=self._families,
-            hide=hide,
+            hide=asked.hide,
         )
-        page, more = teller.page(ranked.sessions, offset, limit, hits)
+        page, more = teller.page(ranked.sessions, asked.offset, asked.limit, asked.hits)
         return Found(
             sessions=tuple(
                 FoundSession(
@@ -80,7 +104,7 @@ class Searching:
                 )
                 for told in page
             ),
-            total=offset + len(page) + more,
+            total=asked.offset + len(page) + more,
             words=tuple(unit.label for unit in plan.words),
             complete=ranked.complete,
             repairs=tuple(repairs),
@@ -98,17 +122,31 @@ class Searching:
             found = reading(word, self._engine.terms_of)
             if found is None:
                 continue
-            if any(all(map(self._is_known, run)) for run in found.runs):
+            if any(map(self._is_there, found.runs)):
                 words.append(word)
                 continue
-            run = found.runs[0]
-            meant = self._engine.corrected(run[0]) if len(run) == 1 else None
-            if meant is None:
-                missing.append(word)
+            meant = [other for run in found.runs[:1] for other in self._meant(run)]
+            if meant:
+                repairs.append(Repair(word, " ".join(meant)))
+                words += [other for other in meant if other not in words]
             else:
-                repairs.append(Repair(word, meant))
-                words.append(meant)
+                missing.append(word)
         return words, repairs, missing
+
+    def _meant(self, run: Run) -> Iterator[str]:
+        """Yield what may be meant by a word that nobody wrote so."""
+        if len(run) > 1:
+            # Its parts may be there, though never side by side.
+            yield from (term for term in counted(run) if self._is_known(term))
+        elif other := self._engine.corrected(run[0]):
+            yield other
+
+    def _is_there(self, run: Run) -> bool:
+        if len(run) == 1:
+            return self._is_known(run[0])
+        if not all(map(self._engine.frequency, run)):
+            return False
+        return bool(self._engine.texts(self._engine.run(run), 1)[0])
 
     def _is_known(self, term: str) -> bool:
         return bool(self._engine.forms(term)) or self._titles.has(term)
@@ -123,3 +161,14 @@ class Searching:
 
         chosen = set(sorted(words, key=rarity)[:MOST_WORDS])
         return [word for word in words if word in chosen]
+
+
+def _loosened(query: Query) -> Query:
+    """Return a query in which quoted words are words."""
+    terms = query.root.terms if isinstance(query.root, And) else (query.root,)
+    loose = [
+        Words(tuple(term.text.split())) if isinstance(term, Phrase) else term
+        for term in terms
+        if term is not None
+    ]
+    return Query(all_of(loose), query.notes)

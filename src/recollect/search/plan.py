@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recollect.model.ids import AgentId, SessionId
 from recollect.model.query import (
@@ -45,6 +46,8 @@ _SESSION_FLAGS = {Flag.INTERRUPTED, Flag.COMPACTED}
 _KIND_FLAGS = {Flag.ERROR, Flag.AGENT}
 _NAME = re.compile(r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d")
 _LITERAL = re.compile(r"[A-Za-z0-9]{3,}")
+_FEWEST, _MOST = 3, 30
+"""Terms of a sentence that is looked for as it was typed."""
 _CODED = re.compile(r"\\[xuUN0-9]")
 
 
@@ -77,6 +80,8 @@ class Plan(Struct, frozen=True):
     of_text: tuple[Term, ...]
     """What only a look at the text can tell."""
     patterns: tuple[str, ...]
+    whole: Asked | None
+    """The plain words as they were typed, side by side."""
     is_covered: bool
     """Whether every text that fits has one of the units in it."""
 
@@ -95,6 +100,9 @@ def plan_of(query: Query, words: Sequence[str], engine: Engine) -> Plan:
     """Return how to answer a query of which these words count."""
     asker = _Asker(engine)
     units = [asker.unit(one) for one in readings(words, engine.terms_of) if one]
+    if 2 * sum(unit.is_name for unit in units) < len(units):
+        # A name in a sentence is one of its words.
+        units = [replace(unit, is_name=False) for unit in units]
     levels: dict[Callable[[Term], bool], list[Term]] = {_is_session: [], _is_kind: []}
     of_text: list[Term] = []
     must: list[Asked] = []
@@ -118,8 +126,16 @@ def plan_of(query: Query, words: Sequence[str], engine: Engine) -> Plan:
         of_kind=tuple(levels[_is_kind]),
         of_text=tuple(of_text),
         patterns=tuple(_patterns(query.root)),
+        whole=_whole(query.sentence, engine),
         is_covered=bool(units) and any(map(_covers, query.conditions)),
     )
+
+
+def _whole(sentence: Sequence[str], engine: Engine) -> Asked | None:
+    terms = [term for word in sentence for term in engine.terms_of(word)]
+    if not _FEWEST <= len(terms) <= _MOST or not all(map(engine.frequency, terms)):
+        return None
+    return engine.run(terms)
 
 
 def relaxed(query: Query, words: Sequence[str]) -> Query:

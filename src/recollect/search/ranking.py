@@ -86,7 +86,7 @@ class Ranking:
             units += (Unit("", self._engine.everything(), (), (), is_word=False),)
         titled = self._titled(units, checked, within)
         sought = tuple(self._sought(plan, units, titled, within))
-        scored = scores(sought, self._measures)
+        scored = scores(sought, self._measures, self._whole(plan, within))
         found = scored.total
         if plan.words:
             words = (
@@ -150,6 +150,13 @@ class Ranking:
                 counts[bucket_of(session, Part.TITLE)] = 1
             number = len({bucket // KINDS for bucket in counts})
             yield Sought(idf(number, len(self._ends)), counts, unit.is_name)
+
+    def _whole(self, plan: Plan, within: _Within) -> set[int]:
+        """Return the sessions that have the words side by side, as they were typed."""
+        if plan.whole is None:
+            return set()
+        counts = self._engine.counts(self._with(plan, plan.whole))
+        return {bucket // KINDS for bucket in within.filtered(counts)}
 
     def _titled(
         self, units: Sequence[Unit], checked: Query, within: _Within

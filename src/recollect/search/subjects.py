@@ -8,7 +8,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged
-from recollect.ingest.indexing import decode
 from recollect.model.buckets import is_error, part_of, session_of
 from recollect.model.hits import Excerpt, Hit
 from recollect.model.ids import AgentId, Line, Position, RecordId
@@ -16,8 +15,9 @@ from recollect.model.listing import Listed
 from recollect.model.nodes import Node
 from recollect.model.parts import Role
 from recollect.model.query import Has, Part
+from recollect.model.sketches import Sketched
 from recollect.model.texts import IndexField, Passage
-from recollect.parse import said_in, texts_of
+from recollect.parse import node_of, said_in, sketch_line, texts_of
 from recollect.query import Subject
 from recollect.store.places import Place, Places
 from recollect.store.search import Text
@@ -145,9 +145,9 @@ class Subjects:
             )
         except ArchiveDamaged:
             return None
-        for sketched, node in zip(*decode([Line(position, raw)])[:2], strict=True):
-            if node.position == position:
-                return Record(place, node, texts_of(sketched))
+        for sketched in sketch_line(Line(position, raw)):
+            if isinstance(sketched, Sketched) and sketched.position == position:
+                return Record(place, node_of(sketched), texts_of(sketched))
         return None
 
 

@@ -240,13 +240,17 @@ class Derived:
             }
             rows = ((id_number(record), number) for record in left - live)
             self._db.executemany(sql, rows)
-        self._db.executemany(
-            "INSERT OR IGNORE INTO run VALUES (?, ?, ?)",
-            ((number, agent.id, agent.type) for agent in session.all_agents),
-        )
+        if session.agents:
+            self._db.executemany(
+                "INSERT OR IGNORE INTO run VALUES (?, ?, ?)",
+                ((number, agent.id, agent.type) for agent in session.all_agents),
+            )
 
     def remove(self, number: int) -> None:
         """Remove the rows of a session; it is clean then."""
+        self._db.execute("DELETE FROM dirty WHERE session = ?", (number,))
+        if first(self._db, "SELECT 1 FROM session WHERE number = ?", (number,)) is None:
+            return
         self._spending.remove(number)
         for table, column in (
             ("session", "number"),
@@ -254,7 +258,6 @@ class Derived:
             ("rewound", "session"),
             ("run", "session"),
             ("prompt", "session"),
-            ("dirty", "session"),
         ):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
 

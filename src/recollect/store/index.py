@@ -213,13 +213,14 @@ class Index:
             (source, start, len(nodes), squeeze(_encode(nodes))),
         )
 
-    def lengths(self, source: int) -> Lengths:
+    def lengths(self, source: int, *, is_new: bool) -> Lengths:
         """Return how much a source says, to be added to until it is seen."""
-        if source not in self._lengths:
+        found = self._lengths.get(source)
+        if found is None:
             sql = "SELECT lengths FROM said WHERE source = ?"
-            row = first(self.db, sql, (source,))
-            self._lengths[source] = Lengths(row[0] if row else None)
-        return self._lengths[source]
+            row = None if is_new else first(self.db, sql, (source,))
+            found = self._lengths[source] = Lengths(row[0] if row else None)
+        return found
 
     def _flush_lengths(self, source: int) -> None:
         lengths = self._lengths.pop(source, None)

@@ -23,6 +23,9 @@ _WIDE = (
 """Signs that are words, or parts of words between which nobody puts a space."""
 _ALONE = re.compile(f"([{_WIDE}])")
 _FOLDED = re.compile(f"[\u00aa-\u036f\u1e00-\u1fff\ufb00-\ufb4f\uff00-\uffef{_WIDE}]")
+_MARKS = re.compile(
+    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f]+"
+)
 _WORD = re.compile(r"[^\W_]+")
 _LONG_WORD = re.compile(rf"[^\W_]{{{LONGEST // 4},}}")
 _KINDS = bytes(
@@ -64,8 +67,7 @@ def without_accents(text: str) -> str:
     """Return letters without what is above or below them."""
     if text.isascii():
         return text
-    apart = unicodedata.normalize("NFKD", text)
-    return "".join(sign for sign in apart if not unicodedata.combining(sign))
+    return _MARKS.sub("", unicodedata.normalize("NFKD", text))
 
 
 def _pieces(found: re.Match[str]) -> str:
