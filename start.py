@@ -1,7 +1,7 @@
 """Sets Recollect up in ``.venv`` and runs it, or its tests.
 
 ``python3 start.py`` takes this machine's Claude Code home into the archive and lists
-its sessions (where there is no home, it shows an invented session);
+its sessions (where there is no home, an invented one is made);
 ``python3 start.py WORDS`` runs ``recollect WORDS``;
 ``python3 start.py test`` runs every gate, with further words passed to pytest.
 
@@ -28,7 +28,6 @@ PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / "installed"
 PINS = ROOT / "requirements-dev.txt"
-INVENTED = ROOT / "tests" / "cases" / "rewind_parallel" / "input"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 APT = "apt-get -qq update; apt-get install -y -qq --no-install-recommends chromium"
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
@@ -77,8 +76,10 @@ def main(words: list[str]) -> int:
     if words:
         return recollect(words)
     if has_nowhere_to_look():
-        print("There is no Claude Code home here; this is an invented session:\n")
-        return recollect(["show", "--all", str(INVENTED)])
+        print(
+            "There is no Claude Code home here; this is an invented one:\n", flush=True
+        )
+        return recollect(["demo"])
     return recollect(["ingest"]) or recollect(["list", "-n", "10"])
 
 

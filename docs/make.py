@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from docs.man import MAN, man_pages
 from docs.queries import query_page
 from docs.requirements import ROOT, pending, requirements, showing_tests
 from docs.schemas import schemas_page
@@ -34,6 +35,11 @@ def pages() -> dict[Path, str]:
         "settings.md": settings_page(),
     }
     return {REFERENCE / name: f"{NOTE}\n{text}" for name, text in texts.items()}
+
+
+def all_pages() -> dict[Path, str]:
+    """Return those and the manual pages."""
+    return pages() | man_pages()
 
 
 def commands_page() -> str:
@@ -153,8 +159,9 @@ def test_lines(path: str, tests: list[str]) -> Iterator[str]:
 
 def main() -> None:
     """Write every page."""
-    REFERENCE.mkdir(exist_ok=True)
-    for path, text in pages().items():
+    for folder in (REFERENCE, MAN):
+        folder.mkdir(exist_ok=True)
+    for path, text in all_pages().items():
         path.write_text(text, "utf-8")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.make import pages
+from docs.make import all_pages, pages
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -57,7 +57,9 @@ def test_the_architecture_tells_what_is_here_from_what_is_planned() -> None:
     }
 
 
-@pytest.mark.parametrize(("path", "text"), pages().items(), ids=map(name_of, pages()))
+@pytest.mark.parametrize(
+    ("path", "text"), all_pages().items(), ids=map(name_of, all_pages())
+)
 def test_a_generated_page_is_current(path: Path, text: str) -> None:
     assert path.exists(), "run: python -m docs.make"
     assert path.read_text("utf-8") == text, "stale; run: python -m docs.make"
@@ -65,6 +67,7 @@ def test_a_generated_page_is_current(path: Path, text: str) -> None:
 
 def test_no_generated_page_is_left_over() -> None:
     assert set((ROOT / "docs" / "reference").glob("*.md")) == set(pages())
+    assert set((ROOT / "docs" / "man").iterdir()) == set(all_pages()) - set(pages())
 
 
 @pytest.mark.parametrize("name", ["library"])

@@ -81,15 +81,14 @@ def asked(monkeypatch: pytest.MonkeyPatch, *, code: int = 0) -> list[list[str]]:
     return run
 
 
-def test_without_claude_code_an_invented_session_is_shown(
+def test_without_claude_code_an_invented_home_is_made(
     nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (nobody / ".claude").mkdir()
     run = asked(monkeypatch)
 
     assert start.main([]) == 0
-    assert run == [["show", "--all", str(start.INVENTED)]]
-    assert start.INVENTED.is_dir()
+    assert run == [["demo"]]
 
 
 def test_with_transcripts_they_are_taken_in_and_listed(

@@ -75,6 +75,10 @@ def _run(words: Sequence[str]) -> int:
         from recollect.cli.quick import quick  # noqa: PLC0415 (see above)
 
         return quick()
+    if asking := os.environ.get("_RECOLLECT_COMPLETE"):
+        from recollect.cli.completing import complete  # noqa: PLC0415 (for a shell)
+
+        return complete(asking)
     from recollect.cli.group import run  # noqa: PLC0415 (see above)
 
     return run(words)

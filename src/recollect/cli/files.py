@@ -15,6 +15,7 @@ from recollect.cli.options import (
     Asked,
     archive_options,
     colour_option,
+    complete_sessions,
     iso_option,
     json_option,
 )
@@ -31,7 +32,7 @@ __all__ = ["files"]
 
 
 @click.command("files")
-@click.argument("name", metavar="SESSION|PATH")
+@click.argument("name", metavar="SESSION|PATH", shell_complete=complete_sessions)
 @iso_option
 @archive_options
 @json_option

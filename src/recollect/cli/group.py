@@ -112,10 +112,9 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
 
 
 def _welcome(**given: object) -> None:
-    from recollect.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
+    if click.get_current_context().invoked_subcommand is None:
+        from recollect.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
 
-    context = click.get_current_context()
-    if context.invoked_subcommand is None:
         welcome(**given_to_all(given))
 
 

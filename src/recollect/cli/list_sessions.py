@@ -14,6 +14,7 @@ from recollect.cli.options import (
     Asked,
     archive_options,
     colour_option,
+    complete_projects,
     iso_option,
     json_option,
 )
@@ -35,6 +36,7 @@ _PAGE = 20
 @click.option(
     "--project",
     metavar="PATH|NAME",
+    shell_complete=complete_projects,
     help="Only sessions of this project; a dot for that of this folder.",
 )
 @click.option("--starred", is_flag=True, help="Only sessions that have a star.")

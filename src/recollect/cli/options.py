@@ -15,6 +15,8 @@ from recollect.settings import archive_folder, source_homes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from click.shell_completion import CompletionItem
+
     from recollect.archive import Archive
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "archive_options",
     "as_is_option",
     "colour_option",
+    "complete_projects",
+    "complete_sessions",
     "folder_of",
     "home_option",
     "homes_of",
@@ -74,6 +78,24 @@ colour_option = click.option(
     show_default=True,
     help="When to use colour; NO_COLOR is honoured.",
 )
+
+
+def complete_sessions(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Tell a shell which sessions there are."""
+    from recollect.cli.completing import sessions_like  # noqa: PLC0415 (for a shell)
+
+    return sessions_like(context, param, incomplete)
+
+
+def complete_projects(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Tell a shell which projects there are."""
+    from recollect.cli.completing import projects_like  # noqa: PLC0415 (for a shell)
+
+    return projects_like(context, param, incomplete)
 
 
 class Asked(NamedTuple):

@@ -12,7 +12,7 @@ import click
 
 from recollect.archive import Archive
 from recollect.cli.naming import Meant, meant
-from recollect.cli.options import archive_option, json_option, opened
+from recollect.cli.options import archive_option, complete_sessions, json_option, opened
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.terminal import StageBar
@@ -23,7 +23,12 @@ __all__ = ["restore"]
 
 
 @click.command("restore")
-@click.argument("names", nargs=-1, metavar="[SESSION]...|[PROJECT]")
+@click.argument(
+    "names",
+    nargs=-1,
+    metavar="[SESSION]...|[PROJECT]",
+    shell_complete=complete_sessions,
+)
 @click.option("--all", "everything", is_flag=True, help="All that the archive has.")
 @click.option(
     "--to",

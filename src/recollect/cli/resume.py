@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from recollect.cli.naming import LAST, newest
-from recollect.cli.options import Asked, archive_options, json_option, shown_path
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    complete_sessions,
+    json_option,
+    shown_path,
+)
 from recollect.cli.rows import BeginRow, ResumeRow, print_row
 from recollect.cli.terminal import plain
 from recollect.errors import ResumeRefused
@@ -28,7 +34,7 @@ _HOME = "CLAUDE_CONFIG_DIR"
 
 
 @click.command("resume")
-@click.argument("session", default=LAST)
+@click.argument("session", default=LAST, shell_complete=complete_sessions)
 @click.option("--run", is_flag=True, help="Run it, in the right directory.")
 @archive_options
 @json_option

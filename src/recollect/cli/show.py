@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from recollect.cli.choose import chosen_branch
-from recollect.cli.options import Asked, archive_options, colour_option, json_option
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    colour_option,
+    complete_sessions,
+    json_option,
+)
 from recollect.cli.screen import Screen
 from recollect.cli.shown import found_session, raw_lines
 from recollect.cli.styles import painted
@@ -26,7 +32,12 @@ __all__ = ["show"]
 
 
 @click.command("show")
-@click.argument("name", metavar="SESSION|PATH", default="last")
+@click.argument(
+    "name",
+    metavar="SESSION|PATH",
+    default="last",
+    shell_complete=complete_sessions,
+)
 @click.argument("session", required=False)
 @click.option(
     "--branch",

@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from recollect.cli.annotating import annotated, show_annotations
-from recollect.cli.options import Asked, archive_options, json_option
+from recollect.cli.options import Asked, archive_options, complete_sessions, json_option
 
 if TYPE_CHECKING:
     from recollect.model.annotations import Annotations
@@ -17,7 +17,7 @@ __all__ = ["star"]
 
 
 @click.command("star")
-@click.argument("sessions", nargs=-1, required=True)
+@click.argument("sessions", nargs=-1, required=True, shell_complete=complete_sessions)
 @click.option("-d", "--delete", is_flag=True, help="Take the star away.")
 @archive_options
 @json_option

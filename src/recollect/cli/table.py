@@ -170,4 +170,9 @@ COMMANDS = (
         "recollect.cli.help_about",
         "Show the help page of a command, or what a query can be.",
     ),
+    CommandRow(
+        "completion",
+        "recollect.cli.completion",
+        "Teach a shell to complete commands, sessions and projects.",
+    ),
 )

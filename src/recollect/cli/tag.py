@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from recollect.cli.annotating import annotated, show_annotations
-from recollect.cli.options import Asked, archive_options, json_option
+from recollect.cli.options import Asked, archive_options, complete_sessions, json_option
 from recollect.cli.rows import BeginRow, TagRow, print_row
 from recollect.cli.terminal import table
 
@@ -23,7 +23,7 @@ _LONGEST = 100
 
 
 @click.command("tag")
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_sessions)
 @click.argument("tags", nargs=-1)
 @click.option("-d", "--delete", is_flag=True, help="Take the tags away again.")
 @archive_options

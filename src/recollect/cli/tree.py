@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from recollect.cli.naming import session_named
-from recollect.cli.options import Asked, archive_options, colour_option, json_option
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    colour_option,
+    complete_sessions,
+    json_option,
+)
 from recollect.cli.rows import BeginRow, MarkRow, print_row
 from recollect.cli.screen import Screen
 from recollect.cli.styles import painted
@@ -24,7 +30,7 @@ __all__ = ["tree"]
 
 
 @click.command("tree")
-@click.argument("session", default="last")
+@click.argument("session", default="last", shell_complete=complete_sessions)
 @archive_options
 @json_option
 @colour_option

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
 
-from recollect.model.sessions import Message
+if TYPE_CHECKING:  # numbers are set in many places that know no sessions
+    from recollect.model.sessions import Message
 
 __all__ = [
     "Coster",
@@ -18,7 +20,7 @@ __all__ = [
     "tokens",
 ]
 
-Coster = Callable[[Iterable[Message]], int | None]
+Coster = Callable[[Iterable["Message"]], int | None]
 """Tells what messages cost in billionths of a dollar; none where that is not known."""
 
 _THOUSAND = 1000

@@ -1,0 +1,85 @@
+"""How long commands take to start, in what bare Python takes.
+
+``python -m benchmarks.bench_cli HOME`` takes the home into an archive in a temporary
+folder, or into ``--archive``, and then runs short commands that change nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.run import Arm, measure
+
+TIMES = 15
+LIMITS = {"version": 2.0, "list": 8.0, "search": 8.0}
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the table, and return 1 if an aim is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--archive", type=Path)
+    parser.add_argument("--times", type=int, default=TIMES)
+    asked = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as folder:
+        # A program that was installed is compiled once; so must this one be.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
+        os.environ["XDG_STATE_HOME"] = str(Path(folder) / "state")
+        archive = asked.archive or Path(folder) / "archive"
+        arms = arms_of(asked.home, archive)
+        measure(
+            [command("ingest", "ingest", "-q", *place(asked.home, archive))], times=1
+        )
+        measure(arms, times=1)
+        rounds = [measure(arms, times=1) for _ in range(asked.times)]
+    missed = False
+    print("| command | CPU ms | times bare Python | aim |")
+    print("|---|---:|---:|---:|")
+    for arm in arms:
+        spent = median(one[arm.name].seconds for one in rounds)
+        # Each is compared with the bare Python of its own round: who else used the
+        # machine then is in both.
+        times = median(one[arm.name].seconds / one["bare"].seconds for one in rounds)
+        limit = LIMITS.get(arm.name)
+        missed = missed or (limit is not None and times > limit)
+        aim = f"{limit:.0f}" if limit is not None else ""
+        print(f"| {arm.name} | {spent * 1000:.0f} | {times:.1f} | {aim} |")
+    return int(missed)
+
+
+def arms_of(home: Path, archive: Path) -> list[Arm]:
+    """Return the commands that are compared."""
+    where = place(home, archive)
+    return [
+        Arm("bare", [sys.executable, "-c", "pass"]),
+        command("version", "--version"),
+        command("help", "--help"),
+        command("list", "list", "-n", "20", *where),
+        command("list --no-ingest", "list", "-n", "20", "--no-ingest", *where),
+        command("search", "search", "-n", "10", *where, "timeout"),
+        command("show", "show", "last", *where),
+        command("tree", "tree", "last", *where),
+        command("prompts", "prompts", "-n", "20", *where),
+        command("ingest, nothing new", "ingest", "-q", *where),
+    ]
+
+
+def command(name: str, *words: str) -> Arm:
+    """Return a command of ours as an arm."""
+    return Arm(name, [sys.executable, "-m", "recollect", *words])
+
+
+def place(home: Path, archive: Path) -> tuple[str, ...]:
+    """Return the options that name the home and the archive."""
+    return "--home", str(home), "--archive", str(archive)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""Manual pages for Unix, from the same commands as everything else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from docs.requirements import ROOT
+from recollect.cli.group import CommandGroup
+from recollect.cli.table import COMMANDS, CommandRow
+
+__all__ = ["MAN", "man_pages"]
+
+MAN = ROOT / "docs" / "man"
+
+
+def man_pages() -> dict[Path, str]:
+    """Return the text of every manual page by its path."""
+    group = CommandGroup(COMMANDS)
+    pages = {MAN / "recollect.1": _group_page(group)}
+    for row in COMMANDS:
+        command = group.get_command(click.Context(group), row.name)
+        if command is not None:
+            pages[MAN / f"recollect-{row.name}.1"] = _page(row, command)
+    return pages
+
+
+def _group_page(group: CommandGroup) -> str:
+    usage = "[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR] [\\fIARGS\\fR]"
+    listed = (
+        f".TP\n.BR recollect\\-{_safe(row.name)} (1)\n{_safe(row.summary)}"
+        for row in COMMANDS
+    )
+    lines = [
+        *_head("recollect", "keep, find and show what you and Claude Code have said"),
+        f".SH SYNOPSIS\n.B recollect\n{usage}",
+        *_options(group),
+        ".SH COMMANDS",
+        *listed,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _page(row: CommandRow, command: click.Command) -> str:
+    name = f"recollect-{row.name}"
+    context = click.Context(command, info_name=f"recollect {row.name}")
+    usage = " ".join(command.collect_usage_pieces(context))
+    lines = [
+        *_head(name, row.summary.rstrip(".").lower()),
+        f".SH SYNOPSIS\n.B recollect {_safe(row.name)}\n{_safe(usage)}",
+        ".SH DESCRIPTION",
+        *_description(command.help or ""),
+        *_options(command),
+        ".SH SEE ALSO\n.BR recollect (1)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, summary: str) -> Iterator[str]:
+    yield f'.TH "{name.upper()}" "1" "" "Recollect" "Recollect"'
+    yield f".SH NAME\n{_safe(name)} \\- {_safe(summary)}"
+
+
+def _description(text: str) -> Iterator[str]:
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = [line.strip() for line in paragraph.splitlines()]
+        if lines[0] in {"\b", "\\b"}:
+            yield ".SH EXAMPLES\n.nf"
+            yield from map(_safe, lines[1:])
+            yield ".fi"
+        else:
+            yield f".PP\n{_safe(' '.join(lines))}"
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    yield ".SH OPTIONS"
+    for param in command.params:
+        if not isinstance(param, click.Option) or param.hidden:
+            continue
+        names = ", ".join([*param.opts, *param.secondary_opts])
+        value = "" if param.is_flag else f" {param.metavar or param.type.name.upper()}"
+        yield f".TP\n.B {_safe(names + value)}\n{_safe(param.help or '')}"
+
+
+def _safe(text: str) -> str:
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

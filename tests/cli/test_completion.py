@@ -1,0 +1,67 @@
+"""What shells are told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+
+
+def asked(*words: str) -> list[str]:
+    """Return what bash would be told behind these words."""
+    line = " ".join(["recollect", *words])
+    surroundings = {
+        **os.environ,
+        "_RECOLLECT_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect"],
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [one.partition(",")[2] for one in done.stdout.split()]
+
+
+def test_commands_are_completed() -> None:
+    assert asked("pro") == ["projects", "prompts"]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("command", ["show", "tree", "files", "resume", "star"])
+def test_sessions_are_completed(command: str) -> None:
+    assert asked(command, "b9") == ["b9568747"]
+    assert asked(command, "la") == ["last"]
+
+
+@pytest.mark.usefixtures("invented")
+def test_projects_are_completed() -> None:
+    assert asked("list", "--project", "no") == ["notes"]
+
+
+@pytest.mark.usefixtures("place")
+def test_without_an_archive_nothing_is_told() -> None:
+    assert asked("show", "b9") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_understands_what_it_gets(
+    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", shell]) == ExitCode.DONE
+    script = tmp_path / "script"
+    script.write_text(capsys.readouterr().out)
+
+    assert "_RECOLLECT_COMPLETE" in script.read_text()
+    if shutil.which(shell):
+        assert subprocess.run([shell, "-n", script], check=False).returncode == 0
