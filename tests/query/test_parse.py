@@ -317,6 +317,22 @@ def test_an_unknown_value_is_answered_with_what_may_be_meant(
     assert meant in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a+)+$", "(a|aa)+$", "(?:a*b*)*c", "(?:x.*){30}", ".*.*.*x", "(a?){50}"],
+)
+def test_a_regular_expression_that_never_ends_is_refused(pattern: str) -> None:
+    with pytest.raises(RegexRefused, match="unlimited time"):
+        read(f"/{pattern}/")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a|b)+c", "(foo|bar)*", "a.*b.*c", r"(\w\.){3}", "(?:ab)+", "a?b?c?d?"]
+)
+def test_a_regular_expression_that_ends_is_taken(pattern: str) -> None:
+    assert read(f"/{pattern}/").root == Regex(pattern)
+
+
 @pytest.mark.parametrize("pattern", ["()" * 51, "a" * 1001])
 def test_a_regular_expression_has_a_size(pattern: str) -> None:
     with pytest.raises(RegexRefused):

@@ -166,17 +166,18 @@ def scores(
     """
     weighed = [_weighed(word, measures) for word in words]
     having = tuple(frozenset(views[0]) for views in weighed)
-    total: dict[int, float] = dict.fromkeys(frozenset().union(*having), 0.0)
+    sums: list[dict[int, float]] = []
     for number, view in enumerate(VIEWS):
-        sums: dict[int, float] = {}
-        for word, views in zip(words, weighed, strict=True):
-            top, half = word.idf * (view.saturation + 1), view.saturation
-            for session, weight in views[number].items():
-                score = top * weight / (weight + half)
-                sums[session] = sums.get(session, 0.0) + score
-        best = max(sums.values(), default=0.0) or 1.0
-        for session, score in sums.items():
-            total[session] += score / best
+        # Sums of one word need no adding up.
+        summed = _saturated(words[0], weighed[0][number], view) if words else {}
+        for word, views in zip(words[1:], weighed[1:], strict=True):
+            for session, score in _saturated(word, views[number], view).items():
+                summed[session] = summed.get(session, 0.0) + score
+        sums.append(summed)
+    first, second = sums
+    one = 1 / (max(first.values(), default=0.0) or 1.0)
+    other = 1 / (max(second.values(), default=0.0) or 1.0)
+    total = {s: score * one + second[s] * other for s, score in first.items()}
     if 1 < len(words) <= STRICT_WORDS:
         # So few words are meant to be there all of them.
         for sessions in having:
@@ -186,6 +187,13 @@ def scores(
         if session in total:
             total[session] += len(VIEWS) * (1 + STRICT_WORDS)
     return Scored(total, having)
+
+
+def _saturated(
+    word: Sought, weights: Mapping[int, float], view: View
+) -> dict[int, float]:
+    top, half = word.idf * (view.saturation + 1), view.saturation
+    return {s: top * weight / (weight + half) for s, weight in weights.items()}
 
 
 def _weighed(word: Sought, measures: Measures) -> tuple[dict[int, float], ...]:

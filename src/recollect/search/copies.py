@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["folded"]
 
-_LOOKED_AT = 300
+_LOOKED_AT = 50
 """Sessions among which copies are looked for, the best ones."""
 
 

@@ -82,6 +82,8 @@ class Plan(Struct, frozen=True):
     patterns: tuple[str, ...]
     whole: Asked | None
     """The plain words as they were typed, side by side."""
+    is_plain: bool
+    """Whether nothing but plain words is asked for."""
     is_covered: bool
     """Whether every text that fits has one of the units in it."""
 
@@ -127,6 +129,7 @@ def plan_of(query: Query, words: Sequence[str], engine: Engine) -> Plan:
         of_text=tuple(of_text),
         patterns=tuple(_patterns(query.root)),
         whole=_whole(query.sentence, engine),
+        is_plain=bool(units) and not query.conditions,
         is_covered=bool(units) and any(map(_covers, query.conditions)),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from heapq import nlargest
 
 from msgspec import Struct
 
@@ -22,7 +24,7 @@ __all__ = ["Ranked", "Ranking", "Sort"]
 _BROAD = 60_000
 """Texts that are counted for all words together; what is left is counted in the best
 sessions only."""
-_BEST = 300
+_BEST = 200
 _DAY_MS = 86_400_000
 
 
@@ -71,8 +73,12 @@ class Ranking:
         self._places = places
         self._titles = titles
         self._ends = places.ends()
-        self._newest = max(self._ends.values(), default=0)
         self._measures = Measures.of(places.amounts())
+        newest = max(self._ends.values(), default=0)
+        self._newness = {
+            session: newness((newest - end) / _DAY_MS)
+            for session, end in self._ends.items()
+        }
 
     def ranked(self, plan: Plan, checked: Query, sort: Sort) -> Ranked:
         """Return the sessions that may answer a query, in order."""
@@ -84,7 +90,7 @@ class Ranking:
         if not plan.words and not plan.is_covered:
             # What fits need not have any of the units.
             units += (Unit("", self._engine.everything(), (), (), is_word=False),)
-        titled = self._titled(units, checked, within)
+        titled = self._titled(plan, units, checked, within)
         sought = tuple(self._sought(plan, units, titled, within))
         scored = scores(sought, self._measures, self._whole(plan, within))
         found = scored.total
@@ -98,12 +104,8 @@ class Ranking:
             found = {s: found[s] for s in frozenset().union(*words)}
         ends = self._ends
         if sort is Sort.BEST and plan.units:
-            best = {
-                session: score
-                + newness((self._newest - ends.get(session, 0)) / _DAY_MS)
-                for session, score in found.items()
-                if session in ends
-            }
+            new = self._newness
+            best = {s: score + new[s] for s, score in found.items() if s in new}
             order = sorted(best, key=lambda s: (-best[s], -ends[s], s))
         else:
             sign = 1 if sort is Sort.OLDEST else -1
@@ -142,14 +144,53 @@ class Ranking:
         titled: frozenset[int],
         within: _Within,
     ) -> Iterator[Sought]:
-        """Yield where each unit was counted, in texts and in titles."""
-        for unit in units:
-            asked = self._with(plan, unit.asked)
+        """Yield where each unit was counted, in texts and in titles.
+
+        The rarest come first. Once many texts were counted, what is left is so broad
+        that it is counted only in the sessions that are best so far: it can change
+        their order, but hardly bring in another.
+        """
+        found: dict[int, Sought] = {}
+        spent = 0
+        best: Asked | None = None
+        sizes = {at: self._size(unit) for at, unit in enumerate(units)}
+        for at in sorted(sizes, key=lambda at: sizes[at]):
+            unit, asked = units[at], self._with(plan, units[at].asked)
+            spent += sizes[at]
+            if found and best is None and spent > _BROAD:
+                best = self._best(list(found.values()))
+            if best is not None:
+                asked = self._engine.all_of([best, asked])
             counts = within.filtered(self._engine.counts(asked))
             for session in self._titles.having(unit) & titled:
                 counts[bucket_of(session, Part.TITLE)] = 1
             number = len({bucket // KINDS for bucket in counts})
-            yield Sought(idf(number, len(self._ends)), counts, unit.is_name)
+            if best is not None:
+                number = self._spread(sizes[at])
+            found[at] = Sought(idf(number, len(self._ends)), counts, unit.is_name)
+        yield from (found[at] for at in range(len(units)))
+
+    def _size(self, unit: Unit) -> int:
+        """Return about how many texts have a unit."""
+        if not unit.runs:
+            return self._engine.size
+        return sum(min(map(self._engine.frequency, run)) for run in unit.runs)
+
+    def _best(self, sought: Sequence[Sought]) -> Asked | None:
+        """Ask for the sessions that are best so far, if they are many."""
+        total = scores(sought, self._measures).total
+        if len(total) < _BEST:
+            return None
+        best = nlargest(_BEST, total, key=lambda session: total[session])
+        return self._engine.of_sessions(best)
+
+    def _spread(self, texts: int) -> int:
+        """Return in how many sessions so many texts may lie."""
+        count, size = len(self._ends), self._engine.size
+        if not count or texts >= size:
+            return count
+        empty = math.pow(1 - texts / size, size / count)
+        return round(count * (1 - empty))
 
     def _whole(self, plan: Plan, within: _Within) -> set[int]:
         """Return the sessions that have the words side by side, as they were typed."""
@@ -159,11 +200,14 @@ class Ranking:
         return {bucket // KINDS for bucket in within.filtered(counts)}
 
     def _titled(
-        self, units: Sequence[Unit], checked: Query, within: _Within
+        self, plan: Plan, units: Sequence[Unit], checked: Query, within: _Within
     ) -> frozenset[int]:
         """Return the sessions whose title is itself what a query asks for."""
+        having = frozenset().union(*map(self._titles.having, units))
+        if plan.is_plain:
+            return having
         found = set()
-        for number in frozenset().union(*map(self._titles.having, units)):
+        for number in having:
             if within.sessions is not None and number not in within.sessions:
                 continue
             listed = self._places.listed(number)

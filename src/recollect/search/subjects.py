@@ -72,6 +72,7 @@ class Subjects:
         self.opened = 0
         """How many records were opened so far."""
         self._record = lru_cache(_OPEN)(self._opened)
+        self._source = lru_cache(_OPEN)(vault.chunks.source)
 
     def subject(self, text: Text, listed: Listed) -> tuple[Subject, Record] | None:
         """Return what can be asked about a text, and its record, if it is there."""
@@ -127,14 +128,14 @@ class Subjects:
     def _agent(self, record: Record) -> AgentId | None:
         if record.node.agent is not None:
             return record.node.agent
-        kept = self._vault.chunks.source(record.place.source)
+        kept = self._source(record.place.source)
         if kept is not None and kept.agent is not None:
             return kept.agent
         return AgentId("") if record.node.is_sidechain else None
 
     def _opened(self, number: int) -> Record | None:
         place = self.places.place(number)
-        kept = self._vault.chunks.source(place.source) if place else None
+        kept = self._source(place.source) if place else None
         if place is None or kept is None:
             return None
         self.opened += 1

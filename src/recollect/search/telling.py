@@ -25,7 +25,7 @@ PATIENCE = 3_000
 """Records that are opened for one answer, at most."""
 _LOOKED_AT = 24
 """Texts of a session that are ordered anew, for each hit that is told."""
-_COMPARED = 1_000
+_COMPARED = 200
 """Texts of a session by which it is compared with another."""
 _CHECKED = 200
 """Texts of a session that are opened to find one that fits, at most."""

@@ -1,0 +1,51 @@
+"""Ways in which words may stand in a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.query.terms import counted, reading, readings
+from recollect.store.words import terms_of
+
+
+@pytest.mark.parametrize(
+    ("word", "runs"),
+    [
+        ("parse", {("parse",)}),
+        ("parseTranscript", {("parsetranscript",), ("parse", "transcript")}),
+        ("parse_transcript", {("parse", "transcript"), ("parsetranscript",)}),
+        ("HTTPServer", {("httpserver",), ("http", "server")}),
+        ("auth.go", {("auth", "go")}),
+        ("server/index.ts", {("server", "index", "ts")}),
+        ("--flag", {("flag",)}),
+        ("ENOENT", {("enoent",)}),
+        ("multi-stage", {("multi", "stage"), ("multistage",)}),
+        ("author's", {("author",)}),
+        ("日本", {("日", "本")}),
+    ],
+)
+def test_a_word_may_stand_as(word: str, runs: set[tuple[str, ...]]) -> None:
+    found = reading(word, terms_of)
+
+    assert found is not None
+    assert set(found.runs) == runs
+
+
+def test_a_sign_stands_as_nothing() -> None:
+    assert reading("&&", terms_of) is None
+
+
+def test_neighbours_may_be_one_word() -> None:
+    first, second, third = readings(["parse", "transcript", "the"], terms_of)
+
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert ("parsetranscript",) in first.runs
+    assert ("parsetranscript",) in second.runs
+    assert third.runs == (("the",),)
+
+
+def test_fillers_count_only_where_there_is_nothing_else() -> None:
+    assert counted(["why", "is", "the", "Parser", "slow", "slow"]) == ("Parser", "slow")
+    assert counted(["what", "is", "it"]) == ("what", "is", "it")
