@@ -22,6 +22,8 @@ __all__ = ["Reading", "raws", "read"]
 
 _STORED_LIMIT = 16 * 1024 * 1024
 _PIECE = 1024 * 1024
+_AHEAD = 128 * 1024
+"""Bytes that are read at once where records are small."""
 
 
 def read(path: str | Path) -> Reading:
@@ -173,8 +175,23 @@ def _note(source: Source, sidecar: Source | None) -> AgentNote | None:
 class FileLoader(RecordLoader):
     """Opens records from the files that they were found in."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead = (SourceId(""), 0, b"")
+        """Some bytes of a source and where they begin: records are read in order."""
+
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where the file is gone."""
+        source, start, known = self._ahead
+        at = position.offset - start
+        if source == position.source and 0 <= at <= len(known) - position.length:
+            return known[at : at + position.length]
+        found: bytes | Problem
+        if position.length < _AHEAD:
+            found = read_at(structs.replace(position, length=_AHEAD))
+            if not isinstance(found, Problem):
+                self._ahead = (position.source, position.offset, found)
+                return found[: position.length]
         found = read_at(position)
         return b"" if isinstance(found, Problem) else found
 

@@ -126,6 +126,15 @@ def test_only_what_went_on_since(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 session written" in capsys.readouterr().err
 
 
+def test_what_a_search_finds_is_exported(
+    archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported("--search", "count the lines", "--to", "site")
+
+    assert "1 session written" in capsys.readouterr().err
+    assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
+
+
 def test_files_are_read_without_an_archive(
     kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +194,7 @@ def test_what_the_settings_name_is_hidden_too(
         ["none-such"],
         ["x", "--from", "."],
         ["--all", "-o", "page.html"],
+        ["x", "--search", "y"],
     ],
     ids=" ".join,
 )

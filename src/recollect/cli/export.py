@@ -45,6 +45,7 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 )
 @click.option("--branch", metavar="NUMBER|LEAF", help="Follow another branch.")
 @click.option("--turns", metavar="FIRST-LAST", help="Only these turns, from 1 on.")
+@click.option("--search", metavar="QUERY", help="Only sessions that answer a query.")
 @click.option("--since", metavar="WHEN", help="Only what went on since, as in a query.")
 @click.option(
     "--redact/--no-redact",
@@ -68,6 +69,7 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
     to: Path | None,
     branch: str | None,
     turns: str | None,
+    search: str | None,
     since: str | None,
     redact: bool,
     report: Path | None,
@@ -85,6 +87,7 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect export 5e551000
     recollect export 5e551000 --format markdown -o talk.md --turns 2-4
     recollect export . --to site
+    recollect export --search "flaky upload" --to site
     recollect export --all --since 30d --to site --report hidden.jsonl
     """
     from recollect.cli.exporting import Wish, carry_out  # noqa: PLC0415 (not for help)
@@ -97,6 +100,7 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
         to=to,
         branch=branch,
         turns=turns,
+        search=search,
         since=since,
         redact=redact,
         report=report,
@@ -108,5 +112,7 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
 def _check(wish: Wish) -> None:
     if wish.everything and wish.names:
         raise click.UsageError("name sessions or a project, or ask for --all alone")
-    if not (wish.everything or wish.names or wish.source):
+    if not (wish.everything or wish.names or wish.source or wish.search):
         raise click.UsageError("name sessions or a project, or ask for --all")
+    if wish.search and (wish.names or wish.source):
+        raise click.UsageError("--search looks through the whole archive")

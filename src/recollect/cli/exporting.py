@@ -35,8 +35,10 @@ from recollect.export import (
     transcripts,
 )
 from recollect.export.files import file_name, write_whole
+from recollect.model.ids import SessionId
 from recollect.model.sessions import Session
 from recollect.prices import load_prices
+from recollect.query.parse import parse
 from recollect.query.times import Now, period
 from recollect.reading import raws, read
 from recollect.render.figures import several, size
@@ -47,6 +49,8 @@ __all__ = ["Wish", "carry_out"]
 
 _FOLDER = "recollect-export"
 _STDOUT = Path("-")
+_MOST_FOUND = 1000
+"""Sessions that a search brings at most."""
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -59,6 +63,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     to: Path | None = None
     branch: str | None = None
     turns: str | None = None
+    search: str | None = None
     since: str | None = None
     redact: bool = True
     report: Path | None = None
@@ -133,7 +138,9 @@ def _same(session: Session) -> Session:
 
 def _archived(archive: Archive, wish: Wish, start: datetime | None) -> Iterator[Chosen]:
     wanted = None
-    if not wish.everything:
+    if wish.search is not None:
+        wanted = _searched(archive, wish.search)
+    elif not wish.everything:
         found = meant(archive, wish.names)
         wanted = {*found.sessions, *(found.project.sessions if found.project else ())}
     for listed in archive.sessions(empty=wanted is not None and bool(wanted)):
@@ -145,6 +152,13 @@ def _archived(archive: Archive, wish: Wish, start: datetime | None) -> Iterator[
                 stamp=msgspec.json.encode(listed),
                 open=partial(archive.session, listed.id),
             )
+
+
+def _searched(archive: Archive, text: str) -> set[SessionId]:
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    query = parse(text, now=now, zone=now.astimezone().tzinfo or UTC)
+    found = archive.search(query, limit=_MOST_FOUND, hits=1)
+    return {one.listed.id for one in found.sessions}
 
 
 def _since(text: str | None) -> datetime | None:
@@ -163,6 +177,7 @@ def _is_single(wish: Wish, count: int) -> bool:
         raise click.UsageError("no session was meant: nothing is written")
     to = wish.to
     is_alone = count == 1 and len(wish.names) <= 1 and not wish.everything
+    is_alone = is_alone and wish.search is None
     if is_alone and not (to is not None and to != _STDOUT and to.is_dir()):
         return True
     if wish.branch or wish.turns or to == _STDOUT:

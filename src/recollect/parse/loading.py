@@ -13,7 +13,7 @@ from recollect.model.problems import Problem
 from recollect.model.records import AssistantRecord, SystemRecord, UserRecord
 from recollect.model.tools import Outcome
 from recollect.parse.attached import text_of_attachment
-from recollect.parse.full import Record, parse_line
+from recollect.parse.full import Record, Spoken, parse_line, spoken_of
 from recollect.parse.outcomes import parse_outcome
 from recollect.parse.texts import text_of_content
 
@@ -28,13 +28,18 @@ class RecordLoader(Loader):
 
     def __init__(self) -> None:
         self.record = lru_cache(maxsize=_KEPT_OPEN)(self._open)
+        self._spoken = lru_cache(maxsize=_KEPT_OPEN)(self._speak)
 
     def blocks(self, position: Position) -> tuple[Block, ...]:
         """Return the blocks of the record at a position."""
-        return blocks_of(self.record(position))
+        spoken = self._spoken(position)
+        return spoken.blocks if spoken else blocks_of(self.record(position))
 
     def outcome(self, position: Position) -> Outcome | None:
         """Return the structured result in the record at a position."""
+        spoken = self._spoken(position)
+        if spoken is not None:
+            return parse_outcome(spoken.result)
         record = self.record(position)
         if not isinstance(record, UserRecord):
             return None
@@ -47,6 +52,9 @@ class RecordLoader(Loader):
         """
         record = self._open(position)
         return record if isinstance(record, FileSnapshot | FileDelta) else None
+
+    def _speak(self, position: Position) -> Spoken | None:
+        return spoken_of(self.raw(position))
 
     def _open(self, position: Position) -> Record | None:
         for found in parse_line(Line(position, self.raw(position))):

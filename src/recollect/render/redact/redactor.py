@@ -60,6 +60,9 @@ class Redactor:
         self._own = _Rules(own, confirm=None) if own else None
         spelled = names_pattern(self.names)
         self._names = _compiled(rf"(?i)(?:^|[^\pL\pN])({spelled})") if spelled else None
+        self._lowered = [name.lower() for name in self.names]
+        # Short texts come again and again: paths, versions, names of tools.
+        self._find_again = lru_cache(maxsize=4096)(self._find)
 
     def with_names(self, names: Iterable[str]) -> Redactor:
         """Return one that hides these names as well."""
@@ -95,6 +98,9 @@ class Redactor:
         """Return what must not leave, in order; none overlaps another."""
         if len(text) < _SHORTEST:
             return ()
+        return self._find_again(text) if len(text) < _SHORT else self._find(text)
+
+    def _find(self, text: str) -> tuple[Found, ...]:
         # RE2 reads UTF-8, which has no halves of a pair; each becomes one sign.
         text = _scannable(text)
         found = list(self._secrets.find(text))
@@ -102,7 +108,9 @@ class Redactor:
             found += self._own.find(text)
         persons = list(_personal(text))
         if self._names is not None:
-            persons += _named(text, self._names)
+            lowered = text.lower()
+            if any(name in lowered for name in self._lowered):
+                persons += _named(text, self._names)
         if not found and not persons:
             return ()
         # A password before an @ is a secret first, and part of an address second.
@@ -110,6 +118,7 @@ class Redactor:
 
 
 _SHORTEST = 3
+_SHORT = 200
 _ESCAPE = "\x1b["
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 

@@ -1,0 +1,97 @@
+"""Exporting homes as pages, beside claude-code-log: processor, bytes, memory.
+
+``python -m benchmarks.bench_export --peer /path/to/claude-code-log HOME…`` runs each
+arm on each home as a child program and prints ratios; wall time is not looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROUNDS = 2
+"""Of which the cheapest counts: a machine with others on it is never faster."""
+
+
+class Run(NamedTuple):
+    """What one arm took, and what it wrote."""
+
+    cpu: float
+    peak_mb: float
+    written_mb: float
+
+
+def main() -> None:
+    """Run all arms on all homes, and print what they took and how they compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("homes", nargs="+", type=Path)
+    parser.add_argument("--peer", type=Path, required=True)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    results = {}
+    for home in asked.homes:
+        runs = {
+            "recollect": best(home, ours()),
+            "recollect --no-redact": best(home, ours("--no-redact")),
+            "claude-code-log": best(home, peers(asked.peer)),
+        }
+        results[home.name] = {name: run._asdict() for name, run in runs.items()}
+        peer = runs["claude-code-log"]
+        for name, run in runs.items():
+            print(
+                f"{home.name:12} {name:22} {run.cpu:7.2f} s CPU "
+                f"{run.peak_mb:7.0f} MB peak {run.written_mb:7.1f} MB written | "
+                f"{peer.cpu / run.cpu:5.2f} x faster, "
+                f"{run.peak_mb / peer.peak_mb:5.2f} memory, "
+                f"{run.written_mb / peer.written_mb:5.2f} bytes"
+            )
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+
+
+def ours(*words: str) -> list[str]:
+    """Return the words that export a home with this program; a blank is the folder."""
+    return [
+        *(sys.executable, "-m", "recollect", "export", "--from", "{home}"),
+        *("--to", "{out}", "--quiet", *words),
+    ]
+
+
+def peers(program: Path) -> list[str]:
+    """Return the words that export a home with claude-code-log, as it does alone."""
+    return [str(program), "{home}/projects", "--all-projects", "-o", "{out}"]
+
+
+def best(home: Path, words: list[str]) -> Run:
+    """Return the cheapest of some runs, each into a new folder."""
+    return min((once(home, words) for _ in range(ROUNDS)), key=lambda run: run.cpu)
+
+
+def once(home: Path, words: list[str]) -> Run:
+    """Run a program on a copy of a home: the peer keeps a cache beside its input."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy, out = Path(folder) / "home", Path(folder) / "out"
+        shutil.copytree(home, copy)
+        filled = [word.format(home=copy, out=out) for word in words]
+        child = subprocess.Popen(
+            filled,
+            env={**os.environ, "HOME": folder},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0, filled
+        size = sum(path.stat().st_size for path in out.rglob("*.html"))
+        return Run(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3, size / 1e6)
+
+
+if __name__ == "__main__":
+    main()

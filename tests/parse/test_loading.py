@@ -1,0 +1,65 @@
+"""Opening records one at a time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.ids import Position, SourceId
+from recollect.model.records import UserRecord
+from recollect.parse.full import parse_record, spoken_of
+from recollect.parse.loading import blocks_of
+from tests.build import image, prompt, reply, text, thinking, tool_result, tool_use
+
+HERE = Position(SourceId("a"), 0, 0, 9)
+RECORDS = [
+    prompt("hello"),
+    prompt([text("a"), image()]),
+    prompt(""),
+    reply([thinking("hm"), text("a"), tool_use("Bash", command="ls")]),
+    tool_result("t", "out", outcome={"stdout": "x"}),
+    tool_result("t", [text("out"), image()]),
+    tool_result("t", ""),
+    prompt([{"type": "odd", "x": 1}, None, 7, "bare"]),
+    prompt("x") | {"message": {"content": None}},
+    prompt("x") | {"message": {"content": 7}},
+    prompt("x") | {"message": None},
+    prompt("x") | {"message": "odd"},
+    prompt("x") | {"toolUseResult": None},
+    prompt("x") | {"type": 7},
+    {"type": "summary", "summary": "x"},
+]
+
+
+def full(raw: bytes) -> tuple[object, bytes]:
+    """Return what the full decode of a record says."""
+    record = parse_record(raw, HERE)[-1]
+    result = record.tool_use_result if isinstance(record, UserRecord) else b""
+    return blocks_of(record), bytes(result)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=range(len(RECORDS)))
+def test_the_short_way_says_what_the_full_decode_says(record: object) -> None:
+    raw = json.dumps(record).encode()
+    spoken = spoken_of(raw)
+
+    if spoken is not None:
+        blocks, result = full(raw)
+        assert spoken.blocks == blocks
+        assert spoken.result in {result, b"null"}
+
+
+def test_the_short_way_is_taken_for_what_is_sound() -> None:
+    taken = [spoken_of(json.dumps(record).encode()) is not None for record in RECORDS]
+
+    assert taken[:8] == [True] * 8
+    assert not any(taken[9:12])
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_raise(raw: bytes) -> None:
+    assert spoken_of(raw) is None
+    assert spoken_of(b'{"type":"user","message":' + raw) is None
