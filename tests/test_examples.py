@@ -1,0 +1,168 @@
+"""Every example of the documents and the help pages is run, in the invented home."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.cli.demo_home import write_home
+from recollect.cli.group import CommandGroup
+from recollect.cli.table import COMMANDS
+from recollect.errors import ExitCode
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEVER_END = {"watch", "serve", "mcp", "open", "hook", "statusline", "integrate"}
+"""Commands that go on until somebody ends them, or that need another program."""
+NAMES = {
+    "5e551000": "b9568747",
+    "5e55": "b956",
+    "6d0f2c1e": "b956",
+    "~/.claude": "~/claude-home",
+    "transcript.jsonl": "~/claude-home",
+    "/mnt/laptop/.claude": "~/claude-home",
+    "old-project": "shop",
+    "--run": "",
+}
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Yield where an example stands, and the example."""
+    for document in DOCUMENTS:
+        for block in SHELL.findall(document.read_text("utf-8")):
+            for line in block.splitlines():
+                yield document.name, line
+    group = CommandGroup(COMMANDS)
+    for row in COMMANDS:
+        command = group.get_command(click.Context(group), row.name)
+        _, _, examples = ((command.help if command else "") or "").partition("\b\n")
+        for line in examples.splitlines():
+            yield f"{row.name} --help", line.strip()
+
+
+def words_of(line: str) -> list[str] | None:
+    """Return the words of an example of ours that comes to an end."""
+    if not line.startswith("recollect "):
+        return None
+    bare = re.split(r"\s+(?:#|\||>|&&)\s", line)[0]
+    words = shlex.split(bare)[1:]
+    if not words or words[0] in NEVER_END:
+        return None
+    # No example may write outside of the place that a test has.
+    meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
+    kept = "disk/recollect" if words[0] == "backup" else "~/archive"
+    meant = [kept if word == "disk/recollect" else word for word in meant if word]
+    return [*meant, "--yes"] if words[0] == "purge" else meant
+
+
+EXAMPLES = sorted(
+    {(place, tuple(words)) for place, line in lines() if (words := words_of(line))}
+)
+
+
+@pytest.fixture
+def invented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the place of the invented home; the user is in its shop."""
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    home = write_home(tmp_path, datetime.now(UTC))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("RECOLLECT_HOME", str(home))
+    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "archive"))
+    Archive.ingest(tmp_path / "archive", [home])
+    monkeypatch.chdir(tmp_path / "shop")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    ("place", "words"), EXAMPLES, ids=[f"{p}: {' '.join(w)}" for p, w in EXAMPLES]
+)
+def test_an_example_does_what_it_says(
+    place: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expanded = [str(Path(word).expanduser()) if "~" in word else word for word in words]
+
+    code = main(expanded)
+
+    assert code == ExitCode.DONE, (place, capsys.readouterr().err)
+
+
+def test_there_are_examples_of_every_kind() -> None:
+    assert len(EXAMPLES) > 40
+
+
+ROW = re.compile(r"^### row `(\S+)`\n.*?(?=^###|^## |\Z)", re.MULTILINE | re.DOTALL)
+FIELD = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+PAGE = (ROOT / "docs" / "reference" / "schemas.md").read_text("utf-8")
+FOR_PROGRAMS = [
+    ["list"],
+    ["projects"],
+    ["show", "b956", "--all", "--tools"],
+    ["search", "retry"],
+    ["tree", "3d75"],
+    ["files", "last"],
+    ["prompts"],
+    ["tag", "last", "a"],
+    ["tag"],
+    ["note", "last", "words"],
+    ["star", "last"],
+    ["resume"],
+    ["doctor"],
+    ["usage"],
+    ["ingest"],
+    ["verify", "--deep"],
+    ["rebuild"],
+    ["restore", "last", "--to", "elsewhere"],
+    ["backup", "copy"],
+    ["purge", "b956", "--yes"],
+]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("words", FOR_PROGRAMS, ids=" ".join)
+def test_programs_get_the_rows_that_are_documented(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    documented: dict[str, set[str]] = {}
+    for found in ROW.finditer(PAGE):
+        documented.setdefault(found[1], {"row"}).update(FIELD.findall(found[0]))
+
+    assert main([*words, "--json"]) == ExitCode.DONE
+
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows
+    assert [
+        (row["row"], name)
+        for row in rows
+        for name in row
+        if name not in documented.get(row["row"], set())
+    ] == []
+
+
+def test_every_command_with_rows_is_looked_at() -> None:
+    group = CommandGroup(COMMANDS)
+    context = click.Context(group)
+    with_rows = {
+        row.name
+        for row in COMMANDS
+        if (command := group.get_command(context, row.name)) is not None
+        and any(param.name == "as_json" for param in command.params)
+    }
+
+    assert with_rows - {words[0] for words in FOR_PROGRAMS} <= NEVER_END | OWN_TESTS
+
+
+OWN_TESTS = {"inspect", "export"}
+"""Commands whose JSON has a shape and tests of its own."""
