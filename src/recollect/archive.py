@@ -102,9 +102,16 @@ class Archive:
 
         Far cheaper than an ingestion: no file is opened, and none is told from another.
         """
-        from recollect.sources.pulse import pulse  # noqa: PLC0415 (see above)
+        from recollect.sources.pulse import feel, is_still  # noqa: PLC0415 (see above)
 
-        return self._vault.pulse == pulse(paths)
+        known = self._vault.pulse
+        before = self._vault.felt()
+        if known and before and is_still(before, known, paths):
+            return True
+        sign, felt = feel(paths)
+        if sign == known:
+            self._vault.note_felt(felt)
+        return sign == known
 
     @staticmethod
     def verify(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.sources.pulse import pulse
+from recollect.sources.pulse import feel, is_still, pulse
 from tests.build import Home, prompt, session_id
 
 
@@ -123,3 +123,63 @@ def test_other_homes_have_another_pulse(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
 
     assert pulse([tmp_path / "a"]) != pulse([tmp_path / "b"])
+
+
+def settled(home: Home) -> tuple[str, bytes]:
+    """Return what is felt of a home in which nothing was made just now."""
+    for folder in [home.path, *(p for p in home.path.rglob("*") if p.is_dir())]:
+        os.utime(folder, ns=(10**18, 10**18))
+    return feel([home.path])
+
+
+def test_a_home_in_which_nothing_moved_is_still(home: Home) -> None:
+    sign, felt = settled(home)
+
+    assert is_still(felt, sign, [home.path])
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_home_in_which_something_moved_is_not_still(
+    home: Home, change: Callable[[Home], None]
+) -> None:
+    sign, felt = settled(home)
+
+    change(home)
+
+    assert not is_still(felt, sign, [home.path])
+
+
+def test_what_no_walk_looks_at_leaves_a_home_still(home: Home) -> None:
+    (home.path / "settings.json").write_text("{}")
+    sign, felt = settled(home)
+
+    (home.path / "settings.json").write_text("{1}")
+    (home.path / "statsig").mkdir()
+
+    assert is_still(felt, sign, [home.path])
+
+
+def test_a_folder_of_a_home_that_comes_is_felt(home: Home) -> None:
+    sign, felt = settled(home)
+
+    (home.path / "todos").mkdir()
+
+    assert not is_still(felt, sign, [home.path])
+
+
+def test_what_was_made_just_now_is_not_trusted(home: Home) -> None:
+    sign, felt = feel([home.path])
+
+    assert not is_still(felt, sign, [home.path])
+
+
+@pytest.mark.parametrize("felt", [b"", b"\x90", b"garbage"])
+def test_what_cannot_be_read_tells_nothing(felt: bytes, home: Home) -> None:
+    assert not is_still(felt, feel([home.path])[0], [home.path])
+
+
+def test_other_homes_are_other_homes(home: Home, tmp_path: Path) -> None:
+    sign, felt = settled(home)
+
+    assert not is_still(felt, sign, [tmp_path])
+    assert not is_still(felt, "another", [home.path])

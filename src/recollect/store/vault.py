@@ -6,6 +6,7 @@ stamp it understands; a rebuild fills a folder beside it and then gives it a nam
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -22,6 +23,7 @@ __all__ = ["Vault"]
 
 _BUILDING = "building"
 _PULSE = "pulse"
+_FELT = "homes"
 
 
 class Vault:
@@ -118,6 +120,26 @@ class Vault:
         if self.index is not None and self.pulse != felt:
             with self.index.db:
                 self.index.set_stamp(_PULSE, felt)
+
+    def felt(self) -> bytes | None:
+        """Return what the homes looked like in full, if somebody noted that."""
+        try:
+            return (self.place / _FELT).read_bytes() if self.place else None
+        except OSError:
+            return None
+
+    def note_felt(self, felt: bytes) -> None:
+        """Note what the homes look like in full; where nobody can write, do not."""
+        if self.place is None:
+            return
+        path = self.place / f"{_FELT}.{os.getpid()}"
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(felt)
+            path.replace(self.place / _FELT)
+        except OSError:
+            path.unlink(missing_ok=True)
 
     def drop_index(self) -> None:
         """Remove every index: what was purged must not live on in one."""
