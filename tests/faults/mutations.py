@@ -12,7 +12,7 @@ from pathlib import Path
 from apsw import Connection
 
 from recollect.ingest import run as running
-from recollect.store import chunks, connect, index
+from recollect.store import chunks, connect, index, text
 from recollect.store.chunks import Chunks
 
 __all__ = ["MUTATIONS", "Set"]
@@ -54,6 +54,12 @@ def offset_first(put: Set) -> None:
     put(running, "BATCH", 1)
 
 
+def engine_unheard(put: Set) -> None:
+    """Let the text engine's own words through to whoever runs a command."""
+    put(text, "_refusal", lambda _: None)
+
+
 MUTATIONS: dict[str, Callable[[Set], None]] = {
-    one.__name__: one for one in (lazy_archive, lazy_index, offset_first)
+    one.__name__: one
+    for one in (lazy_archive, lazy_index, offset_first, engine_unheard)
 }

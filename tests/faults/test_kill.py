@@ -27,11 +27,11 @@ from tests.faults.crashing import add_step, count_points, start
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-KILLS = sized(96, 2_000, 20_000)
+KILLS = sized(80, 1_040, 20_000)
 """How often an ingestion is killed at a random moment."""
 ROUNDS = 8
 MAGIC = b"\x28\xb5\x2f\xfd"
-LOOKS = sized(14, 100_000, 100_000)
+LOOKS = sized(10, 100, 100_000)
 """At how many commit points of a deed it is killed, spread over all of them."""
 
 
@@ -119,10 +119,10 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
             deed="ingest" if killed % 5 else "rebuild",
         )
         time.sleep(random.uniform(0, 2 * usual))
-        child.kill()
+        os.kill(child.pid or 0, signal.SIGKILL if killed % 4 else signal.SIGINT)
         child.join()
         killed += 1
-        hit += child.exitcode == -signal.SIGKILL
+        hit += child.exitcode != 0
         if not killed % 8:
             keeping.ingest()
             assert_whole(keeping)
@@ -173,8 +173,15 @@ def killed_everywhere(
         assert child.exitcode == -signal.SIGKILL
         keeping.ingest()
         assert (keeping.dump(), keeping.bytes()) == before
-        shutil.rmtree(keeping.archive)
+        clear(keeping.archive)
     return len(chosen)
+
+
+def clear(folder: Path) -> None:
+    """Remove an archive; a reader's thread may still look for it, and leave a lock."""
+    aside = folder.with_name(f"aside-{time.monotonic_ns()}")
+    folder.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def spread(points: int, looks: int = LOOKS) -> range:
@@ -232,7 +239,7 @@ def test_killed_while_it_purges_all_is_still_there_or_no_trace_of_it(
     points = count_points(keeping.archive, keeping.home.path, deed="purge")
 
     for at in spread(points):
-        shutil.rmtree(keeping.archive)
+        clear(keeping.archive)
         shutil.copytree(fresh, keeping.archive)
         child = start(keeping.archive, keeping.home.path, at, deed="purge")
         child.join()

@@ -19,7 +19,7 @@ from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 POINTS = sized(400, 8_000, 50_000)
-GOING_ON = sized(20, 400, 2_000)
+GOING_ON = sized(12, 400, 2_000)
 
 
 def cut_power(recorded: Recorded, points: int) -> int:

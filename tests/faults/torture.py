@@ -47,6 +47,21 @@ HARNESSES = (
         "Without power, what was acknowledged is there, and nothing is corrupt.",
         ("tests/faults/test_power.py",),
     ),
+    Harness(
+        "failing",
+        "A call that fails, a full disk: a sentence, and the next run makes it good.",
+        ("tests/faults/test_failing.py",),
+    ),
+    Harness(
+        "motion",
+        "Files in motion: every byte that was there at a look is archived.",
+        ("tests/properties/test_sources_machine.py",),
+    ),
+    Harness(
+        "rot",
+        "A bit that flips is found, and costs the chunk that it is in.",
+        ("tests/upkeep/test_rot.py",),
+    ),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests import build, strategies
 from tests.build import PROJECT, session_id
+from tests.faults.sizes import sized
 from tests.store.keeping import Keeping
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "lines",
 ]
 
-# A longer look, by hand: RECOLLECT_LONGER=50 tries fifty times as many.
-LONGER = int(os.environ.get("RECOLLECT_LONGER", "1"))
+LONGER = sized(1, 20, 200)
+"""How many times as much is tried as with every test run."""
 ONE, TWO, THREE = map(session_id, (1, 2, 3))
 AGENT = f"projects/{PROJECT}/{ONE}/subagents/agent-a1b2c3d.jsonl"
 NAMES = (

@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.properties.archives import LONGER, NAMES, SCRATCH, lines
+from tests.faults.sizes import reached, sized
+from tests.properties.archives import NAMES, SCRATCH, lines
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
 TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
@@ -40,6 +41,7 @@ class Sources(RuleBasedStateMachine):
         self.is_new = False
 
     def teardown(self) -> None:
+        reached("sequences of files in motion", 1)
         shutil.rmtree(self.folder)
 
     def path(self, name: str) -> Path:
@@ -50,8 +52,12 @@ class Sources(RuleBasedStateMachine):
     def files(self) -> list[Path]:
         return [path for path in self.keeping.home.path.rglob("*") if path.is_file()]
 
+    def own(self) -> list[Path]:
+        """Return the files that are no links."""
+        return [path for path in self.files() if not path.is_symlink()]
+
     def chosen(self, data: st.DataObject) -> Path:
-        return data.draw(st.sampled_from(sorted(self.files())))
+        return data.draw(st.sampled_from(sorted(self.own())))
 
     @rule(name=names, raw=raws, data=st.data())
     def append(self, name: str, raw: bytes, data: st.DataObject) -> None:
@@ -65,19 +71,19 @@ class Sources(RuleBasedStateMachine):
         with self.path(name).open("ab") as file:
             file.write(LARGE)
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(data=st.data())
     def end_the_line(self, data: st.DataObject) -> None:
         with self.chosen(data).open("ab") as file:
             file.write(b"\n")
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         path = self.chosen(data)
         os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(data=st.data())
     def rewrite_in_place(self, data: st.DataObject) -> None:
         """Change one byte, and leave the size and the time as they are."""
@@ -87,7 +93,7 @@ class Sources(RuleBasedStateMachine):
             at = data.draw(st.integers(0, len(raw) - 1))
             set_back(path, raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(raw=raws, data=st.data())
     def replace(self, raw: bytes, data: st.DataObject) -> None:
         """Put another file into the place of one, as careful programs do."""
@@ -97,24 +103,24 @@ class Sources(RuleBasedStateMachine):
         beside.write_bytes(raw + before if data.draw(st.booleans()) else before + raw)
         beside.replace(path)
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(name=names, data=st.data())
     def rename(self, name: str, data: st.DataObject) -> None:
         self.chosen(data).rename(self.path(name))
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(name=names, data=st.data())
     def copy(self, name: str, data: st.DataObject) -> None:
         path = self.chosen(data)
-        if path != self.path(name):
+        if not self.path(name).exists() or not self.path(name).samefile(path):
             shutil.copy2(path, self.path(name))
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         self.chosen(data).unlink()
 
-    @precondition(lambda self: self.files())
+    @precondition(lambda self: self.own())
     @rule(name=names, raw=raws, data=st.data())
     def reuse_an_inode(self, name: str, raw: bytes, data: st.DataObject) -> None:
         """Have another file begin in the place on the disk of one that is gone."""
@@ -123,6 +129,39 @@ class Sources(RuleBasedStateMachine):
         path.rename(self.path(name))
         with self.path(name).open("r+b") as file:
             file.write(content)
+
+    @precondition(lambda self: self.own())
+    @rule(name=names, data=st.data())
+    def link(self, name: str, data: st.DataObject) -> None:
+        """Let a file be there under two names, as one file or through a link."""
+        path, other = self.chosen(data), self.path(name)
+        if not os.path.lexists(other):
+            if data.draw(st.booleans()):
+                os.link(path, other)
+            else:
+                other.symlink_to(os.path.relpath(path, other.parent))
+
+    @precondition(lambda self: self.own())
+    @rule(data=st.data())
+    def replace_by_a_link_out(self, data: st.DataObject) -> None:
+        """Put a link to a file elsewhere into the place of one: not ours to take."""
+        path = self.chosen(data)
+        elsewhere = self.folder / "elsewhere.jsonl"
+        elsewhere.write_bytes(b'{"type":"user","from":"elsewhere"}\n')
+        path.unlink()
+        path.symlink_to(elsewhere)
+
+    @rule(name=names, pieces=st.lists(raws, min_size=2, max_size=4), data=st.data())
+    def two_writers(self, name: str, pieces: list[bytes], data: st.DataObject) -> None:
+        """Have two programs append at once, piece by piece, looked at in between."""
+        writers = [self.path(name).open("ab", buffering=0) for _ in range(2)]
+        for number, raw in enumerate(pieces):
+            cut = data.draw(st.integers(0, len(raw)))
+            writers[number % 2].write(raw[:cut])
+            if data.draw(st.booleans()):
+                self.look()
+        for writer in writers:
+            writer.close()
 
     @rule()
     def move_the_home(self) -> None:
@@ -133,7 +172,9 @@ class Sources(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        self.seen |= {path.read_bytes() for path in self.files()}
+        home = self.keeping.home.path.resolve()
+        own = [path for path in self.files() if path.resolve().is_relative_to(home)]
+        self.seen |= {path.read_bytes() for path in own}
         self.keeping.ingest()
         self.is_new = True
 
@@ -157,5 +198,17 @@ class Sources(RuleBasedStateMachine):
 
 TestSources = Sources.TestCase
 TestSources.settings = settings(
-    max_examples=40 * LONGER, stateful_step_count=20, deadline=None
+    max_examples=sized(15, 1_000, 5_000),
+    stateful_step_count=sized(20, 40, 50),
+    deadline=None,
+)
+
+
+class MoreSources(Sources):
+    """The same once more, so that two machines try it side by side."""
+
+
+TestMoreSources = MoreSources.TestCase
+TestMoreSources.settings = settings(
+    TestSources.settings, max_examples=sized(3, 1_100, 5_000)
 )

@@ -22,6 +22,7 @@ from recollect.store.connect import (
     first,
     make_folder,
     open_archive,
+    opening_error,
     reading_of,
 )
 from recollect.store.migrate import LATEST, migrate
@@ -134,7 +135,7 @@ class Chunks:
         try:
             found = int(str(self.db.pragma("user_version")))
         except apsw.Error as error:
-            raise ArchiveDamaged(self.path, str(error)) from error
+            raise opening_error(error, self.path) from error
         if found > LATEST:
             raise ArchiveTooNew(self.path, found=found, known=LATEST)
         if found == 0:

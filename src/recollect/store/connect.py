@@ -25,10 +25,19 @@ __all__ = [
     "make_folder",
     "open_archive",
     "open_index",
+    "opening_error",
     "reading_of",
     "translated",
 ]
 
+_REFUSALS = (
+    apsw.CantOpenError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+    apsw.ReadOnlyError,
+)
 _WAIT_MS = 10_000
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
@@ -76,12 +85,17 @@ def _open(path: Path, *, write: bool) -> apsw.Connection:
         db.pragma("foreign_keys", "OFF")
         db.pragma("trusted_schema", "OFF")
         db.pragma("cache_size", -16_000)
-    except apsw.CantOpenError as error:
-        # A sound archive on a medium that lets nobody write is not damaged.
-        raise SystemRefused(f"{path}: {error}") from error
     except apsw.Error as error:
-        raise ArchiveDamaged(path, str(error)) from error
+        raise opening_error(error, path) from error
     return db
+
+
+def opening_error(error: apsw.Error, path: Path) -> RecollectError:
+    """Return our error for one of the engine's, met when a database was opened."""
+    # A sound archive on a medium that is full, or lets nobody write, is not damaged.
+    if isinstance(error, _REFUSALS):
+        return SystemRefused(f"{path}: {error}")
+    return ArchiveDamaged(path, str(error))
 
 
 def _connect(path: Path, *, write: bool) -> apsw.Connection:

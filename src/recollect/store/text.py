@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from errno import ENOENT
 from pathlib import Path
 from zlib import crc32
 
 import tantivy
 
+from recollect.errors import SystemRefused
 from recollect.model.buckets import KINDS, bucket_of
 from recollect.model.texts import Said
 from recollect.store.connect import make_folder
@@ -20,6 +23,13 @@ __all__ = ["TextIndex"]
 _HEAP = 64_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
+_WORKER = "Worker thread failed"
+_SYSTEM = re.compile(
+    r"""(?:kind:\ (?P<kind>\w+),\ )?                 # as the engine shows an error,
+        (?:message:\ "(?P<message>[^"]+)"|           # or as it prints one
+        (?P<printed>[A-Z][\w /]+)\ \(os\ error\ (?P<code>\d+)\))""",
+    re.VERBOSE,
+)
 
 
 def _schema() -> tantivy.Schema:
@@ -32,21 +42,46 @@ def _schema() -> tantivy.Schema:
     return build.build()
 
 
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what the engine says of the system into our error: it has but one kind."""
+    try:
+        yield
+    except ValueError as error:
+        raise _refusal(error) or error from error
+
+
+def _refusal(error: ValueError) -> SystemRefused | None:
+    """Return the refusal that the engine tells of; ``None`` if it is something else."""
+    told = str(error)
+    found = _SYSTEM.search(told)
+    if found and int(found["code"] or 0) != ENOENT and found["kind"] != "NotFound":
+        return SystemRefused(
+            f"the text index: {(found['message'] or found['printed']).lower()}"
+        )
+    if _WORKER in told:
+        # Its own thread met with the error, and kept it to itself.
+        return SystemRefused("the text index could not be written")
+    return None
+
+
 class TextIndex:
     """``text/``, opened for reading or by the one writer."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self._writer: tantivy.IndexWriter | None = None
         if not write:
-            self.index = tantivy.Index.open(str(folder))
+            with _translated():
+                self.index = tantivy.Index.open(str(folder))
             return
         make_folder(folder)
         # The engine makes its files itself, also while it merges beside us; they
         # must not be readable by others.
         self._umask = os.umask(_PRIVATE)
         try:
-            self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
-            self._writer = self.index.writer(heap_size=_HEAP, num_threads=1)
+            with _translated():
+                self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
+                self._writer = self.index.writer(heap_size=_HEAP, num_threads=1)
         except BaseException:
             os.umask(self._umask)
             raise
@@ -74,7 +109,10 @@ class TextIndex:
                 "bucket",
                 bucket_of(session, one.part, is_error=one.is_error, is_agent=is_agent),
             )
-            self._writing.add_document(document)
+            try:
+                self._writing.add_document(document)
+            except ValueError as error:  # here by hand: this is done a million times
+                raise _refusal(error) or error from error
 
     def remove(self, records: Iterable[int]) -> None:
         """Remove what records say."""
@@ -83,7 +121,8 @@ class TextIndex:
         for start in range(0, len(named), _AT_ONCE):
             some = named[start : start + _AT_ONCE]
             query = tantivy.Query.term_set_query(self.index.schema, "record", some)
-            self._writing.delete_documents_by_query(query)
+            with _translated():
+                self._writing.delete_documents_by_query(query)
 
     def remove_after(self, record: int) -> None:
         """Remove what all records with a higher id say."""
@@ -91,11 +130,13 @@ class TextIndex:
         later = tantivy.Query.range_query(
             schema, "record", kind, record + 1, (1 << 62), include_upper=True
         )
-        self._writing.delete_documents_by_query(later)
+        with _translated():
+            self._writing.delete_documents_by_query(later)
 
     def commit(self) -> None:
         """Make what was added visible to readers that open or reload."""
-        self._writing.commit()
+        with _translated():
+            self._writing.commit()
 
     def reload(self) -> None:
         """See what was committed since; once a newer index is there, nothing is."""
@@ -118,7 +159,11 @@ class TextIndex:
 
     def close(self) -> None:
         """Wait for merges that are under way, and let go of the writer's lock."""
-        if self._writer is not None:
-            self._writer.wait_merging_threads()
-            self._writer = None
+        if self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        try:
+            with _translated():
+                writer.wait_merging_threads()
+        finally:
             os.umask(self._umask)
