@@ -73,6 +73,8 @@ FACTS = (
     *(
         Fact("tool", "Write"),
         Fact("tool", "T*"),
+        Fact("answers", "Write"),
+        Fact("answers", "T*"),
         Fact("file", "demo/a"),
         Fact("git", "x"),
     ),

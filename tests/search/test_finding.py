@@ -78,6 +78,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         ("(docker OR cookies) -image", ["Flaky login"]),
         ("/EN[A-Z]+: no/", ["Flaky login"]),
         ("tool:Bash", ["Flaky login"]),
+        ("tool:Edit is:error", ["Parsing transcripts"]),
+        ("tool:Bash is:error", []),
+        ("answers:Bash enoent", ["Flaky login"]),
+        ("answers:Edit enoent", []),
         ("tool:Edit file:*.py", ["Parsing transcripts"]),
         ("cmd:pytest", ["Flaky login"]),
         ("title:docker", ["Docker images"]),
@@ -364,3 +368,19 @@ def test_a_session_with_very_many_hits_is_one_session(tmp_path: Path) -> None:
         }
         assert all(len(one.hits) <= 2 for one in found.sessions)
         assert all(len(hit.excerpt.text) < 300 for hit in found.sessions[0].hits)
+
+
+def test_what_was_left_is_found_however_much_was_said_beside_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    first, left = thread(prompt("begin"), prompt("on the way that was left"))
+    kept = thread(*(prompt(f"kept {number}") for number in range(300)), start=900)
+    kept[0] = {**kept[0], "parentUuid": first["uuid"]}
+    home.session(session_id(1), [first, left, *kept])
+
+    with asking(home, tmp_path / "archive") as asked:
+        found = asked.found("is:rewound")
+        others = asked.found("branch:live left")
+
+    (session,) = found.sessions
+    assert [hit.excerpt.text for hit in session.hits] == ["on the way that was left"]
+    assert others.total == 0

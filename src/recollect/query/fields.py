@@ -94,6 +94,13 @@ FIELDS = (
         value=Value.NAME,
     ),
     Field(
+        name="answers",
+        meaning="what a tool of this name gave back; tool: beside is:error means it",
+        example="answers:Bash timeout",
+        value=Value.NAME,
+        also=("result", "output"),
+    ),
+    Field(
         name="file",
         meaning="part of the path of a file that a call names",
         example="file:src/*.py",

@@ -59,6 +59,8 @@ class Subject(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    """The tools that gave it back."""
     agent: AgentId | None = None
     """The agent run in which it was said."""
     agent_type: str | None = None
@@ -186,6 +188,7 @@ def _facts(subject: Subject) -> dict[str, Iterable[str | None]]:
     return {
         "project": (subject.project,),
         "tool": subject.tools,
+        "answers": subject.answers,
         "file": subject.paths,
         "model": subject.models,
         "branch": ("rewound" if subject.is_rewound else "live",),

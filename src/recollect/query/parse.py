@@ -31,7 +31,7 @@ from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.notes import Notes, close_value
 from recollect.query.times import Now, period
 from recollect.query.tokens import Kind, Token, empty, says_something, tokens
-from recollect.query.tree import all_of, any_of, without
+from recollect.query.tree import all_of, any_of, of_answers, without
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "parse"]
 
@@ -64,7 +64,7 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Query:
     found = _paired(text, tokens(text, notes), notes)
     found = _acting(text, found, notes)
     root = _Parser(text, found, Now(now, zone)).conjunction(None)
-    return Query(root, notes.all)
+    return Query(of_answers(root), notes.all)
 
 
 def _paired(text: str, found: list[Token], notes: Notes) -> list[Token]:

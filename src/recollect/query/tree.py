@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recollect.model.query import And, Not, Or, Term, Words
+from recollect.model.query import And, Fact, Flag, Not, Or, Part, Term, Words
 
-__all__ = ["all_of", "any_of", "without"]
+__all__ = ["all_of", "any_of", "of_answers", "without"]
+
+_ANSWERS = (Fact("is", Flag.ERROR), Fact("in", Part.RESULT))
 
 
 def all_of(terms: Iterable[Term]) -> Term | None:
@@ -34,3 +36,23 @@ def any_of(terms: Iterable[Term]) -> Term | None:
 def without(term: Term) -> Term:
     """Return what asks for the opposite."""
     return term.term if isinstance(term, Not) else Not(term)
+
+
+def of_answers(term: Term | None) -> Term | None:
+    """Return a term in which a tool's name is meant of what the tool gave back.
+
+    That is so beside what only an answer can be: no call is an error, or a result.
+    """
+    if not isinstance(term, And) or not any(part in _ANSWERS for part in term.terms):
+        return term
+    return And(tuple(map(_answering, term.terms)))
+
+
+def _answering(term: Term) -> Term:
+    if isinstance(term, Fact) and term.field == "tool":
+        return Fact("answers", term.value)
+    if isinstance(term, Not):
+        return Not(_answering(term.term))
+    if isinstance(term, Or):
+        return Or(tuple(map(_answering, term.terms)))
+    return term

@@ -76,7 +76,7 @@ class Searching:
         words, repairs, missing = self._repaired(query)
         if missing and not words:
             return Found(missing=tuple(missing), notes=query.notes)
-        plan = plan_of(query, words, self._engine)
+        plan = plan_of(query, words, self._engine, self._places.rewound_records)
         checked = relaxed(query, words)
         ranked = self._ranking.ranked(plan, checked, asked.sort)
         subjects = Subjects(self._vault, self._places)

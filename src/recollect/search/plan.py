@@ -48,6 +48,8 @@ _NAME = re.compile(r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\
 _LITERAL = re.compile(r"[A-Za-z0-9]{3,}")
 _FEWEST, _MOST = 3, 30
 """Terms of a sentence that is looked for as it was typed."""
+_LEFT = (Fact("is", Flag.REWOUND), Fact("branch", "rewound"))
+_KEPT = Fact("branch", "live")
 _CODED = re.compile(r"\\[xuUN0-9]")
 
 
@@ -98,9 +100,17 @@ class _Asked(NamedTuple):
     is_exact: bool
 
 
-def plan_of(query: Query, words: Sequence[str], engine: Engine) -> Plan:
-    """Return how to answer a query of which these words count."""
-    asker = _Asker(engine)
+def plan_of(
+    query: Query,
+    words: Sequence[str],
+    engine: Engine,
+    rewound: Callable[[], Sequence[int]],
+) -> Plan:
+    """Return how to answer a query of which these words count.
+
+    ``rewound`` gives the records on branches that were left.
+    """
+    asker = _Asker(engine, rewound)
     units = [asker.unit(one) for one in readings(words, engine.terms_of) if one]
     if 2 * sum(unit.is_name for unit in units) < len(units):
         # A name in a sentence is one of its words.
@@ -109,8 +119,8 @@ def plan_of(query: Query, words: Sequence[str], engine: Engine) -> Plan:
     of_text: list[Term] = []
     must: list[Asked] = []
     for term in query.conditions:
-        if _is_call(term):
-            levels[_is_kind].append(Fact("in", Part.TOOL))
+        if (part := _part_of(term)) is not None:
+            levels[_is_kind].append(Fact("in", part))
         level = next((level for level in levels if level(term)), None)
         if level is not None:
             levels[level].append(term)
@@ -215,11 +225,14 @@ def _covers(term: Term) -> bool:
     return isinstance(term, Words | Phrase | Prefix)
 
 
-def _is_call(term: Term) -> bool:
-    """Whether a term can hold of calls only."""
-    return (isinstance(term, Fact) and term.field in {"tool", "file"}) or (
+def _part_of(term: Term) -> Part | None:
+    """Return the only kind of text of which a term can hold, if there is one."""
+    if isinstance(term, Fact) and term.field == "answers":
+        return Part.RESULT
+    of_calls = (isinstance(term, Fact) and term.field in {"tool", "file"}) or (
         isinstance(term, Scoped) and term.field == "cmd"
     )
+    return Part.TOOL if of_calls else None
 
 
 def _patterns(term: Term | None) -> Iterator[str]:
@@ -233,8 +246,9 @@ def _patterns(term: Term | None) -> Iterator[str]:
 class _Asker:
     """Makes questions: exact ones, or such that find at least what is asked for."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, rewound: Callable[[], Sequence[int]]) -> None:
         self._engine = engine
+        self._rewound = rewound
 
     def unit(self, one: Reading, *, is_word: bool = True) -> Unit:
         runs = [
@@ -301,6 +315,10 @@ class _Asker:
             return _Asked(self._engine.without(found.asked), is_exact=True)
         if isinstance(term, And | Or):
             return self._joined(term)
+        if term in _LEFT or term == _KEPT:
+            left = self._engine.of_records(self._rewound())
+            asked = self._engine.without(left) if term == _KEPT else left
+            return _Asked(asked, is_exact=True)
         return _Asked(self._narrowed(term), is_exact=False)
 
     def _narrowed(self, term: Regex | Scoped | Fact | Period) -> Asked | None:

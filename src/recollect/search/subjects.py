@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recollect.errors import ArchiveDamaged
 from recollect.model.buckets import is_error, part_of, session_of
 from recollect.model.hits import Excerpt, Hit
-from recollect.model.ids import AgentId, Line, Position, RecordId
+from recollect.model.ids import AgentId, Line, Position, RecordId, ToolUseId
 from recollect.model.listing import Listed
 from recollect.model.nodes import Node
 from recollect.model.parts import Role
@@ -19,6 +19,7 @@ from recollect.model.sketches import Sketched
 from recollect.model.texts import IndexField, Passage
 from recollect.parse import node_of, said_in, sketch_line, texts_of
 from recollect.query import Subject
+from recollect.store.numbers import id_number
 from recollect.store.places import Place, Places
 from recollect.store.search import Text
 from recollect.store.vault import Vault
@@ -36,6 +37,9 @@ ROLES = {
 """Whose side says what stands in a part."""
 _EDITING = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 _OPEN = 512
+_ABOVE = 12
+"""Records above a result in which its call is looked for: calls made at once stand
+one below the other."""
 
 
 class Record(Struct, frozen=True):
@@ -94,6 +98,7 @@ class Subjects:
             tools=_texts(passages, IndexField.TOOL),
             paths=_texts(passages, IndexField.PATH),
             commands=_texts(passages, IndexField.COMMAND),
+            answers=self._answered(record, session) if part is Part.RESULT else (),
             agent=agent,
             agent_type=self.places.agent_type(session, agent) if agent else None,
             is_rewound=record.place.uuid in self._rewound(session),
@@ -124,6 +129,22 @@ class Subjects:
     @lru_cache(64)  # noqa: B019 (lives as long as the search does)
     def _rewound(self, session: int) -> set[int]:
         return self.places.rewound(session)
+
+    def _answered(self, record: Record, session: int) -> tuple[str, ...]:
+        """Return the tools whose calls a record answers, from the records above it."""
+        wanted = {b.id for b in record.node.blocks if b.id and b.name is None}
+        found: dict[ToolUseId, str] = {}
+        opened: Record | None = record
+        for _ in range(_ABOVE):
+            if opened is None or not wanted - set(found):
+                break
+            above = opened.node.source_record or opened.node.parent
+            number = self.places.record(session, id_number(above)) if above else None
+            opened = self._record(number) if number is not None else None
+            for block in opened.node.blocks if opened is not None else ():
+                if block.id in wanted and block.name:
+                    found[block.id] = block.name
+        return tuple(dict.fromkeys(found.values()))
 
     def _agent(self, record: Record) -> AgentId | None:
         if record.node.agent is not None:

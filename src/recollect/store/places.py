@@ -68,14 +68,22 @@ class Places:
         row = first(self._db, sql, (record,))
         return Place(*row) if row else None
 
-    def rewound(self, session: int | None = None) -> set[int]:
-        """Return what was left of a session: the numbers of its records' ids.
+    def rewound_records(self) -> list[int]:
+        """Return all records on branches that were left."""
+        sql = (
+            "SELECT r.id FROM rewound AS w CROSS JOIN record AS r"
+            " ON r.uuid = w.record AND r.session = w.session"
+        )
+        return [row[0] for row in every(self._db, sql)]
 
-        Without one: the sessions of which something was left.
-        """
-        if session is None:
-            sql = "SELECT DISTINCT session FROM rewound"
-            return {row[0] for row in every(self._db, sql)}
+    def record(self, session: int, uuid: int) -> int | None:
+        """Return a record of a session by the number of its id."""
+        sql = "SELECT id FROM record WHERE uuid = ? AND session = ?"
+        row = first(self._db, sql, (uuid, session))
+        return int(row[0]) if row else None
+
+    def rewound(self, session: int) -> set[int]:
+        """Return what was left of a session: the numbers of its records' ids."""
         sql = "SELECT record FROM rewound WHERE session = ?"
         return {row[0] for row in every(self._db, sql, (session,))}
 

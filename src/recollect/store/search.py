@@ -146,6 +146,12 @@ class Engine:
         numbers = list(sessions)
         return tantivy.Query.term_set_query(self._schema, "session", numbers)
 
+    def of_records(self, records: Sequence[int]) -> Asked:
+        """Ask for the texts of some records."""
+        if not records:
+            return self.nothing()
+        return tantivy.Query.term_set_query(self._schema, "record", list(records))
+
     def of_kinds(self, session: int, kinds: Iterable[int]) -> Asked:
         """Ask for the texts of a session that are of some kinds."""
         kind_type = tantivy.FieldType.Unsigned
