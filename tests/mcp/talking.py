@@ -39,7 +39,8 @@ class Talk:
     def ask(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
         text, is_error = self.call(tool, **arguments)
         assert not is_error, text
-        assert len(text.encode()) <= arguments.get("max_bytes", 6000)
+        usual = 3000 if tool in {"search", "recent"} else 6000
+        assert len(text.encode()) <= arguments.get("max_bytes", usual)
         return text
 
     def fail(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401

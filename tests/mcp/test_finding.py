@@ -68,8 +68,8 @@ def test_a_hit_is_cited_and_can_be_read_from(talk: Talk) -> None:
 def test_this_project_comes_first(talk: Talk) -> None:
     everywhere = talk.ask("search", query="scheduler")
 
-    assert first_words(body(everywhere)) == [ONE, TWO]
-    assert "2 sessions found" in outside(everywhere)
+    assert first_words(body(everywhere)) == [ONE, "elsewhere:", TWO]
+    assert "1 session found in this project" in outside(everywhere)
     only = talk.whole("search", query="scheduler", scope="project")
     assert first_words(only) == [ONE]
 
@@ -145,7 +145,7 @@ def test_all_slices_of_an_answer_are_the_whole(talk: Talk, size: int) -> None:
 
     assert cursor(whole) is None
     assert parts == body(whole)
-    assert len(first_words(parts)) == 25
+    assert len(first_words(parts)) == 25 + len(["elsewhere:"])
     assert "walros was read as walrus" in parts
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 __all__ = [
-    "DEFAULT_BYTES",
     "LEAST_BYTES",
     "MOST_BYTES",
     "Asked",
@@ -18,7 +17,6 @@ __all__ = [
     "SearchAsked",
 ]
 
-DEFAULT_BYTES = 6_000
 LEAST_BYTES = 1_000
 MOST_BYTES = 60_000
 
@@ -27,15 +25,14 @@ _Bytes = Annotated[
     Meta(
         ge=LEAST_BYTES,
         le=MOST_BYTES,
-        description="The whole answer is at most so long; 4 bytes are about a token.",
+        description="Length of the answer, at most; 4 are about a token.",
     ),
 ]
 _Cursor = Annotated[
     str,
     Meta(
         max_length=100,
-        description="To go on: the cursor at the end of the last answer, with all"
-        " other arguments as they were.",
+        description="Ends a cut answer; with the same other arguments it goes on.",
     ),
 ]
 _Session = Annotated[
@@ -43,7 +40,7 @@ _Session = Annotated[
     Meta(
         min_length=4,
         max_length=200,
-        description="A session's id, or its beginning, as answers give it.",
+        description="A session's id, or its beginning.",
     ),
 ]
 _Scope = Annotated[
@@ -55,12 +52,14 @@ _Scope = Annotated[
 class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every tool may be told."""
 
-    max_bytes: _Bytes = DEFAULT_BYTES
+    max_bytes: _Bytes = 6_000
     cursor: _Cursor = ""
 
 
 class SearchAsked(Asked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to search for."""
+
+    max_bytes: _Bytes = 3_000
 
     query: Annotated[
         str,
@@ -137,5 +136,7 @@ class FileHistoryAsked(Asked, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class RecentAsked(Asked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions to list."""
+
+    max_bytes: _Bytes = 3_000
 
     scope: _Scope = "project"

@@ -63,21 +63,27 @@ class Finding:
         )
 
     def rows(
-        self, scopes: Sequence[Sequence[Term]], firsts: Sequence[Found], start: int
+        self, scopes: Sequence[Sequence[Term]], first: Found, start: int
     ) -> Iterator[Quoted]:
-        """Yield rows from one on: how the query was read, then a session each."""
+        """Yield rows from one on: how the query was read, then a session each.
+
+        ``first`` is what the first scope begins with; the second is looked up when all
+        of the first is told.
+        """
         if start == 0:
-            yield Quoted("0", self._readings(firsts[0]))
+            yield Quoted("0", self._readings(first))
         number = 1
-        for scope, first in zip(scopes, firsts, strict=True):
-            skipped = min(max(start - number, 0), first.total)
+        for place, scope in enumerate(scopes):
+            begun = self.found(scope, 0) if place else first
+            skipped = min(max(start - number, 0), begun.total)
             number += skipped
-            while skipped < first.total:
-                page = first if not skipped else self.found(scope, skipped)
+            while skipped < begun.total:
+                page = self.found(scope, skipped) if skipped else begun
                 if not page.sessions:
                     break
                 for one in page.sessions:
-                    yield Quoted(str(number), self._session(one))
+                    head = "elsewhere:\n" if place and not skipped else ""
+                    yield Quoted(str(number), head + self._session(one))
                     number += 1
                     skipped += 1
 

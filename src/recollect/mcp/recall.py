@@ -22,7 +22,6 @@ from recollect.mcp.asking import (
 )
 from recollect.mcp.naming import project_of, short_session, way_to
 from recollect.mcp.quoting import Cursor, Quoted, Slice, answer, read_cursor
-from recollect.model.hits import Found
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
 from recollect.render.figures import several
@@ -107,16 +106,14 @@ class Recall:
             )
             is_only = asked.scope == "project"
             scopes = finding.scopes(self._project(archive), is_only=is_only)
-            firsts = [finding.found(scope, 0) for scope in scopes]
+            first = finding.found(scopes[0], 0)
             start = self._start(asked)
-            total = sum(first.total for first in firsts)
-            whole = sum(first.complete for first in firsts)
-            counted = f"{several(total, 'session')} found, {whole} with every word"
-            order = "; this project's first" if len(scopes) > 1 else ""
-            partly = "; not all was looked at" if _is_partial(firsts) else ""
+            here = " in this project, others behind them" if len(scopes) > 1 else ""
+            counted = f"{several(first.total, 'session')} found{here}"
+            partly = "; not all was looked at" if first.is_partial else ""
             return answer(
-                f"Recollect: {counted}{order}{partly}. {_budget(asked)}.",
-                finding.rows(scopes, firsts, int(start.place)),
+                f"Recollect: {counted}{partly}. {_budget(asked)}.",
+                finding.rows(scopes, first, int(start.place)),
                 start.offset,
                 budget=asked.max_bytes,
                 tail=_tail,
@@ -225,10 +222,6 @@ class Recall:
 
 def _budget(asked: Asked) -> str:
     return f"At most {asked.max_bytes} bytes"
-
-
-def _is_partial(found: Sequence[Found]) -> bool:
-    return any(one.is_partial for one in found)
 
 
 def _tail(told: Slice) -> Sequence[str]:

@@ -1,0 +1,78 @@
+"""Starting and staying: cheap to start, and answering while others write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from recollect.archive import Archive
+from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
+from tests.mcp.talking import Talk, body, cursor
+
+
+def test_the_server_starts_without_what_takes_long_to_import() -> None:
+    code = "import recollect.cli.mcp, sys; print(*sys.modules)"
+
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    loaded = set(found.stdout.split())
+    assert "recollect.mcp.stdio" in loaded
+    assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn"}
+    assert not loaded & {"tantivy", "asyncio", "subprocess", "markdown_it"}
+
+
+def test_answers_come_while_others_take_in(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.home.session(session_id(0), thread(prompt("The first walrus"), reply("Yes")))
+    talk.keeping.ingest()
+    for number in range(1, 150):
+        records = thread(prompt(f"walrus {number}"), reply("walrus " * 300))
+        talk.home.session(session_id(number), records)
+    is_done = threading.Event()
+
+    def take_in() -> None:
+        try:
+            Archive.ingest(talk.keeping.archive, [talk.home.path])
+        finally:
+            is_done.set()
+
+    writer = threading.Thread(target=take_in)
+    writer.start()
+    asked = 0
+    while not is_done.is_set() or asked < 2:
+        assert "walrus" in body(talk.ask("search", query="walrus"))
+        assert "The first walrus" in body(talk.ask("read", session=session_id(0)))
+        asked += 1
+    writer.join()
+
+    assert len(talk.whole("recent").splitlines()) == 150
+
+
+def test_a_huge_session_is_read_in_slices_of_the_asked_size(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    turns = [
+        one
+        for number in range(700)
+        for one in (
+            prompt(f"Ask {number}"),
+            reply([tool_use("Bash", id=f"toolu_{number}", command="cat log")]),
+            tool_result(f"toolu_{number}", "a line of a log\n" * 200),
+            reply(f"Answer {number}: " + "漢字 " * 30),
+        )
+    ]
+    talk.home.session(session_id(1), thread(*turns))
+    talk.keeping.ingest()
+
+    last = talk.ask("read", session=session_id(1), at="t699", max_bytes=1000)
+    full = talk.ask(
+        "read", session=session_id(1), at="t650", detail="full", max_bytes=60_000
+    )
+
+    assert "Answer 699" in body(last)
+    assert cursor(last) is None
+    assert len(full.encode()) > 50_000
+    assert cursor(full) is not None
