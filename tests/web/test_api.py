@@ -18,7 +18,7 @@ from tests.web.places import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
     [
         ("/api/sessions?limit=500", ["list"]),
         ("/api/projects", ["projects"]),
-        ("/api/search?q=lines", ["search", "lines", "--hits", "3"]),
+        ("/api/search?q=lines", ["search", "lines"]),
         ("/api/usage?by=model", ["usage", "--by", "model"]),
         (f"/api/sessions/{PLAIN}", ["show", PLAIN]),
         (f"/api/sessions/{REWOUND}?tools=1", ["show", REWOUND, "--tools"]),

@@ -46,8 +46,7 @@ def serve(
     """
     from recollect.prices import load_prices  # noqa: PLC0415 (not for a help page)
     from recollect.web.gate import is_loopback  # noqa: PLC0415
-    from recollect.web.server import Place  # noqa: PLC0415
-    from recollect.web.server import serve as serving  # noqa: PLC0415
+    from recollect.web.server import Place, Serving  # noqa: PLC0415
 
     if not is_loopback(host):
         if not allow_network:
@@ -65,7 +64,7 @@ def serve(
         prices=load_prices(prices_file(os.environ, Path.home())),
     )
     try:
-        serving(place, _Teller(opens=not no_browser).tell)
+        Serving(place, _Teller(opens=not no_browser).tell).run()
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None

@@ -19,11 +19,11 @@ class ChunkLoader(RecordLoader):
     def __init__(self, vault: Vault) -> None:
         super().__init__()
         self._chunks = vault.chunks
-        self._numbers: dict[str, int] = {}
+        self._known: dict[str, Kept] = {}
 
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where they are damaged or missing."""
-        kept = self._kept(position.source)
+        kept = self._kept(position.source, position.offset)
         if kept is None:
             return b""
         place = (kept.number, position.generation)
@@ -52,10 +52,15 @@ class ChunkLoader(RecordLoader):
         raw = self._chunks.read(kept.number, kept.generation, 0, size)
         return raw.decode("utf-8", "replace").removesuffix("\n")
 
-    def _kept(self, source: str) -> Kept | None:
-        if source not in self._numbers:
-            # Sources come while this is open: look again for one that is not known.
-            kept = self._chunks.sources()
-            self._numbers = {str(one.id): one.number for one in kept}
-        number = self._numbers.get(source)
-        return self._chunks.source(number) if number is not None else None
+    def _kept(self, source: str, offset: int = 0) -> Kept | None:
+        """Return a source, looked up anew where it may have grown since."""
+        known = self._known.get(source)
+        if known is not None and offset < known.kept:
+            return known
+        try:
+            found = self._chunks.named(source)
+        except UnicodeEncodeError:
+            return None  # a name that is no text was never kept
+        if found is not None:
+            self._known[source] = found
+        return found

@@ -192,6 +192,16 @@ class Chunks:
         row = first(self.db, sql, (home, path))
         return _kept(row) if row else None
 
+    def named(self, id_: str) -> Kept | None:
+        """Return a source by the path as it was found."""
+        sql = (
+            f"{_KEPT} WHERE s.home || '/' || s.path = ?1"
+            " OR (s.home = '' AND s.path = ?1)"
+        )
+        with reading_of(self.path):
+            row = first(self.db, sql, (id_,))
+            return _kept(row) if row else None
+
     def below(self, home: str, folder: str) -> list[Kept]:
         """Return the sources whose path begins with a folder and its slash."""
         sql = f"{_KEPT} WHERE s.home = ? AND s.path >= ? AND s.path < ?"

@@ -52,7 +52,7 @@ def heat_map(
     active = sum(1 for day in counts if day >= first and counts[day])
     label = f"{sum(most):,} {unit}s on {active} days in the last {weeks} weeks"
     return Html(
-        f'<svg class="heat" viewBox="0 0 {wide} {high}" role="img" '
+        f'<svg class="heat" viewBox="0 0 {wide} {high}" role="group" '
         f'aria-label="{label}">{"".join(parts)}</svg>'
     )
 

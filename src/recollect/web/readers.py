@@ -6,6 +6,7 @@ archive, and a session with it, is lent to one thread at a time.
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ _STALE = 20.0
 """Seconds after which an archive is looked at anew though nobody told of a change."""
 _ANSWERS = 200
 """Answers that are kept."""
+_KEPT_BYTES = 48 * 1024 * 1024
+"""Of pages that are kept."""
 _HELD = 8
 """Sessions that are kept open."""
 _HELD_MESSAGES = 250_000
@@ -63,6 +66,11 @@ class Readers:
         self._held: OrderedDict[str, OpenSession] = OrderedDict()
         self._told: dict[str, tuple[int, float, Any]] = {}
         """When it was asked, and the answer, by the name of the question."""
+        self._pages: OrderedDict[str, tuple[object, bytes]] = OrderedDict()
+        """Pages that were made, and what they were made of, by their addresses."""
+        self._weight = 0
+        self._making = 0
+        """How many sessions are being made."""
         self.moment = 0
         """Counts up when something was taken in."""
 
@@ -118,12 +126,34 @@ class Readers:
             lent.since = monotonic()
         return lent
 
+    def listed(self, name: str) -> Listed:
+        """Return a session's line by its id, or by a beginning that only it has."""
+        with self.archive() as archive:
+            return archive.listed(name)
+
+    def page(self, name: str, stamp: object) -> bytes | None:
+        """Return what was made under a name, if it was made of the same."""
+        with self._lock:
+            found = self._pages.get(name)
+            if found is None or found[0] != stamp:
+                return None
+            self._pages.move_to_end(name)
+            return found[1]
+
+    def keep(self, name: str, stamp: object, made: bytes) -> None:
+        """Keep what was made, and what it was made of; the oldest gives way."""
+        with self._lock:
+            old = self._pages.pop(name, None)
+            self._weight += len(made) - (len(old[1]) if old else 0)
+            self._pages[name] = (stamp, made)
+            while self._weight > _KEPT_BYTES and len(self._pages) > 1:
+                _, (_, gone) = self._pages.popitem(last=False)
+                self._weight -= len(gone)
+
     @contextmanager
     def session(self, name: str) -> Iterator[OpenSession]:
         """Lend a session, by its id or a beginning that only it has."""
-        with self.archive() as archive:
-            listed = archive.listed(name)
-        held = self._found(listed)
+        held = self._found(self.listed(name))
         with held.lock:
             yield held
 
@@ -135,7 +165,8 @@ class Readers:
                 return held
         archive = Archive.open(self.folder)
         try:
-            session = archive.session(listed.id)
+            with self._undisturbed():
+                session = archive.session(listed.id)
         except BaseException:
             archive.close()
             raise
@@ -147,6 +178,24 @@ class Readers:
                 # Somebody may be reading it: it is closed when nobody has it any more.
                 self._held.popitem(last=False)
         return held
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Look for no litter while many values are made: two fifths of the time.
+
+        What was made stays as long as somebody holds it, and is not looked through.
+        """
+        with self._lock:
+            self._making += 1
+            gc.disable()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._making -= 1
+                if not self._making:
+                    gc.freeze()
+                    gc.enable()
 
     def _is_full(self) -> bool:
         messages = sum(one.listed.messages for one in self._held.values())

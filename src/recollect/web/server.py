@@ -17,7 +17,7 @@ from recollect.web.live import Hub, Watching
 from recollect.web.readers import Readers
 from recollect.web.visit import House
 
-__all__ = ["Place", "serve"]
+__all__ = ["Place", "Serving"]
 
 _WAITING = 512
 """Connections that may wait to be taken."""
@@ -38,43 +38,55 @@ class Place(Struct, frozen=True, kw_only=True):
     polling: bool = False
 
 
-def serve(place: Place, told: Callable[[str], None], to: str = "/") -> None:
-    """Serve until Ctrl-C; ``told`` gets each link, which works once."""
-    listening = _listening(place.host, place.port)
-    port = int(listening.getsockname()[1])
-    shown = f"[{place.host}]" if ":" in place.host else place.host
-    start = f"http://{shown}:{port}{ENTRANCE}?"
+class Serving:
+    """A server that listens; ``told`` gets each link, which works once."""
 
-    def tell(key: str, path: str = "/") -> None:
-        told(f"{start}key={key}" + (f"&to={path}" if path != "/" else ""))
-
-    keys = Keys(port, tell)
-    readers, hub = Readers(place.folder), Hub()
-    house = House(readers=readers, hub=hub, homes=place.homes, prices=place.prices)
-    gate = Gate(application(house), keys, host=place.host, port=port)
-    watching = Watching(readers, hub, place.homes, polling=place.polling)
-    if place.homes:
-        watching.begin()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            gate,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            limit_concurrency=Limits.at_once * 2,
-            timeout_graceful_shutdown=_PARTING,
-            timeout_keep_alive=30,
-            backlog=_WAITING,
+    def __init__(
+        self, place: Place, told: Callable[[str], None], to: str = "/"
+    ) -> None:
+        self._place = place
+        self._told = told
+        self._listening = _listening(place.host, place.port)
+        port = int(self._listening.getsockname()[1])
+        shown = f"[{place.host}]" if ":" in place.host else place.host
+        self._start = f"http://{shown}:{port}{ENTRANCE}?key="
+        self._keys = Keys(port, self._tell)
+        readers, hub = Readers(place.folder), Hub()
+        house = House(readers=readers, hub=hub, homes=place.homes, prices=place.prices)
+        gate = Gate(application(house), self._keys, host=place.host, port=port)
+        self._watching = Watching(readers, hub, place.homes, polling=place.polling)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                gate,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                ws="none",
+                limit_concurrency=Limits.at_once * 2,
+                timeout_graceful_shutdown=_PARTING,
+                timeout_keep_alive=30,
+                backlog=_WAITING,
+            )
         )
-    )
-    tell(keys.once, to)
-    try:
-        server.run(sockets=[listening])
-    finally:
-        if place.homes:
-            watching.end()
-        listening.close()
+        told(self._start + self._keys.once + (f"&to={to}" if to != "/" else ""))
+
+    def _tell(self, key: str) -> None:
+        self._told(self._start + key)
+
+    def run(self) -> None:
+        """Serve until Ctrl-C, or until :meth:`stop`."""
+        if self._place.homes:
+            self._watching.begin()
+        try:
+            self._server.run(sockets=[self._listening])
+        finally:
+            if self._place.homes:
+                self._watching.end()
+            self._listening.close()
+
+    def stop(self) -> None:
+        """Stop serving, from any thread."""
+        self._server.should_exit = True
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -19,7 +19,7 @@ from recollect.web.charts import bars, heat_map
 from recollect.web.frame import Frame, address, empty, framed, link, stamp
 from recollect.web.visit import Visit
 
-__all__ = ["Filters", "home", "more", "session_line"]
+__all__ = ["Filters", "home", "is_running", "more", "session_line"]
 
 _PAGE = 60
 _RUNNING = timedelta(minutes=5)

@@ -31,8 +31,8 @@ from recollect.web.visit import Visit
 
 __all__ = ["answer", "asked_query", "found_for", "hint_rows", "search"]
 
-_PAGE = 15
-_HITS = 3
+_PAGE = 10
+_HITS = 2
 _FACETS = 8
 _SORTS = (("best", "Best"), ("newest", "Newest"), ("oldest", "Oldest"))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from html import escape
 
 import msgspec
@@ -37,13 +36,14 @@ from recollect.render.markdown import Sheet, markdown
 from recollect.render.safe import safe, safe_line
 from recollect.render.walk import View
 from recollect.web.frame import Frame, address, framed, link
+from recollect.web.pages.home import is_running
 from recollect.web.pages.search import asked_query
 from recollect.web.reading import WINDOW, Reading, reading_of
 from recollect.web.visit import Visit
 
 __all__ = ["as_markdown", "find", "outline", "page", "raw", "window"]
 
-_RUNNING = timedelta(minutes=5)
+_OK = 200
 _RAW_LIMIT = 2_000_000
 _FOUND = 200
 """Places that are shown of what is found in a session."""
@@ -74,7 +74,23 @@ def _setting(visit: Visit, session: Session) -> Setting:
 
 
 def page(visit: Visit) -> Response:
-    """Answer with the page, and on it the window that is asked for."""
+    """Answer with the page, and on it the window that is asked for.
+
+    A page is kept as long as its session stays as it is.
+    """
+    name = f"{visit.request.url.path}?{visit.request.url.query}"
+    listed = visit.readers.listed(visit.part("id"))
+    stamp = (listed, is_running(listed, visit.now))
+    made = visit.readers.page(name, stamp)
+    if made is not None:
+        return HTMLResponse(made)
+    answer = _page(visit)
+    if answer.status_code == _OK:
+        visit.readers.keep(name, stamp, bytes(answer.body))
+    return answer
+
+
+def _page(visit: Visit) -> Response:
     with _reading(visit) as reading:
         session, branch = reading.session, reading.branch
         elsewhere = _elsewhere(visit, reading)
@@ -232,8 +248,9 @@ def _top(visit: Visit, reading: Reading) -> Html:
             joined((words("An agent of "), link(back, words(listed.title.text)))),
             kind="up",
         )
-    running = listed.ended is not None and visit.now - listed.ended < _RUNNING
-    badge = tag("span", words("running"), kind="running") if running else NOTHING
+    badge = NOTHING
+    if is_running(listed, visit.now):
+        badge = tag("span", words("running"), kind="running")
     title = tag("h1", joined((words(session.title.text) or words(session.id), badge)))
     return tag(
         "header",

@@ -11,6 +11,8 @@ class Conversation {
   constructor(place, { own, branch, total, size, root = null }) {
     Object.assign(this, { place, own, branch, total, size, root });
     this.heights = [];
+    this.known = 0;
+    this.sum = 0;
     this.loading = new Map();
     this.sections = [];
     this.near = new IntersectionObserver((seen) => this.met(seen), { root, rootMargin: `${NEAR}px 0px` });
@@ -42,10 +44,16 @@ class Conversation {
   }
 
   guess(number) {
-    const known = this.heights.filter(Boolean);
-    const usual = known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : GUESS;
+    const usual = this.known ? this.sum / this.known : GUESS;
     const share = Math.min(this.total - number * this.size, this.size) / this.size;
     return Math.round(this.heights[number] ?? usual * Math.max(share, 0.05));
+  }
+
+  measure(number, section) {
+    if (this.heights[number] === undefined) this.known += 1;
+    this.sum -= this.heights[number] ?? 0;
+    this.heights[number] = section.getBoundingClientRect().height;
+    this.sum += this.heights[number];
   }
 
   address(name, asked) {
@@ -65,7 +73,7 @@ class Conversation {
       if (isIntersecting || target.classList.contains("waiting")) continue;
       if (target.contains(document.activeElement)) continue;
       const number = Number(target.dataset.window);
-      this.heights[number] = target.getBoundingClientRect().height;
+      this.measure(number, target);
       target.style.height = `${this.heights[number]}px`;
       target.classList.add("waiting");
       target.replaceChildren();
@@ -86,7 +94,7 @@ class Conversation {
       section.classList.remove("waiting");
       section.removeAttribute("aria-busy");
       section.style.height = "";
-      this.heights[number] = section.getBoundingClientRect().height;
+      this.measure(number, section);
     })().finally(() => this.loading.delete(number));
     this.loading.set(number, task);
     return task.catch(() => undefined);
@@ -105,6 +113,7 @@ class Conversation {
     const number = this.count - 1;
     const section = this.sections[number];
     const { content, headers } = await load(this.address("window", { from: number * this.size }));
+    if (Number(headers.get("X-Total")) < this.total) return false;
     if (!section.classList.contains("waiting")) {
       const old = [...section.children];
       const fresh = [...content.children];
@@ -115,6 +124,7 @@ class Conversation {
       old.slice(fresh.length).forEach((one) => one.remove());
     }
     this.grow(Number(headers.get("X-Total")));
+    return true;
   }
 
   async reveal(at, anchor) {
@@ -130,7 +140,9 @@ class Conversation {
     const target = (anchor && document.getElementById(anchor)) || section;
     for (let up = target; up && up !== section; up = up.parentElement) if (up.localName === "details") up.open = true;
     target.scrollIntoView({ block: "start" });
-    requestAnimationFrame(() => target.scrollIntoView({ block: "start" }));
+    // What came into the page meanwhile may have moved it.
+    await new Promise((done) => { requestAnimationFrame(done); });
+    target.scrollIntoView({ block: "start" });
     return target;
   }
 }
@@ -196,22 +208,40 @@ function drawKinds() {
   }));
 }
 
+// Of a long outline only the lines in sight are there; the others are room.
+const LINE = 27;
+let from = -1;
 function drawOutline() {
   shown = marks.filter((mark) => wanted.has(mark.kind));
-  outline.replaceChildren(...shown.map((mark) => {
-    const link = make("a", { href: `#${mark.anchor}`, title: mark.text }, mark.text || "…");
-    mark.link = link;
-    return make("li", { className: `o-${mark.kind}` }, link);
-  }));
   current = null;
+  from = -1;
+  drawLines();
   follow();
 }
+function drawLines() {
+  const room = Math.ceil(outline.clientHeight / LINE) || 40;
+  const first = Math.max(Math.floor(outline.scrollTop / LINE) - room, 0);
+  if (from >= 0 && Math.abs(first - from) < room / 2) return;
+  from = first;
+  const last = Math.min(first + 3 * room, shown.length);
+  const held = document.activeElement?.closest?.("#outline a")?.hash;
+  outline.style.paddingTop = `${first * LINE}px`;
+  outline.style.paddingBottom = `${(shown.length - last) * LINE + 48}px`;
+  outline.replaceChildren(...shown.slice(first, last).map((mark) => {
+    const link = make("a", { href: `#${mark.anchor}`, title: mark.text }, mark.text || "…");
+    if (mark === current) link.setAttribute("aria-current", "true");
+    return make("li", { className: `o-${mark.kind}` }, link);
+  }));
+  if (held) outline.querySelector(`a[href="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+}
+outline.addEventListener("scroll", () => requestAnimationFrame(drawLines), { passive: true });
+addEventListener("resize", () => { from = -1; drawLines(); });
 
 outline.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link) return;
   event.preventDefault();
-  const mark = shown.find((one) => one.link === link);
+  const mark = shown[from + [...outline.children].indexOf(link.parentElement)];
   if (mark) go(mark.at, mark.anchor);
   document.querySelector(".outline").classList.remove("open");
 });
@@ -227,38 +257,37 @@ async function go(at, anchor) {
 }
 
 // Where the reader is: the last line of the outline above the upper third.
+function firstFrom(list, fits) {
+  let low = 0;
+  let high = list.length;
+  while (low < high) { const middle = (low + high) >> 1; if (fits(list[middle])) high = middle; else low = middle + 1; }
+  return low;
+}
 function here() {
   const line = innerHeight / 3;
-  let section = null;
-  for (const one of talk.sections) {
-    const box = one.getBoundingClientRect();
-    if (box.top > line) break;
-    section = one;
-    if (box.bottom > line) break;
-  }
-  const number = section ? Number(section.dataset.window) : 0;
-  let found = null;
-  for (const mark of shown) {
-    if (mark.at >= (number + 1) * talk.size) break;
-    if (mark.at < number * talk.size) { found = mark; continue; }
-    const element = document.getElementById(mark.anchor);
+  const number = Math.max(firstFrom(talk.sections, (one) => one.getBoundingClientRect().top > line) - 1, 0);
+  let at = firstFrom(shown, (mark) => mark.at >= number * talk.size) - 1;
+  while (at + 1 < shown.length && shown[at + 1].at < (number + 1) * talk.size) {
+    const element = document.getElementById(shown[at + 1].anchor);
     if (element && element.getBoundingClientRect().top > line) break;
-    found = mark;
+    at += 1;
   }
-  return found;
+  return at;
 }
 let due = false;
 function follow() {
   due = false;
-  const mark = here();
-  if (mark === current) return;
-  current?.link?.removeAttribute("aria-current");
-  current = mark;
-  if (!mark) return;
-  mark.link.setAttribute("aria-current", "true");
-  const box = mark.link.getBoundingClientRect();
-  const frame = outline.getBoundingClientRect();
-  if (box.top < frame.top || box.bottom > frame.bottom) outline.scrollTop += box.top - frame.top - frame.height / 3;
+  const at = here();
+  if (shown[at] === current) return;
+  current = shown[at] ?? null;
+  outline.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  if (!current) return;
+  const top = at * LINE;
+  if (top < outline.scrollTop || top + LINE > outline.scrollTop + outline.clientHeight) {
+    outline.scrollTop = top - outline.clientHeight / 3;
+    drawLines();
+  }
+  outline.children[at - from]?.firstElementChild.setAttribute("aria-current", "true");
 }
 addEventListener("scroll", () => { if (!due) { due = true; requestAnimationFrame(follow); } }, { passive: true });
 
@@ -426,7 +455,8 @@ if (!isAgent && !Number(place.dataset.branch)) {
     if (news && news.id !== place.dataset.session) return;
     busy = (busy ?? Promise.resolve()).then(async () => {
       const before = talk.total;
-      await talk.refresh().catch(() => undefined);
+      const went = await talk.refresh().catch(() => true);
+      if (!went) pill("rewound: show the live branch", () => location.assign(location.pathname));
       if (talk.total > before) { tellNew(talk.total - before); await loadOutline(); }
     });
   });
@@ -436,14 +466,17 @@ function tellNew(count) {
   const end = talk.sections.at(-1).getBoundingClientRect();
   if (end.top < innerHeight && end.bottom < innerHeight + 200) return;
   fresh += count;
-  let pill = document.querySelector(".latest");
-  if (!pill) {
-    pill = make("button", { type: "button", className: "latest" });
-    pill.addEventListener("click", () => { pill.remove(); fresh = 0; talk.reveal(talk.total - 1, "").then(() => scrollTo(0, document.body.scrollHeight)); });
-    document.body.append(pill);
-  }
-  pill.textContent = `${fresh} new ↓`;
-  say(`${fresh} new messages`);
+  pill(`${fresh} new ↓`, () => {
+    fresh = 0;
+    talk.reveal(talk.total - 1, "").then(() => scrollTo(0, document.body.scrollHeight));
+  });
+}
+function pill(words, act) {
+  document.querySelector(".latest")?.remove();
+  const made = make("button", { type: "button", className: "latest" }, words);
+  made.addEventListener("click", () => { made.remove(); act(); });
+  document.body.append(made);
+  say(words);
 }
 
 // Find in the session, also where nothing is loaded.

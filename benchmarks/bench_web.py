@@ -1,0 +1,265 @@
+"""How fast pages come, against agentsview serving the same home.
+
+``python -m benchmarks.bench_web HOME --archive ARCHIVE`` serves the archive (made of
+the home) and the same home by agentsview, both on this machine only, and asks each for
+what people look at: searches, and the beginning of sessions. One client asks, then
+sixteen; questions and sessions are the same for both, in the same order. Every search
+and every session is new to the servers in the series that say so. The peer answers with
+JSON that a browser has still to draw, ours with the page itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+from benchmarks.contenders import OURS, PEERS, ROOT, install
+from recollect.archive import Archive
+
+PEER = PEERS[0]
+CLIENTS = (1, 16)
+SEED = 7
+WORDS = (
+    *("ValueError", "raise", "socket", "timeout", "test", "assertEqual", "import"),
+    *("module", "path", "file", "open", "encoding", "buffer", "thread", "lock"),
+    *("queue", "async", "await", "class", "method", "return", "value", "key", "index"),
+    *("error", "exception", "parse", "token", "string", "bytes", "format", "date"),
+)
+
+
+class Server(NamedTuple):
+    """Who answers, and where."""
+
+    name: str
+    port: int
+    cookie: str = ""
+
+
+class Times(NamedTuple):
+    """What a series of requests took."""
+
+    a_second: float
+    median: float
+    p95: float
+    failed: int
+
+
+class Question(NamedTuple):
+    """Something that is looked at: what is asked for in a series, by its number."""
+
+    title: str
+    asked: Callable[[int], Sequence[str]]
+    ours: str
+    """The path of ours, with ``{}`` for what is asked for."""
+    theirs: str
+    is_known: bool = False
+    """Whether it was asked for before."""
+
+    def paths(self, server: Server, number: int) -> list[str]:
+        """Return what a server is asked for in a series."""
+        path = self.ours if server.cookie else self.theirs
+        return [path.format(quote(one)) for one in self.asked(number)]
+
+
+def questions(archive: Path, count: int) -> list[Question]:
+    """Return what is asked: searches, and sessions of every length."""
+    chosen = random.Random(SEED)  # noqa: S311 (the same for everybody)
+    with Archive.open(archive) as opened:
+        ids = [one.id for one in opened.sessions() if one.messages]
+    chosen.shuffle(ids)
+
+    def searches(number: int) -> list[str]:
+        drawn = random.Random(number)  # noqa: S311 (the same for everybody)
+        return [
+            " ".join(drawn.sample(WORDS, drawn.randint(1, 3))) for _ in range(count)
+        ]
+
+    def sessions(number: int) -> list[str]:
+        return [ids[(number * count + at) % len(ids)] for at in range(count)]
+
+    session = ("/session/{}", "/api/v1/sessions/{}/messages?limit=40")
+    return [
+        Question("search", searches, "/search/answer?q={}", _SEARCH),
+        Question("session, opened for the first time", sessions, *session),
+        Question("session, opened again", lambda _: sessions(-1), *session, True),
+    ]
+
+
+_SEARCH = "/api/v1/search?q={}&limit=10"
+
+
+def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
+    """Ask for paths, so many at once, and return what that took."""
+    share = [paths[at::clients] for at in range(clients)]
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(clients) as pool:
+        each = list(pool.map(lambda some: _asked(server, some), share))
+    wall = time.perf_counter() - begun
+    took = sorted(seconds for some, _ in each for seconds in some)
+    failed = sum(count for _, count in each)
+    last = min(round(len(took) * 0.95), len(took) - 1)
+    return Times(len(took) / wall, took[len(took) // 2], took[last], failed)
+
+
+def _asked(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {"Cookie": server.cookie} if server.cookie else {}
+    took, failed = [], 0
+    for path in paths:
+        begun = time.perf_counter()
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        took.append(time.perf_counter() - begun)
+        failed += answer.status != 200  # noqa: PLR2004 (that it was answered)
+    connection.close()
+    return took, failed
+
+
+@contextmanager
+def ours(archive: Path) -> Iterator[Server]:
+    """Serve the archive with this checkout."""
+    words = [sys.executable, "-m", "recollect", "serve", "--no-browser"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with _running([*words, "--archive", str(archive)], env) as running:
+        assert running.stdout is not None
+        lines = (line.strip() for line in running.stdout)
+        link = urlsplit(next(line for line in lines if line.startswith("http")))
+        port = link.port or 0
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", f"{link.path}?{link.query}")
+        told = connection.getresponse()
+        cookie = (told.getheader("set-cookie") or "").partition(";")[0]
+        connection.close()
+        yield Server(OURS.name, port, cookie)
+
+
+@contextmanager
+def theirs(home: Path, scratch: Path) -> Iterator[Server]:
+    """Serve the home with the peer, which has taken it in before."""
+    program = str(scratch / "programs" / PEER.name / "bin" / PEER.name)
+    room = scratch / "rooms" / PEER.name
+    room.mkdir(parents=True, exist_ok=True)
+    if not (room / ".claude").exists():
+        (room / ".claude").symlink_to(home, target_is_directory=True)
+    env = {"HOME": str(room), "PATH": os.defpath, "LANG": "C.UTF-8", **PEER.env}
+    if not (room / ".agentsview" / "sessions.db").exists():
+        subprocess.run([program, "sync"], env=env, check=True, capture_output=True)
+    words = [program, "serve", "--no-browser", "--no-sync", "--no-update-check"]
+    with _running([*words, "--port", "0"], env) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            found = re.search(r"listening at http://[^:]+:(\d+)", line)
+            if found:
+                break
+        else:
+            raise RuntimeError("the peer does not listen")
+        yield Server(PEER.name, int(found[1]))
+
+
+@contextmanager
+def _running(
+    words: Sequence[str], env: dict[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    running = subprocess.Popen(
+        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield running
+    finally:
+        running.terminate()
+        running.wait(20)
+
+
+def report(
+    asked: Sequence[Question], servers: Sequence[Server], turns: int
+) -> Iterator[str]:
+    """Yield the lines of the tables; every turn asks both, one after the other."""
+    for question in asked:
+        yield f"\n## {question.title}\n"
+        yield "| clients | contender | requests/s | median ms | p95 ms | of theirs |"
+        yield "|---:|---|---:|---:|---:|---:|"
+        if question.is_known:
+            for server in servers:
+                timed(server, question.paths(server, 0), 1)
+        number = 0
+        for clients in CLIENTS:
+            best: dict[str, Times] = {}
+            for _ in range(turns):
+                for server in servers:
+                    found = timed(server, question.paths(server, number), clients)
+                    other = best.get(server.name, found)
+                    best[server.name] = min(found, other, key=_p95)
+                number += 1
+            yield from _rows(clients, best)
+
+
+def _rows(clients: int, best: dict[str, Times]) -> Iterator[str]:
+    for name, one in best.items():
+        ratio = one.p95 / best[PEER.name].p95
+        failed = f" ({one.failed} failed)" if one.failed else ""
+        yield (
+            f"| {clients} | {name}{failed} | {one.a_second:,.0f} "
+            f"| {one.median * 1e3:.1f} | {one.p95 * 1e3:.1f} | {ratio:.2f} |"
+        )
+
+
+def _p95(times: Times) -> float:
+    return times.p95
+
+
+def main(words: list[str]) -> int:
+    """Measure, print the report, and keep it if asked to."""
+    asked = _parser().parse_args(words)
+    asked.scratch.mkdir(parents=True, exist_ok=True)
+    version = install(PEER, asked.scratch)
+    with ours(asked.archive) as us, theirs(asked.home, asked.scratch) as them:
+        chosen = questions(asked.archive, asked.count)
+        for server in (us, them):
+            timed(server, chosen[0].paths(server, -1), 1)
+        lines = [
+            f"# Pages · Python {platform.python_version()}, {platform.machine()}\n",
+            (
+                f"{asked.count} requests a series, best of {asked.repeat}; "
+                f"{os.cpu_count()} cores, {PEER.name} {version}, both on 127.0.0.1."
+            ),
+            *report(chosen, (us, them), asked.repeat),
+        ]
+    print(*lines, sep="\n")
+    if asked.out:
+        asked.out.write_text("\n".join(lines) + "\n", "utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bench_web",
+        description="Ask ours and a peer for the same pages, side by side.",
+    )
+    parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
+    parser.add_argument("--archive", type=Path, required=True, help="made of the home")
+    parser.add_argument("--count", type=int, default=100, help="requests a series")
+    parser.add_argument("--repeat", type=int, default=2, metavar="N", help="best of N")
+    parser.add_argument(
+        "--scratch", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench")
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the report")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

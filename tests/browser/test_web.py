@@ -1,0 +1,282 @@
+"""The page as people use it: every page, keys, search, branches, agents, news."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from recollect.archive import Archive
+from tests.browser.conftest import NAMES
+from tests.browser.payloads import PAYLOADS
+from tests.browser.serving import Served, opened, served
+from tests.build import jsonl, prompt, reply, thread
+from tests.render.stories import hostile
+from tests.web.places import (
+    AGENT,
+    EDITED,
+    EDITED_PATH,
+    LONG,
+    LONG_TURNS,
+    PLAIN,
+    REWOUND,
+    Kept,
+    furnished,
+)
+
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+PATHS = (
+    "/",
+    "/search",
+    "/search?q=question",
+    "/projects",
+    "/files",
+    f"/files?session={EDITED}&path={EDITED_PATH}",
+    "/usage",
+    "/usage?by=model",
+    "/problems",
+    "/about",
+    f"/session/{PLAIN}",
+    f"/session/{LONG}?from=50",
+    f"/session/{AGENT}",
+    "/nothing",
+)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return furnished(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def site(kept: Kept) -> Iterator[Served]:
+    with served(kept.folder) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("look", [("light", 1280), ("dark", 1280), ("dark", 390)])
+def test_every_page_is_whole(
+    path: str, look: tuple[str, int], browser: Browser, site: Served
+) -> None:
+    scheme, width = look
+    size = {"width": width, "height": 800}
+    with opened(browser, site, color_scheme=scheme, viewport=size) as seen:
+        said: list[str] = []
+        seen.page.on("console", lambda line: said.append(line.text))
+        answer = seen.page.goto(site.home + path)
+        seen.page.wait_for_load_state("networkidle" if "session" in path else "load")
+
+        assert answer is not None
+        assert answer.status == (404 if path == "/nothing" else 200)
+        assert seen.errors == []
+        assert [line for line in said if "404" not in line] == []
+        assert all(url.startswith((site.home, "data:")) for url in seen.requests)
+        wide = seen.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width
+        assert _violations(seen.page) == []
+
+
+def _violations(page: Page) -> list[str]:
+    """Return what hinders people with disabilities, if the checker is there."""
+    if not AXE.exists():
+        return []
+    # The checker is ours to run; the page itself lets no foreign script in.
+    page.evaluate(AXE.read_text("utf-8") + "; 0")
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+    told = page.evaluate(f"axe.run(document, {json.dumps(options)})")
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in told["violations"]
+        if one["impact"] in {"serious", "critical"}
+    ]
+
+
+def test_everything_can_be_done_with_keys(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as seen:
+        page, keyboard = seen.page, seen.page.keyboard
+        keyboard.press("j")
+        keyboard.press("j")
+        assert page.evaluate("document.activeElement.getAttribute('href')").startswith(
+            "/session/"
+        )
+        keyboard.press("?")
+        expect(page.locator("dialog[open] li").first).to_be_visible()
+        keyboard.press("Escape")
+        keyboard.press("/")
+        keyboard.type("question number 7")
+        keyboard.press("Enter")
+        page.wait_for_url("**/search?q=question**")
+        page.locator("#query").focus()
+        page.locator(".hits .hit > a").first.wait_for()
+        keyboard.press("ArrowDown")
+        keyboard.press("Enter")
+        page.wait_for_url(f"**/session/{LONG}*")
+        expect(page.locator("#outline a").first).to_be_visible()
+        for _ in range(3):
+            keyboard.press("n")
+        expect(page.locator("article:focus")).to_contain_text("number 2")
+        keyboard.press("G")
+        last = page.locator("article", has_text=f"Answer {LONG_TURNS - 1}")
+        expect(last.last).to_be_in_viewport()
+        keyboard.press("t")
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_search_finds_as_one_types(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/search")
+        page.locator("#query").press_sequentially("to", delay=20)
+        expect(page.locator("#hints li").first).to_contain_text("tool:")
+        page.keyboard.press("Tab")
+        assert page.locator("#query").input_value() == "tool:"
+        page.locator("#query").fill("three lines")
+        expect(page.locator(".hits li").first).to_contain_text("Counting lines")
+        page.wait_for_url("**/search?q=three+lines")
+        page.locator("#query").fill("question")
+        page.locator('.facets a[title="/work/other"]').click()
+        page.wait_for_url("**project**")
+        assert "project:/work/other" in page.locator("#query").input_value()
+        page.go_back()
+        page.wait_for_url("**/search?q=question")
+        page.locator(".hits .excerpt").first.click()
+        page.wait_for_url("**/session/**")
+        expect(page.locator("article.found")).to_be_in_viewport()
+
+
+def test_a_branch_is_switched_at_its_fork(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{REWOUND}")
+        expect(page.locator("article.prompt").first).to_contain_text("Second way")
+        page.locator(".mark.fork a").first.click()
+        page.wait_for_url("**branch=1*")
+        expect(page.locator("article.prompt").first).to_contain_text("First way")
+
+
+def test_an_agent_opens_beside_and_inside(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{AGENT}")
+        page.locator("p.agent > a").click()
+        expect(page.locator(".panel")).to_contain_text("Nothing odd.")
+        page.keyboard.press("Escape")
+        expect(page.locator(".panel")).to_have_count(0)
+        page.locator("p.agent > a").click(modifiers=["Alt"])
+        expect(page.locator(".agent-inside")).to_contain_text("Nothing odd.")
+
+
+def test_a_message_gives_its_link_and_its_record(
+    browser: Browser, site: Served
+) -> None:
+    with opened(
+        browser, site, permissions=["clipboard-read", "clipboard-write"]
+    ) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{LONG}")
+        page.locator("#outline a", has_text="Question number 50").click()
+        expect(page.locator("article.found")).to_contain_text("Question number 50")
+        page.keyboard.press("c")
+        expect(page.locator("#said")).to_have_text("link copied")
+        link = page.evaluate("navigator.clipboard.readText()")
+        page.keyboard.press("r")
+        expect(page.locator("dialog[open] pre")).to_contain_text("Question number 50")
+        page.keyboard.press("Escape")
+        page.goto(link)
+        expect(page.locator("article.found")).to_contain_text("Question number 50")
+        expect(page.locator("article.found")).to_be_in_viewport()
+        page.keyboard.press("f")
+        page.keyboard.type('"question number 9"')
+        page.keyboard.press("Enter")
+        expect(page.locator("article.found")).to_contain_text("Question number 9")
+
+
+def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
+    kept = furnished(tmp_path)
+    path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
+    with (
+        served(kept.folder, kept.home.path) as site,
+        opened(browser, site) as seen,
+        opened(browser, site) as other,
+    ):
+        for one in (seen, other):
+            one.page.goto(f"{site.home}/session/{LONG}")
+            one.page.locator("#outline a").first.wait_for()
+        seen.page.locator("#outline a").nth(20).click()
+        seen.page.wait_for_timeout(500)
+        other.page.keyboard.press("G")
+        before = seen.page.evaluate(
+            "document.querySelector('.found').getBoundingClientRect().top"
+        )
+        last = json.loads(path.read_bytes().splitlines()[-1])["uuid"]
+        asked = prompt("And now?", parent=last)
+        news = thread(asked, reply("This came just now."), start=5000)
+        with path.open("ab") as file:
+            file.write(jsonl([one | {"sessionId": LONG} for one in news]))
+        written = seen.page.evaluate("performance.now()")
+        expect(
+            other.page.locator("article", has_text="This came just now.")
+        ).to_be_visible()
+        expect(seen.page.locator(".latest")).to_be_visible()
+        took = seen.page.evaluate("performance.now()") - written
+        after = seen.page.evaluate(
+            "document.querySelector('.found').getBoundingClientRect().top"
+        )
+
+        assert abs(after - before) <= 1
+        assert took < 5000
+        assert seen.errors == other.errors == []
+
+
+def test_nothing_of_a_transcript_runs_or_leaves(
+    browser: Browser, tmp_path: Path
+) -> None:
+    session = hostile(tmp_path / "home", "\n\n".join(PAYLOADS[::5]))
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+    paths = ["/", f"/session/{session.id}", "/search?q=img", "/files", "/projects"]
+    paths += [f"/session/{session.id}/raw?from=0", "/usage?by=session", "/problems"]
+    for policy in (True, False):
+        with (
+            served(tmp_path / "archive") as site,
+            opened(browser, site, bypass_csp=not policy) as seen,
+        ):
+            for path in paths:
+                seen.page.goto(site.home + path)
+                seen.page.wait_for_timeout(150)
+                ran = seen.page.evaluate(
+                    "() => { for (const one of document.querySelectorAll('details')) "
+                    "one.open = true; return window.__p ?? null; }"
+                )
+
+                assert ran is None
+                assert seen.dialogs == []
+                assert seen.errors == []
+                assert all(u.startswith((site.home, "data:")) for u in seen.requests)
+
+
+def test_a_name_that_points_here_gets_nothing(site: Served, browser: Browser) -> None:
+    port = site.home.rpartition(":")[2]
+    launched = browser.browser_type.launch(
+        executable_path=next(filter(None, map(shutil.which, NAMES))),
+        args=["--no-sandbox", "--host-resolver-rules=MAP attacker.test 127.0.0.1"],
+    )
+    try:
+        page = launched.new_page()
+        page.goto(site.links[-1])
+        page.wait_for_url(f"{site.home}/")
+        answer = page.goto(f"http://attacker.test:{port}/")
+        assert answer is not None
+        assert answer.status == 421
+        assert "Counting" not in page.content()
+        told = page.evaluate(
+            f"fetch('{site.home}/api/sessions', {{credentials: 'include'}})"
+            ".then((answer) => answer.text(), () => 'refused')"
+        )
+        assert told == "refused"
+    finally:
+        launched.close()
