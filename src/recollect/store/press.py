@@ -19,8 +19,8 @@ __all__ = ["Press", "Pressed", "digest", "press", "squeeze", "unpress"]
 Pressed = tuple[bytes, bytes]
 """The hash of some bytes, and the bytes compressed."""
 
-_WAITING = 8
-"""Pieces that may wait to be pressed; more would only take memory."""
+_WAITING = 4 * 1024 * 1024
+"""Bytes that may wait to be pressed; more would only take memory."""
 
 
 def digest(raw: bytes) -> bytes:
@@ -52,8 +52,9 @@ class Press:
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None
-        self._waiting: deque[tuple[Future[Pressed], Callable[[Pressed], None]]]
+        self._waiting: deque[tuple[int, Future[Pressed], Callable[[Pressed], None]]]
         self._waiting = deque()
+        self._weight = 0
 
     def add(self, raw: bytes, then: Callable[[Pressed], None]) -> None:
         """Have bytes pressed, and something done with them, soon."""
@@ -61,8 +62,9 @@ class Press:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (see above)
 
             self._thread = ThreadPoolExecutor(1, "press")
-        self._waiting.append((self._thread.submit(press, raw), then))
-        while len(self._waiting) > _WAITING:
+        self._waiting.append((len(raw), self._thread.submit(press, raw), then))
+        self._weight += len(raw)
+        while self._weight > _WAITING:
             self._hand_on()
 
     def finish(self) -> None:
@@ -71,7 +73,8 @@ class Press:
             self._hand_on()
 
     def _hand_on(self) -> None:
-        pressed, then = self._waiting.popleft()
+        weight, pressed, then = self._waiting.popleft()
+        self._weight -= weight
         then(pressed.result())
 
     def __enter__(self) -> Self:

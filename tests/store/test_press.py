@@ -1,0 +1,40 @@
+"""The press: bytes come back as they went in, in order, and few of them wait."""
+
+from __future__ import annotations
+
+from random import Random
+
+from recollect.store import press
+from recollect.store.press import Press, Pressed, digest, unpress
+
+
+def test_what_is_pressed_in_a_thread_comes_back_in_order() -> None:
+    random = Random(3)  # noqa: S311 (the same every time)
+    raws = [random.randbytes(random.randrange(200_000)) for _ in range(60)]
+    found: list[Pressed] = []
+
+    with Press() as thread:
+        for raw in raws:
+            thread.add(raw, found.append)
+        thread.finish()
+
+    assert [unpress(frame) for _, frame in found] == raws
+    assert [sign for sign, _ in found] == [digest(raw) for raw in raws]
+
+
+def test_no_more_waits_than_a_few_megabytes() -> None:
+    found: list[Pressed] = []
+
+    with Press() as thread:
+        for number in range(1, 11):
+            thread.add(bytes(1024 * 1024), found.append)
+            assert number - len(found) <= press._WAITING // (1024 * 1024)
+
+
+def test_what_still_waits_when_something_fails_is_not_handed_on() -> None:
+    found: list[Pressed] = []
+
+    with Press() as thread:
+        thread.add(b"left", found.append)
+
+    assert found == []
