@@ -32,6 +32,7 @@ NAMES = {
     "transcript.jsonl": "~/claude-home",
     "/mnt/laptop/.claude": "~/claude-home",
     "old-project": "shop",
+    "flaky upload": "retry",
     "--run": "",
 }
 
