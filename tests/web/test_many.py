@@ -1,0 +1,124 @@
+"""Many at once, and slow ones, while somebody writes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Event, Thread
+from urllib.parse import urlsplit
+
+from recollect.archive import Archive
+from recollect.web.readers import Readers
+from recollect.web.server import Place, Serving
+from tests.build import prompt, reply, session_id, thread
+from tests.web.places import LONG, PLAIN, Kept, furnished
+
+READERS = 200
+PATHS = ("/", f"/session/{PLAIN}", f"/session/{LONG}", "/search/answer?q=lines")
+
+
+@contextmanager
+def serving(kept: Kept) -> Iterator[tuple[int, str]]:
+    """Serve, and give the port and the cookie."""
+    links: list[str] = []
+    server = Serving(Place(folder=kept.folder), links.append)
+    running = Thread(target=server.run, daemon=True)
+    running.start()
+    try:
+        link = urlsplit(links[0])
+        status, cookie, _ = asked(link.port or 0, f"{link.path}?{link.query}")
+        assert status == 200
+        yield link.port or 0, cookie.partition(";")[0]
+    finally:
+        server.stop()
+        running.join(20)
+
+
+def asked(port: int, path: str, cookie: str = "") -> tuple[int, str, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("set-cookie") or "", answer.read()
+    finally:
+        connection.close()
+
+
+def test_two_hundred_read_while_one_writes(tmp_path: Path) -> None:
+    kept = furnished(tmp_path)
+    ended = Event()
+    written: list[int] = []
+
+    def write() -> None:
+        number = 100
+        while not ended.is_set():
+            number += 1
+            said = thread(prompt(f"New {number}"), reply(f"Said {number}"))
+            kept.home.session(session_id(number), said)
+            Archive.ingest(kept.folder, [kept.home.path], wait=30)
+            written.append(number)
+
+    writer = Thread(target=write)
+    with serving(kept) as (port, cookie), ThreadPoolExecutor(READERS) as pool:
+        writer.start()
+        paths = [PATHS[at % len(PATHS)] for at in range(READERS)]
+        answers = list(pool.map(lambda path: asked(port, path, cookie), paths))
+        ended.set()
+        writer.join(60)
+
+    assert {status for status, _, _ in answers} == {200}
+    assert all(body for _, _, body in answers)
+    assert written
+
+
+def test_whoever_is_slow_holds_nobody_up(tmp_path: Path) -> None:
+    with serving(furnished(tmp_path)) as (port, cookie):
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
+        try:
+            for one in slow:
+                one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
+
+            assert asked(port, "/about", cookie)[0] == 200
+        finally:
+            for one in slow:
+                one.close()
+
+
+def test_what_was_taken_in_is_seen_by_the_next_reader(tmp_path: Path) -> None:
+    kept = furnished(tmp_path)
+    readers = Readers(kept.folder)
+    with readers.session(PLAIN) as held:
+        before = held.listed.messages
+    path = kept.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
+    text = path.read_bytes()
+    more = thread(prompt("Once more"), reply("Yes"), start=900)
+    kept.home.session(PLAIN, more)
+    path.write_bytes(text + path.read_bytes())
+    Archive.ingest(kept.folder, [kept.home.path])
+    readers.renew()
+
+    with readers.session(PLAIN) as held:
+        assert held.listed.messages != before
+    readers.close()
+
+
+def test_a_page_is_kept_until_its_session_changes(tmp_path: Path) -> None:
+    readers = Readers(tmp_path)
+    readers.keep("/a", "as it was", b"made")
+
+    assert readers.page("/a", "as it was") == b"made"
+    assert readers.page("/a", "as it is") is None
+    assert readers.page("/b", "as it was") is None
+
+
+def test_pages_that_are_kept_have_a_limit(tmp_path: Path) -> None:
+    readers = Readers(tmp_path)
+    for number in range(60):
+        readers.keep(f"/{number}", 0, b"x" * 1_000_000)
+
+    assert readers.page("/0", 0) is None
+    assert readers.page("/59", 0) is not None
