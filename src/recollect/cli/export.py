@@ -87,7 +87,7 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect export 5e551000
     recollect export 5e551000 --format markdown -o talk.md --turns 2-4
     recollect export . --to site
-    recollect export --search "flaky upload" --to site
+    recollect export --search "login test" --to site
     recollect export --all --since 30d --to site --report hidden.jsonl
     """
     from recollect.cli.exporting import Wish, carry_out  # noqa: PLC0415 (not for help)
