@@ -66,12 +66,9 @@ class Fts:
             words = [f'"{word}"' for word in re.findall(r"\w+", text)]
             if not words:
                 return ()
-            rows = self.db.execute(
-                "SELECT session, min(rank) FROM (SELECT session, bm25(t) AS rank FROM t"
-                " WHERE t MATCH ?) GROUP BY session ORDER BY 2 LIMIT ?",
-                (joint.join(words), DEPTH),
-            )
-            return [row[0] for row in rows]
+            sql = "SELECT session FROM t WHERE t MATCH ? ORDER BY rank"
+            rows = self.db.execute(sql, (joint.join(words),))
+            return list(dict.fromkeys(row[0] for row in rows))[:DEPTH]
 
         return search
 

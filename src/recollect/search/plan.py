@@ -62,6 +62,8 @@ class Unit(Struct, frozen=True):
     """How it may be written."""
     runs: tuple[Run, ...]
     """The same with all forms that the index knows of single words."""
+    each: tuple[Asked, ...] = ()
+    """The same question in parts: whoever answers one of them answers it."""
     is_exact: bool = False
     """Whether forms of it do not count."""
     is_word: bool = True
@@ -131,6 +133,9 @@ def plan_of(
         if not found.is_exact:
             of_text.append(term)
         units += asker.units(term)
+    if len(units) == len(must) == len(query.conditions) == 1 and not of_text:
+        # The one condition is the one unit, and need not be asked for twice.
+        must = [] if _covers(query.conditions[0]) else must
     return Plan(
         units=tuple(units),
         must=engine.all_of(must) if must else None,
@@ -265,6 +270,7 @@ class _Asker:
             asked=self._runs(runs),
             ways=one.runs,
             runs=tuple(runs),
+            each=tuple(map(self._engine.run, runs)),
             is_word=is_word,
             is_name=_NAME.search(one.word) is not None,
         )
@@ -295,6 +301,7 @@ class _Asker:
                     asked,
                     (run,),
                     (run,),
+                    self._engine.each_beginning(run) if begun else (asked,),
                     is_exact=True,
                     is_word=False,
                     is_begun=begun,

@@ -157,9 +157,12 @@ class Teller:
         """Return texts of a session, the best first, and how many there are."""
         engine, plan = self._engine, self._plan
         units = plan.words or (plan.units if plan.is_covered else ())
-        asked = [engine.of_sessions([session])]
+        own = engine.unscored(engine.of_sessions([session]))
+        asked = [own]
         if units:
-            asked.append(engine.any_of([unit.asked for unit in units]))
+            # Each way meets the session by itself: their union is far larger than it.
+            ways = [way for unit in units for way in unit.each]
+            asked = [engine.any_of([engine.all_of([own, way]) for way in ways])]
         if plan.must is not None:
             asked.append(plan.must)
         if self._kinds is not None:

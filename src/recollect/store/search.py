@@ -89,9 +89,10 @@ class Engine:
 
     def corrected(self, term: str) -> str | None:
         """Return the term that is likely meant by one which is not there."""
-        return close_terms(term, self.frequency, self._beginning_with)
+        return close_terms(term, self.frequency, self.beginning_with)
 
-    def _beginning_with(self, start: str) -> Sequence[tuple[str, int]]:
+    def beginning_with(self, start: str) -> Sequence[tuple[str, int]]:
+        """Return the terms that begin so, and how many texts have each."""
         found = self._searcher.terms_with_prefix("words", start)
         return [(term, count) for term, count in found]
 
@@ -129,6 +130,13 @@ class Engine:
             return self.term(words)
         return self.any_of([self.run([*whole, word]) for word in words[:_MOST_PHRASES]])
 
+    def each_beginning(self, terms: Sequence[str]) -> tuple[Asked, ...]:
+        """Ask the same in parts, one for each word that begins so, if these are few."""
+        words = [term for term, _ in self.beginning_with(terms[-1])]
+        if len(terms) > 1 or not 0 < len(words) <= _MOST_PHRASES:
+            return (self.beginning(terms),)
+        return tuple(self.term([word]) for word in words)
+
     def is_whole(self, terms: Sequence[str]) -> bool:
         """Whether :meth:`beginning` asks for all there is."""
         if len(terms) == 1:
@@ -144,6 +152,8 @@ class Engine:
     def of_sessions(self, sessions: Iterable[int]) -> Asked:
         """Ask for the texts of some sessions."""
         numbers = list(sessions)
+        if len(numbers) == 1:
+            return tantivy.Query.term_query(self._schema, "session", numbers[0])
         return tantivy.Query.term_set_query(self._schema, "session", numbers)
 
     def of_records(self, records: Sequence[int]) -> Asked:
@@ -165,6 +175,10 @@ class Engine:
             ]
             or [self.nothing()]
         )
+
+    def unscored(self, asked: Asked) -> Asked:
+        """Ask the same without adding to any score."""
+        return tantivy.Query.const_score_query(asked, 0.0)
 
     def any_of(self, asked: Sequence[Asked]) -> Asked:
         """Ask for what one question at least finds."""
