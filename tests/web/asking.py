@@ -140,6 +140,11 @@ async def _sent(
 
 def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
     """Return a page over an archive, opened."""
-    house = House(readers=Readers(kept.folder), hub=Hub(), clock=lambda: kept.now)
+    house = House(
+        readers=Readers(kept.folder),
+        hub=Hub(),
+        homes=(kept.home.path,),
+        clock=lambda: kept.now,
+    )
     keys = Keys(PORT)
     return Asking(Gate(application(house), keys, host=host, port=PORT), keys)

@@ -62,6 +62,7 @@ PATHS = [
     "/problems",
     f"/session/{PLAIN}",
     f"/session/{LONG}?from=80",
+    f"/session/{REWOUND}/map",
     "/nothing",
 ]
 
@@ -290,3 +291,23 @@ def test_problems_are_told_by_kind(page: Asking) -> None:
 
     assert "is not JSON" in text
     assert "odd-new-kind" in text
+
+
+def test_the_map_leads_to_every_part(page: Asking) -> None:
+    text = page.get(f"/session/{REWOUND}/map").text
+
+    assert "First way" in text
+    assert "branch 1" in text
+    found = re.findall(r'<li class="k-[^"]*"><a href="([^"]*)"', text)
+    assert len(found) >= 3
+    for to in found:
+        assert page.get(to.replace("&amp;", "&")).status == 200
+    agents = page.get(f"/session/{AGENT}/map").text
+    assert f"/session/{AGENT}/agent/a-a1" in agents
+
+
+def test_about_tells_what_will_be_deleted_next(page: Asking) -> None:
+    text = page.get("/about").text
+
+    assert "It deletes after 30 days" in text
+    assert "Counting lines" in text

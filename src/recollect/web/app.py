@@ -36,6 +36,7 @@ from recollect.web.pages import (
     projects,
     search,
     session,
+    tree,
     usage,
 )
 from recollect.web.visit import BadRequest, House, Visit
@@ -78,6 +79,7 @@ ROUTES = (
     RouteRow("/session/{id}/raw", session.raw),
     RouteRow("/session/{id}/markdown", session.as_markdown),
     RouteRow("/session/{id}/find", session.find),
+    RouteRow("/session/{id}/map", tree.tree),
     RouteRow("/session/{id}/agent/{agent}", session.page),
     RouteRow("/session/{id}/agent/{agent}/window", session.window),
     RouteRow("/session/{id}/agent/{agent}/outline", session.outline),

@@ -192,17 +192,19 @@ def since(time: datetime, now: datetime) -> str:
     return f"{time.astimezone():%Y-%m-%d}"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Html]]) -> Html:
-    """Return a table; all columns but the first are numbers or short."""
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[Html]], *, texts: int = 1
+) -> Html:
+    """Return a table; all columns but the first ``texts`` are numbers or short."""
     head = joined(
-        tag("th", words(name), scope="col", kind="number" if at else "")
+        tag("th", words(name), scope="col", kind="" if at < texts else "number")
         for at, name in enumerate(heads)
     )
     body = joined(
         tag(
             "tr",
             joined(
-                tag("td", cell, kind="number" if at else "")
+                tag("td", cell, kind="" if at < texts else "number")
                 for at, cell in enumerate(row)
             ),
         )

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from starlette.responses import Response
 
 from recollect import __version__
 from recollect.archive import Archive
+from recollect.model.listing import Listed
+from recollect.model.sources import SourceKind
 from recollect.render.figures import several, size
 from recollect.render.html.markup import Html, joined, tag, text, words
+from recollect.settings import CLEANUP_DAYS, cleanup_days
 from recollect.sources import path_text
-from recollect.web.frame import Frame, framed
+from recollect.web.frame import Frame, address, framed, link, table
 from recollect.web.pages.home import everything
 from recollect.web.visit import Visit
 
 __all__ = ["about"]
+
+_NEXT = 10
+"""Sessions that are told of, those that go next."""
 
 
 def about(visit: Visit) -> Response:
@@ -40,6 +48,7 @@ def about(visit: Visit) -> Response:
     main = (
         tag("h1", words("About this archive")),
         tag("dl", lines, kind="facts-list"),
+        *_expiring(visit),
         Html(
             '<p class="note">Nothing here leaves this machine: the page loads nothing '
             "from elsewhere, and only whoever has opened the link that "
@@ -47,6 +56,40 @@ def about(visit: Visit) -> Response:
         ),
     )
     return framed(Frame(title="About", way="/about"), main)
+
+
+def _expiring(visit: Visit) -> Iterator[Html]:
+    """Yield what Claude Code will delete next from the homes that are watched."""
+    for home in visit.house.homes:
+        days = cleanup_days(home)
+        period = timedelta(days=CLEANUP_DAYS if days is None else days)
+        name = home.as_posix()
+        rows = visit.readers.told(f"oldest {name}", partial(_oldest, home=name))
+        lines = [
+            (
+                link(address("session", one.id), words(one.title.text)),
+                words(several(max((time + period - visit.now).days, 0), "day")),
+            )
+            for time, one in rows
+        ]
+        told = f"What Claude Code deletes next from {path_text(home)}"
+        yield tag("h2", words(told))
+        note = f"It deletes after {period.days} days"
+        end = ", unless it is told otherwise." if days is None else ", as it was told."
+        yield tag("p", words(note + end), kind="note")
+        yield table(("Session", "Days left"), lines)
+
+
+def _oldest(archive: Archive, home: str) -> list[tuple[datetime, Listed]]:
+    known = {str(one.id): one for one in archive.sessions()}
+    found = []
+    for kept in archive.sources():
+        one = known.get(str(kept.session))
+        is_own = kept.kind is SourceKind.SESSION and kept.home == home
+        if one is not None and is_own and kept.gone_ns is None:
+            found.append((datetime.fromtimestamp(kept.mtime_ns / 1e9, UTC), one))
+    found.sort(key=lambda pair: pair[0])
+    return found[:_NEXT]
 
 
 def _files(archive: Archive) -> tuple[int, int, int]:

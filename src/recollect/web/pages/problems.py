@@ -67,7 +67,7 @@ def _kinds(told: tuple[tuple[SessionId, Problem], ...]) -> Html:
         )
         for kind, count in counts.most_common()
     ]
-    return table(("Kind", "Means", "How often"), lines)
+    return table(("Kind", "Means", "How often"), lines, texts=2)
 
 
 def _places(told: tuple[tuple[SessionId, Problem], ...], kind: str) -> Html:
@@ -81,7 +81,7 @@ def _places(told: tuple[tuple[SessionId, Problem], ...], kind: str) -> Html:
         )
         for session, problem in fitting[:_MOST]
     ]
-    shown = table(("Session", "File", "Detail", "Byte"), lines)
+    shown = table(("Session", "File", "Detail", "Byte"), lines, texts=3)
     return joined((tag("h2", words(f"{kind}: {len(fitting):,}")), shown))
 
 
@@ -97,4 +97,4 @@ def _drift(rows: tuple[DriftRow, ...]) -> Html:
         )
         for row in rows
     ]
-    return table(("What", "Name", "Claude Code", "Records"), lines)
+    return table(("What", "Name", "Claude Code", "Records"), lines, texts=3)

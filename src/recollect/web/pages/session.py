@@ -301,6 +301,7 @@ def _actions(visit: Visit, reading: Reading) -> Html:
     whole = _own(visit, session, "markdown", branch=reading.branch.number)
     changed = several(len({edit.path for edit in session.edits}), "changed file")
     files = link(address("files", session=session.id), words(changed))
+    drawn = link(address("session", session.id, "map"), words("map"))
     return Html(
         '<div class="actions">'
         f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
@@ -309,7 +310,7 @@ def _actions(visit: Visit, reading: Reading) -> Html:
         f'<button type="button" data-copy="{escape(resume)}" title="{escape(resume)}">'
         "Copy resume command</button>"
         f'<button type="button" data-act="copy" data-from="{escape(whole)}">'
-        f"Copy as Markdown</button>{files if session.edits else ''}"
+        f"Copy as Markdown</button>{drawn}{files if session.edits else ''}"
         f"{_notes(listed)}</div>"
     )
 
