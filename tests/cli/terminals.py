@@ -12,6 +12,7 @@ from pathlib import Path
 
 __all__ = ["Terminal", "piped", "words_of"]
 
+_TERMINAL = {"TERM": "xterm", "NO_COLOR": ""}
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
@@ -44,7 +45,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={"RECOLLECT_PAGER": "cat", **os.environ, "TERM": "xterm"},
+            env={"RECOLLECT_PAGER": "cat", **os.environ, **_TERMINAL},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (no threads here)
         )

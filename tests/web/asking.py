@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message
@@ -22,6 +23,7 @@ __all__ = ["PORT", "Answer", "Asking", "asking"]
 
 PORT = 8765
 Headers = dict[str, str]
+T = TypeVar("T")
 
 
 class Answer(NamedTuple):
@@ -83,12 +85,18 @@ class Asking:
             "server": ("127.0.0.1", PORT),
             "scheme": "http",
         }
-        return asyncio.run(_asked(self.app, scope, body))
+        return _ran(_asked(self.app, scope, body))
 
     def socket(self, path: str) -> list[str]:
         """Try to open a web socket; return what was sent back."""
         scope = {"type": "websocket", "path": path, "headers": [], "query_string": b""}
-        return [one["type"] for one in asyncio.run(_sent(self.app, scope, []))]
+        return [one["type"] for one in _ran(_sent(self.app, scope, []))]
+
+
+def _ran(asked: Coroutine[Any, Any, T]) -> T:
+    """Return what comes of it, in a thread: a browser's loop may run in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, asked).result()
 
 
 def _named(headers: Headers) -> Headers:

@@ -13,6 +13,7 @@
   - CursorUnreadable
   - FileUnreadable
   - FileChanged
+  - BadRequest
   - QueryError
     + QueryTooLong
     + QueryTooDeep
@@ -59,6 +60,7 @@ __all__ = [
     "ArchiveMissing",
     "ArchiveTooNew",
     "BackupRefused",
+    "BadRequest",
     "CursorUnreadable",
     "ExitCode",
     "FieldEmpty",
@@ -259,6 +261,16 @@ class SettingsUnreadable(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.path} holds no settings: {self.reason}"
+
+
+class BadRequest(RecollectError):
+    """An address that asks for something that cannot be."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "go back, or begin at the list of sessions"
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
 
 
 class ArchiveError(RecollectError):

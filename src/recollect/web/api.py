@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 from starlette.responses import Response
 
-from recollect.errors import NotArchived
+from recollect.errors import BadRequest, NotArchived
 from recollect.model.annotations import Annotations
 from recollect.model.reports import ToolRow, UsageReport, UsageRow
 from recollect.model.surveys import DriftRow
@@ -36,7 +36,7 @@ from recollect.web.pages.problems import found_drift, found_problems
 from recollect.web.pages.projects import project_facts
 from recollect.web.pages.search import found_for
 from recollect.web.pages.usage import report_for
-from recollect.web.visit import BadRequest, Visit
+from recollect.web.visit import Visit
 
 __all__ = [
     "PARAMETERS",

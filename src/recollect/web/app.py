@@ -19,6 +19,7 @@ from recollect.errors import (
     Ambiguous,
     ArchiveError,
     ArchiveInUse,
+    BadRequest,
     NotArchived,
     QueryError,
     RecollectError,
@@ -39,7 +40,7 @@ from recollect.web.pages import (
     tree,
     usage,
 )
-from recollect.web.visit import BadRequest, House, Visit
+from recollect.web.visit import House, Visit
 
 __all__ = ["ROUTES", "RouteRow", "application"]
 

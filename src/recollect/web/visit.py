@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from starlette.requests import Request
 
-from recollect.errors import RecollectError
+from recollect.errors import BadRequest
 from recollect.settings import LocalZone
 from recollect.web.live import Hub
 from recollect.web.readers import Readers
@@ -18,16 +18,7 @@ from recollect.web.readers import Readers
 if TYPE_CHECKING:
     from recollect.prices import Prices
 
-__all__ = ["BadRequest", "House", "Visit"]
-
-
-class BadRequest(RecollectError):
-    """An address that asks for something that cannot be."""
-
-    hint = "go back, or begin at the list of sessions"
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
+__all__ = ["House", "Visit"]
 
 
 class House(Struct, frozen=True, kw_only=True):

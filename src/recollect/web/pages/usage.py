@@ -10,6 +10,7 @@ from datetime import datetime
 from starlette.responses import Response
 
 from recollect.archive import Archive
+from recollect.errors import BadRequest
 from recollect.model.query import Period, Query
 from recollect.model.reports import NANOS, Grouping, ToolRow, UsageReport, UsageRow
 from recollect.query.times import Now, period
@@ -21,7 +22,7 @@ from recollect.web.charts import Share, bars, columns
 from recollect.web.frame import Frame, address, empty, framed, link, table
 from recollect.web.pages.home import dollars, short
 from recollect.web.pages.search import asked_query
-from recollect.web.visit import BadRequest, Visit
+from recollect.web.visit import Visit
 
 __all__ = ["report_for", "sheet", "usage"]
 
