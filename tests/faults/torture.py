@@ -62,6 +62,16 @@ HARNESSES = (
         "A bit that flips is found, and costs the chunk that it is in.",
         ("tests/upkeep/test_rot.py",),
     ),
+    Harness(
+        "fuzz",
+        "Hostile bytes raise nothing but our errors.",
+        ("tests/faults/test_fuzzing.py",),
+    ),
+    Harness(
+        "doors",
+        "No name leads out, and nobody gets in: every route, every command.",
+        ("tests/faults/test_doors.py", "tests/web/test_gate.py"),
+    ),
 )
 
 

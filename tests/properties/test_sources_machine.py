@@ -199,7 +199,7 @@ class Sources(RuleBasedStateMachine):
 TestSources = Sources.TestCase
 TestSources.settings = settings(
     max_examples=sized(15, 1_000, 5_000),
-    stateful_step_count=sized(20, 40, 50),
+    stateful_step_count=sized(20, 30, 50),
     deadline=None,
 )
 

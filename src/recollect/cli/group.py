@@ -14,7 +14,13 @@ import click
 from recollect import __version__
 from recollect.cli.defaults import defaults_for, given_to_all, global_options
 from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import ExitCode, QueryError, RecollectError, SystemRefused
+from recollect.errors import (
+    ExitCode,
+    NameUnreadable,
+    QueryError,
+    RecollectError,
+    SystemRefused,
+)
 
 __all__ = ["CommandGroup", "run"]
 
@@ -158,6 +164,8 @@ def _translated(error: Exception) -> RecollectError | None:
         reason = error.strerror or str(error)
         name = f"{error.filename}: " if error.filename is not None else ""
         return SystemRefused(f"{name}{reason.lower()}")
+    if isinstance(error, UnicodeEncodeError):
+        return NameUnreadable(error.object)
     if type(error).__module__ != "apsw":
         return None
     # Whoever has such an error has loaded the engine already.

@@ -3,6 +3,7 @@
 * RecollectError
   - NothingFound
   - PathMissing
+  - NameUnreadable
   - NotArchived
   - Ambiguous
   - SystemRefused
@@ -67,6 +68,7 @@ __all__ = [
     "FileChanged",
     "FileUnreadable",
     "IndexMissing",
+    "NameUnreadable",
     "NotArchived",
     "NotSummed",
     "NothingFound",
@@ -114,6 +116,20 @@ class PathMissing(RecollectError):
 
     def __str__(self) -> str:
         return f"{self.path} does not exist"
+
+
+class NameUnreadable(RecollectError):
+    """A name that was given holds bytes that are no text."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "give another name: an id, or a path that is text"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.name!r} is not text"
 
 
 class NotArchived(RecollectError):
