@@ -85,7 +85,9 @@ def test_the_session_that_asks_is_not_found(talk: Talk) -> None:
 
 
 def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
-    recalled = f"Recollect: 1 session.\n{NOTICE}\n<<<x\nthe scheduler holds\nx>>>"
+    recalled = (
+        f"Recollect: 1 session.\n{NOTICE}\n<<<x\nthe scheduler holds a pangolin\nx>>>"
+    )
     talk.home.session(
         session_id(3),
         thread(
@@ -96,10 +98,10 @@ def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
     )
     talk.keeping.ingest()
 
-    told = talk.whole("search", query="scheduler holds")
+    told = talk.whole("search", query="scheduler holds pangolin", hits=10)
 
     assert "mcp__recollect" not in told
-    assert "Recollect:" not in told
+    assert "holds a pangolin" not in told
 
 
 def test_a_rewound_branch_and_an_agent_are_labelled(talk: Talk) -> None:

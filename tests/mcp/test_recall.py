@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from recollect.model.attachments import PrivateAttachment
+from recollect.model.metadata import PrivateRecord
 from tests.build import (
     Written,
+    attachment,
     compact,
+    meta,
     prompt,
     reply,
     session_id,
@@ -226,6 +230,32 @@ def test_secrets_are_hidden_and_counted(talk: Talk) -> None:
     assert "Hidden as secret or private: " in outside(
         talk.ask("read", session=session_id(7))
     )
+
+
+def test_private_records_never_come_out(talk: Talk) -> None:
+    account = "acc0un7-of-somebody"
+    talk.home.session(
+        session_id(10),
+        [
+            *thread(
+                prompt("Hello"),
+                *(
+                    attachment(kind, content=account, owner=account)
+                    for kind in PrivateAttachment.types
+                ),
+                reply("Hi"),
+            ),
+            *(meta(kind, ownerAccountUuid=account) for kind in PrivateRecord.types),
+        ],
+    )
+    talk.keeping.ingest()
+
+    told = talk.whole("read", session=session_id(10), detail="full")
+
+    assert "Hello" in told
+    assert account not in told
+    assert account not in talk.whole("outline", session=session_id(10))
+    assert "0 sessions found" in talk.ask("search", query=f'"{account}"')
 
 
 def test_what_was_recalled_is_not_recalled_again(talk: Talk) -> None:
