@@ -148,6 +148,13 @@ def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> Non
     assert errors.endswith("    walrus is:errr\n              ^^^^\n")
 
 
+def test_an_order_is_explained_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        "walrus 100%: you 2, call 1, title 1" in told(capsys, "--explain", "walrus")[0]
+    )
+    assert "100%" not in told(capsys, "walrus")[0]
+
+
 def test_the_language_has_its_page(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(capsys, "--syntax")
 

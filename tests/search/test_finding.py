@@ -384,3 +384,14 @@ def test_what_was_left_is_found_however_much_was_said_beside_it(tmp_path: Path) 
     (session,) = found.sessions
     assert [hit.excerpt.text for hit in session.hits] == ["on the way that was left"]
     assert others.total == 0
+
+
+@pytest.mark.req("X3")
+def test_a_score_says_how_it_came_about(asked: Asking) -> None:
+    (first, *_) = asked.found("cookies lock").sessions
+    shares = {one.word: one for one in first.shares}
+
+    assert sum(one.share for one in first.shares) == pytest.approx(1)
+    assert set(shares) == {"cookies", "lock"}
+    assert dict(shares["lock"].records) == {Part.REPLY: 1}
+    assert dict(shares["cookies"].records)[Part.RESULT] == 1

@@ -49,6 +49,7 @@ def _show_language(context: click.Context, _: click.Parameter, asked: bool) -> N
     "--sort", type=click.Choice(["best", "newest", "oldest"]), default="best",
     show_default=True, help="Which sessions come first.",
 )  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say what each word gave to a session.")
 @iso_option
 @click.option(
     "--syntax", is_flag=True, is_eager=True, expose_value=False,
@@ -64,6 +65,7 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     page: int,
     hits: int,
     sort: str,
+    explain: bool,
     iso: bool,
     asked: Asked,
     as_json: bool,
@@ -110,6 +112,7 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
         room=columns(sys.stdout, os.environ) if on_screen else None,
         paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
         first=offset + 1,
+        explains=explain,
     )
     for line in setting.lines(found):
         click.echo(line, color=True)

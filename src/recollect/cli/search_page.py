@@ -43,6 +43,8 @@ class SearchPage(Struct, frozen=True, kw_only=True):
     paint: Paint
     first: int = 1
     """The number of the first session."""
+    explains: bool = False
+    """Whether to say how the order came about."""
 
     def lines(self, found: Found) -> Iterator[str]:
         """Yield the lines of each session, with a blank one between them."""
@@ -57,6 +59,10 @@ class SearchPage(Struct, frozen=True, kw_only=True):
         for at, line in enumerate(title):
             yield f"{mark}  {line}" if at == 0 else " " * _MARGIN + line
         yield " " * _MARGIN + self.paint.faint(self._facts(one))
+        for share in one.shares if self.explains else ():
+            counts = ", ".join(f"{_NAMES[part]} {n:,}" for part, n in share.records)
+            told = safe_line(f"{share.word} {share.share:.0%}: {counts}")
+            yield " " * _MARGIN + self.paint.faint(told)
         for hit in one.hits:
             label = self._label(hit)
             words = [[(label, False)], *_words(hit.excerpt)]

@@ -49,6 +49,7 @@ class WordShare(Struct, frozen=True):
 
     word: str
     share: float
+    """Of all that its words gave it, from 0 to 1."""
     records: tuple[tuple[Part, int], ...] = ()
     """How many records of each part have it."""
 

@@ -16,7 +16,16 @@ from msgspec import Struct
 from recollect.model.buckets import KINDS, part_of, session_of
 from recollect.model.query import Part
 
-__all__ = ["Amounts", "Measures", "Scored", "Sought", "idf", "newness", "scores"]
+__all__ = [
+    "Amounts",
+    "Measures",
+    "Scored",
+    "Sought",
+    "idf",
+    "newness",
+    "scores",
+    "worth",
+]
 
 Amounts = Sequence[int]
 """Of a session: how many records, then how many characters, for each part in order."""
@@ -187,6 +196,18 @@ def scores(
         if session in total:
             total[session] += len(VIEWS) * (1 + STRICT_WORDS)
     return Scored(total, having)
+
+
+def worth(word: Sought, session: int, measures: Measures) -> float:
+    """Return what a word gives to a session in both views, before they are levelled."""
+    own = range(session * KINDS, session * KINDS + KINDS)
+    counts = {bucket: word.counts[bucket] for bucket in own if bucket in word.counts}
+    views = _weighed(Sought(word.idf, counts, word.is_name), measures)
+    return sum(
+        score
+        for view, weights in zip(VIEWS, views, strict=True)
+        for score in _saturated(word, weights, view).values()
+    )
 
 
 def _saturated(

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from recollect.model.hits import Excerpt, Found, FoundSession, Hit, Repair
+from recollect.model.hits import Excerpt, Found, FoundSession, Hit, Repair, WordShare
 from recollect.model.ids import AgentId, Position, RecordId, SessionId
 from recollect.model.parts import Role
 from recollect.model.query import Note, Part
@@ -105,6 +105,8 @@ class FoundRow(Row, frozen=True, kw_only=True, tag="found"):
     """The best of them."""
     also: tuple[SessionId, ...] = ()
     """Other sessions that hold copies of the same records."""
+    shares: tuple[WordShare, ...] = ()
+    """What each word gave to the score, and the records that have it, by part."""
 
     @classmethod
     def of(cls, number: int, one: FoundSession) -> FoundRow:
@@ -121,6 +123,7 @@ class FoundRow(Row, frozen=True, kw_only=True, tag="found"):
             total=one.total,
             hits=tuple(map(HitLine.of, one.hits)),
             also=one.also,
+            shares=one.shares,
         )
 
 

@@ -101,6 +101,7 @@ class Searching:
                     total=told.total,
                     hits=told.hits,
                     also=told.also,
+                    shares=tuple(ranked.shares(told.number, self._ranking.measures)),
                 )
                 for told in page
             ),

@@ -9,10 +9,11 @@ from heapq import nlargest
 
 from msgspec import Struct
 
-from recollect.model.buckets import KINDS, bucket_of
+from recollect.model.buckets import KINDS, bucket_of, part_of
+from recollect.model.hits import WordShare
 from recollect.model.query import Part, Period, Query, Term
 from recollect.query import matches
-from recollect.query.rank import Measures, Scored, Sought, idf, newness, scores
+from recollect.query.rank import Measures, Scored, Sought, idf, newness, scores, worth
 from recollect.search.plan import Plan, Unit, kinds_of
 from recollect.search.subjects import of_session
 from recollect.search.titles import Titles
@@ -56,6 +57,19 @@ class Ranked(Struct, frozen=True):
         ]
         return len(frozenset.intersection(*each)) if each else 0
 
+    def shares(self, session: int, measures: Measures) -> Iterator[WordShare]:
+        """Yield what each word gave to a session's score, and by which records."""
+        given = [worth(word, session, measures) for word in self.sought]
+        whole = sum(given) or 1.0
+        for unit, word, gift in zip(self.units, self.sought, given, strict=True):
+            records: dict[Part, int] = {}
+            for bucket in range(session * KINDS, session * KINDS + KINDS):
+                if count := word.counts.get(bucket, 0):
+                    part = part_of(bucket)
+                    records[part] = records.get(part, 0) + count
+            if records and unit.label:
+                yield WordShare(unit.label, gift / whole, tuple(records.items()))
+
     def words_of(self, session: int) -> tuple[str, ...]:
         """Return the plain words that a session has."""
         return tuple(
@@ -73,7 +87,7 @@ class Ranking:
         self._places = places
         self._titles = titles
         self._ends = places.ends()
-        self._measures = Measures.of(places.amounts())
+        self.measures = Measures.of(places.amounts())
         newest = max(self._ends.values(), default=0)
         self._newness = {
             session: newness((newest - end) / _DAY_MS)
@@ -92,7 +106,7 @@ class Ranking:
             units += (Unit("", self._engine.everything(), (), (), is_word=False),)
         titled = self._titled(plan, units, checked, within)
         sought = tuple(self._sought(plan, units, titled, within))
-        scored = scores(sought, self._measures, self._whole(plan, within))
+        scored = scores(sought, self.measures, self._whole(plan, within))
         found = scored.total
         if plan.words:
             words = (
@@ -178,7 +192,7 @@ class Ranking:
 
     def _best(self, sought: Sequence[Sought]) -> Asked | None:
         """Ask for the sessions that are best so far, if they are many."""
-        total = scores(sought, self._measures).total
+        total = scores(sought, self.measures).total
         if len(total) < _BEST:
             return None
         best = nlargest(_BEST, total, key=lambda session: total[session])
