@@ -274,6 +274,7 @@ def test_bars_are_as_long_as_what_was_spent(home: Home) -> None:
     home.session(
         session_id(7), thread(prompt("half"), answer(7, output=501_668), start=300_000)
     )
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE  # which may draw bars too
     terminal = Terminal("usage", "--zone", "UTC", columns=100)
 
     assert terminal.end() == ExitCode.DONE

@@ -8,9 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.ingest.indexing import Indexer
+from recollect.model.ids import SessionId
 from recollect.upkeep import verify
-from tests.build import jsonl, prompt, session_id, thread
+from tests.build import (
+    compact,
+    jsonl,
+    prompt,
+    reply,
+    session_id,
+    system,
+    thread,
+    tool_result,
+)
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 
@@ -48,3 +59,28 @@ def test_what_is_committed_to_the_archive_alone_comes_into_the_index_later(
 
     assert unlike_rebuilt(keeping) == []
     assert verify(keeping.archive).is_level
+
+
+@pytest.mark.parametrize("count", [10**12, 10**17, 10**20, 10**400])
+def test_a_count_beyond_belief_costs_nothing_but_itself(
+    count: int, tmp_path: Path
+) -> None:
+    keeping = Keeping(tmp_path)
+    told = thread(
+        prompt("count"),
+        reply("so many", usage={"input_tokens": 7, "output_tokens": count}),
+        tool_result(
+            "toolu_1", "done", outcome={"totalTokens": count, "totalDurationMs": count}
+        ),
+        system("turn_duration", durationMs=count),
+        compact("a", tokens=count),
+    )
+    keeping.home.session(session_id(1), told)
+
+    keeping.ingest()
+
+    with Archive(keeping.archive) as archive:
+        (listed,) = archive.sessions()
+        session = archive.session(SessionId(session_id(1)))
+    assert (listed.usage.input, listed.usage.output) == (7, 0)
+    assert session.usage.output == 0

@@ -30,6 +30,8 @@ _USUAL = frozenset({None, "", "standard", "default", "not_available", "global"})
 _ASIDE = frozenset({"advisor_message", "compaction"})
 """Calls that are billed and stand in no sum; the others are parts of the answer."""
 _MILLION = 1_000_000
+_MOST = 1_000_000_000_000
+"""No answer has as many tokens, and no session costs as much."""
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _calls = msgspec.json.Decoder(list[Raw]).decode
 
@@ -152,8 +154,9 @@ def _tokens(told: ModelCost) -> int:
 def _micros(dollars: float | None) -> int | None:
     if dollars is None or not math.isfinite(dollars * _MILLION):
         return None
-    return max(round(dollars * _MILLION), 0)
+    return min(max(round(dollars * _MILLION), 0), _MOST)
 
 
 def _count(tokens: int | None) -> int:
-    return tokens if tokens is not None and tokens > 0 else 0
+    """Return a count that can be one: what is beyond belief counts as nothing."""
+    return tokens if tokens is not None and 0 < tokens < _MOST else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -26,6 +25,8 @@ __all__ = ["block_fact", "result_facts"]
 T = TypeVar("T", bound=Struct)
 
 _NOTE_LIMIT = 200
+_MOST = 1 << 53
+"""Numbers above it are no counts of anything."""
 _AGENT_TAIL = re.compile(rb"agentId: ([A-Za-z0-9_-]+)")
 _TAIL = 600
 _STORED = re.compile(
@@ -191,7 +192,7 @@ def _result(raw: Raw) -> ResultFacts | None:
         is_new=outcome.type == "create",
         run=outcome.run_id or outcome.task_id or outcome.background_task_id,
         stored_at=outcome.persisted_output_path,
-        searches=outcome.search_count or 0,
+        searches=_whole(outcome.search_count) or 0,
     )
     return facts if facts != _NO_FACTS else None
 
@@ -209,4 +210,4 @@ def _changed(outcome: _Outcome) -> tuple[int, int]:
 
 
 def _whole(value: float | None) -> int | None:
-    return int(value) if value is not None and math.isfinite(value) else None
+    return int(value) if value is not None and abs(value) < _MOST else None

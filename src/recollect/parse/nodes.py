@@ -59,6 +59,9 @@ from recollect.parse.texts import text_of_content
 
 __all__ = ["node_of"]
 
+_LONGEST = 1e12
+_MOST = 1 << 53
+"""Numbers above it are no counts of anything."""
 _SENDERS = {
     "human": None,
     "task-notification": Origin.NOTIFICATION,
@@ -299,7 +302,7 @@ def _system(record: SystemRecord) -> dict[str, Any]:
         facts |= {"origin": told.origin, "command": told.command}
         facts["head"] = _said(told, told.typed)[:HEAD_LIMIT]
     elif record.subtype == "turn_duration" and record.duration_ms is not None:
-        facts["extra"] = DurationFacts(int(record.duration_ms))
+        facts["extra"] = DurationFacts(int(min(record.duration_ms, _LONGEST)))
     elif record.retracted_message_uuids:
         facts["extra"] = RetractionFacts(record.retracted_message_uuids)
     elif record.subtype in {"api_error", "error"} and not facts["head"]:
@@ -336,13 +339,18 @@ def _failure(record: SystemRecord) -> str:
     return " · ".join(parts)
 
 
+def _counted(tokens: int | None) -> int | None:
+    """Return a count that can be one."""
+    return tokens if tokens is not None and abs(tokens) < _MOST else None
+
+
 def _compaction(facts: Compaction) -> CompactionFacts:
     kept = facts.preserved_messages
     segment = facts.preserved_segment
     return CompactionFacts(
         trigger=facts.trigger,
-        before=facts.pre_tokens,
-        after=facts.post_tokens,
+        before=_counted(facts.pre_tokens),
+        after=_counted(facts.post_tokens),
         preserved=kept.uuids if kept else (),
         anchor=kept.anchor_uuid if kept else segment.anchor_uuid if segment else None,
     )
