@@ -143,6 +143,17 @@ def test_a_block_lasts_five_hours_from_the_hour_of_its_first_answer(
 
 
 @pytest.mark.req("U3")
+def test_a_block_begins_where_it_does_whatever_of_it_is_asked_for(
+    asking: Asking,
+) -> None:
+    spend(asking, {"2026-01-05T00:40:00Z": 1, "2026-01-05T03:10:00Z": 10})
+
+    late = asking.tokens("block", "after:2026-01-05T02:00Z")
+
+    assert late == {"2026-01-05T00:00:00Z": 10}
+
+
+@pytest.mark.req("U3")
 def test_the_block_that_is_not_over_is_projected(asking: Asking) -> None:
     spend(asking, {"2026-01-05T09:00:00Z": 600_000, "2026-01-05T10:40:00Z": 400_000})
     now = datetime(2026, 1, 5, 11, tzinfo=UTC)

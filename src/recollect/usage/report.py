@@ -119,10 +119,21 @@ class _Question:
         return tuple(found[name].row(name) for name in sorted(found)), total
 
     def blocks(self, now: datetime) -> tuple[tuple[UsageRow, ...], Tally]:
-        """Return what was spent in blocks of five hours, oldest first."""
+        """Return what was spent in blocks of five hours, oldest first.
+
+        Where a block begins depends on all answers, whichever are asked for.
+        """
+        asked: dict[int | None, list[Sum]] = {}
+        for one in self._sums(unit=HOUR):
+            asked.setdefault(one.slot, []).append(one)
+        everything = self._spending.sums(among=self._chosen.among, unit=HOUR)
         rows, tallies = [], []
-        for block in blocks_of(self._sums(unit=HOUR)):
-            _, tally = self._tallies(block.sums, lambda _: "")
+        for block in blocks_of(everything):
+            hours = dict.fromkeys(one.slot for one in block.sums)
+            sums = [one for hour in hours for one in asked.get(hour, ())]
+            if not sums:
+                continue
+            _, tally = self._tallies(sums, lambda _: "")
             rows.append(_block_row(block, tally, now))
             tallies.append(tally)
         return tuple(rows), Tally.of(tallies)
