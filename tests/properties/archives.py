@@ -116,7 +116,8 @@ def layouts(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> dict[str, bytes]
 @contextmanager
 def kept_in() -> Iterator[Keeping]:
     """Give a home and an archive that are gone afterwards."""
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+    # A reader's engine may look for news once more while its folder is removed.
+    with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
         yield Keeping(Path(folder))
 
 

@@ -42,7 +42,7 @@ class Sources(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         reached("sequences of files in motion", 1)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, name: str) -> Path:
         path = self.keeping.home.path / name

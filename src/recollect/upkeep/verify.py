@@ -144,7 +144,10 @@ def _compare(vault: Vault, progress: Progress) -> list[str]:
     """Return the tables in which the index is not what a rebuild of it gives."""
     if vault.index is None:
         return ["everything"]
-    with tempfile.TemporaryDirectory(prefix="recollect-") as scratch:
+    # A reader of the copy may look for news once more while it is removed.
+    with tempfile.TemporaryDirectory(
+        prefix="recollect-", ignore_cleanup_errors=True
+    ) as scratch:
         copy = Path(scratch) / "archive"
         copy.mkdir(mode=0o700)
         vault.chunks.backup(copy / vault.chunks.path.name)
