@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, Error, expect, sync_playwright
+
+expect.set_options(timeout=30_000)  # the machine may have other work
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
