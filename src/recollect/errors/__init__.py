@@ -30,6 +30,10 @@
     + ArchiveDamaged
     + IndexMissing
     + BackupRefused
+  - StoreError
+  - BatchRefused
+  - PlaceUnreadable
+  - ExtraMissing
 
 A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
 someone's transcript, kept beside the records and never raised.
@@ -52,6 +56,12 @@ from recollect.errors.queries import (
     ValueUnknown,
 )
 from recollect.errors.root import ExitCode, RecollectError
+from recollect.errors.team import (
+    BatchRefused,
+    ExtraMissing,
+    PlaceUnreadable,
+    StoreError,
+)
 
 __all__ = [
     "Ambiguous",
@@ -62,8 +72,10 @@ __all__ = [
     "ArchiveTooNew",
     "BackupRefused",
     "BadRequest",
+    "BatchRefused",
     "CursorUnreadable",
     "ExitCode",
+    "ExtraMissing",
     "FieldEmpty",
     "FileChanged",
     "FileUnreadable",
@@ -75,6 +87,7 @@ __all__ = [
     "PathMissing",
     "PatternRefused",
     "Place",
+    "PlaceUnreadable",
     "PricesUnreadable",
     "QueryError",
     "QueryTooDeep",
@@ -83,6 +96,7 @@ __all__ = [
     "RegexRefused",
     "ResumeRefused",
     "SettingsUnreadable",
+    "StoreError",
     "SystemRefused",
     "TimeUnreadable",
     "ValueUnknown",

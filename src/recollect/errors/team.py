@@ -1,0 +1,61 @@
+"""What can go wrong with an archive that many people share."""
+
+from __future__ import annotations
+
+from recollect.errors.root import ExitCode, RecollectError
+
+__all__ = ["BatchRefused", "ExtraMissing", "PlaceUnreadable", "StoreError"]
+
+
+class StoreError(RecollectError):
+    """The engine of a team's archive did not do what was asked."""
+
+    hint = "look whether the server runs, and whether its address and rights are right"
+
+    def __init__(self, told: str) -> None:
+        super().__init__(told)
+        self.told = told
+
+    def __str__(self) -> str:
+        return f"the team's store: {self.told}"
+
+
+class BatchRefused(RecollectError):
+    """What was sent does not fit what is there."""
+
+    hint = "ask the hub up to where it has the source, and go on from there"
+
+    def __init__(self, source: str, why: str) -> None:
+        super().__init__(source, why)
+        self.source = source
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.source} was refused: {self.why}"
+
+
+class PlaceUnreadable(RecollectError):
+    """An address of a team's archive does not say what it has to."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "write postgresql://server/database?person=ann, or clickhouse://server?…"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the address of the archive cannot be used: {self.why}"
+
+
+class ExtraMissing(RecollectError):
+    """What is asked for needs packages that are not installed."""
+
+    hint = "run `pip install recollect[team]`"
+
+    def __init__(self, package: str) -> None:
+        super().__init__(package)
+        self.package = package
+
+    def __str__(self) -> str:
+        return f"this needs {self.package}, which is not installed"

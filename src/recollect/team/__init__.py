@@ -1,0 +1,1 @@
+"""TEAM: one archive for many people, on an engine that exists."""

@@ -1,0 +1,278 @@
+"""What every team store does, and what is handed to it.
+
+The way of some bytes, from a person's machine to an answer:
+
+1. The hub has lines of a source, masked by whoever sent them. It puts the bytes into
+   the raw store (:class:`Objects`) and gets an address.
+2. ``store.put(Batch(...))`` notes the spans and that their source must be derived anew,
+   in one step. From then on nothing is lost; the hub acknowledges now.
+3. ``derive(store, objects)`` of :mod:`recollect.team.deriving`, called after a batch
+   and whenever a hub starts, takes what ``store.touched()`` names, reads whole sources
+   back from the raw store, has the very code of the embedded index derive the sessions
+   that they are part of, and hands their rows to ``store.replace``. It can be stopped
+   anywhere and run twice: what is touched stays so until it is written.
+4. ``store.shelf(scope)`` is the only way to read. It answers as the index of a folder
+   does, of sessions that the scope may see, and of nothing else.
+
+Offsets are those of the *masked* bytes: the hub has no others. A sender that masks by
+other rules than before begins a new generation. ``origin`` is the offset in the
+sender's own file behind a span: the hub hands it back, so that whoever has lost its
+notes goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
+from recollect.model.sources import SourceKind
+
+if TYPE_CHECKING:
+    from recollect.team.derivation import Derivation
+    from recollect.team.shelf import Shelf
+
+__all__ = [
+    "Ack",
+    "Batch",
+    "Objects",
+    "Receipt",
+    "Role",
+    "Scope",
+    "Selector",
+    "Sent",
+    "Span",
+    "TeamStore",
+    "Tombstone",
+    "Touched",
+    "Verdict",
+]
+
+
+class Role(StrEnum):
+    """How far somebody sees."""
+
+    OWN = "own"
+    """Their own sessions."""
+    TEAM = "team"
+    """Those of their teams as well."""
+    AUDITOR = "auditor"
+    """Everybody's."""
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """Who asks. Nothing can be read without one."""
+
+    person: str
+    teams: tuple[str, ...] = ()
+    role: Role = Role.OWN
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """A source that somebody sends: whose it is, and what the file is.
+
+    It is known by person, machine, home and path. ``person`` and ``teams`` come from
+    the token, never from what was sent.
+    """
+
+    person: str
+    teams: tuple[str, ...] = ()
+    machine: str
+    home: str
+    path: str
+    kind: SourceKind
+    project: ProjectKey | None = None
+    session: SessionId | None = None
+    agent: AgentId | None = None
+    mtime_ns: int = 0
+
+    @property
+    def id(self) -> SourceId:
+        """The path under which its lines are known."""
+        return SourceId(f"{self.machine}:{self.home}/{self.path}")
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """Whole lines of a source, with their newlines, and where their bytes are."""
+
+    offset: int
+    """In the masked bytes of this generation; the first span begins at 0."""
+    length: int
+    origin: int
+    """Where the sender's own file goes on behind these lines."""
+    sha256: bytes
+    address: str
+    """In the raw store."""
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """What came of one source at once: spans that follow each other."""
+
+    source: Sent
+    generation: int = 0
+    spans: tuple[Span, ...] = ()
+
+
+class Ack(Struct, frozen=True, kw_only=True):
+    """Up to where the store has a source."""
+
+    source: Sent
+    generation: int = 0
+    upto: int = 0
+    """Masked bytes that are there; what comes next begins here."""
+    origin: int = 0
+
+
+class Touched(Struct, frozen=True):
+    """A source that was sent and not yet derived."""
+
+    number: int
+    person: str
+    revision: int
+    """Grows with every batch: what came meanwhile stays touched."""
+
+
+class Selector(Struct, frozen=True, kw_only=True):
+    """What is to be erased or held: all that fits everything that is named."""
+
+    person: str | None = None
+    session: SessionId | None = None
+    project: str | None = None
+    """A directory, or a project's key."""
+    before: datetime | None = None
+    """Sessions that ended before."""
+
+
+class Tombstone(Struct, frozen=True, kw_only=True):
+    """A source that was erased and is refused from then on, by a hash of its id."""
+
+    sign: bytes
+    erased: datetime
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What an erasure did."""
+
+    selector: Selector
+    sessions: tuple[SessionId, ...] = ()
+    sources: int = 0
+    rows: int = 0
+    addresses: tuple[str, ...] = ()
+    """Objects that no span names any more: whoever called removes them, and may do so
+    again after a crash, for :meth:`TeamStore.stray` names them until they are gone."""
+    held: tuple[SessionId, ...] = ()
+    """Sessions that would have gone, were they not held."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What was looked at, and what is wrong with it."""
+
+    sources: int = 0
+    sessions: int = 0
+    texts: int = 0
+    faults: tuple[str, ...] = ()
+
+
+class Objects(Protocol):
+    """The raw store: bytes by address, written once."""
+
+    def put(self, raw: bytes) -> str:
+        """Keep bytes, and return their address: the same for the same bytes."""
+        ...
+
+    def bytes_of(self, address: str) -> bytes:
+        """Return bytes; raise :class:`recollect.errors.ArchiveDamaged` without."""
+        ...
+
+    def remove(self, addresses: Iterable[str]) -> None:
+        """Erase bytes; what is not there is no error."""
+        ...
+
+
+class TeamStore(Protocol):
+    """An engine that keeps what a team has sent."""
+
+    def prepare(self) -> None:
+        """Make or migrate the schema; only whoever serves does this."""
+        ...
+
+    def put(self, batch: Batch) -> Ack:
+        """Note spans, once each, and that the source is touched.
+
+        Spans that are there already are passed over. Raises
+        :class:`recollect.errors.BatchRefused` for a gap, for other bytes at a known
+        offset, and for a source that was erased.
+        """
+        ...
+
+    def acks(self, person: str, machine: str) -> Sequence[Ack]:
+        """Return up to where each source of a machine is there."""
+        ...
+
+    def touched(self, limit: int = 100) -> Sequence[Touched]:
+        """Return sources that must be derived, those that wait longest first."""
+        ...
+
+    def replace(self, derivation: Derivation) -> None:
+        """Put sessions in the place of what was derived of them before."""
+        ...
+
+    def shelf(self, scope: Scope, objects: Objects) -> Shelf:
+        """Return what somebody may read."""
+        ...
+
+    def hold(self, selector: Selector, *, reason: str) -> None:
+        """Keep what fits from being erased, until it is released."""
+        ...
+
+    def release(self, selector: Selector) -> None:
+        """Take a hold back."""
+        ...
+
+    def holds(self) -> Sequence[tuple[Selector, str]]:
+        """Return what is held, and why."""
+        ...
+
+    def erase(self, selector: Selector, *, now: datetime) -> Receipt:
+        """Refuse what fits from now on, then remove every row of it."""
+        ...
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        """Return what was erased."""
+        ...
+
+    def stray(self) -> Sequence[str]:
+        """Return addresses of erased objects that may still be there."""
+        ...
+
+    def forget_stray(self, addresses: Iterable[str]) -> None:
+        """Note that objects are gone."""
+        ...
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all that was put, a source at a time: for moving to another store."""
+        ...
+
+    def verify(self) -> Verdict:
+        """Look whether rows and spans are whole."""
+        ...
+
+    def note(self, kind: str, key: str) -> bytes | None:
+        """Return what a hub keeps for itself, such as a token's hash."""
+        ...
+
+    def notes(self, kind: str) -> dict[str, bytes]:
+        """Return all notes of a kind."""
+        ...
+
+    def set_note(self, kind: str, key: str, value: bytes | None) -> None:
+        """Keep a note, or forget it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        ...

@@ -1,0 +1,218 @@
+"""A team store and a raw store in memory: for those who only move bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from recollect.errors import ArchiveDamaged, BatchRefused
+from recollect.team.contract import (
+    Ack,
+    Batch,
+    Objects,
+    Receipt,
+    Scope,
+    Selector,
+    Sent,
+    Span,
+    Tombstone,
+    Touched,
+    Verdict,
+)
+from recollect.team.derivation import Derivation
+from recollect.team.shelf import Shelf
+
+__all__ = ["MemoryObjects", "MemoryStore"]
+
+_Key = tuple[str, str, str, str]
+
+
+class MemoryObjects:
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def put(self, raw: bytes) -> str:
+        address = hashlib.sha256(raw).hexdigest()
+        self.kept[address] = raw
+        return address
+
+    def bytes_of(self, address: str) -> bytes:
+        if address not in self.kept:
+            raise ArchiveDamaged(Path("raw"), address)
+        return self.kept[address]
+
+    def remove(self, addresses: Iterable[str]) -> None:
+        for address in addresses:
+            self.kept.pop(address, None)
+
+
+class _Source:
+    def __init__(self, number: int, sent: Sent) -> None:
+        self.number = number
+        self.sent = sent
+        self.generation = 0
+        self.spans: list[Span] = []
+        self.revision = 0
+        self.is_touched = False
+
+    @property
+    def upto(self) -> int:
+        last = self.spans[-1] if self.spans else None
+        return last.offset + last.length if last else 0
+
+
+class MemoryStore:
+    """Keeps spans as a real store does, and derives nothing."""
+
+    def __init__(self) -> None:
+        self.sources: dict[_Key, _Source] = {}
+        self._notes: dict[tuple[str, str], bytes] = {}
+        self._holds: dict[Selector, str] = {}
+        self._signs: dict[bytes, datetime] = {}
+        self._stray: set[str] = set()
+        self.derived: list[Derivation] = []
+
+    def prepare(self) -> None:
+        pass
+
+    def put(self, batch: Batch) -> Ack:
+        sent = batch.source
+        if _sign(sent) in self._signs:
+            raise BatchRefused(sent.id, "it was erased")
+        key = (sent.person, sent.machine, sent.home, sent.path)
+        number = len(self.sources) + 1
+        source = self.sources.setdefault(key, _Source(number, sent))
+        if batch.generation > source.generation:
+            source.generation, source.spans = batch.generation, []
+        if batch.generation < source.generation:
+            raise BatchRefused(sent.id, "a newer generation is there")
+        for span in batch.spans:
+            known = next((s for s in source.spans if s.offset == span.offset), None)
+            if known is not None:
+                if known.sha256 != span.sha256:
+                    raise BatchRefused(sent.id, "other bytes are there")
+                continue
+            if span.offset != source.upto:
+                raise BatchRefused(sent.id, f"{source.upto} bytes are there")
+            source.spans.append(span)
+            source.revision += 1
+            source.is_touched = True
+        source.sent = sent
+        return _ack(source)
+
+    def acks(self, person: str, machine: str) -> Sequence[Ack]:
+        own = [s for k, s in self.sources.items() if k[:2] == (person, machine)]
+        return [_ack(source) for source in own]
+
+    def touched(self, limit: int = 100) -> Sequence[Touched]:
+        found = [
+            Touched(s.number, s.sent.person, s.revision)
+            for s in self.sources.values()
+            if s.is_touched
+        ]
+        return found[:limit]
+
+    def replace(self, derivation: Derivation) -> None:
+        self.derived.append(derivation)
+        done = {(one.number, one.revision) for one in derivation.touched}
+        for source in self.sources.values():
+            if (source.number, source.revision) in done:
+                source.is_touched = False
+
+    def shelf(self, scope: Scope, objects: Objects) -> Shelf:
+        raise NotImplementedError
+
+    def hold(self, selector: Selector, *, reason: str) -> None:
+        self._holds[selector] = reason
+
+    def release(self, selector: Selector) -> None:
+        self._holds.pop(selector, None)
+
+    def holds(self) -> Sequence[tuple[Selector, str]]:
+        return list(self._holds.items())
+
+    def erase(self, selector: Selector, *, now: datetime) -> Receipt:
+        gone = [s for s in self.sources.values() if _fits(selector, s.sent)]
+        held = [s for s in gone if any(_fits(h, s.sent) for h in self._holds)]
+        gone = [s for s in gone if s not in held]
+        addresses = {span.address for s in gone for span in s.spans}
+        for source in gone:
+            self._signs[_sign(source.sent)] = now
+        self.sources = {k: s for k, s in self.sources.items() if s not in gone}
+        used = {span.address for s in self.sources.values() for span in s.spans}
+        self._stray |= addresses - used
+        ids = dict.fromkeys(s.sent.session for s in gone if s.sent.session)
+        kept = dict.fromkeys(s.sent.session for s in held if s.sent.session)
+        return Receipt(
+            selector=selector,
+            sessions=tuple(ids),
+            sources=len(gone),
+            addresses=tuple(sorted(addresses - used)),
+            held=tuple(kept),
+        )
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        return [Tombstone(sign=s, erased=when) for s, when in self._signs.items()]
+
+    def stray(self) -> Sequence[str]:
+        return sorted(self._stray)
+
+    def forget_stray(self, addresses: Iterable[str]) -> None:
+        self._stray -= set(addresses)
+
+    def batches(self) -> Iterator[Batch]:
+        for source in self.sources.values():
+            yield Batch(
+                source=source.sent,
+                generation=source.generation,
+                spans=tuple(source.spans),
+            )
+
+    def verify(self) -> Verdict:
+        return Verdict(sources=len(self.sources))
+
+    def note(self, kind: str, key: str) -> bytes | None:
+        return self._notes.get((kind, key))
+
+    def notes(self, kind: str) -> dict[str, bytes]:
+        return {key: value for (k, key), value in self._notes.items() if k == kind}
+
+    def set_note(self, kind: str, key: str, value: bytes | None) -> None:
+        if value is None:
+            self._notes.pop((kind, key), None)
+        else:
+            self._notes[kind, key] = value
+
+    def close(self) -> None:
+        pass
+
+
+def _ack(source: _Source) -> Ack:
+    last = source.spans[-1] if source.spans else None
+    return Ack(
+        source=source.sent,
+        generation=source.generation,
+        upto=source.upto,
+        origin=last.origin if last else 0,
+    )
+
+
+def _fits(selector: Selector, sent: Sent) -> bool:
+    wanted = replace(selector, before=None)
+    return all(
+        value is None or value == getattr(sent, name)
+        for name, value in (
+            ("person", wanted.person),
+            ("session", wanted.session),
+            ("project", wanted.project),
+        )
+    )
+
+
+def _sign(sent: Sent) -> bytes:
+    told = f"{sent.person} {sent.session or sent.path}"
+    return hashlib.sha256(told.encode()).digest()
