@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from recollect.ingest.opening import ChunkLoader
 from recollect.ingest.report import Silence
-from recollect.upkeep import plan_restore, restore, verify
+from recollect.model.ids import Position, SourceId
+from recollect.store.chunks import Chunks
+from recollect.upkeep import Standing, plan_restore, restore, verify
 from tests.build import jsonl, session, session_id
 from tests.store.keeping import Keeping
 
@@ -59,3 +64,62 @@ def test_a_line_finished_while_a_file_is_restored_tears_nothing(
 
         restore(vault, plans, rewrite=finish)
     assert Path(plans[0].path).read_bytes() == before
+
+
+def _meanwhile(
+    monkeypatch: pytest.MonkeyPatch, name: str, happen: Callable[[], object]
+) -> None:
+    """Have something happen once, after the archive was asked for something."""
+    inner = getattr(Chunks, name)
+    due = [happen]
+
+    def asked(self: Chunks, *words: object) -> object:
+        found = inner(self, *words)
+        if due:
+            due.pop()()
+        return found
+
+    monkeypatch.setattr(Chunks, name, asked)
+
+
+def test_a_line_finished_while_it_is_opened_is_still_that_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    whole, half = path.stat().st_size, jsonl(session("c"))[:-1]
+    with path.open("ab") as file:
+        file.write(half)
+    keeping.ingest()
+
+    def finish() -> None:
+        with path.open("ab") as file:
+            file.write(b"\n{")
+        keeping.ingest()
+
+    with keeping.vault() as vault:
+        _meanwhile(monkeypatch, "named", finish)
+        place = Position(SourceId(str(path)), 0, whole, len(half))
+        raw = ChunkLoader(vault).raw(place)
+
+    assert raw == half
+
+
+def test_a_file_that_grows_while_it_is_compared_is_still_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    before = path.read_bytes()
+    to = tmp_path / "to" / path.relative_to(keeping.home.path)
+    to.parent.mkdir(parents=True)
+    to.write_bytes(before)
+
+    with keeping.vault() as vault:
+        sources = list(vault.chunks.sources())
+        _meanwhile(monkeypatch, "source", _grown(keeping, path))
+        (plan,) = plan_restore(vault, sources, to=tmp_path / "to")
+
+    assert path.read_bytes() != before
+    assert plan.state is Standing.SAME

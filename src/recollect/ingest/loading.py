@@ -40,11 +40,12 @@ def load_family(
 
 def transcript(vault: Vault, number: int) -> Transcript | None:
     """Return the transcript of a source from the index."""
-    kept = vault.chunks.source(number)
-    if kept is None or vault.index is None:
-        return None
-    # An unfinished line is not indexed, but may be a whole record all the same.
-    raw = vault.chunks.fragment(number, kept.generation)
+    with vault.chunks.at_once():
+        kept = vault.chunks.source(number)
+        if kept is None or vault.index is None:
+            return None
+        # An unfinished line is not indexed, but may be a whole record all the same.
+        raw = vault.chunks.fragment(number, kept.generation)
     _, nodes, problems = decode(lines_of(kept.id, kept.generation, kept.kept, raw))
     return Transcript(
         source=kept.source,

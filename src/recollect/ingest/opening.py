@@ -23,18 +23,23 @@ class ChunkLoader(RecordLoader):
 
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where they are damaged or missing."""
+        try:
+            # Of one moment: a line that is finished meanwhile moves into a chunk.
+            with self._chunks.at_once():
+                return self._raw(position)
+        except ArchiveDamaged:
+            return b""
+
+    def _raw(self, position: Position) -> bytes:
         kept = self._kept(position.source, position.offset)
         if kept is None:
             return b""
         place = (kept.number, position.generation)
-        try:
-            if position.offset >= kept.kept and position.generation == kept.generation:
-                # An unfinished last line may be a whole record all the same.
-                start = position.offset - kept.kept
-                return self._chunks.fragment(*place)[start : start + position.length]
-            return self._chunks.read(*place, position.offset, position.length)
-        except ArchiveDamaged:
-            return b""
+        if position.offset >= kept.kept and position.generation == kept.generation:
+            # An unfinished last line may be a whole record all the same.
+            start = position.offset - kept.kept
+            return self._chunks.fragment(*place)[start : start + position.length]
+        return self._chunks.read(*place, position.offset, position.length)
 
     def stored(self, position: Position, path: str) -> str | None:
         """Return a long output that was archived with its session.

@@ -109,16 +109,25 @@ def _home(kept: Kept, to: Path | None, *, several: bool) -> str:
 def _state(vault: Vault, kept: Kept, path: Path, rewrite: Rewrite | None) -> Standing:
     if not os.path.lexists(path):
         return Standing.NEW
-    if not path.is_file() or (rewrite is None and path.stat().st_size != kept.size):
+    if not path.is_file():
         return Standing.DIFFERS
     try:
-        with path.open("rb") as file:
-            for raw in _told(vault, kept, rewrite):
-                if file.read(len(raw)) != raw:
-                    return Standing.DIFFERS
-            return Standing.DIFFERS if file.read(1) else Standing.SAME
+        # Of one moment: a small chunk gives way to a longer one while others write.
+        with vault.chunks.at_once():
+            now = vault.chunks.source(kept.number) or kept
+            if rewrite is None and path.stat().st_size != now.size:
+                return Standing.DIFFERS
+            return _compared(path, _told(vault, now, rewrite))
     except ArchiveDamaged:
         return Standing.DAMAGED
+
+
+def _compared(path: Path, told: Iterable[bytes]) -> Standing:
+    with path.open("rb") as file:
+        for raw in told:
+            if file.read(len(raw)) != raw:
+                return Standing.DIFFERS
+        return Standing.DIFFERS if file.read(1) else Standing.SAME
 
 
 def restore(
