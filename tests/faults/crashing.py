@@ -131,6 +131,8 @@ def run(
     folder: Path, home: Path, at: int = 0, *, deed: str = "ingest", mutation: str = ""
 ) -> None:
     """Carry out a deed; be killed at the n-th point, or never if that is 0."""
+    # Whoever runs tests in the background has Ctrl-C ignored; here it must be heard.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
         MUTATIONS[mutation](setattr)
     if at:

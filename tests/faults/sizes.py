@@ -2,6 +2,8 @@
 
 ``RECOLLECT_SIZE`` is ``usual`` (with every test run), ``nightly`` or ``release``.
 ``RECOLLECT_FIGURES`` names a file for the figures: see :mod:`tests.faults.torture`.
+``RECOLLECT_PART`` is the number of a part of a run that is cut in several: each part
+tries with numbers of its own.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 
-__all__ = ["SIZES", "is_usual", "reached", "sized"]
+__all__ = ["SIZES", "is_usual", "reached", "seeded", "sized"]
 
 SIZES = ("usual", "nightly", "release")
 _SIZE = SIZES.index(os.environ.get("RECOLLECT_SIZE", "usual"))
+_PART = int(os.environ.get("RECOLLECT_PART", "0"))
 
 
 def sized(usual: int, nightly: int, release: int) -> int:
@@ -23,6 +26,11 @@ def sized(usual: int, nightly: int, release: int) -> int:
 def is_usual() -> bool:
     """Whether this is one of the runs that everybody waits for."""
     return _SIZE == 0
+
+
+def seeded(number: int) -> int:
+    """Return a seed that no other part of a run has."""
+    return number + _PART * 1_000_000
 
 
 def reached(what: str, count: int) -> None:

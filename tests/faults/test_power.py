@@ -15,7 +15,7 @@ from tests.build import session_id
 from tests.faults.disk import lay
 from tests.faults.losing import Recorded, assert_survived, record
 from tests.faults.mutations import lazy_archive, lazy_index
-from tests.faults.sizes import reached, sized
+from tests.faults.sizes import reached, seeded, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 POINTS = sized(400, 8_000, 50_000)
@@ -28,7 +28,7 @@ def cut_power(recorded: Recorded, points: int) -> int:
     looked = 0
     for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):
         for seed in range(seeds):
-            random = Random(number * 1000 + seed)  # noqa: S311 (the same every time)
+            random = Random(seeded(number * 1000 + seed))  # noqa: S311 (the same every time)
             assert_survived(recorded, number, disk.without_power(random))
             looked += 1
     return looked
@@ -47,7 +47,7 @@ def test_what_was_acknowledged_survives_the_loss_of_power(
 
 def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
     """Let the power go at some moments, and have the next ingestion see to it."""
-    random = Random(points)  # noqa: S311 (the same every time)
+    random = Random(seeded(points))  # noqa: S311 (the same every time)
     shutil.rmtree(keeping.archive)
     looked = 0
     for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):

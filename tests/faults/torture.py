@@ -1,8 +1,9 @@
 """Runs the harnesses at length, and writes down what they reached.
 
 ``python -m tests.faults.torture`` runs all of them in the nightly size; names choose
-some, ``--size release`` takes longer still. A row of ``docs/reliability.md`` is
-written only for a harness that ran and found nothing.
+some, ``--size release`` takes longer still. What is too long for one sitting is cut
+into parts: ``--part 1`` and so on try what no other part tries, and their figures are
+added up. A row of ``docs/reliability.md`` tells only of runs that found nothing.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.faults.sizes import SIZES
 
-__all__ = ["HARNESSES", "Harness", "main", "page"]
+__all__ = ["FIGURES", "HARNESSES", "PAGE", "Harness", "main", "page", "row_with"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
+FIGURES = Path(__file__).with_name("figures.json")
+"""What was reached, by harness; the page is written from it."""
 _MARK = "| harness | property | reached | size | date |\n|---|---|---|---|---|\n"
 
 
@@ -80,31 +83,46 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*(h.name for h in HARNESSES), []])
     parser.add_argument("--size", choices=SIZES, default="nightly")
+    parser.add_argument("--part", type=int, default=0)
+    parser.add_argument("--jobs", default="2")
     asked = parser.parse_args(words)
     failed = False
     for harness in HARNESSES:
         if asked.names and harness.name not in asked.names:
             continue
-        figures = run(harness, asked.size)
+        figures = run(harness, asked.size, asked.part, asked.jobs)
         if figures is None:
             failed = True
             continue
-        row = f"{told(figures)} | {asked.size} | {datetime.now(UTC):%Y-%m-%d}"
-        PAGE.write_text(page(PAGE.read_text("utf-8"), harness, row), "utf-8")
+        known = json.loads(FIGURES.read_text("utf-8"))
+        before = known.get(harness.name)
+        known[harness.name] = row_with(before, asked.part, figures, asked.size)
+        FIGURES.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
+        PAGE.write_text(page(PAGE.read_text("utf-8"), known), "utf-8")
     return int(failed)
 
 
-def run(harness: Harness, size: str) -> Counter[str] | None:
+def row_with(
+    row: Mapping[str, Any] | None, part: int, figures: Mapping[str, int], size: str
+) -> dict[str, Any]:
+    """Return what is known of a harness once a part of a run has told its figures."""
+    is_more = part and row is not None and row["size"] == size
+    parts = {**(row["parts"] if is_more and row else {}), str(part): dict(figures)}
+    return {"size": size, "day": f"{datetime.now(UTC):%Y-%m-%d}", "parts": parts}
+
+
+def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | None:
     """Run one harness; return what it reached, or ``None`` if it found something."""
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder) / "figures"
         figures.touch()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "2", *harness.where],
+            [sys.executable, "-m", "pytest", "-q", "-n", jobs, *harness.where],
             cwd=ROOT,
             env={
                 **os.environ,
                 "RECOLLECT_SIZE": size,
+                "RECOLLECT_PART": str(part),
                 "RECOLLECT_FIGURES": str(figures),
             },
             check=False,
@@ -116,19 +134,24 @@ def run(harness: Harness, size: str) -> Counter[str] | None:
     return found if done.returncode == 0 else None
 
 
-def told(figures: Counter[str]) -> str:
-    """Return figures as words."""
+def told(row: Mapping[str, Any]) -> str:
+    """Return the figures of all parts as words."""
+    figures: Counter[str] = Counter()
+    for part in row["parts"].values():
+        figures.update(part)
     return ", ".join(f"{count:,} {what}" for what, count in figures.items())
 
 
-def page(text: str, harness: Harness, row: str) -> str:
-    """Return the page with the row of a harness, in place of its older one."""
+def page(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page with a row for each harness that ran."""
     head, _, rest = text.partition(_MARK)
-    table, _, tail = rest.partition("\n\n")
-    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*) \|$", table, re.MULTILINE))
-    rows[harness.name] = f"{harness.property} | {row}"
-    order = [one.name for one in HARNESSES if one.name in rows]
-    lines = "\n".join(f"| `{name}` | {rows[name]} |" for name in order)
+    _, _, tail = rest.partition("\n\n")
+    lines = "\n".join(
+        f"| `{harness.name}` | {harness.property} | {told(row)}"
+        f" | {row['size']} | {row['day']} |"
+        for harness in HARNESSES
+        if (row := rows.get(harness.name))
+    )
     return f"{head}{_MARK}{lines}\n\n{tail}".rstrip() + "\n"
 
 
