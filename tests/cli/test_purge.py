@@ -106,6 +106,22 @@ def test_a_file_that_names_a_purged_session_is_told_of(
     assert traces(archive, SECRET) == []
 
 
+def test_a_purge_that_the_system_stopped_is_asked_for_again(
+    archive: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("recollect.store.chunks.Chunks.erase", refuse)
+        assert main(["purge", session_id(5), "-y"]) == ExitCode.FAILED
+    assert "run it again" in capsys.readouterr().err
+
+    assert main(["purge", session_id(5), "-y"]) == ExitCode.DONE
+    assert traces(archive, SECRET) == []
+    assert sessions(archive) == {FIRST, SECOND}
+
+
 def test_a_project_can_be_purged(archive: Path, place: Path) -> None:
     other = Home(place / ".claude")
     records = thread(prompt("Elsewhere", cwd="/work/secret"), start=9)

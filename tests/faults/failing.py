@@ -56,13 +56,13 @@ class Trial:
         self.archive = self.place / "archive"
         self._calls = ctypes.CDLL(os.environ["LD_PRELOAD"])
 
-    def words(self, name: str) -> list[str]:
+    def words(self) -> list[str]:
         named = {
             "HOME": str(self.folder / "home"),
             "BACKUP": str(self.place / "backup"),
             "TO": str(self.place / "to"),
         }
-        first, *rest = COMMANDS[name]
+        first, *rest = COMMANDS[self.name]
         told = [named.get(word, word) for word in rest]
         return [first, "--archive", str(self.archive), *told]
 
@@ -72,15 +72,8 @@ class Trial:
         if self.name != "first":
             shutil.copytree(self.folder / "fresh", self.archive)
 
-    def again(self) -> list[object]:
-        """Run the command once more, with nothing that fails."""
-        if self.name == "purge":
-            # The index went first, so that it cannot tell of what is gone.
-            self.run(name="rebuild")
-        return self.run()
-
     def run(
-        self, kind: str = "", at: int = 0, *, lasting: bool = False, name: str = ""
+        self, kind: str = "", at: int = 0, *, lasting: bool = False
     ) -> list[object]:
         """Run the command in a child; return its code, its words, and the calls."""
 
@@ -90,7 +83,7 @@ class Trial:
             place = str(self.place).encode()
             self._calls.fail_at(place, which, at, int(lasting), reason)
             with redirect_stdout(told), redirect_stderr(told):
-                code = main(self.words(name or self.name))
+                code = main(self.words())
             calls = self._calls.calls_passed()
             self._calls.fail_at(b"", 0, 0, 0, 0)
             return [int(code), told.getvalue(), calls]
@@ -147,7 +140,7 @@ def trials(trial: Trial, kind: str, looks: int, *, lasting: bool) -> Iterator[ob
     for at in range(1, calls + 1, max(calls // looks, 1)):
         trial.begin()
         failed = trial.run(kind, at, lasting=lasting)
-        again = trial.again()
+        again = trial.run()
         yield [at, failed, again, trial.state() == expected]
 
 

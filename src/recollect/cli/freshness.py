@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from recollect.archive import Archive
-from recollect.cli.options import homes_of, shown_path
+from recollect.cli.options import homes_of, opened, shown_path
 from recollect.cli.terminal import StageBar, plain
 from recollect.errors import (
     ArchiveInUse,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from recollect.cli.options import Asked
     from recollect.ingest import Report
 
-__all__ = ["fresh"]
+__all__ = ["fresh", "indexed"]
 
 
 def fresh(asked: Asked) -> Archive:
@@ -48,10 +48,22 @@ def fresh(asked: Asked) -> Archive:
         _bring_up(archive, homes, asked)
     elif not archive.has_index:
         _announce_index(asked)
-        with StageBar() as bar:
-            Archive.rebuild(folder, progress=bar)
-        archive.refresh()
+        _index(archive)
     return archive
+
+
+def indexed(archive: Path | None) -> Archive:
+    """Return the archive that is meant; where it has no index, one is made."""
+    found = opened(archive)
+    if not found.has_index:
+        _index(found)
+    return found
+
+
+def _index(archive: Archive) -> None:
+    with StageBar() as bar:
+        Archive.rebuild(archive.folder, progress=bar)
+    archive.refresh()
 
 
 def _bring_up(archive: Archive, homes: tuple[Path, ...], asked: Asked) -> None:

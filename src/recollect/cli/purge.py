@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from recollect.archive import Archive
+from recollect.cli.freshness import indexed
 from recollect.cli.naming import project_named
-from recollect.cli.options import archive_option, json_option, opened
+from recollect.cli.options import archive_option, json_option
 from recollect.cli.purge_words import tell, tell_kin
 from recollect.cli.rows import BeginRow, FileRow, PurgedRow, print_row
 from recollect.cli.terminal import StageBar
@@ -57,7 +58,7 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect purge 5e551000
     recollect purge --project . --before 2026-01-01 --yes
     """
-    with opened(archive) as archived:
+    with indexed(archive) as archived:
         chosen = _chosen(archived, names, project, before)
         ids = [one.id for one in chosen]
         sources, shared = archived.sources(sessions=ids), archived.mentions(ids)
