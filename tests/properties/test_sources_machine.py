@@ -10,10 +10,18 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from tests.faults.mutations import trusting_times
 from tests.faults.sizes import reached, sized
 from tests.properties.archives import NAMES, SCRATCH, lines
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
@@ -39,9 +47,11 @@ class Sources(RuleBasedStateMachine):
         self.seen: set[bytes] = set()
         """The contents that any file had at any look."""
         self.is_new = False
+        self.steps = 0
 
     def teardown(self) -> None:
-        reached("sequences of files in motion", 1)
+        length = "30 steps and more" if self.steps >= 30 else "fewer steps"
+        reached(f"sequences of files in motion, of {length}", 1)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, name: str) -> Path:
@@ -178,6 +188,10 @@ class Sources(RuleBasedStateMachine):
         self.keeping.ingest()
         self.is_new = True
 
+    @invariant()
+    def one_step_more(self) -> None:
+        self.steps += 1
+
     @precondition(lambda self: self.is_new)
     @invariant()
     def every_byte_that_was_seen_is_kept(self) -> None:
@@ -198,8 +212,8 @@ class Sources(RuleBasedStateMachine):
 
 TestSources = Sources.TestCase
 TestSources.settings = settings(
-    max_examples=sized(15, 1_000, 5_000),
-    stateful_step_count=sized(20, 30, 50),
+    max_examples=sized(12, 600, 5_000),
+    stateful_step_count=sized(20, 40, 50),
     deadline=None,
 )
 
@@ -210,5 +224,21 @@ class MoreSources(Sources):
 
 TestMoreSources = MoreSources.TestCase
 TestMoreSources.settings = settings(
-    TestSources.settings, max_examples=sized(3, 1_100, 5_000)
+    TestSources.settings, max_examples=sized(3, 600, 5_000)
 )
+
+
+def test_an_archive_that_trusts_sizes_and_times_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trusting_times(monkeypatch.setattr)
+    many = settings(
+        TestSources.settings,
+        max_examples=400,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+    )
+
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Sources, settings=many)

@@ -13,6 +13,7 @@ from recollect.errors import ArchiveError
 from recollect.store.vault import Vault
 from recollect.upkeep import rebuild, verify
 from tests.build import jsonl, prompt, session_id, thread
+from tests.faults.mutations import hash_unheeded
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -53,10 +54,8 @@ def places(raw: bytes, keeping: Keeping) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(FLIPS))
-def test_a_flipped_bit_in_a_frame_is_found_and_costs_one_chunk(
-    keeping: Keeping, seed: int, tmp_path: Path
-) -> None:
+def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
+    """Flip a bit in a copy, and have it found there and nowhere else."""
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
     raw = (keeping.archive / "archive.db").read_bytes()
     start, stop = random.choice(places(raw, keeping))
@@ -77,7 +76,28 @@ def test_a_flipped_bit_in_a_frame_is_found_and_costs_one_chunk(
                     length = chunk.stop - chunk.start
                     found = rotten.chunks.read(kept.number, 0, chunk.start, length)
                     assert found == sound
+
+
+@pytest.mark.parametrize("seed", range(FLIPS))
+def test_a_flipped_bit_in_a_frame_is_found_and_costs_one_chunk(
+    keeping: Keeping, seed: int, tmp_path: Path
+) -> None:
+    assert_found(keeping, seed, tmp_path)
+
     reached("flips in frames, all found", 1)
+
+
+def test_an_archive_that_does_not_look_at_its_hashes_is_caught(
+    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hash_unheeded(monkeypatch.setattr)
+
+    def flip() -> None:
+        for seed in range(40):
+            assert_found(keeping, seed, tmp_path)
+
+    with pytest.raises(AssertionError):
+        flip()
 
 
 @pytest.mark.parametrize("seed", range(FLIPS // 2))
