@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
+from recollect.errors import Ambiguous, ArchiveMissing, NotArchived, NotOfTeams
+from recollect.model.addresses import is_address
 from recollect.model.ids import SessionId, SourceId
 from recollect.model.listing import Listed
-from recollect.store.annotations import all_annotations
-from recollect.store.derived import Derived
-from recollect.store.finding import Finding
+from recollect.store.shelf import FolderShelf, Shelf
 from recollect.store.vault import Vault
 
 # Most questions are small; what answers the large ones is imported when they are asked.
@@ -47,37 +46,62 @@ class Archive:
 
     Writing is done one at a time, by whoever holds the lock; whoever reads goes on
     with what was there. What works on an archive that may not be there, or not be
-    whole, takes a folder: :meth:`ingest`, :meth:`verify`, :meth:`rebuild`.
+    whole, takes a folder: :meth:`ingest`, :meth:`verify`, :meth:`rebuild`. Instead of
+    a folder, an archive may stand on what somebody may read of a team's store; what
+    is done to files (restore, purge, back up) is then refused.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        if not Vault.exists(self.folder):
+        self._team = is_address(str(folder))
+        if not self._team and not Vault.exists(self.folder):
             raise ArchiveMissing(self.folder)
         self._open()
 
     def _open(self) -> None:
-        self._vault = Vault(self.folder)
         self._opened: ChunkLoader | None = None
         self._searching: Searching | None = None
+        if self._team:
+            from recollect.team.opening import open_shelf  # noqa: PLC0415 (see above)
+
+            self._shelf: Shelf = open_shelf(str(self.folder))
+        else:
+            self._shelf = FolderShelf(Vault(self.folder))
+
+    @property
+    def _vault(self) -> Vault:
+        if not isinstance(self._shelf, FolderShelf):
+            raise NotOfTeams(self.folder.name)
+        return self._shelf.vault
 
     @property
     def _loader(self) -> ChunkLoader:
         if self._opened is None:
             from recollect.ingest.opening import ChunkLoader  # noqa: PLC0415 (see above)
 
-            self._opened = ChunkLoader(self._vault)
+            self._opened = ChunkLoader(self._shelf)
         return self._opened
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
-        """Open the archive in a folder."""
+        """Open the archive in a folder, or at the address of a team's store.
+
+        An address says who asks: ``postgresql://…?person=ann&teams=core&role=team``.
+        """
         return cls(folder)
+
+    @classmethod
+    def on(cls, shelf: Shelf, name: str = "team") -> Self:
+        """Return an archive that stands on a shelf which somebody else has opened."""
+        self = cls.__new__(cls)
+        self.folder, self._team, self._shelf = Path(name), True, shelf
+        self._opened = self._searching = None
+        return self
 
     @staticmethod
     def exists(folder: str | Path) -> bool:
         """Whether there is an archive in a folder."""
-        return Vault.exists(Path(folder))
+        return is_address(str(folder)) or Vault.exists(Path(folder))
 
     @staticmethod
     def ingest(
@@ -95,7 +119,7 @@ class Archive:
     @property
     def has_index(self) -> bool:
         """Whether there is an index that this version understands."""
-        return self._vault.index is not None
+        return self._shelf.index is not None
 
     def is_current(self, paths: Sequence[Path]) -> bool:
         """Whether nothing moved in homes since they were last taken in.
@@ -135,12 +159,15 @@ class Archive:
 
     def refresh(self) -> None:
         """Look at the archive as it is now, with the index that it has now."""
+        if self._team:
+            self._searching = None
+            return
         self.close()
         self._open()
 
     def close(self) -> None:
         """Let go of the archive."""
-        self._vault.close()
+        self._shelf.close()
 
     def __enter__(self) -> Self:
         """Use it as a context."""
@@ -150,16 +177,6 @@ class Archive:
         """Close it."""
         self.close()
 
-    @property
-    def _derived(self) -> Derived:
-        if self._vault.index is None:
-            raise IndexMissing(self.folder)
-        return Derived(self._vault.index)
-
-    @property
-    def _finding(self) -> Finding:
-        return Finding(self._derived.index)
-
     def sessions(
         self, *, project: str | None = None, empty: bool = False
     ) -> Iterator[Listed]:
@@ -168,27 +185,28 @@ class Archive:
         ``project`` is a directory: what was begun in it or below it.
         """
         known = self.annotations()
-        for listed in self._derived.listed(empty=empty):
+        for listed in self._shelf.derived.listed(empty=empty):
             if project is None or _is_in(listed.project, project):
                 yield _annotated(listed, known)
 
     def listed(self, name: str) -> Listed:
         """Return a session's line by its id, or by a beginning that only it has."""
-        found = self._finding.sessions_like(name, _TOLD) if name else []
+        finding = self._shelf.finding
+        found = finding.sessions_like(name, _TOLD) if name else []
         if len(found) > 1:
             told = [f"{one.id} ({one.title.text})" for one in found]
             raise Ambiguous("session", name, told)
         if not found:
             from difflib import get_close_matches  # noqa: PLC0415 (see above)
 
-            beginnings = {id_[: len(name)]: id_ for id_ in self._finding.session_ids()}
+            beginnings = {id_[: len(name)]: id_ for id_ in finding.session_ids()}
             close = get_close_matches(name, beginnings, n=_TOLD)
             raise NotArchived("session", name, [beginnings[one] for one in close])
         return _annotated(found[0], self.annotations())
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return what readers added to sessions: tags, notes, stars."""
-        return all_annotations(self._vault.chunks.db)
+        return self._shelf.annotations()
 
     def annotate(
         self,
@@ -201,7 +219,7 @@ class Archive:
         """
         from recollect.upkeep.annotate import annotate  # noqa: PLC0415 (see above)
 
-        return annotate(self.folder, sessions, change)
+        return annotate(self._vault.folder, sessions, change)
 
     def session(self, name: str) -> Session:
         """Return a whole session by its id, or by a beginning that only it has."""
@@ -210,11 +228,11 @@ class Archive:
     def _session(self, id_: SessionId) -> Session:
         from recollect.ingest.loading import load_family  # noqa: PLC0415 (see above)
 
-        derived = self._derived
+        derived = self._shelf.derived
         number = derived.number_of(id_)
         if number is not None:
             family = derived.family_of(number) or [number]
-            for session in load_family(self._vault, derived, family, self._loader):
+            for session in load_family(self._shelf, derived, family, self._loader):
                 if session.id == id_:
                     return session
         raise NotArchived("session", id_)
@@ -227,7 +245,7 @@ class Archive:
         """
         from recollect.ingest.lookup import find_record  # noqa: PLC0415 (see above)
 
-        where = (self._vault, self._finding, self._loader)
+        where = (self._shelf, self._shelf.finding, self._loader)
         return find_record(*where, name=name, open_session=self._session)
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
@@ -250,7 +268,7 @@ class Archive:
         if self._searching is None:
             from recollect.search import Searching  # noqa: PLC0415 (see above)
 
-            self._searching = Searching(self._vault, self._derived.index)
+            self._searching = Searching(self._shelf)
         return self._searching.search(
             query, limit=limit, offset=offset, hits=hits, sort=sort, hide=hide
         )
@@ -259,28 +277,13 @@ class Archive:
         """Return projects by path; those without a real session only if asked for."""
         from recollect.assemble.projects import projects_of  # noqa: PLC0415 (see above)
 
-        return projects_of(self._derived.listed(empty=empty))
+        return projects_of(self._shelf.derived.listed(empty=empty))
 
     def project(self, name: str) -> Project:
         """Return a project by its path, its key or the last part of its path."""
-        known = self.projects(empty=True)
-        for fits in (
-            [p for p in known if p.path is not None and p.path == name],
-            [p for p in known if name in p.keys and p.path is not None],
-            [p for p in known if name in p.keys],
-            [p for p in known if p.name == name],
-        ):
-            if len(fits) > 1:
-                raise Ambiguous("project", name, [p.path or p.name for p in fits])
-            if fits:
-                return fits[0]
-        from difflib import get_close_matches  # noqa: PLC0415 (see above)
+        from recollect.assemble.projects import project_named  # noqa: PLC0415
 
-        names = {
-            one: p.path or p.name for p in known for one in (p.path, p.name) if one
-        }
-        close = get_close_matches(name, names, n=_TOLD)
-        raise NotArchived("project", name, list(dict.fromkeys(names[c] for c in close)))
+        return project_named(self.projects(empty=True), name)
 
     def usage(
         self,
@@ -301,7 +304,7 @@ class Archive:
         from recollect.usage import report_of  # noqa: PLC0415
 
         return report_of(
-            self._derived.index,
+            self._shelf,
             by=by,
             query=query,
             zone=zone,
@@ -317,7 +320,7 @@ class Archive:
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
         """Yield what is odd about sessions, those of their agents included."""
-        for listed in self._derived.listed(empty=True):
+        for listed in self._shelf.derived.listed(empty=True):
             if listed.problems:
                 session = self._session(listed.id)
                 yield from ((session.id, problem) for problem in session.problems)
@@ -329,7 +332,7 @@ class Archive:
         kinds = {str(kind): kind for kind in DriftKind}
         return tuple(
             DriftRow(kind=kinds[kind], name=name, version=version or None, records=n)
-            for kind, name, version, n in self._finding.drift()
+            for kind, name, version, n in self._shelf.finding.drift()
         )
 
     def prompts(self) -> Iterator[FoundPrompt]:
@@ -339,16 +342,15 @@ class Archive:
         """
         from recollect.ingest.typed import typed_text  # noqa: PLC0415 (see above)
         from recollect.model.finds import FoundPrompt  # noqa: PLC0415
-        from recollect.store.records import Typed  # noqa: PLC0415
 
-        finding = self._finding
-        for row in Typed(self._derived.index).newest_first():
+        finding = self._shelf.finding
+        for row in self._shelf.typed.newest_first():
             yield FoundPrompt(
                 id=row.record,
                 session=row.session,
                 time=row.time,
                 branch=row.branch,
-                text=typed_text(self._vault, finding, self._loader, row),
+                text=typed_text(self._shelf, finding, self._loader, row),
             )
 
     def edits(
@@ -358,9 +360,7 @@ class Archive:
 
         A path is that of a file or a folder, or how such a path ends.
         """
-        from recollect.store.records import Changes  # noqa: PLC0415 (see above)
-
-        changes = Changes(self._derived.index)
+        changes = self._shelf.changes
         if session is not None:
             return changes.of(self.listed(session).id)
         return changes.at(path or "") or changes.ending((path or "").strip("/"))
@@ -379,20 +379,24 @@ class Archive:
         from recollect.store.rescue import readable  # noqa: PLC0415 (see above)
         from recollect.upkeep.belongings import belongings  # noqa: PLC0415
 
-        everything, _ = readable(self._vault.chunks)
+        everything = (
+            list(self._shelf.chunks.sources())
+            if self._team
+            else readable(self._vault.chunks)[0]
+        )
         if sessions is None and project is None:
             return everything
         keys = project.keys if project else ()
         chosen = (*(sessions or ()), *(project.sessions if project else ()))
-        return belongings(everything, self._derived, chosen, keys)
+        return belongings(everything, self._shelf.derived, chosen, keys)
 
     def kin(self, sessions: Sequence[SessionId]) -> set[SessionId]:
         """Return other sessions that hold records of these, or that these hold of."""
-        derived, chosen = self._derived, set(sessions)
+        derived, chosen = self._shelf.derived, set(sessions)
         related = set()
         for number in map(derived.number_of, chosen):
             for member in derived.family_of(number) if number is not None else ():
-                one = self._finding.listed(member)
+                one = self._shelf.finding.listed(member)
                 others = {lineage.session for lineage in one.lineage} if one else set()
                 if one and (one.id in chosen or others & chosen):
                     related |= {one.id, *others}
@@ -419,6 +423,12 @@ class Archive:
         """Yield the bytes of a source as they were written, piece by piece."""
         from recollect.upkeep import kept_bytes  # noqa: PLC0415 (see above)
 
+        if self._team:
+            kept = self._shelf.chunks.named(source)
+            found = (
+                self._shelf.chunks.tried(kept.number, kept.generation) if kept else ()
+            )
+            return (raw for _, raw in found if raw is not None)
         kept = next((k for k in self._vault.chunks.sources() if k.id == source), None)
         return kept_bytes(self._vault, kept) if kept is not None else iter(())
 
@@ -482,10 +492,6 @@ def _annotated(listed: Listed, known: Mapping[SessionId, Annotations]) -> Listed
 
 
 def _is_in(path: str | None, folder: str) -> bool:
-    if path is None:
-        return False
-    return path == folder or path.startswith(folder.rstrip("/\\") + _separator(folder))
-
-
-def _separator(folder: str) -> str:
-    return "\\" if "\\" in folder and "/" not in folder else "/"
+    sign = "\\" if "\\" in folder and "/" not in folder else "/"
+    below = folder.rstrip("/\\") + sign
+    return path is not None and (path == folder or path.startswith(below))

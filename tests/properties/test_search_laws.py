@@ -34,6 +34,7 @@ from recollect.search.plan import relaxed
 from recollect.search.subjects import Subjects, of_session
 from recollect.store.places import Places
 from recollect.store.search import Text, stem_of
+from recollect.store.shelf import FolderShelf
 from recollect.store.words import terms_of
 from tests.build import moment
 from tests.properties.archives import LONGER, ONE, kept_in, lay, layouts
@@ -122,7 +123,7 @@ def said(keeping: Keeping) -> Iterator[tuple[int, Text, Subject]]:
         index = vault.index
         assert index is not None
         places = Places(index)
-        opened = Subjects(vault, places)
+        opened = Subjects(vault.chunks, places)
         listed = dict(places.each_listed())
         rows: list[Any] = index.db.execute(
             "SELECT id, session, source, offset, length FROM record"
@@ -157,7 +158,7 @@ def said(keeping: Keeping) -> Iterator[tuple[int, Text, Subject]]:
 def answer(keeping: Keeping, query: Query) -> Found:
     with keeping.vault() as vault:
         assert vault.index is not None
-        return Searching(vault, vault.index).search(query, limit=ALL, hits=ALL)
+        return Searching(FolderShelf(vault)).search(query, limit=ALL, hits=ALL)
 
 
 def told(found: Found) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged, BatchRefused
+from recollect.store.shelf import Shelf
 from recollect.team.contract import (
     Ack,
     Batch,
@@ -24,7 +25,6 @@ from recollect.team.contract import (
     Verdict,
 )
 from recollect.team.derivation import Derivation
-from recollect.team.shelf import Shelf
 
 __all__ = ["MemoryObjects", "MemoryStore"]
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from recollect.errors import Ambiguous, NotArchived
 from recollect.model.ids import ProjectKey
 from recollect.model.listing import Listed
 from recollect.model.nodes import Node, PlaceFacts
 from recollect.model.sessions import Project, Session
 
-__all__ = ["project_of", "projects_of"]
+__all__ = ["project_named", "project_of", "projects_of"]
+
+_TOLD = 5
+"""Names that an error mentions."""
 
 _DRIVE = re.compile(r"^[a-z]:(?=[\\/])")
 _WORKTREE = re.compile(r"[\\/]\.claude[\\/]worktrees[\\/].*$")
@@ -60,3 +64,22 @@ def _size(session: Session | Listed) -> int:
     if isinstance(session, Listed):
         return session.size
     return sum(source.size for source in session.sources)
+
+
+def project_named(known: Sequence[Project], name: str) -> Project:
+    """Return a project by its path, its key or the last part of its path."""
+    for fits in (
+        [p for p in known if p.path is not None and p.path == name],
+        [p for p in known if name in p.keys and p.path is not None],
+        [p for p in known if name in p.keys],
+        [p for p in known if p.name == name],
+    ):
+        if len(fits) > 1:
+            raise Ambiguous("project", name, [p.path or p.name for p in fits])
+        if fits:
+            return fits[0]
+    from difflib import get_close_matches  # noqa: PLC0415 (only for an error)
+
+    names = {one: p.path or p.name for p in known for one in (p.path, p.name) if one}
+    close = get_close_matches(name, names, n=_TOLD)
+    raise NotArchived("project", name, list(dict.fromkeys(names[c] for c in close)))

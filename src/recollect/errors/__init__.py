@@ -34,6 +34,7 @@
   - BatchRefused
   - PlaceUnreadable
   - ExtraMissing
+  - NotOfTeams
 
 A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
 someone's transcript, kept beside the records and never raised.
@@ -59,6 +60,7 @@ from recollect.errors.root import ExitCode, RecollectError
 from recollect.errors.team import (
     BatchRefused,
     ExtraMissing,
+    NotOfTeams,
     PlaceUnreadable,
     StoreError,
 )
@@ -82,6 +84,7 @@ __all__ = [
     "IndexMissing",
     "NameUnreadable",
     "NotArchived",
+    "NotOfTeams",
     "NotSummed",
     "NothingFound",
     "PathMissing",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from recollect.errors.root import ExitCode, RecollectError
 
-__all__ = ["BatchRefused", "ExtraMissing", "PlaceUnreadable", "StoreError"]
+__all__ = [
+    "BatchRefused",
+    "ExtraMissing",
+    "NotOfTeams",
+    "PlaceUnreadable",
+    "StoreError",
+]
 
 
 class StoreError(RecollectError):
@@ -59,3 +65,17 @@ class ExtraMissing(RecollectError):
 
     def __str__(self) -> str:
         return f"this needs {self.package}, which is not installed"
+
+
+class NotOfTeams(RecollectError):
+    """What works on the files of a folder was asked of a team's archive."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "use an archive in a folder; a team's is kept with `recollect hub`"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.name} is a team's archive, which has no files of its own"

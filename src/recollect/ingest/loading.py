@@ -16,8 +16,7 @@ from recollect.model.sessions import Session
 from recollect.model.sources import SourceKind
 from recollect.parse import parse_note
 from recollect.store.chunks import Kept
-from recollect.store.derived import Derived
-from recollect.store.vault import Vault
+from recollect.store.shelf import Deriving, Stock
 
 __all__ = ["load_family"]
 
@@ -26,7 +25,7 @@ _Told = tuple[tuple[int, str], RecordId, str]
 
 
 def load_family(
-    vault: Vault, derived: Derived, family: Sequence[int], loader: Loader
+    vault: Stock, derived: Deriving, family: Sequence[int], loader: Loader
 ) -> tuple[Session, ...]:
     """Return the sessions of a family, assembled from what the index has."""
     sources = [source for number in family for source in derived.sources_of(number)]
@@ -38,7 +37,7 @@ def load_family(
     return assemble(transcripts, loader, Summaries({leaf: t for _, leaf, t in told}))
 
 
-def transcript(vault: Vault, number: int) -> Transcript | None:
+def transcript(vault: Stock, number: int) -> Transcript | None:
     """Return the transcript of a source from the index."""
     with vault.chunks.at_once():
         kept = vault.chunks.source(number)
@@ -55,7 +54,7 @@ def transcript(vault: Vault, number: int) -> Transcript | None:
     )
 
 
-def _summaries(vault: Vault, derived: Derived, family: Sequence[int]) -> list[_Told]:
+def _summaries(vault: Stock, derived: Deriving, family: Sequence[int]) -> list[_Told]:
     """Return what all files call the records of a family."""
     found = derived.summaries(family)
     ages = {source: _age(vault, source) for _, _, source in found}
@@ -71,13 +70,13 @@ def _own_summaries(transcripts: Sequence[Transcript]) -> Iterator[_Told]:
                 yield (told.source.mtime_ns, told.source.id), facts.leaf, facts.text
 
 
-def _age(vault: Vault, source: int) -> tuple[int, str]:
+def _age(vault: Stock, source: int) -> tuple[int, str]:
     kept = vault.chunks.source(source)
     return (kept.mtime_ns, kept.id) if kept else (0, "")
 
 
 def _with_steps(
-    vault: Vault, transcripts: Sequence[Transcript]
+    vault: Stock, transcripts: Sequence[Transcript]
 ) -> Iterator[Transcript]:
     """Yield transcripts with what the journals beside them say of their agents."""
     journals: dict[tuple[str, str], Steps] = {}
@@ -92,7 +91,7 @@ def _with_steps(
         yield structs.replace(told, steps=journals[folder].get(source.agent, ()))
 
 
-def _journal(vault: Vault, home: str, folder: str) -> Steps:
+def _journal(vault: Stock, home: str, folder: str) -> Steps:
     kept = vault.chunks.find(home, f"{folder}/journal.jsonl")
     if kept is None or kept.kind is not SourceKind.JOURNAL:
         return {}
@@ -102,7 +101,7 @@ def _journal(vault: Vault, home: str, folder: str) -> Steps:
     return steps_of(decode(lines_of(kept.id, kept.generation, 0, raw))[1])
 
 
-def _note(vault: Vault, kept: Kept) -> AgentNote | None:
+def _note(vault: Stock, kept: Kept) -> AgentNote | None:
     if kept.kind is not SourceKind.AGENT or kept.agent is None:
         return None
     sidecar = vault.chunks.find(

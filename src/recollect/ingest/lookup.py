@@ -11,8 +11,8 @@ from recollect.model.ids import Line, Position, RecordId, SessionId
 from recollect.model.nodes import Node
 from recollect.model.parts import Loader
 from recollect.model.sessions import Session
-from recollect.store.finding import Finding, RecordRow
-from recollect.store.vault import Vault
+from recollect.store.finding import RecordRow
+from recollect.store.shelf import Knowing, Stock
 
 __all__ = ["find_record"]
 
@@ -22,7 +22,7 @@ _Open = Callable[[SessionId], Session]
 
 
 def find_record(
-    vault: Vault, finding: Finding, loader: Loader, *, name: str, open_session: _Open
+    vault: Stock, finding: Knowing, loader: Loader, *, name: str, open_session: _Open
 ) -> FoundRecord:
     """Return a record by its uuid, or by a beginning that only it has."""
     found: dict[RecordId, list[tuple[int, Node]]] = {}
@@ -40,7 +40,7 @@ def find_record(
     return _told(places, open_session(listed.id) if listed else None, loader)
 
 
-def _nodes_at(vault: Vault, loader: Loader, row: RecordRow) -> Iterable[Node]:
+def _nodes_at(vault: Stock, loader: Loader, row: RecordRow) -> Iterable[Node]:
     kept = vault.chunks.source(row.source)
     if kept is None:
         return ()

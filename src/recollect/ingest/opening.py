@@ -6,7 +6,7 @@ from recollect.errors import ArchiveDamaged
 from recollect.model.ids import Position
 from recollect.parse import RecordLoader
 from recollect.store.chunks import Kept
-from recollect.store.vault import Vault
+from recollect.store.shelf import Stock
 
 __all__ = ["ChunkLoader"]
 
@@ -16,7 +16,7 @@ _STORED_LIMIT = 16 * 1024 * 1024
 class ChunkLoader(RecordLoader):
     """Opens records from the archive's chunks."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Stock) -> None:
         super().__init__()
         self._chunks = vault.chunks
         self._known: dict[str, Kept] = {}

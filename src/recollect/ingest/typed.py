@@ -6,15 +6,14 @@ from recollect.model.blocks import Text
 from recollect.model.ids import Position
 from recollect.model.nodes import HEAD_LIMIT
 from recollect.parse import RecordLoader, read_text
-from recollect.store.finding import Finding
 from recollect.store.records import PromptRow
-from recollect.store.vault import Vault
+from recollect.store.shelf import Knowing, Stock
 
 __all__ = ["typed_text"]
 
 
 def typed_text(
-    vault: Vault, finding: Finding, loader: RecordLoader, prompt: PromptRow
+    vault: Stock, finding: Knowing, loader: RecordLoader, prompt: PromptRow
 ) -> str:
     """Return a prompt whole; as it begins where its record cannot be opened."""
     if len(prompt.head) < HEAD_LIMIT:

@@ -16,10 +16,7 @@ from recollect.search.ranking import Ranking, Sort
 from recollect.search.subjects import Subjects
 from recollect.search.telling import Teller
 from recollect.search.titles import Titles
-from recollect.store.index import Index
-from recollect.store.places import Places
-from recollect.store.search import Engine
-from recollect.store.vault import Vault
+from recollect.store.shelf import Shelf
 
 __all__ = ["Searching", "Sort"]
 
@@ -38,13 +35,14 @@ class _Page(Struct, frozen=True):
 
 
 class Searching:
-    """Answers queries from one index, as it was when this was made."""
+    """Answers queries from one shelf, as it was when this was made."""
 
-    def __init__(self, vault: Vault, index: Index) -> None:
-        self._vault = vault
-        places = self._places = Places(index)
+    def __init__(self, shelf: Shelf) -> None:
+        self._chunks = shelf.chunks
+        # The words first: what they name is looked up in the index they belong to.
+        self._engine = shelf.engine()
+        places = self._places = shelf.places
         self._families = places.families()
-        self._engine = Engine(vault.text)
         self._titles = Titles(places, self._engine.terms_of)
         self._ranking = Ranking(self._engine, places, self._titles)
 
@@ -79,7 +77,7 @@ class Searching:
         plan = plan_of(query, words, self._engine, self._places.rewound_records)
         checked = relaxed(query, words)
         ranked = self._ranking.ranked(plan, checked, asked.sort)
-        subjects = Subjects(self._vault, self._places)
+        subjects = Subjects(self._chunks, self._places)
         teller = Teller(
             subjects,
             self._engine,

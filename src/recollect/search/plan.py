@@ -36,7 +36,7 @@ from recollect.model.query import (
 from recollect.query import Subject, matches
 from recollect.query.terms import Reading, Run, readings
 from recollect.search.subjects import ROLES
-from recollect.store.search import Asked, Engine
+from recollect.store.shelf import Asked, Engine
 
 __all__ = ["Plan", "Unit", "kinds_of", "plan_of", "relaxed"]
 

@@ -17,8 +17,8 @@ from recollect.query.rank import Measures, Scored, Sought, idf, newness, scores,
 from recollect.search.plan import Plan, Unit, kinds_of
 from recollect.search.subjects import of_session
 from recollect.search.titles import Titles
-from recollect.store.places import Places
-from recollect.store.search import Asked, Engine, stem_of
+from recollect.store.search import stem_of
+from recollect.store.shelf import Asked, Engine, Placing
 
 __all__ = ["Ranked", "Ranking", "Sort"]
 
@@ -82,7 +82,7 @@ class Ranked(Struct, frozen=True):
 class Ranking:
     """Ranks the sessions of one index."""
 
-    def __init__(self, engine: Engine, places: Places, titles: Titles) -> None:
+    def __init__(self, engine: Engine, places: Placing, titles: Titles) -> None:
         self._engine = engine
         self._places = places
         self._titles = titles

@@ -20,9 +20,9 @@ from recollect.model.texts import IndexField, Passage
 from recollect.parse import node_of, said_in, sketch_line, texts_of
 from recollect.query import Subject
 from recollect.store.numbers import id_number
-from recollect.store.places import Place, Places
+from recollect.store.places import Place
 from recollect.store.search import Text
-from recollect.store.vault import Vault
+from recollect.store.shelf import Keeping, Placing
 
 __all__ = ["ROLES", "Record", "Subjects", "of_session"]
 
@@ -70,13 +70,13 @@ def of_session(listed: Listed, part: Part = Part.OTHER) -> Subject:
 class Subjects:
     """Opens texts that were found, from the archive's chunks."""
 
-    def __init__(self, vault: Vault, places: Places) -> None:
-        self._vault = vault
+    def __init__(self, chunks: Keeping, places: Placing) -> None:
+        self._chunks = chunks
         self.places = places
         self.opened = 0
         """How many records were opened so far."""
         self._record = lru_cache(_OPEN)(self._opened)
-        self._source = lru_cache(_OPEN)(vault.chunks.source)
+        self._source = lru_cache(_OPEN)(chunks.source)
 
     def subject(self, text: Text, listed: Listed) -> tuple[Subject, Record] | None:
         """Return what can be asked about a text, and its record, if it is there."""
@@ -162,7 +162,7 @@ class Subjects:
         self.opened += 1
         position = Position(kept.id, kept.generation, place.offset, place.length)
         try:
-            raw = self._vault.chunks.read(
+            raw = self._chunks.read(
                 kept.number, kept.generation, place.offset, place.length
             )
         except ArchiveDamaged:

@@ -17,7 +17,8 @@ from recollect.search.copies import folded
 from recollect.search.plan import Plan, kinds_of
 from recollect.search.subjects import Record, Subjects
 from recollect.search.titles import Titles
-from recollect.store.search import Engine, Text, stem_of
+from recollect.store.search import Text, stem_of
+from recollect.store.shelf import Engine
 
 __all__ = ["Teller", "Told"]
 

@@ -7,8 +7,8 @@ from functools import cached_property
 
 from recollect.query.terms import Analyse, Run
 from recollect.search.plan import Unit
-from recollect.store.places import Places
 from recollect.store.search import stem_of
+from recollect.store.shelf import Placing
 
 __all__ = ["Titles"]
 
@@ -16,7 +16,7 @@ __all__ = ["Titles"]
 class Titles:
     """The titles that sessions were given, by their words."""
 
-    def __init__(self, places: Places, analyse: Analyse) -> None:
+    def __init__(self, places: Placing, analyse: Analyse) -> None:
         self._places = places
         self._analyse = analyse
 

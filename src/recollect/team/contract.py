@@ -33,8 +33,8 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import SourceKind
 
 if TYPE_CHECKING:
+    from recollect.store.shelf import Shelf
     from recollect.team.derivation import Derivation
-    from recollect.team.shelf import Shelf
 
 __all__ = [
     "Ack",

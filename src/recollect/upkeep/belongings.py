@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.sources import SourceKind
 from recollect.store.chunks import Kept
-from recollect.store.derived import Derived
+from recollect.store.shelf import Deriving
 
 __all__ = ["belongings"]
 
 
 def belongings(
     sources: Iterable[Kept],
-    derived: Derived,
+    derived: Deriving,
     sessions: Sequence[SessionId],
     keys: Sequence[ProjectKey] = (),
 ) -> list[Kept]:

@@ -23,7 +23,7 @@ from recollect.model.query import (
     Term,
     Words,
 )
-from recollect.store.finding import Finding
+from recollect.store.shelf import Knowing
 from recollect.store.spending import Among, Purse
 
 __all__ = ["Chosen"]
@@ -35,7 +35,7 @@ class Chosen:
     """Resolves the fields of a query against the purses and sessions there are."""
 
     def __init__(
-        self, query: Query | None, purses: Iterable[Purse], finding: Finding
+        self, query: Query | None, purses: Iterable[Purse], finding: Knowing
     ) -> None:
         self.where = query.root if query else None
         self._purses = list(purses)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from recollect.model.reports import ClaimRow
 from recollect.model.usage import Claim
 from recollect.prices import normal_name
-from recollect.store.spending import Spending
+from recollect.store.shelf import Summing
 from recollect.usage.chosen import Chosen
 from recollect.usage.tally import Pricing, nanos
 
@@ -23,7 +23,7 @@ class _Ours:
         self.tokens = self.cost = self.unpriced = 0
 
 
-def claim_of(spending: Spending, pricing: Pricing, chosen: Chosen) -> ClaimRow | None:
+def claim_of(spending: Summing, pricing: Pricing, chosen: Chosen) -> ClaimRow | None:
     """Return both totals of the sessions that have one; nothing where none has.
 
     A part of a session has no total: nor has what a query limits so.

@@ -17,10 +17,9 @@ from recollect.model.reports import (
     UsageRow,
 )
 from recollect.prices import Prices
-from recollect.store.finding import Finding
-from recollect.store.index import Index
 from recollect.store.numbers import milliseconds
-from recollect.store.spending import Purse, Spending, Sum
+from recollect.store.shelf import Shelf, Summing
+from recollect.store.spending import Purse, Sum
 from recollect.usage.chosen import Chosen
 from recollect.usage.claims import claim_of
 from recollect.usage.slots import DAY, HOUR, Block, blocks_of, clock_of, slot_key
@@ -35,7 +34,7 @@ _MINUTE = 60_000
 
 
 def report_of(  # noqa: PLR0913 (one parameter a part of the question, all by name)
-    index: Index,
+    shelf: Shelf,
     *,
     by: Grouping | str,
     query: Query | None,
@@ -48,9 +47,9 @@ def report_of(  # noqa: PLR0913 (one parameter a part of the question, all by na
     Times come in their own order, everything else by what it cost.
     """
     by, zone = Grouping(by), zone or UTC
-    spending = Spending(index)
+    spending = shelf.spending
     purses = spending.purses()
-    chosen = Chosen(query, purses, Finding(index))
+    chosen = Chosen(query, purses, shelf.finding)
     asked = _Question(spending, Pricing(prices, purses), chosen)
     if by is Grouping.BLOCK:
         rows, total = asked.blocks(now)
@@ -73,7 +72,7 @@ def report_of(  # noqa: PLR0913 (one parameter a part of the question, all by na
 
 
 class _Question:
-    def __init__(self, spending: Spending, pricing: Pricing, chosen: Chosen) -> None:
+    def __init__(self, spending: Summing, pricing: Pricing, chosen: Chosen) -> None:
         self._spending = spending
         self._chosen = chosen
         self.pricing = pricing

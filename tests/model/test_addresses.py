@@ -1,0 +1,20 @@
+"""An address of a team's store is not taken for a folder, nor a folder for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.model.addresses import is_address
+
+
+@pytest.mark.parametrize("name", ["postgresql://a/b", "postgres://a", "clickhouse://a"])
+def test_an_address_is_known_even_as_a_path(name: str) -> None:
+    assert is_address(name)
+    assert is_address(str(Path(name)))
+
+
+@pytest.mark.parametrize("name", ["/home/a", "postgresql", "./clickhouse", "C:/a"])
+def test_a_folder_is_no_address(name: str) -> None:
+    assert not is_address(name)
