@@ -1,4 +1,4 @@
-"""The doors, told by the program itself: every route, every command, hostile names.
+"""The doors, told by the program itself: every route, command and tool, hostile names.
 
 A file outside holds a canary. Whatever is asked for, in whatever spelling, nobody
 gets to see it, nothing is written outside, and no answer is an accident.
@@ -6,19 +6,28 @@ gets to see it, nothing is written outside, and no answer is an accident.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC
 from io import BytesIO, TextIOWrapper
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recollect.cli import main
 from recollect.cli.table import COMMANDS
 from recollect.errors import ExitCode
+from recollect.mcp.asking import FileHistoryAsked
+from recollect.mcp.offers import prompt_listing
+from recollect.mcp.protocol import Refused, Speaker
+from recollect.mcp.recall import Caller, Recall
+from recollect.mcp.tools import BY_NAME, listing
 from recollect.web.gate import Gate
+from tests.build import CWD
 from tests.faults.sizes import reached, sized
 from tests.web.asking import Asking, asking
-from tests.web.places import Kept, furnished
+from tests.web.places import PLAIN, Kept, furnished
 from tests.web.test_gate import routes
 
 CANARY = "canary-that-nobody-may-see"
@@ -131,3 +140,91 @@ def test_no_command_stumbles_over_a_name(  # noqa: PLR0917
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(told), word
     assert not list(tmp_path.rglob("owned"))
     reached("hostile names given to commands", len(WORDS[:: sized(4, 1, 1)]))
+
+
+def tools_of(kept: Kept) -> Speaker:
+    """Return the server for agents over an archive."""
+    caller = Caller(directory=Path(CWD), session=None, clock=lambda: kept.now, zone=UTC)
+    return Speaker(Recall(kept.folder, caller))
+
+
+def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield what can be asked of the server, with each word in each place for text."""
+    for tool in listing():
+        schema = tool["inputSchema"]
+        needed = dict.fromkeys(schema.get("required", ()), PLAIN)
+        for name, told in schema["properties"].items():
+            if told.get("type") == "string":
+                for word in words:
+                    given = {**needed, name: word}
+                    yield "tools/call", {"name": tool["name"], "arguments": given}
+    for word in words:
+        yield "resources/read", {"uri": f"recollect://session/{word}"}
+        yield "resources/read", {"uri": word}
+        yield "tools/call", {"name": word, "arguments": {}}
+        for prompt in prompt_listing():
+            (place,) = prompt["arguments"]
+            words_of = {place["name"]: word}
+            yield "prompts/get", {"name": prompt["name"], "arguments": words_of}
+
+
+def told_to_agents(kept: Kept, words: list[str]) -> list[str]:
+    """Return all that agents are told when they ask so."""
+    speaker = tools_of(kept)
+    told = []
+    for method, given in requests(words):
+        try:
+            told.append(text_of(speaker.answer(method, given)))
+        except Refused as error:
+            told.append(str(error))
+    return told
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    """Return what an answer says; the words of a prompt are the asker's own."""
+    (found,) = answer.get("content") or answer.get("contents") or [{"text": ""}]
+    return str(found["text"])
+
+
+def state_of(folder: Path) -> dict[str, bytes]:
+    """Return what lies in a folder, but for what readers keep beside it."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        str(path): path.read_bytes()
+        for path in files
+        if not path.name.endswith(("-shm", "-wal", ".lock"))
+    }
+
+
+def ways_out(kept: Kept) -> list[str]:
+    """Return names that lead out, and the one where the canary really is."""
+    real = str(kept.folder.parent / "canary.txt")
+    return [real, f"file://{real}", *CHOSEN[:: sized(3, 1, 1)], *WORDS]
+
+
+def test_no_tool_leads_out_or_changes_anything(kept: Kept) -> None:
+    before = state_of(kept.folder)
+
+    told = told_to_agents(kept, ways_out(kept))
+
+    assert not [text for text in told if CANARY in text or "root:x:0" in text]
+    assert not [text for text in told if "SQLite format 3" in text]
+    assert not [text for text in told if "should not have happened" in text]
+    assert {c for text in told for c in text if not c.isprintable()} <= {"\n", "\t"}
+    assert state_of(kept.folder) == before
+    reached("hostile words given to tools of agents", len(told))
+
+
+def test_a_tool_that_opens_what_it_is_told_is_caught(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def careless(_: Recall, asked: FileHistoryAsked) -> str:
+        path = Path(asked.path)
+        return path.read_text("utf-8") if path.exists() else ""
+
+    tool = BY_NAME["file_history"]._replace(answer=careless)
+    monkeypatch.setitem(BY_NAME, "file_history", tool)
+
+    told = told_to_agents(kept, ways_out(kept)[:1])
+
+    assert [text for text in told if CANARY in text]

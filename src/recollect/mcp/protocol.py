@@ -79,7 +79,11 @@ class Speaker:
         given = {} if params is None else params
         if not isinstance(given, Mapping):
             raise Refused(INVALID_PARAMS, "params must be an object")
-        return answering(given)
+        try:
+            return answering(given)
+        except UnicodeEncodeError as error:
+            # Half of a sign, which JSON can hold and no name can.
+            raise Refused(INVALID_PARAMS, "params must be text") from error
 
     def hello(self, given: _Given) -> dict[str, Any]:
         """Return what this server is and can, in a version that both sides know."""
