@@ -11,6 +11,7 @@ from recollect.export import Chosen, Format, export_folder
 from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.shared import page_of, watched
 from tests.export.shared import making
+from tests.faults.sizes import reached
 from tests.render.stories import hostile
 
 BATCHES = batches(25)
@@ -31,6 +32,11 @@ _PROD = """
 _LINKS = """
 () => [...document.querySelectorAll("a")].map((a) => a.protocol)
 """
+
+
+def attacks(number: int) -> tuple[str, ...]:
+    """Return the attacks of a batch, one by one."""
+    return PAYLOADS[number * 25 : number * 25 + 25]
 
 
 def test_there_are_hundreds_of_attacks() -> None:
@@ -55,6 +61,7 @@ def test_nothing_of_a_page_runs_or_loads(
     assert seen.dialogs == []
     assert seen.errors == []
     assert links <= {"file:", "https:", "http:", "mailto:"}
+    reached("attacks in every place of an exported page", len(attacks(number)))
 
 
 def test_the_oracle_notices_what_runs(browser: Browser, tmp_path: Path) -> None:

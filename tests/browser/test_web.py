@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from recollect.archive import Archive
 from tests.browser.conftest import NAMES
-from tests.browser.payloads import PAYLOADS
 from tests.browser.serving import Served, opened, served
 from tests.build import jsonl, prompt, reply, thread
-from tests.render.stories import hostile
 from tests.web.places import (
     AGENT,
     EDITED,
@@ -236,32 +233,6 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
         assert abs(after - before) <= 1
         assert took < 5000
         assert seen.errors == other.errors == []
-
-
-def test_nothing_of_a_transcript_runs_or_leaves(
-    browser: Browser, tmp_path: Path
-) -> None:
-    session = hostile(tmp_path / "home", "\n\n".join(PAYLOADS[::5]))
-    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
-    paths = ["/", f"/session/{session.id}", "/search?q=img", "/files", "/projects"]
-    paths += [f"/session/{session.id}/raw?from=0", "/usage?by=session", "/problems"]
-    for policy in (True, False):
-        with (
-            served(tmp_path / "archive") as site,
-            opened(browser, site, bypass_csp=not policy) as seen,
-        ):
-            for path in paths:
-                seen.page.goto(site.home + path)
-                seen.page.wait_for_timeout(150)
-                ran = seen.page.evaluate(
-                    "() => { for (const one of document.querySelectorAll('details')) "
-                    "one.open = true; return window.__p ?? null; }"
-                )
-
-                assert ran is None
-                assert seen.dialogs == []
-                assert seen.errors == []
-                assert all(u.startswith((site.home, "data:")) for u in seen.requests)
 
 
 def test_a_name_that_points_here_gets_nothing(site: Served, browser: Browser) -> None:

@@ -14,6 +14,7 @@ from apsw import Connection
 from recollect.ingest import changes
 from recollect.ingest import run as running
 from recollect.model.sources import Source
+from recollect.render.html import markup
 from recollect.store import chunks, connect, index, text
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.press import unpress
@@ -76,6 +77,11 @@ def hash_unheeded(put: Set) -> None:
     put(Chunks, "_sound", lambda _self, _what, _expected, frame: unpress(frame))
 
 
+def unescaped(put: Set) -> None:
+    """Write what a transcript says into pages as it stands."""
+    put(markup, "escape", lambda text: text)
+
+
 MUTATIONS: dict[str, Callable[[Set], None]] = {
     one.__name__: one
     for one in (
@@ -85,5 +91,6 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         engine_unheard,
         trusting_times,
         hash_unheeded,
+        unescaped,
     )
 }

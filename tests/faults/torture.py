@@ -71,8 +71,13 @@ HARNESSES = (
         ("tests/faults/test_fuzzing.py",),
     ),
     Harness(
+        "scripts",
+        "Nothing of a transcript runs in a browser, and nothing leaves it.",
+        ("tests/browser/test_hostile.py", "tests/browser/test_hostile_site.py"),
+    ),
+    Harness(
         "doors",
-        "No name leads out, and nobody gets in: every route, every command.",
+        "No name leads out, nobody gets in: every route, every command, every tool.",
         ("tests/faults/test_doors.py", "tests/web/test_gate.py"),
     ),
 )

@@ -1,0 +1,93 @@
+"""The page as it is served, over hostile transcripts: on every route nothing runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser
+
+from recollect.archive import Archive
+from recollect.web.app import ROUTES
+from tests.browser.payloads import PAYLOADS, batches
+from tests.browser.serving import Served, opened, served
+from tests.browser.shared import Watched
+from tests.build import SESSION
+from tests.faults.mutations import unescaped
+from tests.faults.sizes import is_usual, reached
+from tests.render.stories import hostile
+
+BATCHES = ["\n\n".join(PAYLOADS[::5])] if is_usual() else batches(25)
+_OPEN = """
+() => {
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  return window.__p ?? null;
+}
+"""
+
+
+def addresses(bad: str) -> list[str]:
+    """Return every route that can be read, and attacks that stand in addresses."""
+    found = [
+        row.path.replace("{id}", SESSION).replace("{agent}", "x1")
+        for row in ROUTES
+        if row.method == "GET" and "{name}" not in row.path
+    ]
+    attack = quote(bad[:300], safe="")
+    found += [f"{path}?q=img&from=0" for path in found]
+    found += [f"/search?q={attack}", f"/search/answer?q={attack}", f"/?text={attack}"]
+    found += [f"/session/{attack}", f"/nothing/{attack}", f"/files?path={attack}"]
+    return [*found, f"/usage?by={attack}", f"/session/{SESSION}/find?q={attack}"]
+
+
+def assert_harmless(seen: Watched, site: Served, path: str) -> bool:
+    """Open an address if it is a page; return whether it is one."""
+    answer = seen.page.context.request.get(site.home + path, max_redirects=0)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    if not answer.headers.get("content-type", "").startswith("text/html"):
+        return False
+    seen.page.goto(site.home + path)
+    seen.page.wait_for_timeout(50)
+    assert seen.page.evaluate(_OPEN) is None, path
+    assert seen.dialogs == []
+    assert seen.errors == []
+    assert [
+        url for url in seen.requests if not url.startswith((site.home, "data:"))
+    ] == []
+    return True
+
+
+@pytest.mark.parametrize("policy", [True, False], ids=["policy", "no policy"])
+@pytest.mark.parametrize("number", range(len(BATCHES)))
+def test_nothing_of_a_transcript_runs_or_leaves(
+    number: int, policy: bool, browser: Browser, tmp_path: Path
+) -> None:
+    bad = BATCHES[number]
+    hostile(tmp_path / "home", bad)
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+    with (
+        served(tmp_path / "archive") as site,
+        opened(browser, site, bypass_csp=not policy) as seen,
+    ):
+        pages = sum(assert_harmless(seen, site, path) for path in addresses(bad))
+
+    assert pages > 20
+    size = 25 if len(BATCHES) > 1 else len(PAYLOADS[::5])
+    count = len(PAYLOADS[number * size : (number + 1) * size])
+    reached("attacks times pages that are served", pages * count)
+
+
+def test_a_page_that_does_not_escape_is_caught(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unescaped(monkeypatch.setattr)
+    hostile(tmp_path / "home", PAYLOADS[0])
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+
+    with (
+        served(tmp_path / "archive") as site,
+        opened(browser, site, bypass_csp=True) as seen,
+        pytest.raises(AssertionError),
+    ):
+        assert_harmless(seen, site, "/")
