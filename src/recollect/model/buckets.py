@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from recollect.model.query import Part
 
-__all__ = ["KINDS", "bucket_of", "is_agent", "is_error", "part_of", "session_of"]
+__all__ = [
+    "KINDS",
+    "KIND_PARTS",
+    "bucket_of",
+    "is_agent",
+    "is_error",
+    "part_of",
+    "session_of",
+]
 
 KINDS = 16
 """A bucket is the session's number times this, plus the kind of text."""
@@ -15,6 +23,8 @@ _PARTS: tuple[Part, ...] = (*Part, Part.RESULT)
 """The part of a text by its kind; the last kind is a result that is an error."""
 _ERROR = len(Part)
 _AGENT = 8
+KIND_PARTS = tuple(_PARTS[kind % _AGENT] for kind in range(KINDS))
+"""The part of a text, by its kind."""
 _CODES = {part: code for code, part in enumerate(Part)}
 
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from recollect.parse.full import (
-    RECORDS,
-    Record,
-    parse_line,
-    parse_record,
-    unknown_fields,
-)
-from recollect.parse.light import sketch_line
-from recollect.parse.loading import RecordLoader, blocks_of
-from recollect.parse.machine import read_text
-from recollect.parse.nodes import node_of
-from recollect.parse.outcomes import parse_outcome
-from recollect.parse.sidecars import parse_note
-from recollect.parse.texts import (
-    is_beyond_limit,
-    said_in,
-    text_of_content,
-    texts_of,
-)
+from importlib import import_module
+
+# Whoever reads one text needs no decoder of every kind of record.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recollect.parse.full import (
+        RECORDS,
+        Record,
+        parse_line,
+        parse_record,
+        unknown_fields,
+    )
+    from recollect.parse.light import sketch_line
+    from recollect.parse.loading import RecordLoader, blocks_of
+    from recollect.parse.machine import read_text
+    from recollect.parse.nodes import node_of
+    from recollect.parse.outcomes import parse_outcome
+    from recollect.parse.sidecars import parse_note
+    from recollect.parse.texts import (
+        is_beyond_limit,
+        said_in,
+        text_of_content,
+        texts_of,
+    )
 
 __all__ = [
     "RECORDS",
@@ -40,3 +45,22 @@ __all__ = [
     "texts_of",
     "unknown_fields",
 ]
+
+_PLACES = {
+    "full": ("RECORDS", "Record", "parse_line", "parse_record", "unknown_fields"),
+    "light": ("sketch_line",),
+    "loading": ("RecordLoader", "blocks_of"),
+    "machine": ("read_text",),
+    "nodes": ("node_of",),
+    "outcomes": ("parse_outcome",),
+    "sidecars": ("parse_note",),
+    "texts": ("is_beyond_limit", "said_in", "text_of_content", "texts_of"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for."""
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{place}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

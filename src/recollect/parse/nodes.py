@@ -53,7 +53,6 @@ from recollect.model.texts import Origin, Told
 from recollect.parse.attached import text_of_attachment
 from recollect.parse.bills import billing_of, claim_of, told_of, usage_of
 from recollect.parse.facts import block_fact, result_facts
-from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
 from recollect.parse.texts import text_of_content
 
@@ -228,6 +227,8 @@ _SILENT = frozenset((*FileSnapshot.types, *FileDelta.types, *QuietRecord.types))
 def _small_record(sketched: Sketched) -> dict[str, Any]:
     if sketched.sketch.type in _SILENT:
         return {}
+    from recollect.parse.full import parse_record  # noqa: PLC0415 (heavy, and rare)
+
     record = parse_record(sketched.raw, sketched.position)[-1]
     if isinstance(record, SystemRecord):
         return _system(record)

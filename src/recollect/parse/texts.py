@@ -20,7 +20,6 @@ from recollect.model.query import Part
 from recollect.model.records import SystemRecord
 from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import IndexField, Origin, Passage, Said
-from recollect.parse.full import parse_record
 from recollect.parse.machine import read_text
 from recollect.parse.raws import head_of, size_of
 from recollect.parse.salvage import sound_text
@@ -255,6 +254,8 @@ def _block_text(raw: Raw | bytes) -> str | None:
 
 
 def _small_record(sketched: Sketched) -> Iterator[Passage]:
+    from recollect.parse.full import parse_record  # noqa: PLC0415 (heavy, and rare)
+
     record = parse_record(sketched.raw, sketched.position)[-1]
     match record:
         case Title():

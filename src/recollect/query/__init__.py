@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from recollect.query.fields import BY_NAME, FIELDS, FORMS, TIMES, Field, Form, Value
-from recollect.query.help import Hint, help_text, hints
 from recollect.query.match import Analyse, Subject, matches
 from recollect.query.parse import MAX_DEPTH, MAX_LENGTH, parse
 from recollect.query.write import write
+
+# Whoever asks need not be told what can be asked.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from recollect.query.help import Hint, help_text, hints
 
 __all__ = [
     "BY_NAME",
@@ -27,3 +33,10 @@ __all__ = [
     "parse",
     "write",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for when it is asked for."""
+    if name in {"Hint", "help_text", "hints"}:
+        return getattr(import_module("recollect.query.help"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

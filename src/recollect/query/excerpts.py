@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 
 from msgspec import Struct
@@ -27,7 +27,6 @@ _FAR = 400_000
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 _SPACE = re.compile(r"\s+")
 _WIDE = "\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
-_WIDE_SIGN = re.compile(f"[{_WIDE}]")
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 
 
@@ -68,13 +67,22 @@ def marking(
     )
 
 
+@cache
+def _wide_sign() -> re.Pattern[str]:
+    # Made when the first text needs it: that takes as long as ten excerpts.
+    return re.compile(f"[{_WIDE}]")
+
+
+def _is_wide(sign: str) -> bool:
+    return not sign.isascii() and _wide_sign().match(sign) is not None
+
+
 def _written(run: Run, *, is_begun: bool = False) -> str:
     """Return a pattern for terms in a row; signs without spaces may touch."""
     written = re.escape(run[0])
     for term in run[1:]:
-        is_wide = _WIDE_SIGN.match(term) is not None
-        written += (r"[\W_]*" if is_wide else r"[\W_]+") + re.escape(term)
-    if _WIDE_SIGN.match(run[-1]) is None:
+        written += (r"[\W_]*" if _is_wide(term[:1]) else r"[\W_]+") + re.escape(term)
+    if not _is_wide(run[-1][:1]):
         written += r"[^\W_]*" if is_begun else r"(?![^\W_])"
     return written
 
@@ -82,7 +90,7 @@ def _written(run: Run, *, is_begun: bool = False) -> str:
 def _continues(text: str, at: int) -> bool:
     """Whether a place is within a word."""
     return text[at - 1].isalnum() and not (
-        _WIDE_SIGN.match(text, at) or _WIDE_SIGN.match(text, at - 1)
+        _is_wide(text[at : at + 1]) or _is_wide(text[at - 1])
     )
 
 

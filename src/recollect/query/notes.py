@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import lru_cache
 
 from recollect.model.query import Note, NoteKind
@@ -55,6 +54,8 @@ class Notes:
 @lru_cache(maxsize=64)
 def close_field(name: str) -> str | None:
     """Return the name of the field that this name may be meant to be."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a slip)
+
     name = name.casefold()
     close = get_close_matches(name, _MEANT, n=1, cutoff=0.75)
     return _MEANT[close[0]] if close else None
@@ -62,6 +63,8 @@ def close_field(name: str) -> str | None:
 
 def close_value(field: Field, value: str) -> str:
     """Return what to write for a value that a field does not have, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a slip)
+
     for other in FIELDS:
         if value in other.choices:
             return f"{other.name}:{value}"

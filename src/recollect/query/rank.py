@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from recollect.model.buckets import KINDS, part_of, session_of
+from recollect.model.buckets import KIND_PARTS, KINDS
 from recollect.model.query import Part
 
 __all__ = [
@@ -109,47 +109,61 @@ class Sought(Struct, frozen=True):
     """Whether it is a tool's name, a path or an identifier."""
 
 
-class Norms(dict[int, float]):
-    """What one record with a word is worth in each bucket, found when asked for."""
+class Norms(dict[int, tuple[float, float]]):
+    """What one record with a word is worth in each bucket, found when asked for.
 
-    def __init__(self, view: View, amounts: Mapping[int, Amounts]) -> None:
-        self._view = view
+    Two views are looked at together: they are asked for by the ten thousand.
+    """
+
+    def __init__(
+        self, views: Sequence[View], amounts: Mapping[int, Amounts], sums: Amounts
+    ) -> None:
         self._amounts = amounts
-        self._at = 1 if view.by_size else 0
-        self._averages = self._averaged()
+        one, other = (
+            [_scale(view, part, sums) for part in KIND_PARTS] for view in views
+        )
+        self._scales = list(zip(one, other, strict=True))
 
-    def _averaged(self) -> dict[Part, float]:
-        count = len(self._amounts) or 1
-        sums = [sum(column) for column in zip(*self._amounts.values(), strict=True)]
-        return {
-            part: sums[_AT[part] + self._at] / count if sums else 0.0
-            for part in self._view.weights
-        }
-
-    def __missing__(self, bucket: int) -> float:
+    def __missing__(self, bucket: int) -> tuple[float, float]:
         """Find it once."""
-        view, part = self._view, part_of(bucket)
-        worth = view.weights.get(part, 0.0)
-        average = self._averages.get(part, 0.0)
-        amounts = self._amounts.get(session_of(bucket))
-        if amounts and average:
-            length = amounts[_AT[part] + self._at]
-            worth /= 1 - view.norm + view.norm * length / average
+        one, other = self._scales[bucket % KINDS]
+        amounts = self._amounts.get(bucket // KINDS)
+        if amounts:
+            weight, flat, slope, at = one
+            first = weight / (flat + slope * (amounts[at] or 1))
+            weight, flat, slope, at = other
+            worth = first, weight / (flat + slope * (amounts[at] or 1))
+        else:
+            worth = one[0], other[0]
         self[bucket] = worth
         return worth
+
+
+def _scale(view: View, part: Part, sums: Amounts) -> tuple[float, float, float, int]:
+    """Return a part's weight, and how length takes from it: flat, by length, of what.
+
+    The sums are those of all sessions, and their number.
+    """
+    at = _AT[part] + view.by_size
+    average = sums[at] / sums[-1]
+    weight = view.weights.get(part, 0.0)
+    if not average:
+        return weight, 1.0, 0.0, at
+    return weight, 1 - view.norm, view.norm / average, at
 
 
 class Measures(Struct, frozen=True):
     """What sessions are measured against: made once for an index."""
 
-    views: tuple[Norms, Norms]
+    views: Norms
     names: Norms
 
     @classmethod
     def of(cls, amounts: Mapping[int, Amounts]) -> Measures:
         """Return the measures for sessions that say so much."""
-        first, second = (Norms(view, amounts) for view in VIEWS)
-        return cls((first, second), Norms(NAMES, amounts))
+        sums = [sum(column) for column in zip(*amounts.values(), strict=True)]
+        sums = [*(sums or [0] * 2 * len(Part)), len(amounts) or 1]
+        return cls(Norms(VIEWS, amounts, sums), Norms((NAMES, NAMES), amounts, sums))
 
 
 def idf(sessions: float, of: int) -> float:
@@ -219,17 +233,18 @@ def _saturated(
 
 def _weighed(word: Sought, measures: Measures) -> tuple[dict[int, float], ...]:
     """Return how much of a word each session has, in each view."""
-    first, second = (measures.names,) * 2 if word.is_name else measures.views
+    norms = measures.names if word.is_name else measures.views
     one: dict[int, float] = {}
     other: dict[int, float] = {}
     for bucket, count in word.counts.items():
+        first, second = norms[bucket]
         session = bucket // KINDS
         if session in one:
-            one[session] += count * first[bucket]
-            other[session] += count * second[bucket]
+            one[session] += count * first
+            other[session] += count * second
         else:
-            one[session] = count * first[bucket]
-            other[session] = count * second[bucket]
+            one[session] = count * first
+            other[session] = count * second
     return one, other
 
 

@@ -76,7 +76,9 @@ class Searching:
             return Found(missing=tuple(missing), notes=query.notes)
         plan = plan_of(query, words, self._engine, self._places.rewound_records)
         checked = relaxed(query, words)
-        ranked = self._ranking.ranked(plan, checked, asked.sort)
+        ranked = self._ranking.ranked(
+            plan, checked, asked.sort, asked.offset + asked.limit
+        )
         subjects = Subjects(self._chunks, self._places)
         teller = Teller(
             subjects,

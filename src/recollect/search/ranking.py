@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from heapq import nlargest
 
 from msgspec import Struct
 
-from recollect.model.buckets import KINDS, bucket_of, part_of
+from recollect.model.buckets import KINDS, part_of
 from recollect.model.hits import WordShare
 from recollect.model.query import Part, Period, Query, Term
 from recollect.query import matches
-from recollect.query.rank import Measures, Scored, Sought, idf, newness, scores, worth
+from recollect.query.rank import Measures, Scored, Sought, newness, scores, worth
+from recollect.search.counting import Counting, Wanted, Within
 from recollect.search.plan import Plan, Unit, kinds_of
 from recollect.search.subjects import of_session
 from recollect.search.titles import Titles
 from recollect.store.search import stem_of
-from recollect.store.shelf import Asked, Engine, Placing
+from recollect.store.shelf import Engine, Placing
 
 __all__ = ["Ranked", "Ranking", "Sort"]
 
-_BROAD = 60_000
-"""Texts that are counted for all words together; what is left is counted in the best
-sessions only."""
-_BEST = 200
 _DAY_MS = 86_400_000
 
 
@@ -46,6 +41,8 @@ class Ranked(Struct, frozen=True):
     scored: Scored
     titled: frozenset[int]
     """Sessions whose title fits."""
+    about: int = 0
+    """How many there may be in all, where not all were looked at."""
 
     @property
     def complete(self) -> int:
@@ -88,15 +85,20 @@ class Ranking:
         self._titles = titles
         self._ends = places.ends()
         self.measures = Measures.of(places.amounts())
+        self._counting = Counting(engine, titles, self.measures, len(self._ends))
         newest = max(self._ends.values(), default=0)
         self._newness = {
             session: newness((newest - end) / _DAY_MS)
             for session, end in self._ends.items()
         }
 
-    def ranked(self, plan: Plan, checked: Query, sort: Sort) -> Ranked:
-        """Return the sessions that may answer a query, in order."""
-        within = _Within(
+    def ranked(self, plan: Plan, checked: Query, sort: Sort, upto: int) -> Ranked:
+        """Return the sessions that may answer a query, in order.
+
+        So many of them at least, if there are: what is broad may not be counted
+        everywhere for the first ones.
+        """
+        within = Within(
             self._allowed(plan.of_session, plan.of_text),
             kinds_of(plan.of_kind) if plan.of_kind else None,
         )
@@ -105,27 +107,39 @@ class Ranking:
             # What fits need not have any of the units.
             units += (Unit("", self._engine.everything(), (), (), is_word=False),)
         titled = self._titled(plan, units, checked, within)
-        sought = tuple(self._sought(plan, units, titled, within))
-        scored = scores(sought, self.measures, self._whole(plan, within))
-        found = scored.total
-        if plan.words:
-            words = (
-                having
-                for unit, having in zip(units, scored.having, strict=True)
-                if unit.is_word
-            )
-            # Conditions narrow what words find; one of the words must be there.
-            found = {s: found[s] for s in frozenset().union(*words)}
+        wanted = Wanted(plan, units, within, titled)
+        is_pure = not plan.of_text and within.kinds is None and bool(plan.units)
+        if sort is not Sort.BEST or not is_pure:
+            counted = self._counting.everywhere(wanted)
+        else:
+            counted = self._counting.counted(wanted)
+        whole = self._counting.whole(plan, within)
+        scored = scores(counted.sought, self.measures, whole)
+        order = self._ordered(
+            _found(plan, units, scored), sort, is_scored=bool(plan.units)
+        )
+        about = max(counted.about, len(order)) if not counted.is_whole else 0
+        if about and len(order) < upto:
+            # The others follow, the newest first.
+            counted = self._counting.everywhere(wanted)
+            others = scores(counted.sought, self.measures)
+            rest = _found(plan, units, others).keys() - set(order)
+            order += self._ordered(dict.fromkeys(rest, 0.0), sort, is_scored=False)
+            scored = Scored({**others.total, **scored.total}, others.having)
+            about = 0
+        return Ranked(order, units, counted.sought, scored, titled, about)
+
+    def _ordered(
+        self, found: Mapping[int, float], sort: Sort, *, is_scored: bool
+    ) -> list[int]:
         ends = self._ends
-        if sort is Sort.BEST and plan.units:
+        if sort is Sort.BEST and is_scored:
             new = self._newness
             best = {s: score + new[s] for s, score in found.items() if s in new}
-            order = sorted(best, key=lambda s: (-best[s], -ends[s], s))
-        else:
-            sign = 1 if sort is Sort.OLDEST else -1
-            known = (session for session in found if session in ends)
-            order = sorted(known, key=lambda s: (sign * ends[s], s))
-        return Ranked(order, units, sought, scored, titled)
+            return sorted(best, key=lambda s: (-best[s], -ends[s], s))
+        sign = 1 if sort is Sort.OLDEST else -1
+        known = (session for session in found if session in ends)
+        return sorted(known, key=lambda s: (sign * ends[s], s))
 
     def _allowed(
         self, settled: Sequence[Term], of_text: Sequence[Term]
@@ -151,70 +165,8 @@ class Ranking:
             )
         }
 
-    def _sought(
-        self,
-        plan: Plan,
-        units: Sequence[Unit],
-        titled: frozenset[int],
-        within: _Within,
-    ) -> Iterator[Sought]:
-        """Yield where each unit was counted, in texts and in titles.
-
-        The rarest come first. Once many texts were counted, what is left is so broad
-        that it is counted only in the sessions that are best so far: it can change
-        their order, but hardly bring in another.
-        """
-        found: dict[int, Sought] = {}
-        spent = 0
-        best: Asked | None = None
-        sizes = {at: self._size(unit) for at, unit in enumerate(units)}
-        for at in sorted(sizes, key=lambda at: sizes[at]):
-            unit, asked = units[at], self._with(plan, units[at].asked)
-            spent += sizes[at]
-            if found and best is None and spent > _BROAD:
-                best = self._best(list(found.values()))
-            if best is not None:
-                asked = self._engine.all_of([best, asked])
-            counts = within.filtered(self._engine.counts(asked))
-            for session in self._titles.having(unit) & titled:
-                counts[bucket_of(session, Part.TITLE)] = 1
-            number = len({bucket // KINDS for bucket in counts})
-            if best is not None:
-                number = self._spread(sizes[at])
-            found[at] = Sought(idf(number, len(self._ends)), counts, unit.is_name)
-        yield from (found[at] for at in range(len(units)))
-
-    def _size(self, unit: Unit) -> int:
-        """Return about how many texts have a unit."""
-        if not unit.runs:
-            return self._engine.size
-        return sum(min(map(self._engine.frequency, run)) for run in unit.runs)
-
-    def _best(self, sought: Sequence[Sought]) -> Asked | None:
-        """Ask for the sessions that are best so far, if they are many."""
-        total = scores(sought, self.measures).total
-        if len(total) < _BEST:
-            return None
-        best = nlargest(_BEST, total, key=lambda session: total[session])
-        return self._engine.of_sessions(best)
-
-    def _spread(self, texts: int) -> int:
-        """Return in how many sessions so many texts may lie."""
-        count, size = len(self._ends), self._engine.size
-        if not count or texts >= size:
-            return count
-        empty = math.pow(1 - texts / size, size / count)
-        return round(count * (1 - empty))
-
-    def _whole(self, plan: Plan, within: _Within) -> set[int]:
-        """Return the sessions that have the words side by side, as they were typed."""
-        if plan.whole is None:
-            return set()
-        counts = self._engine.counts(self._with(plan, plan.whole))
-        return {bucket // KINDS for bucket in within.filtered(counts)}
-
     def _titled(
-        self, plan: Plan, units: Sequence[Unit], checked: Query, within: _Within
+        self, plan: Plan, units: Sequence[Unit], checked: Query, within: Within
     ) -> frozenset[int]:
         """Return the sessions whose title is itself what a query asks for."""
         having = frozenset().union(*map(self._titles.having, units))
@@ -234,8 +186,17 @@ class Ranking:
                 found.add(number)
         return frozenset(found)
 
-    def _with(self, plan: Plan, asked: Asked) -> Asked:
-        return asked if plan.must is None else self._engine.all_of([asked, plan.must])
+
+def _found(plan: Plan, units: Sequence[Unit], scored: Scored) -> Mapping[int, float]:
+    """Return the sessions that answer, with their scores.
+
+    Conditions narrow what words find; one of the words must be there.
+    """
+    if not plan.words:
+        return scored.total
+    having = zip(units, scored.having, strict=True)
+    words = (sessions for unit, sessions in having if unit.is_word)
+    return {s: scored.total[s] for s in frozenset().union(*words)}
 
 
 def _touches(span: tuple[int, int], periods: Sequence[Period]) -> bool:
@@ -246,21 +207,3 @@ def _touches(span: tuple[int, int], periods: Sequence[Period]) -> bool:
         and (one.end is None or first < one.end.timestamp() * 1000)
         for one in periods
     )
-
-
-class _Within(Struct, frozen=True):
-    """Which sessions and which kinds of text count."""
-
-    sessions: set[int] | None
-    kinds: frozenset[int] | None
-
-    def filtered(self, counts: Mapping[int, int]) -> dict[int, int]:
-        sessions, kinds = self.sessions, self.kinds
-        if sessions is None and kinds is None:
-            return dict(counts)
-        return {
-            bucket: count
-            for bucket, count in counts.items()
-            if (kinds is None or bucket % KINDS in kinds)
-            and (sessions is None or bucket // KINDS in sessions)
-        }

@@ -7,30 +7,55 @@ from functools import cached_property
 
 from recollect.query.terms import Analyse, Run
 from recollect.search.plan import Unit
-from recollect.store.search import stem_of
+from recollect.store.search import start_of, stem_of
 from recollect.store.shelf import Placing
+from recollect.store.words import without_accents
 
 __all__ = ["Titles"]
 
 
 class Titles:
-    """The titles that sessions were given, by their words."""
+    """The titles that sessions were given, by their words.
+
+    Of all titles only those are cut into words in which letters of a query stand.
+    """
 
     def __init__(self, places: Placing, analyse: Analyse) -> None:
         self._places = places
         self._analyse = analyse
+        self._cut: dict[int, Run] = {}
+        self._known: dict[str, frozenset[int]] = {}
 
     @cached_property
-    def _terms(self) -> dict[int, Run]:
-        titles = self._places.titles()
-        return {number: tuple(self._analyse(title)) for number, title in titles}
+    def _titles(self) -> dict[int, str]:
+        return dict(self._places.titles())
 
     @cached_property
-    def _by_stem(self) -> dict[str, set[int]]:
-        found: dict[str, set[int]] = {}
-        for number, terms in self._terms.items():
-            for term in terms:
-                found.setdefault(stem_of(term), set()).add(number)
+    def _plain(self) -> list[tuple[int, str]]:
+        return [
+            (n, without_accents(title).lower()) for n, title in self._titles.items()
+        ]
+
+    def _terms(self, number: int) -> Run:
+        found = self._cut.get(number)
+        if found is None:
+            found = self._cut[number] = tuple(self._analyse(self._titles[number]))
+        return found
+
+    def _near(self, letters: str) -> list[int]:
+        """Return the titles in which letters stand one behind the other."""
+        return [number for number, title in self._plain if letters in title]
+
+    def _with_forms(self, term: str) -> frozenset[int]:
+        """Return the titles that have some form of a term."""
+        stem = stem_of(term)
+        found = self._known.get(stem)
+        if found is None:
+            found = self._known[stem] = frozenset(
+                number
+                for number in self._near(start_of(stem))
+                if any(stem_of(other) == stem for other in self._terms(number))
+            )
         return found
 
     def runs(self, unit: Unit) -> Iterator[Run]:
@@ -38,31 +63,28 @@ class Titles:
         for way in unit.ways if not unit.is_exact else ():
             if len(way) == 1:
                 stem = stem_of(way[0])
-                for number in self._by_stem.get(stem, ()):
-                    terms = self._terms[number]
+                for number in self._with_forms(way[0]):
+                    terms = self._terms(number)
                     yield from ((term,) for term in terms if stem_of(term) == stem)
 
     def has(self, term: str) -> bool:
         """Whether a title has some form of a term."""
-        return stem_of(term) in self._by_stem
+        return bool(self._with_forms(term))
 
     def having(self, unit: Unit) -> set[int]:
         """Return the sessions whose title has what a unit looks for."""
         if not unit.ways:
-            return set(self._terms)
+            return set(self._titles)
         return {session for way in unit.ways for session in self._with(way, unit)}
 
     def _with(self, way: Run, unit: Unit) -> Iterator[int]:
-        if unit.is_begun:
-            for number, terms in self._terms.items():
-                if _is_begun(way, terms):
-                    yield number
-        elif len(way) == 1 and not unit.is_exact:
-            yield from self._by_stem.get(stem_of(way[0]), ())
-        else:
-            for number in self._by_stem.get(stem_of(way[0]), ()):
-                if _stands(way, self._terms[number]):
-                    yield number
+        if len(way) == 1 and not unit.is_exact:
+            yield from self._with_forms(way[0])
+            return
+        stands = _is_begun if unit.is_begun else _stands
+        for number in self._near(way[0]):
+            if stands(way, self._terms(number)):
+                yield number
 
 
 def _stands(way: Run, terms: Run) -> bool:

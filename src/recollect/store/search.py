@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import tantivy
 from msgspec import Struct
@@ -13,12 +14,11 @@ from recollect.store.spelling import close_terms
 from recollect.store.text import TextIndex
 from recollect.store.words import terms_of
 
-__all__ = ["Asked", "Engine", "Text", "stem_of"]
+__all__ = ["Asked", "Engine", "Text", "start_of", "stem_of"]
 
 Asked = tantivy.Query
 """A question to the engine; made and joined by an :class:`Engine`."""
 
-_MOST_BUCKETS = 65_000
 _SHORTEST = 3
 _MOST_PHRASES = 500
 _SCORED = 32
@@ -44,12 +44,23 @@ def stem_of(term: str) -> str:
     return "".join(_STEMMER.analyze(term)) if _has_forms(term) else term
 
 
+def start_of(stem: str) -> str:
+    """Return the letters with which all forms of a stem begin."""
+    if len(stem) <= _SHORTEST:
+        # Of so short a word little may be left: dying and die, skies and sky.
+        return stem[:1]
+    return stem[:-1] if stem[-1] in _VOWELS else stem
+
+
 def _has_forms(term: str) -> bool:
     return len(term) >= _SHORTEST and term.isascii() and term.isalpha()
 
 
 class Engine:
     """The text index as it was when this was made; changes nothing."""
+
+    most_buckets = 65_000
+    """What the engine tells of at once, at most."""
 
     def __init__(self, text: TextIndex) -> None:
         text.reload()
@@ -164,17 +175,9 @@ class Engine:
 
     def of_kinds(self, session: int, kinds: Iterable[int]) -> Asked:
         """Ask for the texts of a session that are of some kinds."""
-        kind_type = tantivy.FieldType.Unsigned
         buckets = [session * KINDS + kind for kind in kinds]
-        return self.any_of(
-            [
-                tantivy.Query.range_query(
-                    self._schema, "bucket", kind_type, bucket, bucket
-                )
-                for bucket in buckets
-            ]
-            or [self.nothing()]
-        )
+        asked = [self._between(bucket, bucket) for bucket in buckets]
+        return self.any_of(asked) if asked else self.nothing()
 
     def unscored(self, asked: Asked) -> Asked:
         """Ask the same without adding to any score."""
@@ -204,14 +207,34 @@ class Engine:
 
     def counts(self, asked: Asked) -> dict[int, int]:
         """Return how many texts are found, by their bucket."""
-        terms = {
-            "field": "bucket",
-            "size": _MOST_BUCKETS,
-            "segment_size": _MOST_BUCKETS,
-        }
-        found = self._searcher.aggregate(asked, {"found": {"terms": terms}})
-        buckets = found["found"]["buckets"]
-        return {int(one["key"]): one["doc_count"] for one in buckets}
+        waiting: list[tuple[int, int] | None] = [None]
+        counts: dict[int, int] = {}
+        while waiting:
+            within = waiting.pop()
+            found = self._counted(asked, within)
+            told = found["found"]
+            if not told["sum_other_doc_count"]:
+                counts |= {int(one["key"]): one["doc_count"] for one in told["buckets"]}
+                continue
+            # There are more buckets than the engine tells of at once.
+            low, high = within or (0, int(found["last"]["value"]))
+            middle = (low + high) // 2
+            waiting += [(low, middle), (middle + 1, high)]
+        return counts
+
+    def _counted(self, asked: Asked, within: tuple[int, int] | None) -> dict[str, Any]:
+        if within is not None:
+            asked = self.all_of([asked, self._between(*within)])
+        most = self.most_buckets
+        terms = {"field": "bucket", "size": most, "segment_size": most}
+        told: dict[str, Any] = self._searcher.aggregate(
+            asked, {"found": {"terms": terms}, "last": {"max": {"field": "bucket"}}}
+        )
+        return told
+
+    def _between(self, low: int, high: int) -> Asked:
+        kind = tantivy.FieldType.Unsigned
+        return tantivy.Query.range_query(self._schema, "bucket", kind, low, high)
 
     def texts(self, asked: Asked, limit: int) -> tuple[int, list[Text]]:
         """Return how many texts are found, and those that fit best, best first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 __all__ = ["LONGEST", "prepared", "terms_of", "without_accents"]
 
@@ -21,9 +22,9 @@ _WIDE = (
     "\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
 )
 """Signs that are words, or parts of words between which nobody puts a space."""
-_ALONE = re.compile(f"([{_WIDE}])")
-_FOLDED = re.compile(f"[\u00aa-\u036f\u1e00-\u1fff\ufb00-\ufb4f\uff00-\uffef{_WIDE}]")
-_MARKS = re.compile(
+_ALONE = f"([{_WIDE}])"
+_FOLDED = f"[\u00aa-\u036f\u1e00-\u1fff\ufb00-\ufb4f\uff00-\uffef{_WIDE}]"
+_MARKS = (
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f]+"
 )
 _WORD = re.compile(r"[^\W_]+")
@@ -43,8 +44,8 @@ def prepared(text: str, raw: bytes | None = None) -> str:
 
     ``raw`` is the text in UTF-8, where somebody has it already.
     """
-    if not text.isascii() and _FOLDED.search(text):
-        text = _ALONE.sub(r" \1 ", text)
+    if not text.isascii() and _pattern(_FOLDED).search(text):
+        text = _pattern(_ALONE).sub(r" \1 ", text)
         text = without_accents(text)
         raw = None
     if raw is None:
@@ -67,7 +68,13 @@ def without_accents(text: str) -> str:
     """Return letters without what is above or below them."""
     if text.isascii():
         return text
-    return _MARKS.sub("", unicodedata.normalize("NFKD", text))
+    return _pattern(_MARKS).sub("", unicodedata.normalize("NFKD", text))
+
+
+@cache
+def _pattern(written: str) -> re.Pattern[str]:
+    # Made when the first text needs it: that takes as long as a whole short answer.
+    return re.compile(written)
 
 
 def _pieces(found: re.Match[str]) -> str:

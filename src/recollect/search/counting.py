@@ -1,0 +1,173 @@
+"""Counting: in which sessions the words of a query stand, and how often.
+
+What is rare is counted everywhere. What is broad is counted in those sessions only
+that may be among the best: everywhere would take longer than people wait, and who
+comes last of ten thousand sessions interests nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+
+from msgspec import Struct
+
+from recollect.model.buckets import KINDS, bucket_of
+from recollect.model.query import Part
+from recollect.query.rank import Measures, Sought, idf, scores
+from recollect.search.plan import Plan, Unit
+from recollect.search.titles import Titles
+from recollect.store.shelf import Asked, Engine
+
+__all__ = ["Counted", "Counting", "Wanted", "Within"]
+
+_EXACT = 10_000
+"""Texts that are counted for all words together, wherever they stand."""
+_FEW = 500
+"""Sessions that are so few that all is counted in all of them."""
+_BEST = 150
+"""Sessions that each way of choosing the best may choose."""
+_TEXTS = 1_000
+"""Texts of which the best sessions are: the engine's best."""
+
+
+class Within(Struct, frozen=True):
+    """Which sessions and which kinds of text count."""
+
+    sessions: set[int] | None = None
+    kinds: frozenset[int] | None = None
+
+    def filtered(self, counts: Mapping[int, int]) -> dict[int, int]:
+        """Return the counts of what counts."""
+        sessions, kinds = self.sessions, self.kinds
+        if sessions is None and kinds is None:
+            return dict(counts)
+        return {
+            bucket: count
+            for bucket, count in counts.items()
+            if (kinds is None or bucket % KINDS in kinds)
+            and (sessions is None or bucket // KINDS in sessions)
+        }
+
+
+class Wanted(Struct, frozen=True):
+    """What is to be counted, and where it counts."""
+
+    plan: Plan
+    units: tuple[Unit, ...]
+    within: Within
+    titled: frozenset[int]
+    """Sessions whose title fits."""
+
+
+class Counted(Struct, frozen=True):
+    """Where the units of a plan stand."""
+
+    sought: tuple[Sought, ...]
+    is_whole: bool = True
+    """Whether all was counted everywhere."""
+    about: int = 0
+    """How many sessions there may be in all, if not."""
+
+
+class Counting:
+    """Counts what one query looks for."""
+
+    def __init__(
+        self, engine: Engine, titles: Titles, measures: Measures, sessions: int
+    ) -> None:
+        self._engine = engine
+        self._titles = titles
+        self._measures = measures
+        self._sessions = sessions
+
+    def counted(self, wanted: Wanted) -> Counted:
+        """Return where each unit stands, in texts and in titles.
+
+        The rarest come first. Once many texts were counted, what is left is counted in
+        sessions that are the best by what was counted, by their title, or by a text.
+        """
+        found: dict[int, Sought] = {}
+        best: Asked | None = None
+        spent = 0
+        units = wanted.units
+        sizes = [self._size(unit) for unit in units]
+        for at in sorted(range(len(units)), key=sizes.__getitem__):
+            spent += sizes[at]
+            if best is None and spent > _EXACT and self._sessions > _FEW:
+                chosen = self._best(wanted, list(found.values()))
+                best = self._engine.of_sessions(chosen)
+            one = self._sought(wanted, units[at], best)
+            if best is not None:
+                one = Sought(self._rarity(sizes[at]), one.counts, one.is_name)
+            found[at] = one
+        sought = tuple(found[at] for at in range(len(units)))
+        if best is None:
+            return Counted(sought)
+        return Counted(sought, is_whole=False, about=self._about(sizes))
+
+    def everywhere(self, wanted: Wanted) -> Counted:
+        """Return the same, with all counted wherever it stands."""
+        return Counted(tuple(self._sought(wanted, unit) for unit in wanted.units))
+
+    def whole(self, plan: Plan, within: Within) -> set[int]:
+        """Return the sessions that have the words side by side, as they were typed."""
+        if plan.whole is None:
+            return set()
+        counts = self._engine.counts(self._with(plan, plan.whole))
+        return {bucket // KINDS for bucket in within.filtered(counts)}
+
+    def _sought(self, wanted: Wanted, unit: Unit, best: Asked | None = None) -> Sought:
+        plan, within = wanted.plan, wanted.within
+        asked = [unit.asked, *(one for one in (plan.must, best) if one is not None)]
+        if within.sessions is not None and len(within.sessions) <= _FEW:
+            asked.append(self._engine.of_sessions(within.sessions))
+        counts = within.filtered(self._engine.counts(self._engine.all_of(asked)))
+        for session in self._titles.having(unit) & wanted.titled:
+            counts[bucket_of(session, Part.TITLE)] = 1
+        number = len({bucket // KINDS for bucket in counts})
+        return Sought(idf(number, self._sessions), counts, unit.is_name)
+
+    def _best(self, wanted: Wanted, counted: Sequence[Sought]) -> set[int]:
+        """Return sessions that may be among the best."""
+        total = scores(counted, self._measures).total
+        chosen = set(nlargest(_BEST, total, key=total.__getitem__))
+        named = dict.fromkeys(wanted.titled, 0)
+        for unit in wanted.units:
+            for session in self._titles.having(unit) & named.keys():
+                named[session] += 1
+        chosen.update(nlargest(_BEST, named, key=lambda one: (named[one], one)))
+        asked = self._engine.any_of([unit.asked for unit in wanted.units])
+        _, texts = self._engine.texts(self._with(wanted.plan, asked), _TEXTS)
+        counts = wanted.within.filtered({text.bucket: 1 for text in texts})
+        chosen.update(_firsts((bucket // KINDS for bucket in counts), _BEST))
+        return chosen
+
+    def _with(self, plan: Plan, asked: Asked) -> Asked:
+        return asked if plan.must is None else self._engine.all_of([asked, plan.must])
+
+    def _size(self, unit: Unit) -> int:
+        """Return about how many texts have a unit."""
+        if not unit.runs:
+            return self._engine.size
+        return sum(min(map(self._engine.frequency, run)) for run in unit.runs)
+
+    def _rarity(self, texts: int) -> float:
+        return idf(self._sessions * self._spread(texts), self._sessions)
+
+    def _spread(self, texts: int) -> float:
+        """Return in which share of all sessions so many texts may lie."""
+        size = self._engine.size
+        if not self._sessions or texts >= size:
+            return 1.0
+        return 1 - math.pow(1 - texts / size, size / self._sessions)
+
+    def _about(self, sizes: Iterable[int]) -> int:
+        """Return in how many sessions one of several numbers of texts may lie."""
+        without = math.prod(1 - self._spread(size) for size in sizes)
+        return round(self._sessions * (1 - without))
+
+
+def _firsts(sessions: Iterator[int], most: int) -> list[int]:
+    return list(dict.fromkeys(sessions))[:most]
