@@ -7,6 +7,7 @@ import tantivy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.store import words
 from recollect.store.spelling import close_terms
 from recollect.store.words import prepared, terms_of
 
@@ -59,3 +60,19 @@ def test_a_slip_is_mended(typed: str, meant: str | None) -> None:
         return [pair for pair in WORDS.items() if pair[0].startswith(start)]
 
     assert close_terms(typed, lambda word: WORDS.get(word, 0), beginning) == meant
+
+
+@given(st.text(max_size=50))
+def test_simple_signs_change_nothing_of_how_a_text_is_read(text: str) -> None:
+    for sign in ("\u2014", "\u2026", "✅", "→"):
+        told = f"{text} {sign} {text}"
+        # What is long is never taken for simple.
+        padding = " ." * 500
+
+        assert terms_of(told) == terms_of(told + padding)
+
+
+def test_no_simple_sign_is_part_of_a_word() -> None:
+    beyond = [sign for sign in words._SIMPLE if not sign.isascii()]  # noqa: SLF001
+
+    assert terms_of("".join(beyond) + " " * 2000) == []

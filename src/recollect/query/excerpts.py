@@ -27,6 +27,7 @@ _FAR = 400_000
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 _SPACE = re.compile(r"\s+")
 _WIDE = "\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
+_FIRST_WIDE = "\u2e80"
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 
 
@@ -74,7 +75,9 @@ def _wide_sign() -> re.Pattern[str]:
 
 
 def _is_wide(sign: str) -> bool:
-    return not sign.isascii() and _wide_sign().match(sign) is not None
+    return (
+        sign >= _FIRST_WIDE and sign.isalnum() and _wide_sign().match(sign) is not None
+    )
 
 
 def _written(run: Run, *, is_begun: bool = False) -> str:

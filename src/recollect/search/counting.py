@@ -8,7 +8,8 @@ comes last of ten thousand sessions interests nobody.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ _FEW = 500
 """Sessions that are so few that all is counted in all of them."""
 _BEST = 150
 """Sessions that each way of choosing the best may choose."""
-_TEXTS = 1_000
+_TEXTS = 2_000
 """Texts of which the best sessions are: the engine's best."""
 
 
@@ -130,7 +131,11 @@ class Counting:
         return Sought(idf(number, self._sessions), counts, unit.is_name)
 
     def _best(self, wanted: Wanted, counted: Sequence[Sought]) -> set[int]:
-        """Return sessions that may be among the best."""
+        """Return sessions that may be among the best.
+
+        These are the best by what was counted, by titles, and, where this is little,
+        by those texts that the engine takes for the best.
+        """
         total = scores(counted, self._measures).total
         chosen = set(nlargest(_BEST, total, key=total.__getitem__))
         named = dict.fromkeys(wanted.titled, 0)
@@ -138,10 +143,13 @@ class Counting:
             for session in self._titles.having(unit) & named.keys():
                 named[session] += 1
         chosen.update(nlargest(_BEST, named, key=lambda one: (named[one], one)))
+        if len(total) >= _BEST:
+            return chosen
         asked = self._engine.any_of([unit.asked for unit in wanted.units])
         _, texts = self._engine.texts(self._with(wanted.plan, asked), _TEXTS)
-        counts = wanted.within.filtered({text.bucket: 1 for text in texts})
-        chosen.update(_firsts((bucket // KINDS for bucket in counts), _BEST))
+        counts = wanted.within.filtered(Counter(text.bucket for text in texts))
+        total = scores([Sought(1.0, counts)], self._measures).total
+        chosen.update(nlargest(_BEST, total, key=total.__getitem__))
         return chosen
 
     def _with(self, plan: Plan, asked: Asked) -> Asked:
@@ -167,7 +175,3 @@ class Counting:
         """Return in how many sessions one of several numbers of texts may lie."""
         without = math.prod(1 - self._spread(size) for size in sizes)
         return round(self._sessions * (1 - without))
-
-
-def _firsts(sessions: Iterator[int], most: int) -> list[int]:
-    return list(dict.fromkeys(sessions))[:most]

@@ -51,12 +51,16 @@ class Titles:
         stem = stem_of(term)
         found = self._known.get(stem)
         if found is None:
-            found = self._known[stem] = frozenset(
-                number
-                for number in self._near(start_of(stem))
-                if any(stem_of(other) == stem for other in self._terms(number))
-            )
+            start = start_of(stem)
+            near = self._near(start)
+            found = frozenset(n for n in near if any(self._forms(n, start, stem)))
+            self._known[stem] = found
         return found
+
+    def _forms(self, number: int, start: str, stem: str) -> Iterator[str]:
+        for term in self._terms(number):
+            if term.startswith(start) and stem_of(term) == stem:
+                yield term
 
     def runs(self, unit: Unit) -> Iterator[Run]:
         """Yield the forms that titles have of a unit's words."""
@@ -64,8 +68,8 @@ class Titles:
             if len(way) == 1:
                 stem = stem_of(way[0])
                 for number in self._with_forms(way[0]):
-                    terms = self._terms(number)
-                    yield from ((term,) for term in terms if stem_of(term) == stem)
+                    for form in self._forms(number, start_of(stem), stem):
+                        yield (form,)
 
     def has(self, term: str) -> bool:
         """Whether a title has some form of a term."""

@@ -99,10 +99,15 @@ def _is_same(
         return False
     if os.stat(folder).st_mtime_ns != met_ns:  # noqa: PTH116 (bytes, as above)
         return False
-    for name, *told in files:
-        found = os.lstat(b"%b/%b" % (folder, name))
-        times = (found.st_mtime_ns, found.st_ctime_ns)
-        if told != [found.st_size, *times, found.st_ino]:
+    look = os.lstat
+    for name, size, mtime_ns, ctime_ns, inode in files:
+        found = look(b"%b/%b" % (folder, name))
+        if (
+            found.st_size != size
+            or found.st_mtime_ns != mtime_ns
+            or found.st_ctime_ns != ctime_ns
+            or found.st_ino != inode
+        ):
             return False
     return True
 

@@ -35,6 +35,10 @@ _KINDS = bytes(
 )
 _RUN = b"a" * (LONGEST + 1)
 _PIECE = 32
+_SHORT = 1_000
+_OFTEN = "\u2013\u2014\u2018\u2019\u201c\u201d\u2026•←→✓✗✔✘✅❌⏺⎿●○│─├└"
+_SIMPLE = frozenset((*map(chr, range(128)), *_OFTEN))
+"""Signs as they stand in most short texts; none beyond ASCII is part of a word."""
 _STRETCH = 1 << 20
 """Bytes that are looked at at once: a copy of all may be too much."""
 
@@ -44,7 +48,7 @@ def prepared(text: str, raw: bytes | None = None) -> str:
 
     ``raw`` is the text in UTF-8, where somebody has it already.
     """
-    if not text.isascii() and _pattern(_FOLDED).search(text):
+    if not _is_simple(text) and _pattern(_FOLDED).search(text):
         text = _pattern(_ALONE).sub(r" \1 ", text)
         text = without_accents(text)
         raw = None
@@ -66,9 +70,13 @@ def terms_of(text: str) -> list[str]:
 
 def without_accents(text: str) -> str:
     """Return letters without what is above or below them."""
-    if text.isascii():
+    if _is_simple(text):
         return text
     return _pattern(_MARKS).sub("", unicodedata.normalize("NFKD", text))
+
+
+def _is_simple(text: str) -> bool:
+    return text.isascii() or (len(text) < _SHORT and _SIMPLE.issuperset(text))
 
 
 @cache

@@ -1,0 +1,91 @@
+"""Counting: broad words are counted in the best sessions, and nothing gets lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.search import Sort, counting
+from recollect.store.search import Engine
+from tests.build import Home, prompt, reply, session_id, summary, thread
+from tests.search.finding import Asking, asking
+
+MANY = 60
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """Return an archive of many sessions that all say the same word."""
+    folder = tmp_path_factory.mktemp("counting")
+    home = Home(folder / "home")
+    for number in range(1, MANY + 1):
+        told = [reply(f"walrus number {number}") for _ in range(number % 7)]
+        last = reply("the narwhal" if number == 17 else f"the end of {number}")
+        begun = prompt(f"walrus {'walrus ' * (number % 5)} {number}")
+        records = thread(begun, *told, last, start=3600.0 * number)
+        home.session(session_id(number), records)
+    with asking(home, folder / "archive") as found:
+        yield found
+
+
+@pytest.fixture
+def broad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every word a broad one."""
+    monkeypatch.setattr(counting, "_EXACT", 5)
+    monkeypatch.setattr(counting, "_FEW", 5)
+    monkeypatch.setattr(counting, "_BEST", 8)
+
+
+@pytest.mark.usefixtures("broad")
+def test_pages_of_a_broad_word_bring_every_session_once(many: Asking) -> None:
+    pages = [
+        many.found("walrus", limit=7, offset=at).sessions for at in range(0, 70, 7)
+    ]
+
+    ids = [one.listed.id for page in pages for one in page]
+
+    assert sorted(ids) == sorted(map(session_id, range(1, MANY + 1)))
+    assert all(one.words == ("walrus",) for page in pages for one in page)
+
+
+@pytest.mark.usefixtures("broad")
+def test_a_rare_word_beside_a_broad_one_still_comes_first(many: Asking) -> None:
+    found = many.found("walrus narwhal", limit=3)
+
+    assert found.sessions[0].listed.id == session_id(17)
+    assert found.sessions[0].words == ("walrus", "narwhal")
+
+
+@pytest.mark.usefixtures("broad")
+def test_what_is_ordered_by_time_is_counted_everywhere(many: Asking) -> None:
+    found = many.found("walrus", limit=5, sort=Sort.NEWEST)
+
+    assert [one.listed.id for one in found.sessions] == [
+        session_id(MANY - at) for at in range(5)
+    ]
+    assert found.total == MANY
+
+
+def test_more_buckets_than_the_engine_tells_of_at_once_are_all_counted(
+    many: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = many.found("walrus", limit=100)
+    monkeypatch.setattr(Engine, "most_buckets", 10)
+
+    assert many.found("walrus", limit=100) == whole
+
+
+def test_a_title_that_another_file_gave_counts(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    records = thread(prompt("something else"), reply("yes"))
+    home.session(session_id(1), records)
+    leaf = str(records[-1]["uuid"])
+    others = [summary("Parsing of walrus files", leaf=leaf), prompt("hello", uuid="x")]
+    home.session(session_id(2), others)
+
+    with asking(home, tmp_path / "archive") as asked:
+        found = asked.found("walrus")
+
+    assert session_id(1) in {one.listed.id for one in found.sessions}
