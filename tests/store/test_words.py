@@ -73,6 +73,6 @@ def test_simple_signs_change_nothing_of_how_a_text_is_read(text: str) -> None:
 
 
 def test_no_simple_sign_is_part_of_a_word() -> None:
-    beyond = [sign for sign in words._SIMPLE if not sign.isascii()]  # noqa: SLF001
+    beyond = [sign for sign in words._SIMPLE if not sign.isascii()]
 
     assert terms_of("".join(beyond) + " " * 2000) == []
