@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.make import PRICES, price_table
 from recollect.errors import PricesUnreadable
 from recollect.prices import PICOS, Prices, load_prices, normal_name
 
@@ -136,6 +137,11 @@ def test_a_users_file_replaces_the_prices_of_the_models_that_it_names(
     assert dear is not None
     assert dear.cost((2,)) == 15_000_000
     assert opus.rates(("unheard-of",)) is None
+
+
+def test_what_is_read_is_what_is_written_by_hand() -> None:
+    assert PRICES.read_text("utf-8") == price_table()
+    assert load_prices(PRICES.with_suffix(".toml")).date is not None
 
 
 def test_a_file_that_is_not_there_changes_nothing(tmp_path: Path) -> None:

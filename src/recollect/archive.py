@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from recollect.model.reports import ContextReport, Grouping, UsageReport
     from recollect.model.sessions import Session
     from recollect.model.surveys import DriftRow
+    from recollect.model.usage import Cost
     from recollect.prices import Prices
     from recollect.search import Searching
     from recollect.store.chunks import Kept
@@ -301,7 +302,7 @@ class Archive:
         ``prices`` those that come with this version count.
         """
         from recollect.prices import load_prices  # noqa: PLC0415
-        from recollect.usage import report_of  # noqa: PLC0415
+        from recollect.usage.report import report_of  # noqa: PLC0415
 
         return report_of(
             self._shelf,
@@ -311,6 +312,16 @@ class Archive:
             now=now,
             prices=prices or load_prices(),
         )
+
+    def costs(
+        self, sessions: Iterable[Listed], prices: Prices | None = None
+    ) -> dict[SessionId, Cost]:
+        """Return what sessions of a list cost, their agents included."""
+        from recollect.prices import load_prices  # noqa: PLC0415
+        from recollect.usage.lines import costs_of  # noqa: PLC0415
+
+        ids = [one.id for one in sessions]
+        return costs_of(self._shelf, ids, prices or load_prices())
 
     def context(self, name: str) -> ContextReport:
         """Return how the context of a session grew and shrank, turn by turn."""
@@ -392,32 +403,15 @@ class Archive:
 
     def kin(self, sessions: Sequence[SessionId]) -> set[SessionId]:
         """Return other sessions that hold records of these, or that these hold of."""
-        derived, chosen = self._shelf.derived, set(sessions)
-        related = set()
-        for number in map(derived.number_of, chosen):
-            for member in derived.family_of(number) if number is not None else ():
-                one = self._shelf.finding.listed(member)
-                others = {lineage.session for lineage in one.lineage} if one else set()
-                if one and (one.id in chosen or others & chosen):
-                    related |= {one.id, *others}
-        return related - chosen
+        from recollect.upkeep.belongings import kin  # noqa: PLC0415 (see above)
+
+        return kin(self._shelf.derived, self._shelf.finding, sessions)
 
     def mentions(self, sessions: Sequence[SessionId]) -> list[Kept]:
         """Return files of no session that name one of these, such as the history."""
-        names = [session.encode() for session in sessions]
-        return [
-            kept
-            for kept in self._vault.chunks.sources()
-            if not kept.kind.is_transcript
-            and kept.session is None
-            and any(name in raw for raw in self._raws(kept) for name in names)
-        ]
+        from recollect.upkeep.belongings import mentions  # noqa: PLC0415 (see above)
 
-    def _raws(self, kept: Kept) -> Iterator[bytes]:
-        """Yield all bytes of a source, also those of older generations."""
-        for generation in range(kept.generation + 1):
-            for _, raw in self._vault.chunks.chunks(kept.number, generation):
-                yield raw
+        return mentions(self._vault.chunks, sessions)
 
     def raws(self, source: SourceId) -> Iterator[bytes]:
         """Yield the bytes of a source as they were written, piece by piece."""

@@ -7,30 +7,39 @@ dollar for one token, so that every sum is exact.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
-from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import PricesUnreadable
+from recollect.model.usage import Cost
 
-__all__ = ["PICOS", "Price", "Prices", "Rates", "load_prices", "normal_name"]
+if TYPE_CHECKING:  # whoever prices sums needs no sessions
+    from recollect.model.parts import Spend
+
+__all__ = ["PICOS", "Price", "Prices", "Rates", "load_prices", "nanos", "normal_name"]
 
 PICOS = 10**12
 """Of the unit of money in a dollar."""
 _MILLION = 10**6
+_PICOS_IN_NANO = 1000
 _LEAST, _MOST = Decimal(0), Decimal(10**6)
 """Between these is every price; what is dearer was meant otherwise."""
 
 _PLACE = re.compile(r"(?:[a-z0-9_-]+[./])+(?=claude)")
 _ENDINGS = re.compile(r"(?:\[1m\]|-v\d+(?::\d+)?|[@-]\d{8}|[@-]latest|-0)$")
 _OLD_ORDER = re.compile(r"claude-(\d(?:-\d)?)-([a-z]+)")
+
+
+def nanos(picos: int) -> int:
+    """Return money in billionths of a dollar, rounded."""
+    return (picos + _PICOS_IN_NANO // 2) // _PICOS_IN_NANO
 
 
 @cache
@@ -155,13 +164,42 @@ class Prices:
         """Return the prices of a model, oldest first; none where it is not known."""
         return self._by_name.get(normal_name(model), ()) if model else ()
 
+    def cost_of(self, spends: Iterable[Spend]) -> Cost:
+        """Return what answers cost, each at the price that held when it was given."""
+        total: int | None = None
+        unpriced = 0
+        for spend in spends:
+            picos = self._answer(spend)
+            if picos is None:
+                unpriced += spend.usage.total
+            else:
+                total = picos + (total or 0)
+        if total is None and not unpriced:
+            total = 0
+        return Cost(
+            nanos=None if total is None else nanos(total), unpriced_tokens=unpriced
+        )
+
+    def _answer(self, spend: Spend) -> int | None:
+        said_ms = spend.time.timestamp() * 1000 if spend.time else 0
+        held = [p for p in self.of(spend.model) if (p.since_ms or 0) <= said_ms]
+        if not held:
+            return None
+        price, usage = held[-1], spend.usage
+        is_long = price.above is not None and usage.context > price.above
+        rates = price.rates(spend.terms, is_long=is_long)
+        return rates.cost(structs.astuple(usage)) if rates else None
+
 
 def load_prices(own: Path | None = None) -> Prices:
     """Return the prices that come with this version, with a user's file over them.
 
     :raises PricesUnreadable: if the user's file is not what it should be.
     """
-    files = [_read(resources.files("recollect").joinpath("prices.toml").read_text())]
+    # The table as JSON, made of prices.toml: every list shows money, and TOML takes
+    # longer to read than all else that this needs.
+    table = Path(__file__).with_name("prices.json").read_bytes()
+    files = [msgspec.json.decode(table, type=_File)]
     if own is not None and own.exists():
         try:
             files.append(_read(own.read_text("utf-8")))
@@ -171,6 +209,8 @@ def load_prices(own: Path | None = None) -> Prices:
 
 
 def _read(text: str) -> _File:
+    import tomllib  # noqa: PLC0415 (for a file of the user's own)
+
     found = tomllib.loads(text, parse_float=Decimal)
     file = msgspec.convert(found, _File)
     amounts = [file.search, *file.terms.values()]

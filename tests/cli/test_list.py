@@ -36,7 +36,8 @@ def test_a_pipe_gets_every_column_and_nothing_cut(
     head, newest, oldest = out(capsys, "list").splitlines()
 
     assert head.split() == [
-        *("SESSION", "WHEN", "PROJECT", "MSGS", "AGENTS", "MODEL", "TOKENS", "TITLE")
+        *("SESSION", "WHEN", "PROJECT", "MSGS", "AGENTS", "MODEL", "TOKENS", "COST"),
+        "TITLE",
     ]
     assert newest.startswith("5e551000  2026-01-05T10:00:01+00:00  demo")
     assert oldest.endswith("Counting lines")
@@ -67,6 +68,7 @@ def test_programs_get_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None
             "agents": 1,
             "branches": 1,
             "tokens": 9750,
+            "cost": 6_840_000,
         }
         == rows[1]
     )

@@ -9,8 +9,10 @@ import pytest
 from recollect.archive import Archive
 from recollect.ingest import ingest
 from recollect.model.reports import Grouping, UsageRow
-from recollect.model.usage import Usage
+from recollect.model.usage import Cost, Usage
+from recollect.prices import load_prices
 from recollect.reading import read
+from recollect.render.drawing import MarkKind, marks
 from tests.usage.asking import NOW, usages
 
 CASES = Path(__file__).resolve().parent.parent / "cases"
@@ -42,3 +44,37 @@ def test_every_way_to_part_a_golden_home_has_the_total_of_its_sessions(
                 assert sum(row.answers for row in rows) == report.total.answers
                 costs = sum(row.cost or 0 for row in rows)
                 assert abs(costs - (report.total.cost or 0)) <= len(rows)
+
+
+@pytest.mark.req("L1", "U2")
+@pytest.mark.parametrize("home", HOMES, ids=lambda path: path.parent.name)
+def test_a_list_a_tree_and_a_report_say_the_same_cost_of_a_session(
+    home: Path, tmp_path: Path
+) -> None:
+    ingest(tmp_path, [home])
+    prices = load_prices()
+
+    with Archive.open(tmp_path) as archive:
+        report = archive.usage(Grouping.SESSION, now=NOW, prices=prices)
+        rows = {row.key: row for row in report.rows if isinstance(row, UsageRow)}
+        listed = list(archive.sessions(empty=True))
+        costs = archive.costs(listed, prices)
+
+        assert rows.keys() <= costs.keys()
+        for one in listed:
+            session, row = archive.session(one.id), rows.get(one.id)
+            assert costs[one.id] == prices.cost_of(session.spends)
+            assert costs[one.id] == (
+                Cost(nanos=row.cost, unpriced_tokens=row.unpriced_tokens)
+                if row
+                else Cost(nanos=0)
+            )
+            # An agent that another session began is drawn here, and paid for there.
+            own = {None, *(run.id for run in session.all_agents)}
+            parts = [
+                mark.cost
+                for mark in marks(session, prices.cost_of)
+                if mark.kind is not MarkKind.BRANCH and mark.cost and mark.agent in own
+            ]
+            told = sum(part.nanos or 0 for part in parts)
+            assert told <= (costs[one.id].nanos or 0) + len(parts)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from recollect.archive import Archive
+from recollect.cli.costing import costs
 from recollect.cli.demo_home import write_home
 from recollect.cli.options import colour_option
 from recollect.cli.screen import Screen
@@ -45,7 +46,8 @@ def demo(*, folder: Path | None, colour: str) -> None:
     Archive.ingest(archive, [home])
     with Archive.open(archive) as opened:
         sessions = list(opened.sessions())
-    screen.show(SessionTable(screen).lines(sessions))
+        spent = costs(opened, sessions)
+    screen.show(SessionTable(screen, spent).lines(sessions))
     rewound = next(one for one in sessions if one.branches > 1)
     sys.stderr.write(_advice(home, archive, rewound.id[:8]))
 

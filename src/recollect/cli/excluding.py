@@ -20,18 +20,23 @@ class QueryCommand(click.Command):
     """A command in which ``-word`` is a word that is excluded, not options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Hide such words from whoever looks for options."""
-        asking = {
-            name
-            for param in self.params
-            if isinstance(param, click.Option) and not param.is_flag
-            for name in param.opts
-        }
-        hidden = [
-            _HIDE + word if _EXCLUDED.match(word) and before not in asking else word
+        """Hide such words from whoever looks for options.
+
+        Options of one letter get their long names: click takes them for slips at
+        first, and looks for what was meant.
+        """
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        asking = {name for one in options if not one.is_flag for name in one.opts}
+        long = {name: one.opts[-1] for one in options for name in one.opts}
+        read = [
+            word
+            if before in asking
+            else _HIDE + word
+            if _EXCLUDED.match(word)
+            else long.get(word, word)
             for before, word in zip(["", *args], args, strict=False)
         ]
-        return super().parse_args(ctx, hidden)
+        return super().parse_args(ctx, read)
 
 
 def typed_words(words: Iterable[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 
 import click
@@ -56,6 +55,7 @@ class CommandGroup(click.Group):
         if row is None:
             return None
         name = row.module.rpartition(".")[2]
+        _load_values()
         command = getattr(importlib.import_module(row.module), name)
         # What was loaded stays to the end: nobody need look through it for litter.
         gc.freeze()
@@ -105,7 +105,8 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
     except RecollectError as error:
         code = _report(str(error), error.hint, error.exit_code)
         if isinstance(error, QueryError):
-            sys.stderr.write(f"\n{textwrap.indent(error.pointed, '    ')}\n")
+            pointed = error.pointed.replace("\n", "\n    ")
+            sys.stderr.write(f"\n    {pointed}\n")
         return code
     except click.ClickException as error:
         return _report(_sentence(error), _page(error), error.exit_code)
@@ -122,6 +123,21 @@ def _welcome(**given: object) -> None:
         from recollect.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
 
         welcome(**given_to_all(given))
+
+
+def _load_values() -> None:
+    """Load what values are made of, without what it loads for older Pythons.
+
+    If there is a typing_extensions, msgspec takes a function from it that this Python
+    has itself; reading it takes as long as reading all of a list's sessions.
+    """
+    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("msgspec")
+    finally:
+        del sys.modules["typing_extensions"]
 
 
 def _no_command(name: str, rows: Iterable[str]) -> str:

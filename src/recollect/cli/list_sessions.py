@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recollect.cli.costing import costs
 from recollect.cli.excluding import QueryCommand, typed_words
-from recollect.cli.naming import project_named
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -22,9 +22,11 @@ from recollect.cli.screen import Screen
 from recollect.cli.session_table import SessionTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from recollect.model.ids import SessionId
     from recollect.model.listing import Listed
+    from recollect.model.usage import Cost
 
 __all__ = ["list_sessions"]
 
@@ -80,7 +82,11 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     if is_page:
         limit = _PAGE
     with asked.current() as archive:
-        path = project_named(archive, project).path if project is not None else None
+        path = None
+        if project is not None:
+            from recollect.cli.naming import project_named  # noqa: PLC0415 (if asked)
+
+            path = project_named(archive, project).path
         found: Iterable[Listed] = archive.sessions(project=path, empty=empty)
         if query:
             from recollect.cli.filtering import filtered  # noqa: PLC0415 (if asked for)
@@ -88,20 +94,23 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
             found = filtered(archive, found, typed_words(query))
         chosen = (one for one in found if one.is_starred or not starred)
         sessions = list(islice(chosen, limit))
+        spent = costs(archive, sessions)
     if as_json:
-        _print_rows(sessions, asked)
+        _print_rows(sessions, spent, asked)
         return
     if sessions:
-        screen.show(SessionTable(screen).lines(sessions))
+        screen.show(SessionTable(screen, spent).lines(sessions))
     else:
         sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
     if is_page and len(sessions) == limit:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
 
 
-def _print_rows(sessions: Iterable[Listed], asked: Asked) -> None:
+def _print_rows(
+    sessions: Iterable[Listed], spent: Mapping[SessionId, Cost], asked: Asked
+) -> None:
     from recollect.cli.rows import BeginRow, SessionRow, print_row  # noqa: PLC0415
 
     print_row(BeginRow.of("list", asked.folder))
     for one in sessions:
-        print_row(SessionRow.of(one))
+        print_row(SessionRow.of(one, spent.get(one.id)))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.cli.terminal import fit_right, width
-from recollect.render.figures import tokens
+from recollect.render.figures import price, tokens
 from recollect.render.safe import safe_line
 
 if TYPE_CHECKING:
     from recollect.cli.screen import Screen
+    from recollect.model.ids import SessionId
     from recollect.model.listing import Listed
+    from recollect.model.usage import Cost
 
 __all__ = ["SessionTable", "model_name"]
 
@@ -36,6 +38,7 @@ class SessionTable(NamedTuple):
     """How to set a list: for a terminal of some width, or whole."""
 
     screen: Screen
+    costs: Mapping[SessionId, Cost] = {}
 
     def lines(self, sessions: Sequence[Listed]) -> list[str]:
         """Return a heading and a line for each session."""
@@ -62,8 +65,12 @@ class SessionTable(NamedTuple):
             _Column("AGENTS", lambda one: _some(one.agents), 5, is_right=True),
             _Column("BRANCHES", lambda one: _some(one.branches, 1), 6, is_right=True),
             _Column("MODEL", _models, 7),
-            _Column("TOKENS", _tokens, 3, is_right=True),
+            _Column("TOKENS", _tokens, 8, is_right=True),
+            _Column("COST", self._cost, 3, is_right=True),
         )
+
+    def _cost(self, one: Listed) -> str:
+        return price(self.costs.get(one.id)) if one.usage.total else ""
 
     def _cells(self, column: _Column, sessions: Sequence[Listed]) -> list[str]:
         cells = [column.name, *(safe_line(column.text(one)) for one in sessions)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recollect.cli.costing import known_prices
 from recollect.cli.naming import session_named
 from recollect.cli.options import (
     Asked,
@@ -17,7 +18,7 @@ from recollect.cli.options import (
 from recollect.cli.rows import BeginRow, MarkRow, print_row
 from recollect.cli.screen import Screen
 from recollect.cli.styles import painted
-from recollect.render.drawing import drawn, marks
+from recollect.render.drawing import Pricer, drawn, marks
 from recollect.render.heads import heading
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def tree(*, session: str, asked: Asked, as_json: bool, colour: str) -> None:
     r"""Draw a session: its turns, branches, agents and compactions.
 
     SESSION is an id, the beginning of one, "last", or the uuid of any record. Each
-    line has its calls, how long it took and its tokens; the line of a branch has what
-    was spent behind its fork.
+    line has its calls, how long it took, its tokens and what they cost; the line of a
+    branch has what was spent behind its fork.
 
     \b
     recollect tree last
@@ -48,17 +49,21 @@ def tree(*, session: str, asked: Asked, as_json: bool, colour: str) -> None:
     screen = Screen.of(colour)
     with asked.current() as archive:
         found, _ = session_named(archive, session)
+        prices = known_prices()
+        pricer = prices.cost_of if prices else None
         if as_json:
             print_row(BeginRow.of("tree", asked.folder))
-            for mark in marks(found):
+            for mark in marks(found, pricer):
                 print_row(MarkRow.of(mark))
             return
+        rows = _rows(found, screen, pricer)
         coloured = screen.paint.coloured
-        screen.show(painted(spans, coloured=coloured) for spans in _rows(found, screen))
+        screen.show(painted(spans, coloured=coloured) for spans in rows)
 
 
-def _rows(session: Session, screen: Screen) -> Iterator[Row]:
-    yield from heading(session, session.live, None, screen.room)
+def _rows(session: Session, screen: Screen, pricer: Pricer | None) -> Iterator[Row]:
+    cost = pricer(session.spends) if pricer else None
+    yield from heading(session, session.live, None, screen.room, cost=cost)
     yield ()
-    for mark in marks(session):
+    for mark in marks(session, pricer):
         yield drawn(mark, screen.room, None)

@@ -19,7 +19,8 @@ from recollect.model.reports import (
     UsageReport,
     UsageRow,
 )
-from recollect.render.figures import clock, lasting, money, several, size, tokens
+from recollect.model.usage import Cost
+from recollect.render.figures import clock, lasting, money, price, several, size, tokens
 from recollect.render.safe import safe_line
 
 __all__ = ["UsageTable", "cut_rows"]
@@ -234,9 +235,7 @@ def _writes(row: UsageRow) -> int:
 
 
 def _cost(row: UsageRow) -> str:
-    if row.cost is None:
-        return "unknown"
-    return money(row.cost) + ("+" if row.unpriced_tokens else "")
+    return price(Cost(nanos=row.cost, unpriced_tokens=row.unpriced_tokens))
 
 
 def _pace(row: UsageRow) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from recollect.archive import Archive
+from recollect.cli.costing import costs
 from recollect.cli.options import (
     archive_option,
     folder_of,
@@ -25,6 +26,7 @@ from recollect.cli.terminal import StageBar, plain
 from recollect.errors import ExitCode
 from recollect.ingest import Report
 from recollect.model.listing import Listed
+from recollect.model.usage import Cost
 from recollect.render.figures import several
 from recollect.render.safe import safe_line
 from recollect.watch import watch as keep_current
@@ -83,9 +85,9 @@ class _Teller:
     def tell(self, report: Report) -> None:
         """Print a line for each session of a report that is not as it was."""
         now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
-        for one in self._changed(report):
+        for one, cost in self._changed(report):
             if self._as_json:
-                print_row(TouchedRow(time=now, session=SessionRow.of(one)))
+                print_row(TouchedRow(time=now, session=SessionRow.of(one, cost)))
             elif not self._quiet:
                 gained = several(one.messages, "message")
                 title = safe_line(one.title.text)
@@ -95,10 +97,10 @@ class _Teller:
                 )
         sys.stdout.flush()
 
-    def _changed(self, report: Report) -> Iterator[Listed]:
+    def _changed(self, report: Report) -> Iterator[tuple[Listed, Cost | None]]:
         with Archive.open(self._folder) as archive:
             for id_ in report.touched:
                 one = archive.listed(id_)
                 if self._known.get(id_) != one:
                     self._known[id_] = one
-                    yield one
+                    yield one, costs(archive, [one]).get(one.id)

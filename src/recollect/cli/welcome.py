@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recollect.cli.costing import costs
 from recollect.cli.options import Asked, homes_of
 from recollect.cli.screen import Screen
 from recollect.cli.session_table import SessionTable
@@ -57,7 +58,8 @@ def welcome(  # noqa: PLR0913 (what may stand before any command)
             _print_all(opened, screen, as_json=as_json)
             return
         here, others = _parted(opened)
-    screen.show(_lines(here, others, screen))
+        table = SessionTable(screen, costs(opened, [*here, *others]))
+    screen.show(_lines(here, others, table))
     if not quiet:
         sys.stderr.write(screen.paint.faint(_hint([*here, *others])) + "\n")
 
@@ -83,10 +85,10 @@ def _is_here(one: Listed, place: str) -> bool:
     return one.project is not None and (one.project + os.sep).startswith(place + os.sep)
 
 
-def _lines(here: list[Listed], others: list[Listed], screen: Screen) -> list[str]:
-    table = SessionTable(screen)
+def _lines(here: list[Listed], others: list[Listed], table: SessionTable) -> list[str]:
     if not here:
         return table.lines(others) if others else ["no sessions yet"]
+    screen = table.screen
     lines = [screen.paint.heading("In this directory"), *table.lines(here)]
     if others:
         lines += ["", screen.paint.heading("Elsewhere"), *table.lines(others)]
@@ -99,12 +101,13 @@ def _hint(sessions: list[Listed]) -> str:
 
 
 def _print_all(archive: Archive, screen: Screen, *, as_json: bool) -> None:
+    sessions = list(archive.sessions())
+    spent = costs(archive, sessions)
     if not as_json:
-        sessions = list(archive.sessions())
-        screen.show(SessionTable(screen).lines(sessions) if sessions else ())
+        screen.show(SessionTable(screen, spent).lines(sessions) if sessions else ())
         return
     from recollect.cli.rows import BeginRow, SessionRow, print_row  # noqa: PLC0415
 
     print_row(BeginRow.of("list", archive.folder))
-    for one in archive.sessions():
-        print_row(SessionRow.of(one))
+    for one in sessions:
+        print_row(SessionRow.of(one, spent.get(one.id)))

@@ -9,6 +9,7 @@ __all__ = [
     "Billing",
     "CacheWrites",
     "Claim",
+    "Cost",
     "ServerTools",
     "SubCall",
     "Usage",
@@ -108,6 +109,15 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
             cache_read=max(self.cache_read, other.cache_read),
             web_searches=max(self.web_searches, other.web_searches),
         )
+
+
+class Cost(Struct, frozen=True, kw_only=True, gc=False):
+    """What something cost, as far as there are prices for it."""
+
+    nanos: int | None = None
+    """None where nothing of it has a price."""
+    unpriced_tokens: int = 0
+    """Those of models, or on terms, that have no price; not in the cost."""
 
 
 class SubCall(Struct, frozen=True, gc=False, array_like=True):

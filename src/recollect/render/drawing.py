@@ -5,22 +5,23 @@ Nothing is opened: a drawing costs the structure of its session and no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.model.ids import AgentId, RecordId
+from recollect.model.parts import Spend
 from recollect.model.sessions import AgentRun, Branch, Message, Session, Turn
-from recollect.model.usage import Usage
-from recollect.render.figures import clock, lasting, several, tokens
+from recollect.model.usage import Cost, Usage
+from recollect.render.figures import clock, lasting, price, several, tokens
 from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.walk import anchor
 from recollect.render.widths import fit_right, width
 
-__all__ = ["Mark", "MarkKind", "drawn", "marks"]
+__all__ = ["Mark", "MarkKind", "Pricer", "drawn", "marks"]
 
 _DEEPEST = 8
 """Bars that stand before a line at most."""
@@ -55,14 +56,18 @@ class Mark(Struct, frozen=True, kw_only=True):
     calls: int = 0
     usage: Usage = Usage()
     """Of a turn, a branch's own turns, or an agent without those below it."""
+    cost: Cost | None = None
+    """Of the same; none where nobody asked."""
 
 
 _Way = Iterator["Mark | _Way"]
+Pricer = Callable[[Iterable[Spend]], Cost]
+"""Tells what answers cost together."""
 
 
-def marks(session: Session) -> Iterator[Mark]:
+def marks(session: Session, pricer: Pricer | None = None) -> Iterator[Mark]:
     """Yield the lines of a drawing from the top: every branch, every agent once."""
-    drawing = _Drawing(session.branches)
+    drawing = _Drawing(session.branches, _Bill(session, pricer))
     waiting: list[_Way] = [drawing.follow(session)]
     while waiting:
         step = next(waiting[-1], None)
@@ -74,8 +79,29 @@ def marks(session: Session) -> Iterator[Mark]:
             yield step
 
 
+class _Bill:
+    """What was spent in turns, as long as somebody wants to know what it cost."""
+
+    def __init__(self, session: Session, pricer: Pricer | None) -> None:
+        self._pricer = pricer
+        self._spends: dict[RecordId, list[Spend]] = {}
+        for spend in session.spends if pricer else ():
+            if spend.agent is None:
+                self._spends.setdefault(spend.record, []).append(spend)
+
+    def turns(self, turns: Iterable[Turn]) -> Cost | None:
+        """Return what turns cost, without the agents that were called in them."""
+        pieces = (p for turn in turns for m in turn.messages for p in m.pieces)
+        return self.agent(s for p in pieces for s in self._spends.get(p.record, ()))
+
+    def agent(self, spends: Iterable[Spend]) -> Cost | None:
+        """Return what answers cost that an agent gave."""
+        return self._pricer(spends) if self._pricer else None
+
+
 class _Drawing:
-    def __init__(self, branches: Sequence[Branch]) -> None:
+    def __init__(self, branches: Sequence[Branch], bill: _Bill) -> None:
+        self._bill = bill
         self._beside: dict[int | None, list[Branch]] = {}
         for branch in sorted(branches, key=lambda branch: branch.number):
             if not branch.is_live:
@@ -95,7 +121,8 @@ class _Drawing:
         leaving = self._leaving(branch, turns)
         yield self._forks(leaving.get(None, ()), depth)
         for turn in turns:
-            yield _turn_mark(turn, branch, depth)
+            mark = _turn_mark(turn, branch, depth)
+            yield structs.replace(mark, cost=self._bill.turns((turn,)))
             for message in turn.messages:
                 if message.compaction is not None:
                     yield _compaction_mark(message, branch, depth)
@@ -127,6 +154,7 @@ class _Drawing:
                 time=prompts[0].time if prompts else None,
                 calls=sum(len(turn.calls) for turn in branch.own),
                 usage=branch.usage,
+                cost=self._bill.turns(branch.own),
             )
             yield self._turns(branch, branch.own, depth + 1)
 
@@ -144,6 +172,7 @@ class _Drawing:
             duration=run.duration,
             calls=run.tool_count,
             usage=run.usage,
+            cost=self._bill.agent(run.spends),
         )
         for below in run.agents:
             yield self._agent(below, branch, depth + 1)
@@ -229,5 +258,6 @@ def _facts(mark: Mark, zone: tzinfo | None) -> list[str]:
         several(mark.calls, "call") if mark.calls else "",
         lasting(mark.duration) if mark.duration else "",
         tokens(mark.usage.total) if mark.usage.total else "",
+        price(mark.cost) if mark.usage.total else "",
         clock(mark.time, zone)[5:] if timed and mark.time else "",
     ]

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # numbers are set in many places that know no sessions
+if TYPE_CHECKING:  # numbers are set in many places that know nothing else
     from recollect.model.sessions import Message
+    from recollect.model.usage import Cost
 
 __all__ = [
     "Coster",
     "clock",
     "lasting",
     "money",
+    "price",
     "several",
     "size",
     "span",
@@ -54,6 +56,22 @@ def money(nanos: int) -> str:
         return "<$0.01"
     sign = "-" if nanos < 0 else ""
     return f"{sign}${cents // 100:,}.{cents % 100:02}"
+
+
+def price(cost: Cost | None) -> str:
+    """Return a cost in dollars; with a plus where a part of it has no price.
+
+    >>> from recollect.model.usage import Cost
+    >>> price(Cost(nanos=4 * 10**9)), price(Cost(nanos=4 * 10**9, unpriced_tokens=9))
+    ('$4.00', '$4.00+')
+    >>> price(Cost(unpriced_tokens=9)), price(None)
+    ('unknown', '')
+    """
+    if cost is None:
+        return ""
+    if cost.nanos is None:
+        return "unknown"
+    return money(cost.nanos) + ("+" if cost.unpriced_tokens else "")
 
 
 def size(number: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
 from recollect.model.sessions import AgentRun, Branch, Session
-from recollect.model.usage import Usage
-from recollect.render.figures import lasting, several, span, tokens
+from recollect.model.usage import Cost, Usage
+from recollect.render.figures import lasting, price, several, span, tokens
 from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.widths import fit_right, width
@@ -21,18 +21,26 @@ _QUOTE = 40
 
 
 def heading(
-    session: Session, branch: Branch, zone: tzinfo | None, room: int | None
+    session: Session,
+    branch: Branch,
+    zone: tzinfo | None,
+    room: int | None,
+    *,
+    cost: Cost | None = None,
 ) -> Iterator[Row]:
-    """Yield what one wants to know of a session before reading it."""
+    """Yield what one wants to know of a session before reading it.
+
+    What all of it cost is told where somebody asked for that.
+    """
     title = safe_line(session.title.text) or session.id
     yield row(Span(title if room is None else fit_right(title, room), Style.TITLE))
-    for facts in session_facts(session, branch, zone):
+    for facts in session_facts(session, branch, zone, cost):
         for line in listed(facts, room):
             yield row(Span(line, Style.FACT))
 
 
 def session_facts(
-    session: Session, branch: Branch, zone: tzinfo | None
+    session: Session, branch: Branch, zone: tzinfo | None, cost: Cost | None = None
 ) -> tuple[list[str], ...]:
     """Return what is told above a session, line by line; empty facts are left out."""
     return (
@@ -40,7 +48,7 @@ def session_facts(
         _time(session, zone),
         _makers(session),
         _counts(session, branch),
-        _spent(session.total),
+        _spent(session.total, cost),
         _relations(session),
     )
 
@@ -87,7 +95,7 @@ def _counts(session: Session, branch: Branch) -> list[str]:
     ]
 
 
-def _spent(usage: Usage) -> list[str]:
+def _spent(usage: Usage, cost: Cost | None) -> list[str]:
     if not usage.total:
         return []
     return [
@@ -95,6 +103,7 @@ def _spent(usage: Usage) -> list[str]:
         f"{tokens(usage.input + usage.cache_write)} in",
         f"{tokens(usage.cache_read)} read again",
         f"{tokens(usage.output)} out",
+        price(cost),
     ]
 
 

@@ -7,6 +7,7 @@ direction of writing, signs that nobody sees. None of it reaches a reader as it 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 __all__ = ["safe", "safe_json", "safe_line", "safe_name"]
 
@@ -23,13 +24,18 @@ _HIDDEN = (
 The two selectors that choose between an emoji and a letter stay: they stand behind
 half of all emoji, and hide nothing.
 """
-_UNSEEN = re.compile(f"[{_HIDDEN}]")
 _STRAY = re.compile("(?<![^\\s\ufe0e\ufe0f])[\ufe0e\ufe0f]")
 """A selector that selects nothing, as in a text hidden in a row of them."""
 _RARE = re.compile(f"[{_HIDDEN}\ufe0e\ufe0f]")
 _ASCII = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _SPACE = re.compile(r"\s+")
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    # So many signs take a while to compile, and most texts have none of them.
+    return re.compile(f"[{_HIDDEN}]")
 
 
 def safe(text: str) -> str:
@@ -43,7 +49,7 @@ def safe(text: str) -> str:
     if _is_seen(text):
         return text
     text = _COLOUR.sub("", text.replace("\r\n", "\n"))
-    return _STRAY.sub(_escape, _UNSEEN.sub(_escape, text))
+    return _STRAY.sub(_escape, _unseen().sub(_escape, text))
 
 
 def _is_seen(text: str) -> bool:
@@ -77,7 +83,7 @@ def safe_json(text: str) -> str:
 
     They can stand in strings only, where JSON knows ``\u001b`` for them.
     """
-    return _UNSEEN.sub(_json_escape, text)
+    return _unseen().sub(_json_escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:

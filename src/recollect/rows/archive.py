@@ -12,6 +12,7 @@ from recollect.model.ids import AgentId, ProjectKey, RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.parts import Lineage, Project, TitleKind
 from recollect.model.problems import Problem
+from recollect.model.usage import Cost
 from recollect.render.drawing import Mark, MarkKind
 from recollect.sources.names import path_text
 
@@ -94,6 +95,10 @@ class SessionRow(Row, frozen=True, kw_only=True, tag="session"):
     output_tokens: int
     cache_write_tokens: int
     cache_read_tokens: int
+    cost: int | None = None
+    """In billionths of a dollar, with that of agents; absent where it is unknown."""
+    unpriced_tokens: int = 0
+    """Those for which no price is known; not in the cost."""
     lineage: tuple[Lineage, ...] = ()
     problems: int = 0
     bytes: int
@@ -104,9 +109,9 @@ class SessionRow(Row, frozen=True, kw_only=True, tag="session"):
     is_starred: bool = False
 
     @classmethod
-    def of(cls, listed: Listed) -> SessionRow:
+    def of(cls, listed: Listed, cost: Cost | None = None) -> SessionRow:
         """Return the row of a session."""
-        usage = listed.usage
+        usage, cost = listed.usage, cost or Cost()
         return cls(
             id=listed.id,
             title=listed.title.text,
@@ -128,6 +133,8 @@ class SessionRow(Row, frozen=True, kw_only=True, tag="session"):
             output_tokens=usage.output,
             cache_write_tokens=usage.cache_write,
             cache_read_tokens=usage.cache_read,
+            cost=cost.nanos,
+            unpriced_tokens=cost.unpriced_tokens,
             lineage=listed.lineage,
             problems=listed.problems,
             bytes=listed.size,
@@ -332,6 +339,9 @@ class MarkRow(Row, frozen=True, kw_only=True, tag="mark"):
     seconds: float | None = None
     calls: int = 0
     tokens: int = 0
+    cost: int | None = None
+    """In billionths of a dollar, of the same; absent where it is unknown."""
+    unpriced_tokens: int = 0
 
     @classmethod
     def of(cls, mark: Mark) -> MarkRow:
@@ -348,6 +358,8 @@ class MarkRow(Row, frozen=True, kw_only=True, tag="mark"):
             seconds=mark.duration.total_seconds() if mark.duration else None,
             calls=mark.calls,
             tokens=mark.usage.total,
+            cost=mark.cost.nanos if mark.cost else None,
+            unpriced_tokens=mark.cost.unpriced_tokens if mark.cost else 0,
         )
 
 

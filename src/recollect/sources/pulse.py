@@ -93,7 +93,7 @@ def _is_same(
 ) -> bool:
     folder, met_ns, files = one
     if folder in before.roots:
-        known = {folder for folder, _, _ in before.folders}
+        known = [folder for folder, _, _ in before.folders]
         return _is_same_root(paths[before.roots.index(folder)], files, known)
     if met_ns > before.at_ns - _SETTLED_NS:
         return False
@@ -112,12 +112,13 @@ def _is_same(
     return True
 
 
-def _is_same_root(path: Path, before: list[_Sign], known: set[bytes]) -> bool:
+def _is_same_root(path: Path, before: list[_Sign], known: list[bytes]) -> bool:
     """Whether a home, in which much comes and goes, has what it had for us."""
     root = os.fsencode(path.absolute())
     files, folders, problem = _listed(root)
     files, folders = _looked_at(path, files, folders)
-    here = {one for one in known if os.path.dirname(one) == root}  # noqa: PTH120
+    sign = os.sep.encode()
+    here = {one for one in known if one.rpartition(sign)[0] == root}
     return problem is None and sorted(files) == before and {*folders} == here
 
 

@@ -252,8 +252,8 @@ class Typing(Protocol):
 class Summing(Protocol):
     """What was spent."""
 
-    def purses(self) -> list[Purse]:
-        """Return all purses."""
+    def purses(self, sessions: Iterable[int] | None = None) -> list[Purse]:
+        """Return all purses, or those of sessions by their numbers."""
         ...
 
     def names(self) -> Mapping[int, tuple[SessionId, str | None]]:

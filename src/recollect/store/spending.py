@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ __all__ = ["Among", "Clock", "FillSum", "Purse", "Spending", "Sum"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_claim = msgspec.msgpack.Decoder(Claim).decode
-_numbers = msgspec.json.Encoder().encode
+_json = msgspec.json.Encoder().encode
 _CONTEXT = "(input + write_5m + write_1h + read)"
 _THOUSAND = 1000
 _QUARTER_MS = QUARTER * _THOUSAND
@@ -210,13 +210,16 @@ class Spending:
         for table in ("purse", "fill", "claim"):
             self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608 (our names)
 
-    def purses(self) -> list[Purse]:
-        """Return all purses."""
-        rows = every(
-            self._db,
+    def purses(self, sessions: Iterable[int] | None = None) -> list[Purse]:
+        """Return all purses, or those of sessions."""
+        sql = (
             "SELECT number, session, agent, agent_type, model, terms, entrypoint"
-            " FROM purse",
+            " FROM purse"
         )
+        if sessions is not None:
+            sql += " WHERE session IN (SELECT value FROM json_each(?))"
+        chosen = () if sessions is None else (_json(list(sessions)).decode(),)
+        rows = every(self._db, sql, chosen)
         return [
             Purse(number, session, agent, kind, model, tuple(terms.split()), entrypoint)
             for number, session, agent, kind, model, terms, entrypoint in rows
@@ -371,7 +374,7 @@ def _condition(
         return f"({' AND '.join(sides) or '1'})"
     if isinstance(term, Fact | Scoped):
         found = among(term)
-        values.append(_numbers(sorted(found.values)).decode())
+        values.append(_json(sorted(found.values)).decode())
         column = table.rewound if found.column == "rewound" else found.column
         return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
     raise TypeError(term)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.sources import SourceKind
-from recollect.store.chunks import Kept
-from recollect.store.shelf import Deriving
+from recollect.store.chunks import Chunks, Kept
+from recollect.store.shelf import Deriving, Knowing
 
-__all__ = ["belongings"]
+__all__ = ["belongings", "kin", "mentions"]
 
 
 def belongings(
@@ -60,3 +60,37 @@ def _is_shared(kept: Kept, folders: set[ProjectKey]) -> bool:
     """Whether a file tells of a project's folder as a whole."""
     is_sidecar = kept.kind is SourceKind.SIDECAR and kept.session is None
     return is_sidecar and kept.agent is None and kept.project in folders
+
+
+def kin(
+    derived: Deriving, finding: Knowing, sessions: Sequence[SessionId]
+) -> set[SessionId]:
+    """Return other sessions that hold records of these, or that these hold of."""
+    chosen = set(sessions)
+    related = set()
+    for number in map(derived.number_of, chosen):
+        for member in derived.family_of(number) if number is not None else ():
+            one = finding.listed(member)
+            others = {lineage.session for lineage in one.lineage} if one else set()
+            if one and (one.id in chosen or others & chosen):
+                related |= {one.id, *others}
+    return related - chosen
+
+
+def mentions(chunks: Chunks, sessions: Sequence[SessionId]) -> list[Kept]:
+    """Return files of no session that name one of these, such as the history."""
+    names = [session.encode() for session in sessions]
+    return [
+        kept
+        for kept in chunks.sources()
+        if not kept.kind.is_transcript
+        and kept.session is None
+        and any(name in raw for raw in _raws(chunks, kept) for name in names)
+    ]
+
+
+def _raws(chunks: Chunks, kept: Kept) -> Iterator[bytes]:
+    """Yield all bytes of a source, also those of older generations."""
+    for generation in range(kept.generation + 1):
+        for _, raw in chunks.chunks(kept.number, generation):
+            yield raw

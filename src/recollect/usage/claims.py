@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from recollect.model.reports import ClaimRow
 from recollect.model.usage import Claim
-from recollect.prices import normal_name
+from recollect.prices import nanos, normal_name
 from recollect.store.shelf import Summing
 from recollect.usage.chosen import Chosen
-from recollect.usage.tally import Pricing, nanos
+from recollect.usage.pricing import Pricing
 
 __all__ = ["claim_of"]
 

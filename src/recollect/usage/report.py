@@ -22,8 +22,9 @@ from recollect.store.shelf import Shelf, Summing
 from recollect.store.spending import Purse, Sum
 from recollect.usage.chosen import Chosen
 from recollect.usage.claims import claim_of
+from recollect.usage.pricing import Pricing
 from recollect.usage.slots import DAY, HOUR, Block, blocks_of, clock_of, slot_key
-from recollect.usage.tally import Pricing, Tally, moment
+from recollect.usage.tally import Tally, moment
 
 __all__ = ["report_of"]
 

@@ -2,64 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from operator import add
 from typing import Self
 
 from recollect.model.reports import BlockFacts, UsageRow
-from recollect.prices import Price, Prices, Rates
+from recollect.prices import nanos
 from recollect.store.spending import Purse, Sum
 
-__all__ = ["Pricing", "Tally", "moment", "nanos"]
-
-_PICOS_IN_NANO = 1000
-
-
-def nanos(picos: int) -> int:
-    """Return money in billionths of a dollar, rounded."""
-    return (picos + _PICOS_IN_NANO // 2) // _PICOS_IN_NANO
-
-
-class Pricing:
-    """Knows what a sum costs, and into what parts sums must come for that."""
-
-    def __init__(self, prices: Prices, purses: Iterable[Purse]) -> None:
-        self.purses: Mapping[int, Purse] = {purse.number: purse for purse in purses}
-        models = {purse.model for purse in self.purses.values()}
-        self._prices = {model: prices.of(model) for model in models}
-        known = [price for found in self._prices.values() for price in found]
-        self.steps: Sequence[int] = sorted({p.above for p in known if p.above})
-        self._rates: dict[object, Rates | None] = {}
-        self.ages: Sequence[int] = sorted({p.since_ms for p in known if p.since_ms})
-
-    def cost(self, one: Sum) -> tuple[int | None, int | None]:
-        """Return what a sum costs, and what the output beyond what was counted does."""
-        purse = self.purses[one.purse]
-        sign = (purse.model, purse.terms, one.age, one.step)
-        if sign not in self._rates:
-            self._rates[sign] = self._rate(*sign)
-        rates = self._rates[sign]
-        if rates is None:
-            return None, None
-        return rates.cost(one.counts), rates.cost(
-            (0, one.guessed)
-        ) if one.guessed else 0
-
-    def _rate(
-        self, model: str | None, terms: tuple[str, ...], age: int, step: int
-    ) -> Rates | None:
-        price = self._price(model, age)
-        if price is None:
-            return None
-        is_long = bool(price.above) and price.above in self.steps[:step]
-        return price.rates(terms, is_long=is_long)
-
-    def _price(self, model: str | None, age: int) -> Price | None:
-        found = self._prices[model]
-        passed = self.ages[age - 1] if age else 0
-        valid = [price for price in found if (price.since_ms or 0) <= passed]
-        return valid[-1] if valid else None
+__all__ = ["Tally", "moment"]
 
 
 class Tally:

@@ -86,7 +86,10 @@ def sessions(visit: Visit) -> Response:
         for one in visit.readers.told("sessions", everything)
         if (filters.all or not one.is_empty) and filters.fits(one, visit.now)
     )
-    return answered(map(SessionRow.of, islice(fitting, offset, offset + limit)))
+    chosen = list(islice(fitting, offset, offset + limit))
+    with visit.readers.archive() as archive:
+        costs = archive.costs(chosen, visit.house.prices)
+    return answered(SessionRow.of(one, costs.get(one.id)) for one in chosen)
 
 
 def session(visit: Visit) -> Response:

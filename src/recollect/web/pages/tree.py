@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from recollect.model.sessions import Session
 from recollect.render.drawing import Mark, MarkKind, marks
-from recollect.render.figures import lasting, several, tokens
+from recollect.render.figures import lasting, price, several, tokens
 from recollect.render.html.markup import Html, anchor, facts, joined, tag, words
 from recollect.web.frame import Frame, address, framed, link
 from recollect.web.visit import Visit
@@ -22,7 +22,8 @@ def tree(visit: Visit) -> Response:
     with visit.readers.session(visit.part("id")) as held:
         session = held.session
         drawn: list[Html] = []
-        for mark in marks(session):
+        prices = visit.house.prices
+        for mark in marks(session, prices.cost_of if prices else None):
             if len(drawn) == _MOST:
                 drawn.append(tag("li", words("and more")))
                 break
@@ -42,6 +43,7 @@ def _line(session: Session, mark: Mark) -> Html:
         several(mark.calls, "call") if mark.calls else "",
         lasting(mark.duration) if mark.duration else "",
         f"{tokens(mark.usage.total)} tokens" if mark.usage.total else "",
+        price(mark.cost) if mark.usage.total else "",
     ]
     name = mark.text or str(mark.kind)
     if mark.kind is MarkKind.BRANCH:

@@ -1,0 +1,116 @@
+"""Money beside sessions: in lists and in trees."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread
+from tests.cli.terminals import Terminal
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == ExitCode.DONE
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def own_prices(place: Path) -> Path:
+    """Return where the user's own prices are read from."""
+    path = place / ".config" / "recollect" / "prices.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.mark.req("L1")
+@pytest.mark.usefixtures("invented")
+def test_a_list_shows_what_each_session_cost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    head, newest, *_ = out(capsys, "list").splitlines()
+
+    at = head.index("COST") + len("COST")
+    assert newest[:at].endswith("$0.14")
+
+
+@pytest.mark.usefixtures("invented")
+def test_what_is_listed_without_a_command_has_its_cost_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "$0.14" in out(capsys)
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_lines_of_a_tree_add_up_to_its_session(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (row,) = map(json.loads, out(capsys, "list", "--json", "-n1").splitlines()[1:])
+    marks = [json.loads(x) for x in out(capsys, "tree", "--json").splitlines()[1:]]
+
+    turns = [mark["cost"] for mark in marks if mark["kind"] == "turn"]
+    (branch,) = (mark for mark in marks if mark["kind"] == "branch")
+    inside = [m["cost"] for m in marks if m["kind"] == "turn" and m["branch"] == 1]
+    assert sum(turns) == row["cost"]
+    assert branch["cost"] == sum(inside) > 0
+
+
+@pytest.mark.usefixtures("invented")
+def test_own_prices_count_in_lists_and_trees(
+    own_prices: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_prices.write_text(
+        '[[price]]\nmodels = ["claude-sonnet-4-5"]\ninput = 0\noutput = 1000\n'
+        "write_5m = 0\nwrite_1h = 0\nread = 0\n"
+    )
+
+    assert "$1.97" in out(capsys, "list")
+    assert "2.0k out · $1.97" in out(capsys, "tree")
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("command", ["list", "tree"])
+def test_prices_that_cannot_be_read_hide_nothing_but_money(
+    command: str, own_prices: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_prices.write_text("not prices")
+
+    assert main([command]) == ExitCode.DONE
+
+    shown = capsys.readouterr()
+    assert "Make checkout retry" in shown.out
+    assert "$" not in shown.out
+    assert "note: costs are left out: " in shown.err
+
+
+def test_a_model_without_a_price_is_told_as_unknown(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = reply("a", model="claude-unheard-of", message_id="msg_odd")
+    other = reply("b", model="claude-unheard-of", message_id="msg_other")
+    strange = thread(prompt("Hello"), odd)
+    mixed = thread(prompt("Hi"), reply("c", message_id="msg_usual"), other)
+    kept_home.session(session_id(7), strange)
+    kept_home.session(session_id(8), mixed)
+    main(["ingest", "-q"])
+
+    shown = out(capsys, "list", "--no-ingest").splitlines()
+    lines = {line.split()[-1]: line for line in shown}
+
+    assert "unknown  Hello" in lines["Hello"]
+    assert "+  Hi" in lines["Hi"]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+def test_a_narrow_terminal_keeps_money_before_tokens() -> None:
+    screen = Terminal("list", columns=90)
+
+    assert screen.end() == 0
+    head = screen.shown.splitlines()[0]
+    assert "COST" in head
+    assert "TOKENS" not in head
