@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from recollect.model.problems import Problem
-from recollect.sources import read_lines
+from recollect.sources import read_stretches
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
@@ -299,9 +299,9 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
 
     def reading(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
         act()
-        return read_lines(*words, **more)
+        return read_stretches(*words, **more)
 
-    monkeypatch.setattr("recollect.ingest.run.read_lines", reading)
+    monkeypatch.setattr("recollect.ingest.run.read_stretches", reading)
 
 
 def test_a_new_file_that_vanishes_after_the_walk_is_a_problem(
@@ -423,3 +423,20 @@ def test_the_problems_of_a_walk_are_told(keeping: Keeping) -> None:
     report = keeping.ingest(keeping.home.path, missing)
 
     assert [type(problem) for problem in report.problems] == [Problem]
+
+
+@pytest.mark.req("F7")
+def test_a_file_that_was_rewritten_in_the_middle_and_grew_in_its_place(
+    keeping: Keeping,
+) -> None:
+    path = keeping.home.session(ONE, [])
+    path.write_bytes(LONG)
+    keeping.ingest()
+    middle = len(LONG) // 2
+    other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
+    path.write_bytes(other)
+
+    assert keeping.ingest().anew == 1
+
+    assert keeping.generations(path) == [LONG, other]
+    assert level(keeping)

@@ -130,7 +130,8 @@ def test_what_is_damaged_in_a_journal_costs_only_itself(keeping: Keeping) -> Non
 
 def test_a_chunk_of_a_journal_that_rotted_costs_its_lines(keeping: Keeping) -> None:
     long = step("started", "a1", label="x" * CHUNK_SIZE)
-    write_journal(keeping.home, long, step("failed", "a1"))
+    other = step("started", "a2", label="y" * CHUNK_SIZE)
+    write_journal(keeping.home, long, other, step("failed", "a1"))
     keeping.ingest()
     with keeping.vault(write=True) as vault:
         journal = keeping.sources()["journal.jsonl"].number

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.ingest.indexing import decode
+from recollect.ingest.gist import decode
 from recollect.ingest.pieces import lines_of
 from recollect.model.buckets import bucket_of
 from recollect.model.hits import Found

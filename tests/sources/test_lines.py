@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recollect.model.ids import Line, Position, SourceId
 from recollect.model.problems import Problem
-from recollect.sources import discover, read_at, read_lines
+from recollect.sources import discover, read_at, read_lines, read_stretches
 
 BYTES = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"a", b"{}", b"\0", b"\xe2\x80\xa8", b"\xff"])
@@ -229,3 +229,26 @@ def test_a_huge_line_costs_little_more_than_twice_its_length(tmp_path: Path) -> 
 
     assert answer[0] == f"[2, {size}, 2]"
     assert int(answer[1]) < 2.2 * size
+
+
+@pytest.mark.req("F7")
+@given(raw=BYTES, block=BLOCKS, size=st.integers(1, 40))
+def test_stretches_are_the_bytes_of_the_file_cut_behind_newlines(
+    file: Path, raw: bytes, block: int, size: int
+) -> None:
+    file.write_bytes(raw)
+    source = SourceId(file.as_posix())
+
+    found = [
+        one
+        for one in read_stretches(source, size=size, block=block)
+        if not isinstance(one, Problem)
+    ]
+
+    assert b"".join(part for _, part in found) == raw
+    starts = [sum(len(part) for _, part in found[:at]) for at in range(len(found))]
+    assert [start for start, _ in found] == starts
+    assert all(part.endswith(b"\n") for _, part in found[:-1])
+    if found and not found[-1][1].endswith(b"\n"):
+        assert b"\n" not in found[-1][1]
+    assert all(part[:-1].rfind(b"\n") < size + block for _, part in found)

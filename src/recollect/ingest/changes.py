@@ -19,6 +19,10 @@ from recollect.store.press import digest
 
 __all__ = ["Change", "Changes"]
 
+SOON_READ = 32 * 1024 * 1024
+"""Bytes of a file that are read and compared as soon as it grows: a tenth of a second
+at most. Of longer files the ends are, until something else is odd about them."""
+
 
 class Change(Struct, frozen=True, kw_only=True):
     """A source that has something new for the archive."""
@@ -112,14 +116,15 @@ class Changes:
         """Return what became of a file, by its ends, and by all of it if in doubt.
 
         A file that was touched and has its old length may have been rewritten in its
-        middle, and so may one that took the place of another. An unfinished line
-        that did not go on, but became another, must not be lost either.
+        middle, and so may one that took the place of another, or that grew besides.
+        An unfinished line that did not go on, but became another, must not be lost
+        either.
         """
         growth = check(source, _mark(kept))
         if isinstance(growth, Problem) or growth is Growth.ANEW:
             return growth
         is_odd = growth is Growth.SAME or source.inode != kept.inode
-        if is_odd and not self._holds(source, kept):
+        if (is_odd or kept.kept <= SOON_READ) and not self._holds(source, kept):
             return Growth.ANEW
         return growth if self._goes_on(source, kept) else Growth.ANEW
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recollect.ingest.derive import derive
 from recollect.ingest.indexing import Indexer
+from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report
 from recollect.store.vault import Vault
 
@@ -21,7 +22,8 @@ def rebuild_in(vault: Vault, progress: Progress) -> Report:
 
 def fill(vault: Vault, report: Report, progress: Progress) -> None:
     """Let an index see all of the archive, and derive every session."""
-    indexer = Indexer(vault, report)
-    indexer.prepare(progress)
-    indexer.commit(last=True)
+    with Readers() as readers:
+        indexer = Indexer(vault, report, readers)
+        indexer.prepare(progress)
+        indexer.commit(last=True)
     derive(vault, indexer, report, progress)

@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 from msgspec import structs
 
 from recollect.assemble import is_named, session_of
-from recollect.ingest.pieces import lines_of
+from recollect.ingest.gist import Gist, Stretch, gist_of
+from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report
-from recollect.model.attachments import ATTACHMENTS
-from recollect.model.blocks import BLOCKS
-from recollect.model.ids import Line, Position
+from recollect.model.ids import Position
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
-from recollect.model.records import SystemRecord
-from recollect.model.sketches import Sketched
 from recollect.model.sources import SourceKind
-from recollect.parse import (
-    RECORDS,
-    is_beyond_limit,
-    node_of,
-    said_in,
-    sketch_line,
-    texts_of,
-)
 from recollect.store.chunks import Kept
 from recollect.store.index import Index, Seen
 from recollect.store.lengths import Lengths
+from recollect.store.pages import Page, unpack_nodes
 from recollect.store.vault import Vault
 
-__all__ = ["Indexer", "decode"]
+__all__ = ["Indexer", "stretch_of"]
 
 
 class Indexer:
-    """Feeds an index, from pieces just read or from the archive's chunks."""
+    """Feeds an index, from bytes just read or from the archive's chunks."""
 
-    def __init__(self, vault: Vault, report: Report) -> None:
+    def __init__(self, vault: Vault, report: Report, readers: Readers) -> None:
         self._vault = vault
         self._report = report
+        self._readers = readers
         self._seen: dict[int, Seen] = {}
-        self._agents: set[int] = set()
-        """Sources that are files of agents."""
 
     @property
     def _index(self) -> Index:
@@ -65,7 +55,9 @@ class Indexer:
         behind = [kept for kept in self._vault.chunks.sources() if self._lags(kept)]
         if not behind:
             return
-        progress.begin("indexing", sum(kept.kept for kept in behind))
+        total = sum(kept.kept for kept in behind)
+        progress.begin("indexing", total)
+        self._readers.expect(total)
         for kept in behind:
             # It may be moved as well as grown: what it is part of is asked once more.
             self.see_anew(kept)
@@ -85,12 +77,12 @@ class Indexer:
                 self._index.add_problems(kept.number, [found])
                 self._report.problems.append(found)
             else:
-                self.add(kept, *found)
+                self.add(kept, found)
         self.finish(kept)
 
     def _stretches(
         self, kept: Kept, start: int, stop: int
-    ) -> Iterator[tuple[int, int, list[Line]] | Problem]:
+    ) -> Iterator[Stretch | Problem]:
         """Yield what the archive has of a source, whole lines at a time.
 
         A damaged chunk costs the lines in it and is a problem.
@@ -111,8 +103,7 @@ class Indexer:
             is_last = chunk.stop >= stop
             cut = len(joined) if is_last else joined.rfind(b"\n") + 1
             if cut:
-                lines = lines_of(kept.id, kept.generation, upto, joined[:cut])
-                yield upto, upto + cut, lines
+                yield stretch_of(kept, upto, joined[:cut])
             upto += cut
             rest = joined[cut:]
             if is_last:
@@ -128,11 +119,13 @@ class Indexer:
 
     def see_anew(self, kept: Kept) -> None:
         """Derive again what is kept of a source: its place is another one."""
+        self._readers.finish()
         self.forget(kept)
         self._feed(kept)
 
     def see_touched(self, kept: Kept) -> None:
         """Have a source's session derived anew: its file looks younger or older."""
+        self._readers.finish()
         self.touch(kept)
         if kept.number in self._seen:
             self._note_seen(kept, self._seen[kept.number])
@@ -150,43 +143,62 @@ class Indexer:
         self._vault.text.remove(self._index.forget_source(kept.number))
         self._seen.pop(kept.number, None)
 
-    def add(self, kept: Kept, start: int, stop: int, lines: Sequence[Line]) -> None:
-        """Let the index see a stretch of whole lines."""
-        seen = self._seen_of(kept)
-        if not kept.kind.is_transcript:
-            self._seen[kept.number] = Seen(kept.number, kept.generation, stop)
-            return
-        sketched, nodes, problems = decode(lines)
-        if seen is None:
-            session = self._session(kept, nodes)
-            seen = Seen(kept.number, kept.generation, start, session)
-        ids = self._index.add_nodes(seen, nodes)
-        if kept.kind is SourceKind.AGENT:
-            self._agents.add(kept.number)
-        lengths = self._index.lengths(kept.number, is_new=not start)
-        lengths.reach(node.time for node in nodes if node.time is not None)
-        problems += self._add_words(seen, ids, sketched, nodes, lengths=lengths)
-        self._index.add_problems(kept.number, problems)
-        self._index.add_drift(kept.number, _drift(nodes))
-        self._seen[kept.number] = structs.replace(seen, upto=stop)
-        self._report.records += len(nodes)
+    def add(self, kept: Kept, stretch: Stretch) -> None:
+        """Let the index see whole lines, soon."""
+        if kept.kind.is_transcript:
+            self._readers.add(stretch, partial(self._write, kept, stretch.start))
+            self._readers.then(partial(self._note_upto, kept, stretch.stop))
 
-    def _session(self, kept: Kept, nodes: Iterable[Node]) -> int:
+    def _write(self, kept: Kept, start: int, gist: Gist) -> None:
+        """Write down what a stretch holds that begins at ``start``."""
+        seen = self._seen_of(kept)
+        if seen is None:
+            session = self._session(kept, gist.page)
+            seen = Seen(kept.number, kept.generation, start, session)
+            self._seen[kept.number] = seen
+        index = self._index
+        lowest = index.add_nodes(seen, gist.page, gist.rows)
+        index.add_summaries(kept.number, gist.summaries)
+        lengths = index.lengths(kept.number, is_new=not start)
+        lengths.join(Lengths(gist.lengths))
+        self._add_words(seen, gist, range(lowest, lowest + len(gist.rows)))
+        index.add_problems(kept.number, gist.problems)
+        index.add_drift(kept.number, gist.drift)
+        self._report.records += gist.page.count
+
+    def _note_upto(self, kept: Kept, stop: int) -> None:
+        self._seen[kept.number] = structs.replace(self._seen[kept.number], upto=stop)
+
+    def _add_words(self, seen: Seen, gist: Gist, ids: Sequence[int]) -> None:
+        """Let the text index have what records say; those without an id say nothing."""
+        text = self._vault.text
+        for document in gist.documents:
+            record = ids[document.row]
+            if record:
+                text.add(record, seen.session or 0, document.kind, document.words)
+
+    def _session(self, kept: Kept, page: Page | None = None) -> int:
         """Return the number of the session that a source seems to belong to."""
         owner = self._folder_owner(kept)
         if owner is not None:
             return owner
-        transcript = Transcript(source=kept.source, nodes=tuple(nodes))
-        return self._index.number(session_of(transcript))
+        is_sure = page is None or is_named(kept.source)
+        nodes = () if page is None or is_sure else tuple(unpack_nodes(page.raw))
+        return self._index.number(
+            session_of(Transcript(source=kept.source, nodes=nodes))
+        )
 
     def _moves(self, kept: Kept) -> bool:
         """Book a source to the session that it belongs to; say whether that is new."""
         seen = self._seen[kept.number]
-        session = self._session(kept, self._speakers(kept))
-        if session == seen.session:
+        owner = self._folder_owner(kept)
+        if owner is None:
+            told = Transcript(source=kept.source, nodes=tuple(self._speakers(kept)))
+            owner = self._index.number(session_of(told))
+        if owner == seen.session:
             return False
-        self._index.move_source(kept.number, session)
-        self._seen[kept.number] = structs.replace(seen, session=session)
+        self._index.move_source(kept.number, owner)
+        self._seen[kept.number] = structs.replace(seen, session=owner)
         return True
 
     def _agents_of(self, kept: Kept) -> list[Kept]:
@@ -236,39 +248,16 @@ class Indexer:
         if moved:
             self._vault.text.commit()
 
-    def _add_words(
-        self,
-        seen: Seen,
-        ids: Sequence[int],
-        sketched: Sequence[Sketched],
-        nodes: Sequence[Node],
-        *,
-        lengths: Lengths | None = None,
-    ) -> list[Problem]:
-        """Let the text index have what records say; return which say too much."""
-        text = self._vault.text
-        is_agent = seen.source in self._agents
-        long = []
-        for record, found, node in zip(ids, sketched, nodes, strict=True):
-            passages = texts_of(found)
-            if not passages or not record:
-                continue
-            if is_beyond_limit(passages):
-                long.append(Problem("long-text", node.position))
-            said = said_in(node, passages)
-            if lengths is not None:
-                lengths.add(said)
-            is_aside = is_agent or node.is_sidechain or node.agent is not None
-            text.add(record, seen.session or 0, said, is_agent=is_aside)
-        return long
-
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""
+        self._readers.then(partial(self._finish, kept))
+
+    def _finish(self, kept: Kept) -> None:
         seen = self._seen_of(kept)
         if seen is None:
             seen = Seen(kept.number, kept.generation, kept.kept)
             if kept.kind.is_transcript:
-                seen = structs.replace(seen, session=self._session(kept, ()))
+                seen = structs.replace(seen, session=self._session(kept))
         self._note_seen(kept, seen)
         if seen.session is not None:
             self._index.set_dirty([seen.session])
@@ -297,6 +286,7 @@ class Indexer:
 
     def commit(self, *, last: bool = False) -> None:
         """Commit rows, then words, then the note that both are level."""
+        self._readers.finish()
         index = self._index
         index.note_next()
         index.db.execute("COMMIT")
@@ -323,43 +313,16 @@ class Indexer:
             index.note_level()
 
     def _words_again(self, kept: Kept, first: int, level: int) -> None:
-        if kept.kind is SourceKind.AGENT:
-            self._agents.add(kept.number)
-        ids = self._index.record_ids(kept.number, level)
-        seen = structs.replace(self._seen[kept.number], upto=first)
-        for stretch in self._stretches(kept, first, self._seen[kept.number].upto):
+        known = self._index.record_ids(kept.number, level)
+        seen = self._seen[kept.number]
+        for stretch in self._stretches(kept, first, seen.upto):
             if isinstance(stretch, Problem):
                 continue
-            sketched, nodes, _ = decode(stretch[2])
-            found = [ids.get(node.position.offset, 0) for node in nodes]
-            self._add_words(seen, found, sketched, nodes)
+            gist = gist_of(stretch)
+            self._add_words(seen, gist, [known.get(row[2], 0) for row in gist.rows])
 
 
-def decode(
-    lines: Sequence[Line],
-) -> tuple[list[Sketched], list[Node], list[Problem]]:
-    """Return what lines hold: sketches, their nodes, and what is odd."""
-    sketched: list[Sketched] = []
-    problems: list[Problem] = []
-    for line in lines:
-        for found in sketch_line(line):
-            if isinstance(found, Sketched):
-                sketched.append(found)
-            else:
-                problems.append(found)
-    return sketched, [node_of(found) for found in sketched], problems
-
-
-def _drift(nodes: Sequence[Node]) -> Iterator[tuple[str, str, str]]:
-    """Yield the types that are not known, with the version that wrote them."""
-    for node in nodes:
-        version = node.version or ""
-        if node.kind not in RECORDS:
-            yield "record", node.kind, version
-        if node.kind == "system" and node.subtype not in SystemRecord.subtypes:
-            yield "system", node.subtype or "", version
-        if node.kind == "attachment" and node.subtype not in ATTACHMENTS:
-            yield "attachment", node.subtype or "", version
-        for block in node.blocks:
-            if block.kind not in BLOCKS:
-                yield "block", block.kind, version
+def stretch_of(kept: Kept, start: int, raw: bytes) -> Stretch:
+    """Return lines of a source as a stretch."""
+    is_agent = kept.kind is SourceKind.AGENT
+    return Stretch(kept.id, kept.generation, start, raw, is_agent)

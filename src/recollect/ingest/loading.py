@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from recollect.assemble import Steps, Summaries, assemble, steps_of
-from recollect.ingest.indexing import decode
+from recollect.ingest.gist import decode
 from recollect.ingest.pieces import lines_of
 from recollect.model.ids import RecordId
 from recollect.model.nodes import AgentNote, TitleFacts, Transcript

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from recollect.errors import Ambiguous, NotArchived
-from recollect.ingest.indexing import decode
+from recollect.ingest.gist import decode
 from recollect.model.finds import FoundRecord
 from recollect.model.ids import Line, Position, RecordId, SessionId
 from recollect.model.nodes import Node

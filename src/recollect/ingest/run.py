@@ -12,13 +12,13 @@ from recollect.errors import ArchiveDamaged
 from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
 from recollect.ingest.filling import rebuild_in
-from recollect.ingest.indexing import Indexer
+from recollect.ingest.indexing import Indexer, stretch_of
 from recollect.ingest.pace import uncollected
-from recollect.ingest.pieces import Piece, cut
+from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
-from recollect.sources import discover, mark_from, read_lines
+from recollect.sources import discover, mark_from, read_stretches
 from recollect.sources.pulse import pulse
 from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
 from recollect.store.connect import make_folder
@@ -54,8 +54,8 @@ def ingest(
         told = progress or Silence()
         if vault.index is None and not vault.chunks.is_empty:
             rebuild_in(vault, told)
-        with Press() as press:
-            report = _Ingestion(vault, press, told).run(paths)
+        with Press() as press, Readers() as readers:
+            report = _Ingestion(vault, press, readers, told).run(paths)
         # What could not be read may be readable next time, and look the same.
         is_whole = all(problem.kind in _LASTING for problem in report.problems)
         vault.note_pulse(felt if is_whole else "")
@@ -63,21 +63,25 @@ def ingest(
 
 
 class _Ingestion:
-    def __init__(self, vault: Vault, press: Press, progress: Progress) -> None:
+    def __init__(
+        self, vault: Vault, press: Press, readers: Readers, progress: Progress
+    ) -> None:
         self._vault = vault
         self._press = press
+        self._readers = readers
         self._chunks = vault.chunks
         self._progress = progress
         self._report = Report(problems=[])
         self._weight = 0
 
     def run(self, paths: Sequence[Path]) -> Report:
-        self._indexer = Indexer(self._vault, self._report)
+        self._indexer = Indexer(self._vault, self._report, self._readers)
         self._indexer.prepare(self._progress)
         changes = Changes(self._chunks, self._report)
         found = changes.find(self._walk(paths), paths)
         total = sum(max(change.source.size - change.kept_bytes, 0) for change in found)
         self._progress.begin("reading", total)
+        self._readers.expect(total)
         self._chunks.db.execute("BEGIN IMMEDIATE")
         try:
             changes.note()
@@ -116,13 +120,14 @@ class _Ingestion:
             kept = self._chunks.begin_anew(kept)
             taking = _Taking(self._chunks, kept)
         problems = len(self._report.problems)
-        lines = read_lines(source, start=kept.kept, generation=kept.generation)
-        for piece in cut(lines, CHUNK_SIZE, self._report.problems):
-            if piece.is_fragment and source.kind.is_transcript:
-                taking.rest = piece.raw
+        for found in read_stretches(source, size=CHUNK_SIZE, start=kept.kept):
+            if isinstance(found, Problem):
+                self._report.problems.append(found)
+            elif source.kind.is_transcript and not found[1].endswith(b"\n"):
+                taking.rest = found[1]
             else:
-                self._store(kept, *taking.take(piece))
-                self._index(kept, piece)
+                self._store(kept, *taking.take(*found))
+                self._index(kept, *found)
         if taking.before:
             self._store(kept, taking.start, taking.before)
         if len(self._report.problems) > problems:
@@ -147,11 +152,11 @@ class _Ingestion:
     def _keep(self, kept: Kept, start: int, stop: int, pressed: Pressed) -> None:
         self._chunks.add_chunk(kept, start, stop, pressed)
 
-    def _index(self, kept: Kept, piece: Piece) -> None:
-        """Let the index see a piece; tell how far we are."""
-        self._indexer.add(kept, piece.start, piece.stop, piece.lines)
-        self._report.bytes += len(piece.raw)
-        self._progress.advance(len(piece.raw))
+    def _index(self, kept: Kept, start: int, raw: bytes) -> None:
+        """Let the index see bytes; tell how far we are."""
+        self._indexer.add(kept, stretch_of(kept, start, raw))
+        self._report.bytes += len(raw)
+        self._progress.advance(len(raw))
 
     def _commit(self, *, last: bool = False) -> None:
         """Commit the archive first, then what was derived from it."""
@@ -178,13 +183,13 @@ class _Taking:
             self._head = chunks.read(*place, 0, _WINDOW)
             self.start, self.before = chunks.take_last_chunk(kept)
 
-    def take(self, piece: Piece) -> tuple[int, bytes]:
+    def take(self, start: int, raw: bytes) -> tuple[int, bytes]:
         """Return where the bytes to store begin, and the bytes."""
         if len(self._head) < _WINDOW:
-            self._head = (self._head + piece.raw)[:_WINDOW]
-        self._tail = (self._tail + piece.raw)[-_WINDOW:]
-        stored = self.start, self.before + piece.raw
-        self.start = self._upto = piece.stop
+            self._head = (self._head + raw)[:_WINDOW]
+        self._tail = (self._tail + raw[-_WINDOW:])[-_WINDOW:]
+        stored = self.start, self.before + raw if self.before else raw
+        self.start = self._upto = start + len(raw)
         self.before = b""
         return stored
 

@@ -15,7 +15,7 @@ from recollect.sources.names import native_path, path_text
 
 if TYPE_CHECKING:
     from recollect.sources.keys import project_key
-    from recollect.sources.lines import read_at, read_lines
+    from recollect.sources.lines import read_at, read_lines, read_stretches
     from recollect.sources.marks import (
         Growth,
         Mark,
@@ -41,11 +41,12 @@ __all__ = [
     "project_key",
     "read_at",
     "read_lines",
+    "read_stretches",
 ]
 
 _LATER = {
     "keys": ("project_key",),
-    "lines": ("read_at", "read_lines"),
+    "lines": ("read_at", "read_lines", "read_stretches"),
     "marks": ("Growth", "Mark", "check", "mark_from", "mark_of", "prefix_hash"),
     "walk": ("discover", "is_source"),
 }

@@ -16,7 +16,7 @@ from recollect.sources.opening import (
     read_window,
 )
 
-__all__ = ["read_at", "read_lines"]
+__all__ = ["read_at", "read_lines", "read_stretches"]
 
 _BLOCK = 1 << 18
 """Fits into a processor's cache; larger blocks were slower."""
@@ -44,6 +44,50 @@ def read_lines(
             return
         blocks = _blocks(found, name, start, block)
         yield from _lines(blocks, name, start, generation)
+
+
+def read_stretches(
+    source: Source | SourceId, *, size: int, start: int = 0, block: int = _BLOCK
+) -> Iterator[tuple[int, bytes] | Problem]:
+    """Yield the bytes of a source from ``start`` on, with where they begin.
+
+    Whole lines, together about ``size`` bytes or one line of more; the last line, if
+    it is not finished, comes alone. As with :func:`read_lines`, the file ends where
+    it ended when it was opened, and a problem comes last.
+    """
+    name = id_of(source)
+    with opened(name) as found:
+        if isinstance(found, Problem):
+            yield found
+            return
+        waiting: list[bytes] = []
+        weight = 0
+        problem = None
+        for raw in _blocks(found, name, start, block):
+            if isinstance(raw, Problem):
+                problem = raw
+                break
+            waiting.append(raw)
+            weight += len(raw)
+            end = raw.rfind(b"\n") + 1 if weight >= size else 0
+            if end:
+                waiting[-1] = raw[:end]
+                yield start, b"".join(waiting)
+                weight -= len(raw) - end
+                start += weight
+                waiting, weight = [raw[end:]], len(raw) - end
+        yield from _last(start, b"".join(waiting))
+        if problem:
+            yield problem
+
+
+def _last(start: int, raw: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines that are left, and then what is not finished."""
+    end = raw.rfind(b"\n") + 1
+    if end:
+        yield start, raw[:end]
+    if end < len(raw):
+        yield start + end, raw[end:]
 
 
 def read_at(position: Position) -> bytes | Problem:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-import msgspec
 from msgspec import Struct
 
-from recollect.model.ids import MessageId, Position, SessionId
+from recollect.model.ids import Position, SessionId
 from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
 from recollect.store.connect import every, first, make_folder, open_index
 from recollect.store.lengths import Lengths
-from recollect.store.numbers import id_number
+from recollect.store.pages import Page, join_pages, page_of, unpack_nodes
 from recollect.store.press import squeeze, unpress
 
 if TYPE_CHECKING:
@@ -28,16 +26,6 @@ INDEX_FILE = "index.db"
 DERIVING_VERSION = 13
 """Raised whenever nodes, sessions or texts come out differently than before."""
 PAGE_NODES = 512
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-@cache
-def _decoder() -> msgspec.msgpack.Decoder[list[Node]]:
-    # Made when the first page is opened: a list opens none.
-    from recollect.model.nodes import Node  # noqa: PLC0415 (see above)
-
-    return msgspec.msgpack.Decoder(list[Node])
 
 
 class Seen(Struct, frozen=True):
@@ -81,8 +69,8 @@ class Index:
                 self.db.execute(_schema())
                 self.set_stamp("index", stamp)
         self._next = int(self.stamp("next") or 0)
-        self._pages: dict[int, tuple[int, list[Node]]] = {}
-        """Nodes that wait for a page, by source, and where they begin."""
+        self._pages: dict[int, tuple[int, list[Page]]] = {}
+        """Nodes that wait to be written, by source, and where they begin."""
         self._lengths: dict[int, Lengths] = {}
         """Of sources that are being seen."""
 
@@ -163,54 +151,48 @@ class Index:
             sql = f"UPDATE {table} SET session = ? WHERE source = ?"  # noqa: S608
             self.db.execute(sql, (session, source))
 
-    def add_nodes(self, seen: Seen, nodes: Sequence[Node]) -> list[int]:
-        """Add the nodes that follow what was seen of a source.
+    def add_nodes(
+        self, seen: Seen, page: Page, rows: Sequence[tuple[int, int | None, int, int]]
+    ) -> int:
+        """Add the nodes that follow what was seen of a source, and their records.
 
-        Return the ids of their records; a node without an id has none and gets 0.
+        A row has the numbers of a record and its message, its offset and its length.
+        Return the id of the first record; the others are counted up from there.
         """
         source, session = seen.source, seen.session
         waiting = self._pages.setdefault(source, (seen.upto, []))[1]
-        waiting.extend(nodes)
-        if len(waiting) >= PAGE_NODES:
+        waiting.append(page)
+        if sum(one.count for one in waiting) >= PAGE_NODES:
             self._flush_page(source)
-        ids = []
-        rows = []
-        last: MessageId | None = None
-        message: int | None = None
-        for node in nodes:
-            if node.uuid is None:
-                ids.append(0)
-                continue
-            self._next += 1
-            ids.append(self._next)
-            place = node.position
-            number = id_number(node.uuid)
-            if node.message != last:
-                last = node.message
-                message = id_number(last) if last else None
-            where = (source, place.offset, place.length)
-            rows.append((self._next, number, message, session, *where))
-        self.db.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-        self._add_summaries(source, nodes)
-        return ids
+        lowest = self._next + 1
+        self._next += len(rows)
+        self.db.executemany(
+            "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (id_, number, message, session, source, offset, length)
+                for id_, (number, message, offset, length) in enumerate(rows, lowest)
+            ),
+        )
+        return lowest
 
     def _flush_page(self, source: int) -> None:
         """Write the nodes that wait, together with a small page before them."""
-        start, nodes = self._pages.pop(source, (0, []))
-        if not nodes:
+        start, pages = self._pages.pop(source, (0, []))
+        if not any(page.count for page in pages):
             return
         last = None
         if start:
             sql = "SELECT start, nodes FROM page WHERE source = ?"
             last = first(self.db, f"{sql} ORDER BY start DESC LIMIT 1", (source,))
         if last is not None and last[1] < PAGE_NODES // 2:
-            start = last[0]
+            start, count = last
             sql = "SELECT frame FROM page WHERE source = ? AND start = ?"
             (frame,) = first(self.db, sql, (source, start))
-            nodes = [*_decoder().decode(unpress(frame)), *nodes]
+            pages.insert(0, page_of(count, unpress(frame)))
+        whole = join_pages(pages)
         self.db.execute(
             "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?)",
-            (source, start, len(nodes), squeeze(_encode(nodes))),
+            (source, start, whole.count, squeeze(whole.raw)),
         )
 
     def lengths(self, source: int, *, is_new: bool) -> Lengths:
@@ -228,22 +210,11 @@ class Index:
             sql = "INSERT OR REPLACE INTO said VALUES (?, ?)"
             self.db.execute(sql, (source, lengths.packed()))
 
-    def _add_summaries(self, source: int, nodes: Iterable[Node]) -> None:
-        from recollect.model.nodes import TitleFacts  # noqa: PLC0415 (see above)
-
-        rows = [
-            (
-                id_number(facts.leaf),
-                source,
-                node.position.offset,
-                facts.leaf,
-                facts.text,
-            )
-            for node in nodes
-            if node.kind == "summary"
-            and isinstance(facts := node.extra, TitleFacts)
-            and facts.leaf
-        ]
+    def add_summaries(
+        self, source: int, found: Iterable[tuple[int, int, str, str]]
+    ) -> None:
+        """Note what leaves are called: their number, where, the leaf, the words."""
+        rows = [(number, source, *told) for number, *told in found]
         if rows:
             sql = "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?)"
             self.db.executemany(sql, rows)
@@ -280,7 +251,7 @@ class Index:
         """Yield the nodes of a source, in order."""
         sql = "SELECT frame FROM page WHERE source = ? ORDER BY start"
         for (frame,) in every(self.db, sql, (source,)):
-            yield from _decoder().decode(unpress(frame))
+            yield from unpack_nodes(unpress(frame))
 
     def problems(self, kept: Kept) -> Iterator[Problem]:
         """Yield what was odd in a source, in order."""

@@ -32,12 +32,11 @@ class Lengths:
         """Return documents, then characters, for each part."""
         return _PACKED.unpack(packed)[:_SPOKEN]
 
-    def add(self, said: Iterable[Said]) -> None:
-        """Count what a record says."""
-        for one in said:
-            at = 2 * _CODES[one.part]
-            self.numbers[at] += 1
-            self.numbers[at + 1] += len(one.text)
+    def add(self, said: Said) -> None:
+        """Count what a record says in one of its parts."""
+        at = 2 * _CODES[said.part]
+        self.numbers[at] += 1
+        self.numbers[at + 1] += len(said.text)
 
     def reach(self, times: Iterable[datetime]) -> None:
         """Take in when something was said."""

@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOENT
 from pathlib import Path
-from zlib import crc32
 
 import tantivy
 
 from recollect.errors import SystemRefused
-from recollect.model.buckets import KINDS, bucket_of
-from recollect.model.texts import Said
+from recollect.model.buckets import KINDS
 from recollect.store.connect import make_folder
-from recollect.store.words import prepared
+from recollect.store.words import Words
 
 __all__ = ["TextIndex"]
 
@@ -92,27 +90,19 @@ class TextIndex:
             raise RuntimeError
         return self._writer
 
-    def add(
-        self, record: int, session: int, said: Iterable[Said], *, is_agent: bool
-    ) -> None:
-        """Add what one record says."""
-        for one in said:
-            raw = one.text.encode("utf-8", "replace")
-            document = tantivy.Document()
-            document.add_unsigned("digest", crc32(raw))
-            words = prepared(one.text, raw)
-            del raw  # it may be long, and the engine makes a copy of its own
-            document.add_text("words", words)
-            document.add_unsigned("record", record)
-            document.add_unsigned("session", session)
-            document.add_unsigned(
-                "bucket",
-                bucket_of(session, one.part, is_error=one.is_error, is_agent=is_agent),
-            )
-            try:
-                self._writing.add_document(document)
-            except ValueError as error:  # here by hand: this is done a million times
-                raise _refusal(error) or error from error
+    def add(self, record: int, session: int, kind: int, words: Words) -> None:
+        """Add what a record says in one of its parts."""
+        digest, text = words
+        document = tantivy.Document()
+        document.add_unsigned("digest", digest)
+        document.add_text("words", text)
+        document.add_unsigned("record", record)
+        document.add_unsigned("session", session)
+        document.add_unsigned("bucket", session * KINDS + kind)
+        try:
+            self._writing.add_document(document)
+        except ValueError as error:  # here by hand: this is done a million times
+            raise _refusal(error) or error from error
 
     def remove(self, records: Iterable[int]) -> None:
         """Remove what records say."""

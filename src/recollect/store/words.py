@@ -10,8 +10,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from zlib import crc32
 
-__all__ = ["LONGEST", "prepared", "terms_of", "without_accents"]
+__all__ = ["LONGEST", "Words", "prepared", "terms_of", "without_accents", "words_of"]
+
+Words = tuple[int, str]
+"""The checksum of a text, and the text as the engine shall have it."""
 
 LONGEST = 39
 """Bytes of a word that the engine takes whole."""
@@ -61,6 +65,12 @@ def prepared(text: str, raw: bytes | None = None) -> str:
         if _RUN in stretch.translate(_KINDS):
             return _LONG_WORD.sub(_pieces, text)
     return text
+
+
+def words_of(text: str) -> Words:
+    """Return a text as the engine shall have it, with the checksum of what it was."""
+    raw = text.encode("utf-8", "replace")
+    return crc32(raw), prepared(text, raw)
 
 
 def terms_of(text: str) -> list[str]:

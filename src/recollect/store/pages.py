@@ -1,0 +1,68 @@
+"""Pages: nodes packed one after another, joined without being opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from struct import pack
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from recollect.model.nodes import Node
+
+__all__ = ["Page", "join_pages", "pack_nodes", "page_of", "unpack_nodes"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_SHORT = 16
+_MEDIUM = 1 << 16
+
+
+class Page(Struct, frozen=True, array_like=True, gc=False):
+    """Nodes as they are written down, and how many there are."""
+
+    count: int
+    body: bytes
+
+    @property
+    def raw(self) -> bytes:
+        """The page as a list of nodes in MessagePack."""
+        return _header(self.count) + self.body
+
+
+def pack_nodes(nodes: Sequence[Node]) -> Page:
+    """Return nodes as a page."""
+    return page_of(len(nodes), _encode(nodes))
+
+
+def page_of(count: int, raw: bytes) -> Page:
+    """Return a list of ``count`` nodes in MessagePack as a page."""
+    return Page(count, raw[len(_header(count)) :])
+
+
+def join_pages(pages: Iterable[Page]) -> Page:
+    """Return pages as one."""
+    found = list(pages)
+    return Page(sum(one.count for one in found), b"".join(one.body for one in found))
+
+
+def unpack_nodes(raw: bytes) -> list[Node]:
+    """Return the nodes of a page's raw bytes."""
+    return _decoder().decode(raw)
+
+
+def _header(count: int) -> bytes:
+    """Return what stands before a list of so many values."""
+    if count < _SHORT:
+        return pack("B", 0x90 | count)
+    return pack(">BH", 0xDC, count) if count < _MEDIUM else pack(">BI", 0xDD, count)
+
+
+@cache
+def _decoder() -> msgspec.msgpack.Decoder[list[Node]]:
+    # Made when the first page is opened: a list opens none.
+    from recollect.model.nodes import Node  # noqa: PLC0415 (see above)
+
+    return msgspec.msgpack.Decoder(list[Node])

@@ -1,0 +1,39 @@
+"""Pages are joined without being opened, and hold what was put in."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.model.ids import Position, RecordId, SourceId
+from recollect.model.nodes import Node
+from recollect.store.pages import join_pages, pack_nodes, page_of, unpack_nodes
+
+
+def nodes(count: int, start: int = 0) -> list[Node]:
+    return [
+        Node(
+            position=Position(SourceId("/h/a.jsonl"), 0, number, 1),
+            kind="user",
+            uuid=RecordId(f"r{number}"),
+        )
+        for number in range(start, start + count)
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 65_535, 65_536])
+def test_a_page_holds_its_nodes_whatever_their_number(count: int) -> None:
+    page = pack_nodes(nodes(count))
+
+    assert page.count == count
+    assert unpack_nodes(page.raw) == nodes(count)
+    assert page_of(count, page.raw) == page
+
+
+@pytest.mark.parametrize("counts", [(), (0, 0), (1, 15), (15, 1, 16), (65_535, 1)])
+def test_joined_pages_hold_the_nodes_of_all_in_order(counts: tuple[int, ...]) -> None:
+    starts = [sum(counts[:at]) for at in range(len(counts))]
+    pages = [pack_nodes(nodes(*two)) for two in zip(counts, starts, strict=True)]
+
+    joined = join_pages(pages)
+
+    assert unpack_nodes(joined.raw) == nodes(sum(counts))
