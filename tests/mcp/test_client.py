@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -92,7 +93,9 @@ def asking(request: pytest.FixtureRequest, talk: Talk) -> Callable[[Asking], Non
             async with request.param(talk) as client:
                 await ask(client)
 
-        anyio.run(whole)
+        # In a thread: a browser's loop may run in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(anyio.run, whole).result()
 
     return run
 
