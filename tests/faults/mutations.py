@@ -77,6 +77,19 @@ def hash_unheeded(put: Set) -> None:
     put(Chunks, "_sound", lambda _self, _what, _expected, frame: unpress(frame))
 
 
+def forgetful_only(put: Set) -> None:
+    """Take rows away on a purge, and leave their bytes where they lie."""
+
+    def opened(path: Path, *, write: bool) -> Connection:
+        db = connect.open_archive(path, write=write)
+        if write:
+            db.pragma("secure_delete", "OFF")
+        return db
+
+    put(chunks, "open_archive", opened)
+    put(Chunks, "pack", lambda _: True)
+
+
 def unescaped(put: Set) -> None:
     """Write what a transcript says into pages as it stands."""
     put(markup, "escape", lambda text: text)
@@ -91,6 +104,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         engine_unheard,
         trusting_times,
         hash_unheeded,
+        forgetful_only,
         unescaped,
     )
 }

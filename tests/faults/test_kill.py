@@ -13,24 +13,23 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 
 import pytest
-import zstandard
 
 from recollect.upkeep import purge
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.crashing import add_step, count_points, start
 from tests.faults.sizes import reached, seeded, sized
+from tests.faults.traces import traces
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 KILLS = sized(80, 1_040, 20_000)
 """How often an ingestion is killed at a random moment."""
 ROUNDS = 8
-MAGIC = b"\x28\xb5\x2f\xfd"
 LOOKS = sized(10, 100, 100_000)
 """At how many commit points of a deed it is killed, spread over all of them."""
 
@@ -253,26 +252,6 @@ def test_killed_while_it_purges_all_is_still_there_or_no_trace_of_it(
         assert traces(keeping.archive, canary.encode()) == []
         assert unlike_rebuilt(keeping) == []
     reached("kills at the points of purge", len(spread(points)))
-
-
-def traces(folder: Path, canary: bytes) -> list[str]:
-    """Return the files that hold some bytes, as they are or within a zstd frame."""
-    return [
-        path.name
-        for path in folder.rglob("*")
-        if path.is_file()
-        and canary in (raw := path.read_bytes()) + b"".join(frames(raw))
-    ]
-
-
-def frames(raw: bytes) -> Iterator[bytes]:
-    """Yield what the zstd frames hold that begin anywhere in some bytes."""
-    at = raw.find(MAGIC)
-    while at >= 0:
-        with suppress(zstandard.ZstdError):
-            opened = zstandard.ZstdDecompressor().decompressobj()
-            yield opened.decompress(raw[at:])
-        at = raw.find(MAGIC, at + 1)
 
 
 def prepared(folder: Path) -> tuple[Keeping, Keeping]:

@@ -66,6 +66,11 @@ HARNESSES = (
         ("tests/upkeep/test_rot.py",),
     ),
     Harness(
+        "erasure",
+        "What was purged is nowhere any more, in no byte of ours.",
+        ("tests/faults/test_erasure.py",),
+    ),
+    Harness(
         "fuzz",
         "Hostile bytes raise nothing but our errors.",
         ("tests/faults/test_fuzzing.py",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,9 +14,10 @@ from recollect.archive import Archive
 from recollect.cli.freshness import indexed
 from recollect.cli.naming import project_named
 from recollect.cli.options import archive_option, json_option
-from recollect.cli.purge_words import tell, tell_kin
+from recollect.cli.purge_words import confirm, tell, tell_kin
 from recollect.cli.rows import BeginRow, FileRow, PurgedRow, print_row
 from recollect.cli.terminal import StageBar
+from recollect.mcp.glance import forget_lines
 from recollect.model.listing import Listed
 
 __all__ = ["purge"]
@@ -73,9 +75,10 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
             tell(chosen, len(sources), count)
             tell_kin(archived.kin(ids), shared)
         if chosen and not dry_run:
-            _confirm(yes=yes)
+            confirm(yes=yes)
             with StageBar() as bar:
                 done = archived.purge(sources, progress=bar)
+            forget_lines(os.environ)
             if not done.is_packed:
                 sys.stderr.write("note: old pages go when the last reader is done\n")
         if as_json:
@@ -109,11 +112,3 @@ def _chosen(
         if (ids is None or one.id in ids)
         and (until is None or (one.ended is not None and one.ended < until))
     ]
-
-
-def _confirm(*, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here; give --yes to erase")
-    click.confirm("Erase for good?", abort=True, err=True)

@@ -1,4 +1,4 @@
-"""What a purge says before it erases."""
+"""What a purge says and asks before it erases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recollect.render.figures import clock, several, size
 from recollect.render.safe import safe_line
 from recollect.store.chunks import Kept
 
-__all__ = ["tell", "tell_kin"]
+__all__ = ["confirm", "tell", "tell_kin"]
 
 _TOLD = 10
 _TITLE = 60
@@ -42,3 +42,12 @@ def tell_kin(kin: AbstractSet[SessionId], shared: Sequence[Kept]) -> None:
     for kept in shared:
         place = safe_line(shown_path(kept.id))
         sys.stderr.write(f"note: {place} names them and stays; see --mentions\n")
+
+
+def confirm(*, yes: bool) -> None:
+    """Ask whoever is there whether to erase, unless that was said already."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here; give --yes to erase")
+    click.confirm("Erase for good?", abort=True, err=True)

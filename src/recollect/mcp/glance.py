@@ -16,11 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Glance", "read_asked", "start_apart"]
+__all__ = ["Glance", "forget_lines", "read_asked", "start_apart"]
 
 _LONGEST = 65_536
 _FRESH = 30.0
 """Seconds for which a line is good."""
+_LINE = "line-"
 _QUOTE = 0x22
 _BACKSLASH = 0x5C
 
@@ -34,7 +35,7 @@ class Glance:
         self.about = b'{"cwd":"%s","session_id":"%s"}' % (directory, session)
         archive = environ.get("RECOLLECT_ARCHIVE", "").encode()
         self.path = os.path.join(  # noqa: PTH118 (pathlib takes longer than all else)
-            _folder(environ), f"line-{crc32(self.about):08x}{crc32(archive):08x}"
+            _folder(environ), f"{_LINE}{crc32(self.about):08x}{crc32(archive):08x}"
         )
 
     def known(self) -> tuple[str, bool]:
@@ -54,6 +55,15 @@ class Glance:
         with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 (a number)
             file.write(line)
         os.replace(draft, self.path)  # noqa: PTH105 (as above)
+
+
+def forget_lines(environ: Mapping[str, str]) -> None:
+    """Remove all lines: one may name a session that is to be forgotten."""
+    folder = _folder(environ)
+    names = os.listdir(folder) if os.path.isdir(folder) else []  # noqa: PTH112, PTH208 (as above)
+    for name in names:
+        if name.startswith(_LINE):
+            os.unlink(os.path.join(folder, name))  # noqa: PTH108, PTH118 (as above)
 
 
 def read_asked() -> bytes:
