@@ -57,7 +57,7 @@ def words_of(line: str) -> list[str] | None:
         return None
     bare = re.split(r"\s+(?:#|\||>|&&)\s", line)[0]
     words = shlex.split(bare)[1:]
-    if not words or words[0] in NEVER_END:
+    if not words or words[0] in NEVER_END or "--watch" in words:
         return None
     # No example may write outside of the place that a test has.
     meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
@@ -82,6 +82,9 @@ def invented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RECOLLECT_HOME", str(home))
     monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "archive"))
     Archive.ingest(tmp_path / "archive", [home])
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(tmp_path / "settings.toml"))
+    shop = f'[push]\nprojects = ["{tmp_path}/shop"]'
+    (tmp_path / "settings.toml").write_text(shop, "utf-8")
     monkeypatch.chdir(tmp_path / "shop")
     return tmp_path
 
@@ -128,6 +131,7 @@ FOR_PROGRAMS = [
     ["restore", "last", "--to", "elsewhere"],
     ["backup", "copy"],
     ["purge", "b956", "--yes"],
+    ["push", "--dry-run"],
 ]
 
 

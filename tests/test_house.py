@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "recollect"
-FACES = ("cli", "web", "mcp")
+FACES = ("cli", "web", "mcp", "hub")
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SCRIPTS = sorted([ROOT / "start.py", *(ROOT / "docs").glob("*.py")])

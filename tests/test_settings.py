@@ -16,6 +16,7 @@ from recollect.settings import (
     archive_folder,
     hidden_by_user,
     prices_file,
+    pushed_by_user,
     read_settings,
     settings_file,
     source_homes,
@@ -209,6 +210,10 @@ def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
         ("redact = 1", "redact has an odd value"),
         ("[redact]\nname = []", "nothing is called 'name'"),
         ("[redact]\nnames = [1]", "[redact] has odd values"),
+        ("push = 1", "push has an odd value"),
+        ("[push]\nproject = []", "nothing is called 'project'"),
+        ("[push]\nprojects = 'a'", "[push] has odd values"),
+        ("[push]\nhub = 1", "[push] has odd values"),
         ("=", "Invalid"),
     ],
 )
@@ -217,3 +222,16 @@ def test_what_cannot_be_set_is_a_sentence(
 ) -> None:
     with pytest.raises(SettingsUnreadable, match=re.escape(reason)):
         told(tmp_path, text)
+
+
+def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
+    text = '[push]\nhub = "https://h"\ntoken = "t"\nprojects = ["~/a", "/b/../c"]'
+    (tmp_path / "settings.toml").write_text(text, "utf-8")
+    surroundings = {"RECOLLECT_SETTINGS": str(tmp_path / "settings.toml")}
+
+    found = pushed_by_user(surroundings, tmp_path)
+    stronger = pushed_by_user({**surroundings, "RECOLLECT_HUB_TOKEN": "u"}, tmp_path)
+
+    assert found == ("https://h", "t", (str(tmp_path / "a"), "/c"))
+    assert stronger == ("https://h", "u", (str(tmp_path / "a"), "/c"))
+    assert pushed_by_user({}, tmp_path) == ("", "", ())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from recollect.store.chunks import Kept
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "is_in"]
 
 _TOLD = 5
 """Names that an error mentions."""
@@ -187,7 +187,7 @@ class Archive:
         """
         known = self.annotations()
         for listed in self._shelf.derived.listed(empty=empty):
-            if project is None or _is_in(listed.project, project):
+            if project is None or is_in(listed.project, project):
                 yield _annotated(listed, known)
 
     def listed(self, name: str) -> Listed:
@@ -485,7 +485,8 @@ def _annotated(listed: Listed, known: Mapping[SessionId, Annotations]) -> Listed
     return replace(listed, tags=tags, note=added.note, is_starred=added.is_starred)
 
 
-def _is_in(path: str | None, folder: str) -> bool:
+def is_in(path: str | None, folder: str) -> bool:
+    """Whether a path is a folder, or is below it."""
     sign = "\\" if "\\" in folder and "/" not in folder else "/"
     below = folder.rstrip("/\\") + sign
     return path is not None and (path == folder or path.startswith(below))

@@ -22,14 +22,17 @@ __all__ = [
     "PRICES_VARIABLE",
     "SETTINGS",
     "SETTINGS_VARIABLE",
+    "TOKEN_VARIABLE",
     "HiddenByUser",
     "LocalZone",
+    "PushedByUser",
     "Setting",
     "Settings",
     "archive_folder",
     "cleanup_days",
     "hidden_by_user",
     "prices_file",
+    "pushed_by_user",
     "read_settings",
     "settings_file",
     "source_homes",
@@ -40,6 +43,7 @@ ARCHIVE_VARIABLE = "RECOLLECT_ARCHIVE"
 HOME_VARIABLE = "RECOLLECT_HOME"
 PRICES_VARIABLE = "RECOLLECT_PRICES"
 SETTINGS_VARIABLE = "RECOLLECT_SETTINGS"
+TOKEN_VARIABLE = "RECOLLECT_HUB_TOKEN"  # noqa: S105 (its name)
 _NAME = "recollect"
 CLEANUP_DAYS = 30
 """After how many days Claude Code deletes what it wrote, unless it is told."""
@@ -157,6 +161,17 @@ def hidden_by_user(
     return read_settings(environ, user_home, platform).redact
 
 
+class PushedByUser(NamedTuple):
+    """Where a user's sessions go, and which: ``[push]`` in the settings."""
+
+    hub: str = ""
+    """The address of a hub."""
+    token: str = ""
+    """Who this is, to the hub; ``RECOLLECT_HUB_TOKEN`` is stronger."""
+    projects: tuple[str, ...] = ()
+    """Directories: what was begun in them or below may be sent, and nothing else."""
+
+
 class Settings(NamedTuple):
     """What a user has set, in a file or by variables; ``None`` where nothing is."""
 
@@ -167,6 +182,7 @@ class Settings(NamedTuple):
     ingest: bool | None = None
     pager: str | None = None
     redact: HiddenByUser = HiddenByUser()
+    push: PushedByUser = PushedByUser()
 
 
 class Setting(NamedTuple):
@@ -181,7 +197,7 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         """The variable that sets it as well, and is stronger than the file."""
         name = "HOME" if self.name == "homes" else self.name.upper()
-        return "" if self.name == "redact" else f"RECOLLECT_{name}"
+        return "" if self.kind == "table" else f"RECOLLECT_{name}"
 
 
 SETTINGS = (
@@ -192,6 +208,12 @@ SETTINGS = (
     Setting("ingest", "true or false", "whether to take in what is new first", "false"),
     Setting("pager", "text", "what long output goes through", '"less -S"'),
     Setting("redact", "table", "what exports hide besides", '{ names = ["Ada"] }'),
+    Setting(
+        "push",
+        "table",
+        "which projects go to a hub, and where that is",
+        '{ hub = "https://hub.example.com", projects = ["~/work/shop"] }',
+    ),
 )
 _COLOURS = ("auto", "always", "never")
 _YES = ("1", "true", "yes", "on")
@@ -252,6 +274,8 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
         told["homes"] = tuple(told["homes"])
     if "redact" in told:
         told["redact"] = _hidden(told["redact"])
+    if "push" in told:
+        told["push"] = _pushed(told["push"])
     return told
 
 
@@ -268,6 +292,31 @@ def _hidden(table: Mapping[str, Any]) -> HiddenByUser:
     if not _is_texts(names) or not all(isinstance(text, str) for text in texts):
         raise ValueError("[redact] has odd values")
     return HiddenByUser(tuple(names), patterns)
+
+
+def _pushed(table: Mapping[str, Any]) -> PushedByUser:
+    strange = set(table) - set(PushedByUser._fields)
+    if strange:
+        raise ValueError(f"nothing is called {min(strange)!r}")
+    projects = table.get("projects", [])
+    texts = (table.get("hub", ""), table.get("token", ""))
+    if not _is_texts(projects) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("[push] has odd values")
+    return PushedByUser(*texts, tuple(projects))
+
+
+def pushed_by_user(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> PushedByUser:
+    """Return where the user's settings have sessions go; nowhere unless they say.
+
+    :raises SettingsUnreadable: if the file is not what it should be.
+    """
+    told = read_settings(environ, user_home, platform).push
+    whole = (_whole(_expanded(Path(one), user_home)) for one in told.projects)
+    token = environ.get(TOKEN_VARIABLE, "").strip() or told.token
+    projects = tuple(str(path) for path in whole)
+    return told._replace(token=token, projects=projects)
 
 
 def settings_file(

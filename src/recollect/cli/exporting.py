@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from msgspec import Struct, structs
 
 from recollect.archive import Archive
 from recollect.cli.choose import chosen_branch
+from recollect.cli.hiding import own_redactor
 from recollect.cli.naming import meant
 from recollect.cli.options import Asked, shown_path
 from recollect.cli.terminal import StageBar
@@ -42,8 +42,8 @@ from recollect.query.parse import parse
 from recollect.query.times import Now, period
 from recollect.reading import raws, read
 from recollect.render.figures import several, size
-from recollect.render.redact import Finds, Redactor
-from recollect.settings import hidden_by_user, prices_file
+from recollect.render.redact import Finds
+from recollect.settings import prices_file
 
 __all__ = ["Wish", "carry_out"]
 
@@ -74,7 +74,7 @@ def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
     with _chosen(wish, asked) as (chosen, bytes_of):
         making = Making(
             format=Format(wish.form),
-            redactor=_redactor() if wish.redact else None,
+            redactor=own_redactor() if wish.redact else None,
             cost=coster(load_prices(prices_file(os.environ, Path.home()))),
             raws=bytes_of,
         )
@@ -91,17 +91,6 @@ def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
 
 
 _NOTHING_HIDDEN = "nothing was hidden: look before you give it away"
-
-
-def _redactor() -> Redactor:
-    """Return what hides this user's secrets: the known ones, and those of settings."""
-    home = Path.home()
-    own = hidden_by_user(os.environ, home)
-    try:
-        login = getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        login = home.name
-    return Redactor(names=(login, home.name, *own.names), patterns=own.patterns.items())
 
 
 @contextmanager

@@ -136,6 +136,11 @@ COMMANDS = (
         "Erase sessions from the archive, for good.",
     ),
     CommandRow(
+        "push",
+        "recollect.cli.push",
+        "Send sessions of named projects to a hub, masked.",
+    ),
+    CommandRow(
         "mcp",
         "recollect.cli.mcp",
         "Serve the archive to agents, over the Model Context Protocol.",

@@ -35,6 +35,11 @@
   - PlaceUnreadable
   - ExtraMissing
   - NotOfTeams
+  - NothingNamed
+  - HubUnreachable
+  - HubRefused
+  - TokenRefused
+  - ParcelRefused
 
 A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
 someone's transcript, kept beside the records and never raised.
@@ -45,6 +50,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from recollect.errors.hub import (
+    HubRefused,
+    HubUnreachable,
+    NothingNamed,
+    ParcelRefused,
+    TokenRefused,
+)
 from recollect.errors.queries import (
     FieldEmpty,
     NotSummed,
@@ -81,12 +93,16 @@ __all__ = [
     "FieldEmpty",
     "FileChanged",
     "FileUnreadable",
+    "HubRefused",
+    "HubUnreachable",
     "IndexMissing",
     "NameUnreadable",
     "NotArchived",
     "NotOfTeams",
     "NotSummed",
     "NothingFound",
+    "NothingNamed",
+    "ParcelRefused",
     "PathMissing",
     "PatternRefused",
     "Place",
@@ -102,6 +118,7 @@ __all__ = [
     "StoreError",
     "SystemRefused",
     "TimeUnreadable",
+    "TokenRefused",
     "ValueUnknown",
 ]
 

@@ -14,13 +14,14 @@ import anyio.to_thread
 import mcp_types as types
 import uvicorn
 from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from recollect import __version__
 from recollect.mcp.protocol import Refused, Speaker
 from recollect.mcp.tools import INSTRUCTIONS
 
-__all__ = ["HOST", "PATH", "application", "serve_http"]
+__all__ = ["HOST", "PATH", "application", "serve_http", "shared_application"]
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -39,12 +40,24 @@ def serve_http(speaker: Speaker, token: str, port: int) -> None:
 
 def application(speaker: Speaker, token: str) -> _App:
     """Return the server as an application; without the token, it says nothing."""
-    return _guarded(_server(speaker).streamable_http_app(host=HOST), token)
+    return _guarded(_server(lambda _: speaker).streamable_http_app(host=HOST), token)
 
 
-def _server(speaker: Speaker) -> Server[Any]:
-    async def asked(method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
+def shared_application(speaker_of: Callable[[_Scope], Speaker]) -> Any:  # noqa: ANN401 (the SDK's application)
+    """Return a server for many, who were let in already; each has a speaker.
+
+    It keeps no sessions: nobody can go on with one of somebody else.
+    """
+    open_to_gate = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return _server(speaker_of).streamable_http_app(
+        stateless_http=True, json_response=True, transport_security=open_to_gate
+    )
+
+
+def _server(speaker_of: Callable[[_Scope], Speaker]) -> Server[Any]:
+    async def asked(context: Any, method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
         given = params.model_dump(by_alias=True, mode="json") if params else {}
+        speaker = speaker_of(context.request.scope)
         try:
             return await anyio.to_thread.run_sync(
                 partial(speaker.answer, method, given)
@@ -52,38 +65,38 @@ def _server(speaker: Speaker) -> Server[Any]:
         except Refused as error:
             raise MCPError(code=error.code, message=str(error)) from error
 
-    async def tools(_: Any, params: Any) -> types.ListToolsResult:  # noqa: ANN401
-        found = await asked("tools/list", params)
+    async def tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ANN401
+        found = await asked(context, "tools/list", params)
         return types.ListToolsResult.model_validate(found)
 
-    async def call(_: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
-        found = await asked("tools/call", params)
+    async def call(context: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
+        found = await asked(context, "tools/call", params)
         return types.CallToolResult.model_validate(found)
 
-    async def prompts(_: Any, params: Any) -> types.ListPromptsResult:  # noqa: ANN401
-        found = await asked("prompts/list", params)
+    async def prompts(context: Any, params: Any) -> types.ListPromptsResult:  # noqa: ANN401
+        found = await asked(context, "prompts/list", params)
         return types.ListPromptsResult.model_validate(found)
 
-    async def prompt(_: Any, params: Any) -> types.GetPromptResult:  # noqa: ANN401
-        found = await asked("prompts/get", params)
+    async def prompt(context: Any, params: Any) -> types.GetPromptResult:  # noqa: ANN401
+        found = await asked(context, "prompts/get", params)
         return types.GetPromptResult.model_validate(found)
 
     async def resources(
-        _: Any,  # noqa: ANN401
+        context: Any,  # noqa: ANN401
         params: Any,  # noqa: ANN401
     ) -> types.ListResourcesResult:
-        found = await asked("resources/list", params)
+        found = await asked(context, "resources/list", params)
         return types.ListResourcesResult.model_validate(found)
 
     async def templates(
-        _: Any,  # noqa: ANN401
+        context: Any,  # noqa: ANN401
         params: Any,  # noqa: ANN401
     ) -> types.ListResourceTemplatesResult:
-        found = await asked("resources/templates/list", params)
+        found = await asked(context, "resources/templates/list", params)
         return types.ListResourceTemplatesResult.model_validate(found)
 
-    async def resource(_: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
-        found = await asked("resources/read", params)
+    async def resource(context: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
+        found = await asked(context, "resources/read", params)
         return types.ReadResourceResult.model_validate(found)
 
     return Server(

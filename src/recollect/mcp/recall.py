@@ -46,17 +46,22 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class Recall:
-    """Answers from the archive in a folder; changes nothing."""
+    """Answers from the archive in a folder, or as it is opened; changes nothing."""
 
-    def __init__(self, folder: Path, caller: Caller) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        caller: Caller,
+        opening: Callable[[], Archive] | None = None,
+    ) -> None:
+        self._opening = opening or (lambda: Archive.open(folder))
         self._caller = caller
         self._redactor = Redactor()
 
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
         # Opened anew for each answer: an ingestion may have made a new index.
-        with Archive.open(self._folder) as archive:
+        with self._opening() as archive:
             yield archive
 
     def recent(self, asked: RecentAsked) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "OddRow",
     "ProjectLine",
     "PurgedRow",
+    "PushedRow",
     "ReportRow",
     "RestoredRow",
     "ResumeRow",
@@ -403,6 +404,33 @@ class DoctorRow(Row, frozen=True, kw_only=True, tag="doctor"):
     """Sessions that have problems."""
 
 
+class PushedRow(Row, frozen=True, kw_only=True, tag="pushed"):
+    """What was sent to a hub, or would be."""
+
+    is_dry: bool = False
+    """Whether nothing was sent."""
+    sessions: tuple[SessionId, ...]
+    files: int
+    lines: int
+    bytes: int
+    """Masked, as the hub shows them."""
+    packed: int
+    """As they travel."""
+    parcels: int
+    hidden: dict[str, int]
+    """How much was hidden, by its kind."""
+    private: int
+    """Records that never leave."""
+    foreign: int
+    """Lines of sessions in projects that were not named."""
+    shared: int
+    """Files that belong to such sessions as well."""
+    too_long: int
+    damaged: int
+    refused: int
+    """Files that were erased on the hub."""
+
+
 class RetentionRow(Row, frozen=True, kw_only=True, tag="retention"):
     """How long Claude Code keeps what is in a home."""
 
@@ -440,6 +468,7 @@ ROWS = (
     FileRow,
     RestoredRow,
     PurgedRow,
+    PushedRow,
     AnnotationRow,
     TagRow,
     ChangedRow,

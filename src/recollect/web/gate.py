@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
@@ -20,7 +21,17 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["ENTRANCE", "HEADERS", "Gate", "Keys", "Limits", "hosts_of", "is_loopback"]
+__all__ = [
+    "ENTRANCE",
+    "HEADERS",
+    "Gate",
+    "Keys",
+    "Limits",
+    "hosts_of",
+    "is_from_here",
+    "is_loopback",
+    "refusal",
+]
 
 ENTRANCE = "/enter"
 """Where a link that was printed is exchanged for the cookie."""
@@ -130,7 +141,8 @@ class Gate:
                 return
             self._inside += 1
             try:
-                await self._app(scope, _measured(receive), _dressed(send))
+                most = self._most(scope)
+                await self._app(scope, _measured(receive, most), _dressed(send))
             finally:
                 self._inside -= 1
 
@@ -139,35 +151,40 @@ class Gate:
         headers = Headers(scope=scope)
         told = [value for name, value in headers.items() if name == "host"]
         if len(told) != 1 or not self._is_host(told[0]):
-            return _no(421, "This is not the host that was asked for.")
+            return refusal(421, "This is not the host that was asked for.")
         if len(scope["path"]) + len(scope["query_string"]) > Limits.address:
-            return _no(414, "The address is too long.")
-        if not _is_from_here(scope["method"], headers, told[0]):
-            return _no(403, "Another page asked for this.")
-        if _length(headers) > Limits.body:
-            return _no(413, "That is too much.")
+            return refusal(414, "The address is too long.")
+        if not self._is_from_here(scope["method"], headers, told[0]):
+            return refusal(403, "Another page asked for this.")
+        if _length(headers) > self._most(scope):
+            return refusal(413, "That is too much.")
+        if self._inside >= Limits.at_once:
+            return refusal(503, "Too many at once.", {"Retry-After": "1"})
         return self._stopped(scope, headers)
 
+    def _most(self, _scope: Scope) -> int:
+        """Return how many bytes may be sent."""
+        return Limits.body
+
     def _stopped(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._inside >= Limits.at_once:
-            return _no(503, "Too many at once.", {"Retry-After": "1"})
+        """Return why somebody has no right to ask; ``None`` if they have."""
         given = cookie_parser(headers.get("cookie", "")).get(self._keys.cookie, "")
         if given and self._keys.is_lasting(given):
             return None
         if self._is_locked():
-            return _no(429, "Too many wrong keys.", {"Retry-After": "60"})
+            return refusal(429, "Too many wrong keys.", {"Retry-After": "60"})
         if scope["path"] == ENTRANCE and scope["method"] == "GET":
             return self._enter(scope)
         if given:
             self._failed.append(monotonic())
-        return _no(401, _LOCKED)
+        return refusal(401, _LOCKED)
 
     def _enter(self, scope: Scope) -> Response:
         """Exchange the key of a link for the cookie."""
         asked = parse_qs(scope["query_string"].decode("latin-1"))
         if not self._keys.use(asked.get("key", [""])[0]):
             self._failed.append(monotonic())
-            return _no(401, _LOCKED)
+            return refusal(401, _LOCKED)
         # A redirect would count as coming from wherever the link stood.
         to = own_path(asked.get("to", ["/"])[0])
         return Response(
@@ -183,6 +200,9 @@ class Gate:
     def _is_locked(self) -> bool:
         full = len(self._failed) == Limits.failures
         return full and monotonic() - self._failed[0] < 60  # noqa: PLR2004 (a minute)
+
+    def _is_from_here(self, method: str, headers: Headers, host: str) -> bool:
+        return is_from_here(method, headers, f"http://{host}")
 
     def _is_host(self, told: str) -> bool:
         if told in self._hosts:
@@ -213,15 +233,17 @@ def own_path(path: str) -> str:
     return path if is_plain and not path.startswith("//") else "/"
 
 
-def _is_from_here(method: str, headers: Headers, host: str) -> bool:
+def is_from_here(method: str, headers: Headers, *own: str) -> bool:
     """Whether a request comes from one of our pages, or from no page at all.
+
+    ``own`` are the origins that are ours.
 
     Other pages may lead here, and that is all. Whoever changes something has to say
     where it comes from.
     """
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin")
-    if origin is not None and origin != f"http://{host}":
+    if origin is not None and origin not in own:
         return False
     if method in _READING:
         if site is None or site in _OWN:
@@ -232,10 +254,11 @@ def _is_from_here(method: str, headers: Headers, host: str) -> bool:
 
 def _length(headers: Headers) -> int:
     told = headers.get("content-length", "0")
-    return int(told) if told.isdecimal() else Limits.body + 1
+    return int(told) if told.isdecimal() else sys.maxsize
 
 
-def _no(status: int, words: str, headers: dict[str, str] | None = None) -> Response:
+def refusal(status: int, words: str, headers: dict[str, str] | None = None) -> Response:
+    """Return what somebody is told who is not let in."""
     return PlainTextResponse(words + "\n", status_code=status, headers=headers)
 
 
@@ -256,7 +279,7 @@ def _dress(headers: MutableHeaders, told: Iterable[tuple[str, str]]) -> None:
     headers.setdefault("Cache-Control", "no-store")
 
 
-def _measured(receive: Receive) -> Receive:
+def _measured(receive: Receive, most: int) -> Receive:
     """Return a receiver that ends where somebody sends more than was announced."""
     taken = 0
 
@@ -265,7 +288,7 @@ def _measured(receive: Receive) -> Receive:
         message = await receive()
         if message["type"] == "http.request":
             taken += len(message.get("body", b""))
-            if taken > Limits.body:
+            if taken > most:
                 return {"type": "http.disconnect"}
         return message
 

@@ -57,10 +57,13 @@ class _Lent:
 
 
 class Readers:
-    """Lends archives of one folder, each to one thread at a time."""
+    """Lends archives, each to one thread at a time: a folder's, or as told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, opening: Callable[[], Archive] | None = None
+    ) -> None:
         self.folder = folder
+        self._opening = opening or (lambda: Archive.open(folder))
         self._idle: list[_Lent] = []
         self._lock = Lock()
         self._held: OrderedDict[str, OpenSession] = OrderedDict()
@@ -120,7 +123,7 @@ class Readers:
             moment = self.moment
             lent = self._idle.pop() if self._idle else None
         if lent is None:
-            return _Lent(Archive.open(self.folder), moment)
+            return _Lent(self._opening(), moment)
         if monotonic() - lent.since > _STALE:
             lent.archive.refresh()
             lent.since = monotonic()
@@ -163,7 +166,7 @@ class Readers:
             if held is not None and held.listed == listed:
                 self._held.move_to_end(listed.id)
                 return held
-        archive = Archive.open(self.folder)
+        archive = self._opening()
         try:
             with self._undisturbed():
                 session = archive.session(listed.id)

@@ -17,7 +17,7 @@ from recollect.web.live import Hub, Watching
 from recollect.web.readers import Readers
 from recollect.web.visit import House
 
-__all__ = ["Place", "Serving"]
+__all__ = ["Place", "Serving", "listening", "server_of"]
 
 _WAITING = 512
 """Connections that may wait to be taken."""
@@ -46,7 +46,7 @@ class Serving:
     ) -> None:
         self._place = place
         self._told = told
-        self._listening = _listening(place.host, place.port)
+        self._listening = listening(place.host, place.port)
         port = int(self._listening.getsockname()[1])
         shown = f"[{place.host}]" if ":" in place.host else place.host
         self._start = f"http://{shown}:{port}{ENTRANCE}?key="
@@ -55,19 +55,7 @@ class Serving:
         house = House(readers=readers, hub=hub, homes=place.homes, prices=place.prices)
         gate = Gate(application(house), self._keys, host=place.host, port=port)
         self._watching = Watching(readers, hub, place.homes, polling=place.polling)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                gate,
-                log_level="error",
-                access_log=False,
-                server_header=False,
-                ws="none",
-                limit_concurrency=Limits.at_once * 2,
-                timeout_graceful_shutdown=_PARTING,
-                timeout_keep_alive=30,
-                backlog=_WAITING,
-            )
-        )
+        self._server = server_of(gate)
         told(self._start + self._keys.once + (f"&to={to}" if to != "/" else ""))
 
     def _tell(self, key: str) -> None:
@@ -89,7 +77,28 @@ class Serving:
         self._server.should_exit = True
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def server_of(gate: Gate) -> uvicorn.Server:
+    """Return a server of what is behind a gate."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            gate,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            limit_concurrency=Limits.at_once * 2,
+            timeout_graceful_shutdown=_PARTING,
+            timeout_keep_alive=30,
+            backlog=_WAITING,
+        )
+    )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address.
+
+    :raises SystemRefused: if the system has none for us.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     # Whoever accepts inherits it; else a short answer waits 40 ms for the reader's nod.

@@ -42,6 +42,7 @@ RULES = (
     Rule("perplexity-key", r"\bpplx-[A-Za-z0-9]{40,}\b"),
     Rule("replicate-token", r"\br8_[A-Za-z0-9]{37}\b"),
     Rule("xai-key", r"\bxai-[A-Za-z0-9]{70,}\b"),
+    Rule("recollect-token", r"\brcl_[A-Za-z0-9_-]{43}"),
     # Code and packages
     Rule("github-token", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
     Rule("github-token", r"\bgithub_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"),

@@ -1,0 +1,81 @@
+"""What is said of a push: what went, what was hidden, what stayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from recollect.cli.options import shown_path
+from recollect.cli.rows import PushedRow
+from recollect.cli.terminal import plain, table
+from recollect.render.figures import several, size
+
+if TYPE_CHECKING:
+    from recollect.push import Pushed
+
+__all__ = ["pushed_lines", "pushed_row"]
+
+
+def pushed_lines(done: Pushed, hub: str, *, is_dry: bool) -> Iterator[str]:
+    """Yield what a push did, or would do; the calm case is one line."""
+    verb = "would send" if is_dry else "sent"
+    if not done.files:
+        yield f"{verb} nothing: the hub has it all" if hub else f"{verb} nothing"
+    else:
+        what = (
+            f"{several(len(done.sessions), 'session')}, {several(done.files, 'file')}"
+        )
+        yield (
+            f"{verb} {what}, {several(done.lines, 'line')}: {size(done.bytes)}, "
+            f"{size(done.packed)} packed{f', to {hub}' if hub else ''}"
+        )
+    if is_dry and done.projects:
+        yield from _projects(done)
+    if done.hidden:
+        kinds = sorted(done.hidden.items(), key=lambda pair: (-pair[1], pair[0]))
+        yield "hidden: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
+    stayed = (
+        (done.private, "private record", "private records"),
+        (done.foreign, "line of other projects", "lines of other projects"),
+        (done.shared, "file of other projects too", "files of other projects too"),
+        (done.too_long, "line too long to send", "lines too long to send"),
+        (done.damaged, "damaged file", "damaged files"),
+        (done.refused, "file erased on the hub", "files erased on the hub"),
+    )
+    told = [several(number, one, many) for number, one, many in stayed if number]
+    if told:
+        yield "stayed here: " + ", ".join(told)
+
+
+def _projects(done: Pushed) -> Iterator[str]:
+    rows = [
+        (
+            plain(shown_path(name) if name else "(no session)"),
+            several(len(share.sessions), "session"),
+            several(share.files, "file"),
+            several(share.lines, "line"),
+            size(share.bytes),
+        )
+        for name, share in sorted(done.projects.items())
+    ]
+    yield from (f"  {line}" for line in table(rows, right=" rrrr"))
+
+
+def pushed_row(done: Pushed, *, is_dry: bool) -> PushedRow:
+    """Return a push as a row."""
+    return PushedRow(
+        is_dry=is_dry,
+        sessions=tuple(sorted(done.sessions)),
+        files=done.files,
+        lines=done.lines,
+        bytes=done.bytes,
+        packed=done.packed,
+        parcels=done.parcels,
+        hidden=dict(done.hidden),
+        private=done.private,
+        foreign=done.foreign,
+        shared=done.shared,
+        too_long=done.too_long,
+        damaged=done.damaged,
+        refused=done.refused,
+    )

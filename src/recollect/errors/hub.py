@@ -1,0 +1,83 @@
+"""What can go wrong between a machine and its hub."""
+
+from __future__ import annotations
+
+from recollect.errors.root import ExitCode, RecollectError
+
+__all__ = [
+    "HubRefused",
+    "HubUnreachable",
+    "NothingNamed",
+    "ParcelRefused",
+    "TokenRefused",
+]
+
+
+class NothingNamed(RecollectError):
+    """Something would be sent, and nobody said what or where to."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "docs/guide/team.md shows the settings; nothing leaves that is not named"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"[push] in the settings names no {self.what}"
+
+
+class HubUnreachable(RecollectError):
+    """A hub did not answer, however often it was asked."""
+
+    hint = "nothing is lost: the next push goes on where this one stopped"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.address} cannot be reached: {self.reason}"
+
+
+class HubRefused(RecollectError):
+    """A hub answered, and will not take what it is sent."""
+
+    hint = "look at the address and the token; whoever runs the hub can make a new one"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(address, reason)
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.address} refused: {self.reason}"
+
+
+class TokenRefused(RecollectError):
+    """A name that no person or team can have."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "use small letters, digits and . _ @ + -; begin with a letter or a digit"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.name!r} is no name of a person or a team"
+
+
+class ParcelRefused(RecollectError):
+    """What came to a hub is nothing that it could take."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "bring both ends to the same version of recollect"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the parcel was refused: {self.why}"

@@ -1,0 +1,149 @@
+"""The hub as an application: parcels in, pages and answers out, each to its person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from recollect.errors import ParcelRefused, RecollectError
+from recollect.hub.gate import HEALTH, entered, token_of
+from recollect.hub.intake import Intake, checked_parcel
+from recollect.hub.people import People
+from recollect.mcp.http import PATH, shared_application
+from recollect.push.wire import ACKS, PUSH, Answer, pack
+from recollect.team.tokens import Tokens
+from recollect.web.gate import ENTRANCE, refusal
+
+__all__ = ["Behind", "hub_application"]
+
+T = TypeVar("T")
+_PARCELS = 4
+"""Parcels that are taken in at once; each may be unpacked to many megabytes."""
+_FORM = (
+    "<!doctype html><html lang=en><meta charset=utf-8><title>Recollect</title>"
+    "<h1>Recollect</h1><form method=post action=/enter>"
+    "<label>Token <input name=token type=password autocomplete=off autofocus></label> "
+    "<button>Enter</button></form>"
+)
+
+
+class Behind(Protocol):
+    """What is done about a parcel after it was acknowledged."""
+
+    def begin(self) -> None:
+        """Begin, with whatever was left undone."""
+        ...
+
+    def wake(self) -> None:
+        """Go on soon: something has come."""
+        ...
+
+    def end(self) -> None:
+        """Stop, and wait for what is being done."""
+        ...
+
+
+def hub_application(
+    intake: Intake, tokens: Tokens, people: People, behind: Behind
+) -> ASGIApp:
+    """Return the application, without its gate."""
+    hub = _Hub(intake, tokens, behind)
+    agents = shared_application(lambda scope: people.speaker(token_of(scope).scope))
+
+    @asynccontextmanager
+    async def living(_app: Starlette) -> AsyncIterator[None]:
+        hub.parcels = asyncio.Semaphore(_PARCELS)
+        behind.begin()
+        async with agents.router.lifespan_context(agents):
+            yield
+        await people.close()
+        await anyio.to_thread.run_sync(behind.end)
+
+    own = Starlette(routes=hub.routes(), lifespan=living)
+    own.router.redirect_slashes = False
+    taken = {route.path for route in hub.routes()}
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in taken:
+            await own(scope, receive, send)
+        elif scope["path"] == PATH:
+            await agents(scope, receive, send)
+        else:
+            await people.serve(token_of(scope).scope, scope, receive, send)
+
+    return app
+
+
+class _Hub:
+    """What the hub answers by itself."""
+
+    def __init__(self, intake: Intake, tokens: Tokens, behind: Behind) -> None:
+        self._intake = intake
+        self._tokens = tokens
+        self._behind = behind
+        self.parcels = asyncio.Semaphore(_PARCELS)
+
+    def routes(self) -> list[Route]:
+        rows: tuple[tuple[str, str, Callable[[Request], Awaitable[Response]]], ...] = (
+            (PUSH, "POST", self._push),
+            (ACKS, "GET", self._acks),
+            (HEALTH, "GET", self._health),
+            (ENTRANCE, "GET", self._form),
+            (ENTRANCE, "POST", self._enter),
+        )
+        return [Route(path, answer, methods=[how]) for path, how, answer in rows]
+
+    async def _push(self, request: Request) -> Response:
+        async with self.parcels:
+            body = await request.body()
+            token = token_of(request.scope)
+
+            def take() -> Answer:
+                return self._intake.take(token, checked_parcel(body))
+
+            answer = await _answered(take)
+        self._behind.wake()
+        return answer
+
+    async def _acks(self, request: Request) -> Response:
+        machine = request.query_params.get("machine", "")
+        known = partial(self._intake.known, token_of(request.scope), machine)
+        return await _answered(known)
+
+    async def _health(self, _request: Request) -> Response:
+        return refusal(200, "alive")
+
+    async def _form(self, _request: Request) -> Response:
+        return Response(_FORM, media_type="text/html")
+
+    async def _enter(self, request: Request) -> Response:
+        body = await request.body()
+        host = request.headers["host"]
+        enter = partial(entered, body, self._tokens, host)
+        return await anyio.to_thread.run_sync(enter)
+
+
+async def _answered(ask: Callable[[], Answer]) -> Response:
+    try:
+        answer = await anyio.to_thread.run_sync(ask)
+    except ParcelRefused as error:
+        return refusal(400, str(error))
+    except HTTPException:
+        raise
+    except RecollectError as error:
+        return refusal(503, str(error), {"Retry-After": "2"})
+    except OSError as error:
+        return refusal(503, f"the raw store: {error.strerror}", {"Retry-After": "2"})
+    return Response(pack(answer), media_type="application/octet-stream")

@@ -1,0 +1,57 @@
+"""Behind the door: a thread that derives sessions from what has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event, Thread
+
+__all__ = ["Deriving"]
+
+_PAUSE = 5.0
+"""Seconds after which the thread looks though nobody woke it: others take in too."""
+_PARTING = 30.0
+
+
+class Deriving:
+    """Calls ``derive`` until nothing is left, whenever it is woken and now and then.
+
+    ``derive`` returns whether it wrote something; ``told`` hears of that. What fails is
+    tried again later: whatever was put stays touched until it is derived.
+    """
+
+    def __init__(self, derive: Callable[[], bool], told: Callable[[], None]) -> None:
+        self._derive = derive
+        self._told = told
+        self._woken = Event()
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="derive", daemon=True)
+        self.failure = ""
+        """Why the last attempt came to nothing."""
+
+    def begin(self) -> None:
+        """Begin, with whatever was left undone."""
+        self._woken.set()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Go on soon: something has come."""
+        self._woken.set()
+
+    def end(self) -> None:
+        """Stop, and wait for what is being done."""
+        self._stop.set()
+        self._woken.set()
+        self._thread.join(_PARTING)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._woken.wait(_PAUSE)
+            self._woken.clear()
+            try:
+                while not self._stop.is_set() and self._derive():
+                    self._told()
+                self.failure = ""
+            except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
+                self.failure = f"{type(error).__name__}: {error}"
+                self._stop.wait(_PAUSE)
+                self._woken.set()

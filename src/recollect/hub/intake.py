@@ -1,0 +1,194 @@
+"""Intake: a parcel's bytes into the raw store, then its spans into the engine.
+
+Whose a parcel is, the token says. What is wrong with it is refused before anything is
+written; what was erased is refused before its bytes are. A parcel may come twice, or
+half: the answer says up to where each source is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+import zstandard
+
+from recollect.errors import BatchRefused, ParcelRefused
+from recollect.model.ids import AgentId, ProjectKey, SessionId
+from recollect.push.wire import (
+    LONGEST_FRAME,
+    LONGEST_LINE,
+    Answer,
+    Known,
+    Packed,
+    Parcel,
+    unpack_parcel,
+)
+from recollect.store.press import digest, unpress
+from recollect.team.contract import Ack, Batch, Sent, Span, TeamStore
+from recollect.team.objects import RawObjects
+from recollect.team.tokens import Token
+
+__all__ = ["Intake", "checked_parcel"]
+
+_MACHINE = re.compile(r"[0-9a-f]{32}")
+_HOME = re.compile(r"[0-9a-f]{16}")
+_LONGEST_NAME = 4096
+_MOST = 10_000
+"""Pieces of a parcel."""
+
+
+def checked_parcel(raw: bytes) -> Parcel:
+    """Return a parcel that is what it has to be, whoever sent it.
+
+    :raises ParcelRefused: if it is not.
+    """
+    try:
+        parcel = unpack_parcel(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ParcelRefused(f"it cannot be read: {error}") from None
+    if not _MACHINE.fullmatch(parcel.machine):
+        raise ParcelRefused("it does not say which machine it is from")
+    if len(parcel.pieces) > _MOST:
+        raise ParcelRefused(f"it has more than {_MOST:,} pieces")
+    for piece in parcel.pieces:
+        _check(piece)
+    return parcel
+
+
+def _check(piece: Packed) -> None:
+    """Raise unless a piece is in order; its frame is opened for that."""
+    names = [piece.path, piece.project, piece.session, piece.agent]
+    if not _HOME.fullmatch(piece.home) or not piece.path:
+        raise ParcelRefused("a piece does not say which file it is of")
+    if not all(name is None or _is_name(name) for name in names):
+        raise ParcelRefused("a piece has a name that cannot be one")
+    numbers = (piece.generation, piece.offset, piece.length, piece.origin)
+    if any(not 0 <= number < 1 << 53 for number in numbers):
+        raise ParcelRefused("a piece has a number that cannot be one")
+    if piece.generation >= 1 << 31 or not 0 <= piece.mtime_ns < 1 << 63:
+        raise ParcelRefused("a piece has a number that cannot be one")
+    if piece.length or piece.frame:
+        _check_frame(piece)
+
+
+def _check_frame(piece: Packed) -> None:
+    if not 0 < piece.length <= LONGEST_LINE or len(piece.frame) > LONGEST_FRAME:
+        raise ParcelRefused("a piece is too long")
+    try:
+        # A frame that unpacks to more than it says fails; all of ours say.
+        told = zstandard.frame_content_size(piece.frame)
+        raw = unpress(piece.frame) if told == piece.length else b""
+    except zstandard.ZstdError as error:
+        raise ParcelRefused(f"a piece cannot be unpacked: {error}") from None
+    if len(raw) != piece.length or digest(raw) != piece.sha256:
+        raise ParcelRefused("a piece is not what it says")
+    if piece.kind.is_transcript and not raw.endswith(b"\n"):
+        raise ParcelRefused("a piece does not end with a line")
+
+
+def _is_name(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return len(name) <= _LONGEST_NAME and name.isprintable() and ".." not in parts
+
+
+class Intake:
+    """Takes parcels in, for any person."""
+
+    def __init__(self, store: TeamStore, objects: RawObjects) -> None:
+        self._store = store
+        self._objects = objects
+
+    def known(self, token: Token, machine: str) -> Answer:
+        """Return up to where each source of a person's machine is there."""
+        if not _MACHINE.fullmatch(machine):
+            raise ParcelRefused("it does not say which machine it is from")
+        acks = self._store.acks(token.person, machine)
+        return Answer(sources=tuple(map(_known, acks)))
+
+    def take(self, token: Token, parcel: Parcel) -> Answer:
+        """Keep what a parcel holds, and return up to where its sources are there."""
+        return Answer(sources=tuple(self._taken(token, parcel)))
+
+    def _taken(self, token: Token, parcel: Parcel) -> Iterator[Known]:
+        acks = self._store.acks(token.person, parcel.machine)
+        known = {(one.source.home, one.source.path): one for one in acks}
+        for place, group in groupby(parcel.pieces, lambda one: (one.home, one.path)):
+            pieces = list(group)
+            sent = _sent(token, parcel.machine, pieces[-1])
+            yield self._source(sent, pieces, known.get(place))
+
+    def _source(self, sent: Sent, pieces: Sequence[Packed], ack: Ack | None) -> Known:
+        written: list[str] = []
+        try:
+            if ack is None:
+                # Whether it was erased is asked before any byte of it is written.
+                ack = self._store.put(Batch(source=sent))
+            generation, fresh = _fresh(ack, pieces)
+            if fresh:
+                place = self._objects.of(sent.person, sent.id)
+                written.extend(place.put_packed(p.frame, p.sha256) for p in fresh)
+                spans = tuple(map(_span, fresh, written))
+                ack = self._store.put(
+                    Batch(source=sent, generation=generation, spans=spans)
+                )
+        except BatchRefused:
+            return self._refused(sent, written)
+        return _known(ack)
+
+    def _refused(self, sent: Sent, written: Sequence[str]) -> Known:
+        """Return where a source stands that did not fit, or that it is not wanted."""
+        for ack in self._store.acks(sent.person, sent.machine):
+            if ack.source.home == sent.home and ack.source.path == sent.path:
+                return _known(ack)
+        # It was erased while its bytes were being written: they go as well.
+        self._objects.remove(written)
+        return Known(home=sent.home, path=sent.path, is_refused=True)
+
+
+def _fresh(ack: Ack, pieces: Sequence[Packed]) -> tuple[int, list[Packed]]:
+    """Return the pieces that go on where a source stops; none behind a gap."""
+    generation, fresh = pieces[0].generation, []
+    upto = ack.upto if generation == ack.generation else 0
+    for piece in pieces:
+        is_due = piece.offset == upto and piece.generation == generation
+        if is_due and piece.length and generation >= ack.generation:
+            fresh.append(piece)
+            upto += piece.length
+    return generation, fresh
+
+
+def _sent(token: Token, machine: str, piece: Packed) -> Sent:
+    return Sent(
+        person=token.person,
+        teams=token.teams,
+        machine=machine,
+        home=piece.home,
+        path=piece.path,
+        kind=piece.kind,
+        project=ProjectKey(piece.project) if piece.project else None,
+        session=SessionId(piece.session) if piece.session else None,
+        agent=AgentId(piece.agent) if piece.agent else None,
+        mtime_ns=piece.mtime_ns,
+    )
+
+
+def _span(piece: Packed, address: str) -> Span:
+    return Span(
+        offset=piece.offset,
+        length=piece.length,
+        origin=piece.origin,
+        sha256=piece.sha256,
+        address=address,
+    )
+
+
+def _known(ack: Ack) -> Known:
+    return Known(
+        home=ack.source.home,
+        path=ack.source.path,
+        generation=ack.generation,
+        upto=ack.upto,
+        origin=ack.origin,
+    )

@@ -1,0 +1,106 @@
+"""A page and an agents' server for each person, over what that person may see.
+
+Nobody shares anything here: what is kept open, remembered or drawn for one person is in
+an application of that person's own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.types import Receive, Send
+from starlette.types import Scope as Asked
+
+from recollect.archive import Archive
+from recollect.mcp.protocol import Speaker
+from recollect.mcp.recall import Caller, Recall
+from recollect.prices import Prices
+from recollect.team.contract import Scope
+from recollect.web.app import application
+from recollect.web.live import Hub as News
+from recollect.web.readers import Readers
+from recollect.web.visit import House
+
+__all__ = ["Opening", "People"]
+
+Opening = Callable[[Scope], Archive]
+"""Opens the archive as somebody may see it."""
+_MOST = 200
+"""People whose applications are kept."""
+
+
+class _Room:
+    """What one scope has open."""
+
+    def __init__(self, opening: Callable[[], Archive], prices: Prices | None) -> None:
+        self.readers = Readers(Path(), opening)
+        house = House(readers=self.readers, hub=News(), prices=prices)
+        self.app: Starlette = application(house)
+        caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
+        self.speaker = Speaker(Recall(Path(), caller, opening))
+        self._life = AsyncExitStack()
+
+    async def begin(self) -> None:
+        await self._life.enter_async_context(self.app.router.lifespan_context(self.app))
+
+    async def end(self) -> None:
+        await self._life.aclose()
+
+
+class People:
+    """The rooms of those who asked last."""
+
+    def __init__(self, opening: Opening, prices: Prices | None = None) -> None:
+        self._opening = opening
+        self._prices = prices
+        self._rooms: OrderedDict[Scope, _Room] = OrderedDict()
+
+    async def serve(
+        self, scope: Scope, asked: Asked, receive: Receive, send: Send
+    ) -> None:
+        """Answer with the page of whoever asks."""
+        room = await self._room(scope)
+        await room.app(asked, receive, send)
+
+    def speaker(self, scope: Scope) -> Speaker:
+        """Return who answers the agents of a person."""
+        return self._kept(scope).speaker
+
+    def renew(self) -> None:
+        """Let everybody see what has come."""
+        for room in list(self._rooms.values()):
+            room.readers.renew()
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        while self._rooms:
+            _, room = self._rooms.popitem()
+            await room.end()
+
+    def _kept(self, scope: Scope) -> _Room:
+        room = self._rooms.get(scope)
+        if room is None:
+            opening = self._opening
+            room = _Room(lambda: opening(scope), self._prices)
+            self._rooms[scope] = room
+        self._rooms.move_to_end(scope)
+        return room
+
+    async def _room(self, scope: Scope) -> _Room:
+        is_new = scope not in self._rooms
+        room = self._kept(scope)
+        if is_new or not hasattr(room.app.state, "limiter"):
+            await room.begin()
+        while len(self._rooms) > _MOST:
+            _, old = self._rooms.popitem(last=False)
+            await old.end()
+        return room
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 (a face knows the clock)

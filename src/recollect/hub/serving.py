@@ -1,0 +1,73 @@
+"""Serving a hub: an address, the gate, and what derives beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from recollect.hub.app import hub_application
+from recollect.hub.behind import Deriving
+from recollect.hub.gate import HubGate
+from recollect.hub.intake import Intake
+from recollect.hub.people import Opening, People
+from recollect.prices import Prices
+from recollect.team.contract import TeamStore
+from recollect.team.objects import RawObjects
+from recollect.team.tokens import Tokens
+from recollect.web.server import listening, server_of
+
+__all__ = ["HubPlace", "HubServing"]
+
+
+class HubPlace(Struct, frozen=True, kw_only=True):
+    """Where a hub listens, and under which names it is known."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """Zero for one that is free."""
+    names: tuple[str, ...] = ()
+    """Values of ``Host`` besides the address: what people type."""
+    prices: Prices | None = None
+
+
+class HubServing:
+    """A hub that listens; it keeps nothing that another hub would miss."""
+
+    def __init__(
+        self,
+        store: TeamStore,
+        objects: RawObjects,
+        place: HubPlace,
+        *,
+        opening: Opening,
+        derive: Callable[[], bool],
+    ) -> None:
+        self._listening = listening(place.host, place.port)
+        self.port = int(self._listening.getsockname()[1])
+        shown = f"[{place.host}]" if ":" in place.host else place.host
+        self.address = f"http://{shown}:{self.port}"
+        tokens = Tokens(store, time.monotonic)
+        people = People(opening, place.prices)
+        self.deriving = Deriving(derive, people.renew)
+        app = hub_application(Intake(store, objects), tokens, people, self.deriving)
+        names = {*place.names, *(f"{name}:{self.port}" for name in place.names)}
+        gate = HubGate(app, tokens, host=place.host, port=self.port, names=names)
+        self._server = server_of(gate)
+
+    def run(self) -> None:
+        """Serve until Ctrl-C, or until :meth:`stop`."""
+        try:
+            self._server.run(sockets=[self._listening])
+        finally:
+            self._listening.close()
+
+    def stop(self) -> None:
+        """Stop serving, from any thread."""
+        self._server.should_exit = True
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answers."""
+        return self._server.started

@@ -1,0 +1,103 @@
+"""Which files may leave: those of sessions of the projects that were named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from recollect.archive import Archive, is_in
+from recollect.model.ids import SessionId
+from recollect.model.sources import SourceKind
+from recollect.store.chunks import Kept
+from recollect.store.derived import Derived
+
+__all__ = ["KINDS", "Chosen", "choose"]
+
+KINDS = frozenset(
+    {
+        SourceKind.SESSION,
+        SourceKind.AGENT,
+        SourceKind.JOURNAL,
+        SourceKind.SIDECAR,
+        SourceKind.TOOL_RESULT,
+        SourceKind.WORKFLOW,
+    }
+)
+"""What tells of a session. Copies of edited files, todos and the history stay."""
+
+
+class _Whose(Struct, gc=False):
+    """What a line says about whose it is."""
+
+    session: Any = field(default=None, name="sessionId")
+    directory: Any = field(default=None, name="cwd")
+
+
+_whose = msgspec.json.Decoder(_Whose)
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """What is sent, and what is not though it nearly was."""
+
+    projects: tuple[str, ...]
+    sources: tuple[Kept, ...]
+    sessions: dict[SessionId, str]
+    """The sessions of named projects, and the directories they were begun in."""
+    owners: dict[int, SessionId]
+    """The session of each transcript, by the number of its source."""
+    others: frozenset[SessionId] = frozenset()
+    """Those of other projects."""
+    shared: tuple[Kept, ...] = ()
+    """Files that belong to sessions of other projects as well: they stay."""
+
+    def is_foreign(self, line: bytes) -> bool:
+        """Whether a line is of another session, in a project that was not named.
+
+        A file may hold lines of several sessions. A session that was begun in a named
+        project is of that project wherever it went.
+        """
+        try:
+            whose = _whose.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return False
+        if not isinstance(whose.session, str) or whose.session in self.sessions:
+            return False
+        if whose.session in self.others:
+            return True
+        where = whose.directory
+        return isinstance(where, str) and not any(
+            is_in(where, project) for project in self.projects
+        )
+
+
+def choose(archive: Archive, derived: Derived, projects: Sequence[str]) -> Chosen:
+    """Return what belongs to projects: directories, and all that is below them."""
+    named = {
+        listed.id: listed.project
+        for project in projects
+        for listed in archive.sessions(project=project, empty=True)
+        if listed.project is not None
+    }
+    others = [one.id for one in archive.sessions(empty=True) if one.id not in named]
+    own = [kept for kept in archive.sources(sessions=list(named)) if kept.kind in KINDS]
+    foreign = {kept.number for kept in archive.sources(sessions=others)}
+    return Chosen(
+        projects=tuple(projects),
+        sources=tuple(kept for kept in own if kept.number not in foreign),
+        sessions=named,
+        owners=dict(_owners(derived, named)),
+        others=frozenset(others),
+        shared=tuple(kept for kept in own if kept.number in foreign),
+    )
+
+
+def _owners(
+    derived: Derived, sessions: Iterable[SessionId]
+) -> Iterator[tuple[int, SessionId]]:
+    for session in sessions:
+        number = derived.number_of(session)
+        for source in derived.sources_of(number) if number is not None else ():
+            yield source, session

@@ -1,0 +1,199 @@
+"""A push: from what the hub has to what the archive has, parcel by parcel.
+
+Nothing is remembered here. What the hub has, the hub says: before the first parcel, and
+in its answer to each. So nothing can be out of step with it, whoever was killed when.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from recollect.archive import Archive
+from recollect.errors import ArchiveDamaged, HubUnreachable, IndexMissing
+from recollect.model.ids import SessionId, SourceId
+from recollect.push.choosing import Chosen, choose
+from recollect.push.courier import Carrying
+from recollect.push.masking import Mask
+from recollect.push.packing import Packing, Piece, machine_of, parcels
+from recollect.push.wire import Answer, Known, Packed, Parcel
+from recollect.render.redact import Redactor
+from recollect.render.redact.personal import names_in
+from recollect.store.chunks import Kept
+from recollect.store.derived import Derived
+from recollect.store.vault import Vault
+
+__all__ = ["Pushed", "Share", "push"]
+
+Tell = Callable[["Pushed"], None]
+_Place = tuple[str, str]
+_PASSES = 5
+"""How often a push begins anew when the hub is not where it was thought to be."""
+_QUESTIONS = 2000
+"""Files that are asked for at once."""
+
+
+class Share(Struct):
+    """What goes of one project."""
+
+    sessions: set[SessionId] = field(default_factory=set)
+    files: int = 0
+    lines: int = 0
+    bytes: int = 0
+
+
+class Pushed(Struct, kw_only=True):
+    """What was sent, or would be."""
+
+    sessions: set[SessionId] = field(default_factory=set)
+    files: int = 0
+    lines: int = 0
+    bytes: int = 0
+    """Masked, as the hub will show them."""
+    packed: int = 0
+    """As they travel."""
+    parcels: int = 0
+    projects: dict[str, Share] = field(default_factory=dict)
+    hidden: Counter[str] = field(default_factory=Counter)
+    private: int = 0
+    foreign: int = 0
+    """Lines that stay, as they are of sessions in projects that were not named."""
+    too_long: int = 0
+    refused: int = 0
+    """Files that were erased on the hub, and are not sent again."""
+    shared: int = 0
+    """Files that stay, as they hold sessions of projects that were not named."""
+    damaged: int = 0
+
+
+class _Push:
+    def __init__(
+        self, vault: Vault, chosen: Chosen, mask: Mask, courier: Carrying | None
+    ) -> None:
+        self._chosen = chosen
+        self._courier = courier
+        self._machine = machine_of(vault.chunks.identity)
+        self._packing = Packing(vault.chunks, mask, chosen.is_foreign)
+        self._met: set[SourceId] = set()
+        self._refused: set[_Place] = set()
+        self.done = Pushed(shared=len(chosen.shared))
+
+    def run(self, *, dry: bool, tell: Tell | None) -> Pushed:
+        for _ in range(_PASSES):
+            if self._is_through(dry=dry, tell=tell):
+                break
+        else:
+            address = getattr(self._courier, "address", "the hub")
+            raise HubUnreachable(address, "somebody else sends the same files")
+        self.done.refused = len(self._refused)
+        mask = self._packing.mask
+        self.done.hidden, self.done.private = mask.found, mask.private
+        self.done.too_long = self._packing.too_long
+        self.done.foreign = self._packing.foreign
+        return self.done
+
+    def _is_through(self, *, dry: bool, tell: Tell | None) -> bool:
+        """Send all that is missing; return whether the hub has it as we do."""
+        known = self._known(dry=dry)
+        for parcel, lines in parcels(self._machine, self._pieces(known)):
+            if self._courier is not None and not dry:
+                answer = self._courier.send(parcel)
+                if not self._is_level(parcel, answer):
+                    return False
+            self._count(parcel.pieces, lines)
+            if tell is not None:
+                tell(self.done)
+        return True
+
+    def _known(self, *, dry: bool) -> dict[_Place, Known]:
+        """Return what the hub has of what was chosen, and what it does not want.
+
+        Of a file that it has not, it is asked first: what was erased there must not
+        even travel.
+        """
+        if self._courier is None:
+            return {}
+        told = self._courier.known(self._machine).sources
+        known = {(one.home, one.path): one for one in told}
+        new = [
+            self._packing.question(kept)
+            for kept in self._chosen.sources
+            if self._packing.place(kept) not in known and not dry
+        ]
+        for start in range(0, len(new), _QUESTIONS):
+            some = tuple(new[start : start + _QUESTIONS])
+            answer = self._courier.send(Parcel(machine=self._machine, pieces=some))
+            known |= {(o.home, o.path): o for o in answer.sources if o.is_refused}
+        self._refused = {place for place, one in known.items() if one.is_refused}
+        return known
+
+    def _is_level(self, parcel: Parcel, answer: Answer) -> bool:
+        """Whether all of a parcel arrived, but for what is not wanted."""
+        there = {(one.home, one.path): one for one in answer.sources}
+        for piece in parcel.pieces:
+            place = (piece.home, piece.path)
+            one = there.get(place)
+            if one is None or (one.upto < piece.offset + piece.length):
+                if one is None or not one.is_refused:
+                    return False
+                self._refused.add(place)
+        return True
+
+    def _pieces(self, known: dict[_Place, Known]) -> Iterator[Piece]:
+        for kept in self._chosen.sources:
+            place = self._packing.place(kept)
+            try:
+                for piece in self._packing.pieces(kept, known.get(place)):
+                    if place in self._refused:
+                        break
+                    self._note(kept, piece)
+                    yield piece
+            except ArchiveDamaged:
+                self.done.damaged += 1
+
+    def _note(self, kept: Kept, piece: Piece) -> None:
+        """Count a file with its session and project, once."""
+        is_first = piece.source not in self._met
+        self._met.add(piece.source)
+        session = self._chosen.owners.get(kept.number, kept.session or SessionId(""))
+        directory = self._chosen.sessions.get(session, "")
+        share = self.done.projects.setdefault(directory, Share())
+        share.files += is_first
+        share.lines += piece.lines
+        share.bytes += piece.packed.length
+        self.done.files += is_first
+        if session in self._chosen.sessions:
+            share.sessions.add(session)
+            self.done.sessions.add(session)
+
+    def _count(self, pieces: Sequence[Packed], lines: int) -> None:
+        self.done.parcels += 1
+        self.done.lines += lines
+        self.done.bytes += sum(one.length for one in pieces)
+        self.done.packed += sum(len(one.frame) for one in pieces)
+
+
+def push(  # noqa: PLR0913 (all but two by name)
+    folder: Path,
+    projects: Sequence[str],
+    *,
+    redactor: Redactor,
+    courier: Carrying | None,
+    dry: bool = False,
+    tell: Tell | None = None,
+) -> Pushed:
+    """Send what a hub lacks of projects; return what that was.
+
+    With ``dry`` nothing is sent; without a courier there is no hub to ask, and it has
+    nothing. ``tell`` hears of every parcel that has arrived.
+    """
+    with Archive.open(folder) as archive, Vault(folder) as vault:
+        if vault.index is None:
+            raise IndexMissing(folder)
+        chosen = choose(archive, Derived(vault.index), projects)
+        names = names_in(chosen.sessions.values())
+        mask = Mask(redactor.with_names(names))
+        return _Push(vault, chosen, mask, courier).run(dry=dry, tell=tell)

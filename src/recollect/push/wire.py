@@ -1,0 +1,109 @@
+"""What passes between a machine and its hub: parcels of masked lines, and answers.
+
+Nothing here says whose the lines are: that the hub knows from the token. Frames are
+zstd, each of at most a piece of a source, and go into the raw store as they came.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, msgpack
+
+from recollect.model.sources import SourceKind
+
+__all__ = [
+    "ACKS",
+    "LONGEST_FRAME",
+    "LONGEST_LINE",
+    "PARCEL",
+    "PUSH",
+    "Answer",
+    "Known",
+    "Packed",
+    "Parcel",
+    "pack",
+    "unpack_answer",
+    "unpack_parcel",
+]
+
+PUSH = "/push"
+"""Where parcels go."""
+ACKS = "/push/acks"
+"""Where a machine asks how far it has come."""
+PARCEL = 5_000_000
+"""Bytes of a parcel. One line that takes more goes alone."""
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of a line; one that is longer stays at home."""
+LONGEST_FRAME = 16 * 1024 * 1024
+"""Bytes of a line when it is packed."""
+
+
+class Packed(Struct, frozen=True, kw_only=True, array_like=True):
+    """Whole lines of a source, masked and packed, and where they belong."""
+
+    home: str
+    path: str
+    kind: SourceKind
+    project: str | None
+    session: str | None
+    agent: str | None
+    mtime_ns: int
+    generation: int
+    offset: int
+    """In the masked bytes of this generation."""
+    length: int
+    """Of the masked bytes."""
+    origin: int
+    """Where the sender's own file goes on behind these lines."""
+    sha256: bytes
+    """Of the masked bytes."""
+    frame: bytes
+
+
+class Parcel(Struct, frozen=True, kw_only=True):
+    """What is sent at once."""
+
+    machine: str
+    pieces: tuple[Packed, ...]
+
+
+class Known(Struct, frozen=True, kw_only=True, array_like=True):
+    """Up to where the hub has a source."""
+
+    home: str
+    path: str
+    generation: int = 0
+    upto: int = 0
+    origin: int = 0
+    is_refused: bool = False
+    """Whether it was erased there, and is not wanted any more."""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What the hub has: of a machine, or of what was just sent."""
+
+    sources: tuple[Known, ...] = ()
+
+
+_parcels = msgpack.Decoder(Parcel)
+_answers = msgpack.Decoder(Answer)
+
+
+def pack(value: Parcel | Answer) -> bytes:
+    """Return a parcel or an answer as it is sent."""
+    return msgpack.encode(value)
+
+
+def unpack_parcel(raw: bytes) -> Parcel:
+    """Return a parcel that came.
+
+    :raises msgspec.MsgspecError: if it is none.
+    """
+    return _parcels.decode(raw)
+
+
+def unpack_answer(raw: bytes) -> Answer:
+    """Return an answer that came.
+
+    :raises msgspec.MsgspecError: if it is none.
+    """
+    return _answers.decode(raw)

@@ -1,0 +1,148 @@
+"""``recollect push``: what was named goes, and it is said what and how."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, jsonl, prompt, session_id, thread
+from tests.hub.hubs import TestHub, serving
+from tests.push.sending import KEY, PROJECT, worked
+
+
+@pytest.fixture
+def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home, _ = worked(place)
+    monkeypatch.setenv("RECOLLECT_HOME", str(home.path))
+    return home
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[TestHub]:
+    with serving(tmp_path / "hub", {}) as hub:
+        yield hub
+
+
+def named(place: Path, hub: str = "", token: str = "") -> None:
+    folder = place / ".config" / "recollect"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["[push]", f'projects = ["{PROJECT}"]']
+    lines += [f'hub = "{hub}"'] * bool(hub) + [f'token = "{token}"'] * bool(token)
+    (folder / "settings.toml").write_text("\n".join(lines))
+
+
+@pytest.mark.usefixtures("home")
+def test_nothing_leaves_unless_it_was_named(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["push"]) == ExitCode.ASKED_WRONGLY
+    assert "names no project" in capsys.readouterr().err
+    named(place)
+    assert main(["push"]) == ExitCode.ASKED_WRONGLY
+    assert "names no hub" in capsys.readouterr().err
+    named(place, hub="https://hub.example.com")
+    assert main(["push"]) == ExitCode.ASKED_WRONGLY
+    assert "names no token" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    "hub", ["http://hub.example.com", "hub", "ftp://x", "http://["]
+)
+def test_a_token_is_never_sent_in_the_clear(
+    place: Path, hub: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(place, hub, "rcl_x")
+
+    assert main(["push"]) == ExitCode.FAILED
+    assert "refused" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+def test_a_dry_run_says_what_would_go_and_what_is_hidden(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(place)
+
+    assert main(["push", "--dry-run"]) == ExitCode.DONE
+
+    told = capsys.readouterr().out
+    assert told.startswith("would send 3 sessions, 3 files, 24 lines: ")
+    assert PROJECT in told
+    assert "12 email" in told
+
+
+def test_a_push_goes_once_and_then_what_is_new(
+    place: Path, home: Home, hub: TestHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, _ = hub.token("ann")
+    named(place, hub=hub.address, token=secret)
+
+    assert main(["push"]) == ExitCode.DONE
+    first = capsys.readouterr().out
+    assert main(["push"]) == ExitCode.DONE
+    second = capsys.readouterr().out
+    path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
+    with path.open("ab") as file:
+        file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
+    assert main(["push", "--json"]) == ExitCode.DONE
+    third = json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    assert first.startswith("sent 3 sessions, 3 files, 24 lines: ")
+    assert second == "sent nothing: the hub has it all\n"
+    assert (third["row"], third["lines"], third["sessions"]) == (
+        "pushed",
+        1,
+        [session_id(1)],
+    )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_wrong_token_is_told(
+    place: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(place, hub.address, "rcl_wrong")
+
+    assert main(["push"]) == ExitCode.FAILED
+    assert "needs a token" in capsys.readouterr().err
+
+
+def test_what_is_written_while_it_watches_goes_too(
+    place: Path, home: Home, hub: TestHub
+) -> None:
+    secret, _ = hub.token("ann")
+    named(place, hub=hub.address, token=secret)
+    words = [sys.executable, "-m", "recollect", "push", "--watch"]
+
+    def lines() -> int:
+        return sum(
+            hub.objects.bytes_of(span.address).count(b"\n")
+            for batch in hub.store.batches()
+            for span in batch.spans
+        )
+
+    with subprocess.Popen(words, env=dict(os.environ), stderr=subprocess.PIPE) as child:
+        _wait(lambda: lines() == 24)
+        path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
+        with path.open("ab") as file:
+            file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
+        _wait(lambda: lines() == 25)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == ExitCode.INTERRUPTED
+
+
+def _wait(is_so: Callable[[], bool]) -> None:
+    begun = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - begun < 60
+        time.sleep(0.05)

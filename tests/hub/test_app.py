@@ -1,0 +1,207 @@
+"""Nobody gets in without a token, and nobody sees what is another's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from recollect.errors import HubRefused, HubUnreachable
+from recollect.mcp.tools import TOOLS
+from recollect.push import Courier, push
+from recollect.push.wire import LONGEST_FRAME
+from recollect.render.redact import Redactor
+from recollect.team.tokens import Tokens
+from recollect.web.app import ROUTES
+from tests.build import session_id
+from tests.hub.hubs import TestHub, serving
+from tests.push.sending import NOW, PROJECT, worked
+from tests.web.places import EDITED_PATH, PLAIN, furnished
+
+ANN_SAID = b"Question"
+MCP = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHub]:
+    place = tmp_path_factory.mktemp("hub")
+    _, ann = worked(place / "ann", first=70)
+    ben = furnished(place / "ben").folder
+    with serving(place, {"ann": ann, "ben": ben}) as hub:
+        hub.folder = ann
+        yield hub
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def places(id_: str) -> list[str]:
+    """Return an address of every route, about one session."""
+    told = [
+        row.path.replace("{id}", id_).replace("{agent}", "a1").replace("{version}", "x")
+        for row in ROUTES
+        if row.method == "GET"
+    ]
+    paths = [one.replace("{name}", "app.js") for one in told]
+    more = {"/search": "q=Question", "/search/answer": "q=Question"}
+    more |= {"/api/search": "q=Question", "/api/files": f"session={id_}"}
+    more |= {
+        "/files": f"path={EDITED_PATH}",
+        f"/session/{id_}/find": "q=Question",
+    }
+    return [f"{path}?{more[path]}" if path in more else path for path in paths]
+
+
+def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
+    revoked, token = hub.token("ann")
+    Tokens(hub.store).revoke(token.id, NOW)
+    told = [
+        {},
+        bearer("rcl_wrong"),
+        bearer(revoked),
+        {"Cookie": f"recollect-hub={revoked}"},
+    ]
+    told += [{"Authorization": f"Basic {revoked}"}, {"X-Recollect-Token": "ann"}]
+
+    for path in [
+        *places(session_id(71)),
+        "/mcp",
+        "/push/acks",
+        "/nowhere",
+        "/api/live",
+    ]:
+        for headers in told:
+            assert hub.ask("GET", path, headers).status == 401, path
+    assert hub.ask("POST", "/push", {}, b"x").status == 403
+    assert hub.ask("POST", "/push", bearer("rcl_wrong"), b"x").status == 401
+    assert hub.ask("POST", "/mcp", bearer(revoked), b"{}").status == 401
+    assert hub.ask("GET", "/health").body == b"alive\n"
+
+
+def test_every_route_shows_a_person_their_own_and_nothing_else(hub: TestHub) -> None:
+    ann, ben = hub.token("ann")[0], hub.token("ben")[0]
+    hers = session_id(71)
+
+    seen = {path: hub.ask("GET", path, bearer(ann)) for path in places(hers)}
+    foreign = {path: hub.ask("GET", path, bearer(ben)) for path in places(hers)}
+
+    assert sum(ANN_SAID in one.body for one in seen.values()) >= 8
+    assert {one.status for one in seen.values()} <= {200, 400, 404}
+    for path, one in foreign.items():
+        assert b"ann.lee" not in one.body, path
+        assert b"mail me" not in one.body, path
+        if hers in path.partition("?")[0]:
+            assert one.status == 404, path
+
+
+def test_what_is_remembered_for_one_is_not_told_to_another(hub: TestHub) -> None:
+    ann, ben = hub.token("ann")[0], hub.token("ben")[0]
+
+    for _ in range(3):
+        hers = hub.ask("GET", "/api/sessions", bearer(ann)).body
+        his = hub.ask("GET", "/api/sessions", bearer(ben)).body
+        assert PLAIN.encode() in his
+        assert PLAIN.encode() not in hers or b"Counting lines" not in hers
+        assert b"mail me" not in his
+
+
+def called(hub: TestHub, secret: str, tool: str, given: dict[str, object]) -> bytes:
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": given},
+    }
+    told = json.dumps(body).encode()
+    return hub.ask("POST", "/mcp", {**bearer(secret), **MCP}, told).body
+
+
+def test_every_tool_tells_a_person_their_own_and_nothing_else(hub: TestHub) -> None:
+    ann, ben = hub.token("ann")[0], hub.token("ben")[0]
+    hers = session_id(72)
+    asked: dict[str, dict[str, object]] = {
+        "search": {"query": "Question"},
+        "recent": {},
+        "outline": {"session": hers},
+        "read": {"session": hers},
+        "file_history": {"path": EDITED_PATH},
+    }
+    names = {tool.name for tool in TOOLS}
+    assert names == set(asked)
+
+    hits = sum(b"of 2" in called(hub, ann, name, asked[name]) for name in names)
+    told = {name: called(hub, ben, name, asked[name]) for name in names}
+
+    assert hits >= 2
+    assert all(b"mail me" not in one and b"of 2" not in one for one in told.values())
+
+
+def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
+    secret, _ = hub.token("cat")
+    with Courier(hub.address, secret) as courier:
+        done = push(hub.folder, [PROJECT], redactor=Redactor(), courier=courier)
+        again = push(hub.folder, [PROJECT], redactor=Redactor(), courier=courier)
+
+    assert (done.files, again.files) == (3, 0)
+    own = [b for b in hub.store.batches() if b.source.person == "cat"]
+    assert sum(span.length for b in own for span in b.spans) == done.bytes
+    assert {b.source.teams for b in own} == {("shop",)}
+    assert hub.derived
+
+
+def test_a_wrong_token_and_no_hub_are_told_apart(hub: TestHub) -> None:
+    wrong = Courier(hub.address, "rcl_wrong")
+    with wrong, pytest.raises(HubRefused, match="token"):
+        wrong.known("0" * 32)
+    nobody = Courier("http://127.0.0.1:9", "rcl_x", tries=2, sleep=lambda _: None)
+    with pytest.raises(HubUnreachable):
+        nobody.known("0" * 32)
+
+
+def test_the_gate_keeps_out_foreign_hosts_pages_and_floods(hub: TestHub) -> None:
+    secret, _ = hub.token("ann")
+    mine = bearer(secret)
+    evil = {"Origin": "https://evil.example"}
+
+    assert hub.ask("GET", "/", {**mine, "Host": "evil.example"}).status == 421
+    assert hub.ask("GET", "/", {**mine, "Host": "hub.example.com"}).status == 200
+    assert hub.ask("POST", "/push", {**mine, **evil}, b"x").status == 403
+    assert hub.ask("POST", "/push", mine, b"x").status == 400
+    huge = {**mine, "Content-Length": str(2 * LONGEST_FRAME)}
+    assert hub.ask("POST", "/push", huge).status == 413
+    assert hub.ask("POST", "/enter", mine, b"x" * 100_000).status == 413
+    assert hub.ask("GET", "/push/acks?machine=../..", mine).status == 400
+
+
+def test_a_browser_hands_its_token_over_once(hub: TestHub) -> None:
+    secret, _ = hub.token("ann")
+    own = {"Sec-Fetch-Site": "same-origin", "Host": f"127.0.0.1:{hub.serving.port}"}
+
+    form = hub.ask("GET", "/", {"Accept": "text/html,*/*"})
+    refused = hub.ask("POST", "/enter", own, b"token=rcl_wrong")
+    entered = hub.ask("POST", "/enter", own, f"token={secret}".encode())
+    cookie = entered.headers["set-cookie"].partition(";")[0]
+
+    assert (form.status, form.headers["location"]) == (303, "/enter")
+    assert b"type=password" in hub.ask("GET", "/enter").body
+    assert refused.status == 401
+    assert "HttpOnly; SameSite=Strict" in entered.headers["set-cookie"]
+    assert ANN_SAID in hub.ask("GET", "/", {"Cookie": cookie}).body
+    away = {**own, "Host": "hub.example.com"}
+    there = hub.ask("POST", "/enter", away, f"token={secret}".encode())
+    assert there.headers["set-cookie"].endswith("; Secure")
+
+
+def test_what_a_page_changes_needs_the_page(hub: TestHub) -> None:
+    secret, _ = hub.token("ann")
+    cookie = {"Cookie": f"recollect-hub={secret}"}
+    path = f"/api/sessions/{session_id(71)}/annotations"
+
+    assert hub.ask("POST", path, cookie, b"{}").status == 403
+    cross = {**cookie, "Sec-Fetch-Site": "cross-site"}
+    assert hub.ask("POST", path, cross, b"{}").status == 403

@@ -1,0 +1,183 @@
+"""What comes to a hub is checked before anything of it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import ParcelRefused
+from recollect.hub.intake import checked_parcel
+from recollect.model.ids import SessionId
+from recollect.model.sources import SourceKind
+from recollect.push.wire import Packed, Parcel, pack
+from recollect.store.press import press, squeeze
+from recollect.team.contract import Selector
+from tests.push.sending import NOW, MemoryHub
+
+RAW = b'{"type":"user","uuid":"a"}\n'
+SHA, FRAME = press(RAW)
+PIECE = Packed(
+    home="0" * 16,
+    path="projects/-work/5e55.jsonl",
+    kind=SourceKind.SESSION,
+    project="-work",
+    session="5e55",
+    agent=None,
+    mtime_ns=1,
+    generation=0,
+    offset=0,
+    length=len(RAW),
+    origin=len(RAW),
+    sha256=SHA,
+    frame=FRAME,
+)
+MACHINE = "0" * 32
+
+
+def parcel(*pieces: Packed, machine: str = MACHINE) -> Parcel:
+    return Parcel(machine=machine, pieces=pieces)
+
+
+def other(**fields: object) -> Packed:
+    return msgspec.structs.replace(PIECE, **fields)
+
+
+def unsized(raw: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_content_size=False).compress(raw)
+
+
+BOMB = squeeze(b"\n" * (80 * 1024 * 1024))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        other(home="../.."),
+        other(path=""),
+        other(path="projects/../../etc/passwd"),
+        other(path="a\0b"),
+        other(path="a" * 5000),
+        other(session="x\x1b[2J"),
+        other(project="..\\up"),
+        other(offset=-1),
+        other(origin=1 << 60),
+        other(generation=1 << 31),
+        other(mtime_ns=-1),
+        other(length=len(RAW) + 1),
+        other(length=0),
+        other(sha256=b"x" * 32),
+        other(frame=b"junk"),
+        other(frame=b""),
+        other(frame=unsized(RAW)),
+        other(frame=BOMB, length=80 * 1024 * 1024),
+        other(frame=BOMB),
+        other(frame=squeeze(RAW[:-1]), length=len(RAW) - 1, sha256=press(RAW[:-1])[0]),
+    ],
+    ids=range(20),
+)
+def test_a_piece_that_lies_is_refused_whole(piece: Packed) -> None:
+    with pytest.raises(ParcelRefused):
+        checked_parcel(pack(parcel(PIECE, piece)))
+
+
+@pytest.mark.parametrize("machine", ["", "laptop", "0" * 33, "../" + "0" * 29])
+def test_a_parcel_says_which_machine_it_is_from(machine: str) -> None:
+    with pytest.raises(ParcelRefused, match="machine"):
+        checked_parcel(pack(parcel(PIECE, machine=machine)))
+
+
+@given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
+def test_no_bytes_whatever_do_more_than_be_refused(
+    junk: bytes, at: int, sign: int
+) -> None:
+    whole = bytearray(pack(parcel(PIECE)))
+    whole[at % len(whole)] = sign
+
+    for raw in (junk, bytes(whole)):
+        try:
+            checked = checked_parcel(raw)
+        except ParcelRefused:
+            continue
+        assert all(one.sha256 == SHA for one in checked.pieces)
+
+
+def test_whose_it_is_comes_from_the_token_alone(tmp_path: Path) -> None:
+    ann, ben = MemoryHub(tmp_path, "ann"), MemoryHub(tmp_path, "ben")
+    ben.store, ben.intake = ann.store, ann.intake
+    ann.send(parcel(PIECE))
+
+    assert ben.known(MACHINE).sources == ()
+    ben.send(parcel(PIECE))
+
+    people = sorted(batch.source.person for batch in ann.store.batches())
+    assert people == ["ann", "ben"]
+    addresses = {b.source.person: b.spans[0].address for b in ann.store.batches()}
+    assert addresses["ann"].startswith("ann/")
+    assert addresses["ben"].startswith("ben/")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "upto"),
+    [
+        ([PIECE, PIECE], len(RAW)),
+        ([other(offset=5)], 0),
+        ([other(offset=5), PIECE], len(RAW)),
+        ([PIECE, other(offset=len(RAW))], 2 * len(RAW)),
+        ([other(length=0, frame=b"", sha256=b"")], 0),
+    ],
+)
+def test_only_what_goes_on_is_kept_and_the_answer_says_how_far(
+    tmp_path: Path, pieces: list[Packed], upto: int
+) -> None:
+    hub = MemoryHub(tmp_path)
+
+    (known,) = hub.send(parcel(*pieces)).sources
+
+    assert known.upto == upto
+    assert sum(map(len, hub.texts().values())) == upto
+    assert len({a for a, _ in hub.objects.addresses()}) == min(upto, 1)
+
+
+def test_an_older_generation_does_not_come_back(tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+    hub.send(parcel(other(generation=3)))
+
+    (known,) = hub.send(parcel(other(generation=2, offset=len(RAW)))).sources
+
+    assert (known.generation, known.upto) == (3, len(RAW))
+
+
+def test_no_byte_is_written_of_what_was_erased(tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+    hub.send(parcel(PIECE))
+    receipt = hub.store.erase(Selector(session=SessionId("5e55")), now=NOW)
+    hub.objects.remove(receipt.addresses)
+
+    (known,) = hub.send(parcel(PIECE)).sources
+
+    assert known.is_refused
+    assert list(hub.objects.addresses()) == []
+
+
+def test_what_is_erased_while_it_comes_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = MemoryHub(tmp_path)
+    put: Callable[..., object] = hub.store.put
+
+    def late(batch: object) -> object:
+        if getattr(batch, "spans", ()):
+            hub.store.erase(Selector(session=SessionId("5e55")), now=NOW)
+        return put(batch)
+
+    monkeypatch.setattr(hub.store, "put", late)
+    (known,) = hub.send(parcel(PIECE)).sources
+
+    assert known.is_refused
+    assert list(hub.objects.addresses()) == []

@@ -1,0 +1,204 @@
+"""A push brings over what was named, masked, each line once, whatever gets lost."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.errors import HubUnreachable
+from recollect.model.ids import SessionId
+from recollect.push import push
+from recollect.render.redact import Redactor
+from recollect.team.contract import Selector
+from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.push.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
+
+
+def test_all_lines_of_a_named_project_arrive_masked(tmp_path: Path) -> None:
+    _, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+
+    done = sent(folder, hub)
+
+    texts = hub.texts()
+    assert [len(text.splitlines()) for text in texts.values()] == [8, 8, 8]
+    everything = b"".join(texts.values()) + "".join(texts).encode()
+    assert b"Question 3 of 2" in everything
+    assert b"ann" not in everything
+    assert b"~/work/shop" in everything
+    assert (len(done.sessions), done.files, done.lines) == (3, 3, 24)
+    assert done.bytes == sum(map(len, texts.values()))
+    assert done.hidden["email"] == 12
+    assert done.hidden["home"] > 12
+
+
+def test_nothing_of_another_project_leaves(tmp_path: Path) -> None:
+    home, folder = worked(tmp_path)
+    other = thread(
+        prompt("hush", cwd="/home/ann/diary"), reply("yes", cwd="/home/ann/diary")
+    )
+    home.session(session_id(7), other, project="-home-ann-diary")
+    # Of a file with lines of both projects, those of the named one are sent.
+    mixed = [
+        *thread(prompt("here", cwd=PROJECT, sessionId=session_id(8))),
+        *thread(prompt("there", cwd="/home/ann/diary", sessionId=session_id(7))),
+        *thread(prompt("nowhere", cwd="/home/ann/diary", sessionId=session_id(9))),
+    ]
+    home.session(session_id(8), mixed, project=KEY)
+    Archive.ingest(folder, [home.path])
+    hub = MemoryHub(tmp_path / "raw")
+
+    done = sent(folder, hub)
+
+    everything = b"".join(hub.texts().values())
+    assert len(hub.texts()) == 4
+    assert b'"here"' in everything
+    assert not any(word in everything for word in (b"hush", b"there", b"nowhere"))
+    assert b"diary" not in everything
+    assert "diary" not in repr(list(hub.store.batches()))
+    assert done.foreign == 2
+
+
+def test_a_second_push_sends_nothing_and_a_third_what_was_added(tmp_path: Path) -> None:
+    home, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+    sent(folder, hub)
+
+    again = sent(folder, hub)
+    path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
+    with path.open("ab") as file:
+        file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
+        file.write(b'{"half a li')
+    Archive.ingest(folder, [home.path])
+    third = sent(folder, hub)
+
+    assert (again.lines, again.parcels) == (0, 0)
+    assert (third.lines, third.files) == (1, 1)
+    (text,) = [t for p, t in hub.texts().items() if session_id(1) in p]
+    assert text.count(b"\n") == 9
+    assert b"half a li" not in text
+
+
+def test_a_file_that_was_rewritten_takes_the_place_of_the_old_one(
+    tmp_path: Path,
+) -> None:
+    home, folder = worked(tmp_path, sessions=1)
+    hub = MemoryHub(tmp_path / "raw")
+    sent(folder, hub)
+    records = thread(prompt("Quite another", cwd=PROJECT), reply("Yes", cwd=PROJECT))
+    home.session(session_id(0), records, project=KEY)
+    Archive.ingest(folder, [home.path])
+
+    done = sent(folder, hub)
+
+    (text,) = hub.texts().values()
+    assert done.lines == text.count(b"\n") == 2
+    assert b"Question" not in text
+
+
+def test_private_records_and_copies_of_files_stay(tmp_path: Path) -> None:
+    home, folder = worked(tmp_path, sessions=1)
+    path = home.path / "projects" / KEY / f"{session_id(0)}.jsonl"
+    with path.open("ab") as file:
+        file.write(b'{"type":"agent-setting","secret":"mine"}\n')
+        file.write(b'{"type":"last-prompt","lastPrompt":"x"}\n')
+    history = home.path / "file-history" / session_id(0)
+    history.mkdir(parents=True)
+    (history / "abc@v1").write_text("a whole file")
+    (home.path / "history.jsonl").write_text('{"display":"typed"}\n')
+    Archive.ingest(folder, [home.path])
+    hub = MemoryHub(tmp_path / "raw")
+
+    sent(folder, hub)
+
+    assert len(hub.texts()) == 1
+    everything = b"".join(hub.texts().values())
+    assert b"a whole file" not in everything
+    assert b"typed" not in everything
+
+
+def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) -> None:
+    _, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+
+    dry = sent(folder, hub, dry=True)
+
+    assert hub.texts() == {}
+    assert hub.parcels == []
+    assert dry == sent(folder, hub)
+    assert sent(folder, None, dry=True) == dry
+
+
+def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.push.packing._STEP", 600)
+    monkeypatch.setattr("recollect.push.packing.PARCEL", 4000)
+    _, folder = worked(tmp_path)
+    whole = MemoryHub(tmp_path / "whole")
+    sent(folder, whole)
+
+    for seed in range(6):
+        hub = MemoryHub(tmp_path / str(seed))
+        losing = Losing(hub, seed)
+        for _ in range(200):
+            with suppress(HubUnreachable):
+                sent(folder, losing)
+                break
+
+        assert losing.lost
+        assert hub.texts() == whole.texts()
+
+
+def test_two_who_push_the_same_archive_at_once_end_with_one_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.push.packing._STEP", 600)
+    monkeypatch.setattr("recollect.push.packing.PARCEL", 4000)
+    _, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+    whole = MemoryHub(tmp_path / "whole")
+    sent(folder, whole)
+    send = hub.send
+    meanwhile = [True]
+
+    def interrupted(parcel: object) -> object:
+        if meanwhile and len(hub.parcels) == 2:
+            meanwhile.clear()
+            sent(folder, hub)
+        return send(parcel)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(hub, "send", interrupted)
+    sent(folder, hub)
+
+    assert hub.texts() == whole.texts()
+
+
+def test_what_was_erased_on_the_hub_does_not_even_travel_again(tmp_path: Path) -> None:
+    _, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+    sent(folder, hub)
+    hub.store.erase(Selector(session=SessionId(session_id(1))), now=NOW)
+    hub.parcels.clear()
+
+    done = sent(folder, hub)
+
+    assert done.refused == 1
+    assert not any(piece.frame for parcel in hub.parcels for piece in parcel.pieces)
+
+
+def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:
+    home, folder = worked(tmp_path, sessions=1)
+    there = "/home/bea/work/shop"
+    records = thread(prompt("by bea", cwd=there), reply("Yes", cwd=there))
+    home.session(session_id(0), records, project="-home-bea-work-shop")
+    Archive.ingest(folder, [home.path])
+    hub = MemoryHub(tmp_path / "raw")
+
+    push(folder, [PROJECT, there], redactor=Redactor(), courier=hub)
+
+    assert len(list(hub.store.batches())) == 2
+    assert len({(b.source.home, b.source.path) for b in hub.store.batches()}) == 2

@@ -1,0 +1,93 @@
+"""The raw store keeps bytes by what they are, and forgets them wholly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from recollect.errors import ArchiveDamaged, PlaceUnreadable
+from recollect.store.press import digest, squeeze
+from recollect.team.objects import RawObjects, open_objects
+
+RAW = b'{"type":"user"}\n' * 100
+
+
+@pytest.fixture(params=["folder", "memory"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RawObjects]:
+    if request.param == "folder":
+        yield open_objects(str(tmp_path / "raw"))
+    else:
+        pytest.importorskip("fsspec", reason="fsspec is not installed")
+        yield open_objects(f"memory://{uuid4().hex}")
+
+
+def test_the_same_bytes_of_a_source_are_one_object(objects: RawObjects) -> None:
+    place = objects.of("ann", "a.jsonl")
+
+    address = place.put(RAW)
+
+    assert place.put(RAW) == address == place.put_packed(squeeze(RAW), digest(RAW))
+    assert address.startswith("ann/")
+    assert [one for one, _ in objects.addresses()] == [address]
+    assert objects.bytes_of(address) == RAW
+
+
+def test_the_same_bytes_of_two_sources_are_two_objects(objects: RawObjects) -> None:
+    first = objects.of("ann", "a.jsonl").put(RAW)
+    second = objects.of("ben", "a.jsonl").put(RAW)
+
+    objects.remove([first, first])
+
+    assert objects.bytes_of(second) == RAW
+    with pytest.raises(ArchiveDamaged, match="missing"):
+        objects.bytes_of(first)
+    assert [one for one, _ in objects.addresses("ann/")] == []
+    assert [one for one, _ in objects.addresses("ben/")] == [second]
+
+
+@pytest.mark.parametrize("address", ["../x", "a/../b", "/etc/passwd", "", "a//b", "A"])
+def test_an_address_leads_nowhere_else(objects: RawObjects, address: str) -> None:
+    with pytest.raises(ArchiveDamaged, match="no address"):
+        objects.bytes_of(address)
+
+
+def test_bytes_that_are_others_are_not_given(tmp_path: Path) -> None:
+    objects = open_objects(f"file://{tmp_path}/raw")
+    address = objects.of("ann", "a").put(RAW)
+    path = tmp_path / "raw" / f"{address}.zst"
+
+    path.write_bytes(squeeze(b"others"))
+    with pytest.raises(ArchiveDamaged, match="another hash"):
+        objects.bytes_of(address)
+    path.write_bytes(b"torn")
+    with pytest.raises(ArchiveDamaged, match=address):
+        objects.bytes_of(address)
+
+
+def test_what_a_killed_writer_left_goes_with_its_object(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path / "raw"))
+    address = objects.of("ann", "a").put(RAW)
+    (tmp_path / "raw" / f"{address}.zst.77.abcd").write_bytes(b"half")
+
+    objects.remove([address])
+
+    assert list((tmp_path / "raw").iterdir()) == []
+
+
+def test_only_the_owner_can_look_into_the_folder(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path / "raw"))
+    address = objects.of("ann", "a").put(RAW)
+
+    for path in (tmp_path / "raw", *(tmp_path / "raw").rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "raw" / f"{address}.zst").is_file()
+
+
+@pytest.mark.parametrize("url", ["file://", "nowhere://bucket", ""])
+def test_an_address_of_no_store_is_refused(url: str) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    with pytest.raises(PlaceUnreadable):
+        open_objects(url)
