@@ -113,6 +113,15 @@ class Rates(Struct, frozen=True, kw_only=True):
         above, below = self.factor
         return total * above // below + sum(counts[len(self.each) :]) * self.search
 
+    def missing(self, counts: Sequence[int]) -> list[str]:
+        """Return which prices there would have to be, named as in a file of prices."""
+        names = _Rates.__struct_fields__
+        return [
+            name
+            for name, count, rate in zip(names, counts, self.each, strict=False)
+            if count and rate is None
+        ]
+
 
 class Price(Struct, frozen=True, kw_only=True):
     """What a model's tokens cost from some moment on, for contexts of some size."""

@@ -54,6 +54,15 @@ def traces(folder: Path, word: str) -> list[str]:
     return found
 
 
+def test_last_is_the_newest_session(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["purge", "last", "--yes"]) == ExitCode.DONE
+
+    assert SECOND[:8] in capsys.readouterr().out
+    assert sessions(archive) == {FIRST, session_id(5)}
+
+
 def test_no_byte_is_left_behind(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

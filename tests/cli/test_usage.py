@@ -117,6 +117,47 @@ def test_a_spreadsheet_gets_whole_numbers_and_no_formulas(
     assert found[0]["first"] == "2026-01-05T09:00:01Z"
 
 
+def test_a_spreadsheet_gets_what_a_block_has_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    blocks = list(csv.DictReader(out(capsys, "--by", "block", "--csv").splitlines()))
+
+    assert len(blocks) == 3
+    assert blocks[0]["start"] == "2026-01-05T09:00:00Z"
+    assert blocks[0]["end"] == "2026-01-05T14:00:00Z"
+    assert blocks[0]["cost_per_hour"] == "60.100000000"
+    assert blocks[0]["projected_cost"] == ""
+    assert "block" not in blocks[0]
+
+
+def test_a_price_that_is_missing_is_named(
+    place: Path, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = place / ".config" / "recollect" / "prices.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
+    cached = answer(9, model="glm-4.6", output=1, read=500, write_1h=7)
+    home.session(session_id(9), thread(prompt("cached"), cached))
+
+    told = out(capsys, "--by", "model")
+
+    assert "no price is known for glm-4.6 (write_1h, read): 508 tokens" in told
+
+
+def test_the_newest_session_is_called_last(capsys: pytest.CaptureFixture[str]) -> None:
+    assert out(capsys, "--context", "last").startswith("third\n")
+
+
+@pytest.mark.parametrize(
+    "more", [["--by", "model"], ["--since", "7d"], ["--until", "7d"], ["model:opus"]]
+)
+def test_a_context_is_not_limited(
+    capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    assert main(["usage", "--context", "last", *more]) == ExitCode.ASKED_WRONGLY
+    assert "--context is about all of one session" in capsys.readouterr().err
+
+
 def test_a_query_and_times_limit_it(capsys: pytest.CaptureFixture[str]) -> None:
     def tokens(*words: str) -> object:
         (*_, last) = rows(capsys, "--zone", "UTC", *words)
@@ -129,6 +170,8 @@ def test_a_query_and_times_limit_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert tokens("--until", "2026-01-06") == 1_001_010
     assert tokens("--since", "2026-01-06", "--until", "2026-01-06") == 10
     assert tokens("--until", "2026-01", "title:third") == 2
+    assert tokens("-model:opus", "-model:glm*") == 1_000_002
+    assert tokens("-entrypoint:cli") == 1_001_012
 
 
 def test_tools_are_told_by_what_they_put_into_contexts(

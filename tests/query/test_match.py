@@ -25,6 +25,7 @@ SUBJECT = Subject(
     title="Fix the flaky login test",
     models=("claude-opus-4-5", "claude-haiku-4-5"),
     git_branches=("main", "feature/Login"),
+    entrypoints=("claude-vscode",),
     tags=("release",),
     started=datetime(2025, 12, 1, 8, tzinfo=UTC),
     flags=frozenset({Flag.COMPACTED}),
@@ -68,6 +69,7 @@ def finds(text: str, subject: Subject = SUBJECT) -> bool:
         *("cmd:rebase", 'cmd:"git rebase"', "cmd:inter*", "cmd:ls", "-cmd:commit"),
         *("model:opus", "model:haiku", "-model:sonnet", "branch:rewound"),
         *("git:main", "git:feature/*", "git:FEATURE/login", "-git:mai", "-git:feature"),
+        *("entrypoint:claude-vscode", "entrypoint:claude-*", "-entrypoint:cli"),
         *("role:assistant", "-role:user", "agent:explore", "agent:a17", "agent:*"),
         *("is:error", "is:agent", "is:rewound", "is:compacted", "-is:interrupted"),
         *(

@@ -9,6 +9,7 @@ import pytest
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.model.parts import Title, TitleKind
+from recollect.model.query import Flag
 from recollect.model.usage import Usage
 from recollect.query.sessions import asks_for_sessions, fits
 from tests.query.reading import read, tree
@@ -21,6 +22,8 @@ LISTED = Listed(
     ended=datetime(2025, 12, 4, 1, tzinfo=UTC),
     models=("claude-opus-4-5",),
     git_branches=("main",),
+    entrypoints=("sdk-py",),
+    flags=(Flag.COMPACTED,),
     tags=("release",),
     usage=Usage(),
 )
@@ -43,6 +46,7 @@ def words(text: str) -> list[str]:
         "before:2025-12-02",
         "-on:2025-12-05",
         "project:other OR tag:release",
+        "is:compacted entrypoint:sdk-*",
     ],
 )
 def test_it_fits(text: str) -> None:
@@ -60,6 +64,8 @@ def test_it_fits(text: str) -> None:
         "before:2025-12-01",
         "title:slow",
         "model:opus tag:none",
+        "is:interrupted",
+        "entrypoint:cli",
     ],
 )
 def test_it_does_not(text: str) -> None:

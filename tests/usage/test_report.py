@@ -113,6 +113,8 @@ def test_projects_models_sessions_and_programs_are_summed_apart(
     assert asking.tokens("model") == {SONNET: 110, OPUS: 1}
     assert asking.tokens("session") == {SECOND: 100, FIRST: 11}
     assert asking.tokens("entrypoint") == {"sdk-py": 100, "": 11}
+    assert asking.tokens("session", "entrypoint:sdk-*") == {SECOND: 100}
+    assert asking.tokens("session", "-entrypoint:sdk-py") == {FIRST: 11}
     titles = {row.key: row.title for row in usage_rows(asking, "session")}
     assert titles == {FIRST: "one", SECOND: "two"}
 
@@ -163,17 +165,32 @@ def test_the_block_that_is_not_over_is_projected(asking: Asking) -> None:
     assert row.block is not None
     assert (row.block.start.hour, row.block.end.hour) == (9, 14)
     assert row.block.is_active
-    assert row.block.tokens_per_minute == 10_000
-    assert row.block.projected_tokens == 1_000_000 + 180 * 10_000
-    # A million tokens of output are 15 dollars, in a hundred minutes.
-    assert row.block.cost_per_hour == 9_000_000_000
-    assert row.block.projected_cost == 15_000_000_000 + 3 * 9_000_000_000
+    assert row.block.tokens_per_minute == 1_000_000 // 120
+    assert row.block.projected_tokens == 1_000_000 + 1_500_000
+    # A million tokens of output are 15 dollars, in two hours up to now.
+    assert row.block.cost_per_hour == 7_500_000_000
+    assert row.block.projected_cost == 15_000_000_000 + 3 * 7_500_000_000
 
     (over,) = asking.usage("block", now=now + timedelta(hours=3)).rows
     assert isinstance(over, UsageRow)
     assert over.block is not None
     assert not over.block.is_active
     assert over.block.projected_cost is None
+    assert over.block.cost_per_hour == 9_000_000_000
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_a_burst_is_no_pace(asking: Asking, seconds: int) -> None:
+    times = {"2026-01-05T09:00:00Z": 500, f"2026-01-05T09:00:{seconds:02}.5Z": 500}
+    spend(asking, times)
+    now = datetime(2026, 1, 5, 9, 1, tzinfo=UTC)
+
+    (row,) = asking.usage("block", now=now).rows
+
+    assert isinstance(row, UsageRow)
+    assert row.block is not None
+    assert row.block.tokens_per_minute == 1000 // 15
+    assert row.block.projected_tokens == 1000 + 1000 * 299 // 15
 
 
 def test_what_filled_contexts_is_told_by_tool(asking: Asking) -> None:

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from recollect.model.parts import Project
     from recollect.model.sessions import Session
 
-__all__ = ["LAST", "Meant", "meant", "newest", "project_named", "session_named"]
+__all__ = [
+    "LAST",
+    "Meant",
+    "meant",
+    "newest",
+    "project_named",
+    "session_id",
+    "session_named",
+]
 
 LAST = "last"
 """The name of the newest session, whatever its id."""
@@ -51,8 +59,7 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
     sessions = []
     for name in names:
         try:
-            found = newest(archive) if name == LAST else archive.listed(name)
-            sessions.append(found.id)
+            sessions.append(archive.listed(session_id(archive, name)).id)
         except NotArchived as error:
             if len(names) > 1 and not _is_path(name):
                 raise
@@ -61,6 +68,14 @@ def meant(archive: Archive, names: Sequence[str]) -> Meant:
             except NotArchived as other:
                 raise (other if _is_path(name) else error) from None
     return Meant(sessions=tuple(dict.fromkeys(sessions)))
+
+
+def session_id(archive: Archive, name: str) -> str:
+    """Return by what the archive knows a session: ``last`` and numbers have an id."""
+    if name == LAST:
+        return newest(archive).id
+    lately = _lately(name, archive)
+    return lately[0] if lately is not None else name
 
 
 def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | None]:

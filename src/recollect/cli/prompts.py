@@ -114,6 +114,7 @@ def _subject(prompt: FoundPrompt, line: Listed | None) -> Subject:
         title=line.title.text if line else "",
         models=line.models if line else (),
         git_branches=line.git_branches if line else (),
+        entrypoints=line.entrypoints if line else (),
         tags=line.tags if line else (),
         started=line.started if line else None,
         role=Role.USER,

@@ -12,8 +12,8 @@ import click
 
 from recollect.archive import Archive
 from recollect.cli.freshness import indexed
-from recollect.cli.naming import project_named
-from recollect.cli.options import archive_option, json_option
+from recollect.cli.naming import LAST, newest, project_named
+from recollect.cli.options import archive_option, complete_sessions, json_option
 from recollect.cli.purge_words import confirm, tell, tell_kin
 from recollect.cli.rows import BeginRow, FileRow, PurgedRow, print_row
 from recollect.cli.terminal import StageBar
@@ -24,7 +24,9 @@ __all__ = ["purge"]
 
 
 @click.command("purge")
-@click.argument("names", nargs=-1, metavar="[SESSION]...")
+@click.argument(
+    "names", nargs=-1, metavar="[SESSION]...", shell_complete=complete_sessions
+)
 @click.option("--project", metavar="PATH|NAME", help="All sessions of this project.")
 @click.option(
     "--before",
@@ -52,9 +54,9 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""Erase sessions from the archive, with all that belongs to them.
 
-    No byte is left behind in the archive, and what was erased is refused when it is met
-    again. Claude Code's own files are not touched. With both --project and --before,
-    only sessions that are meant by both are erased.
+    A SESSION is an id, the beginning of one, or "last". No byte of it is left behind in
+    the archive, and it is refused when it is met again. Claude Code's own files are not
+    touched. With both --project and --before, only what is meant by both is erased.
 
     \b
     recollect purge 5e551000
@@ -103,7 +105,9 @@ def _chosen(
     if bool(names) == (project is not None or before is not None):
         raise click.UsageError("name sessions, or a --project, or a day with --before")
     if names:
-        return list({one.id: one for one in map(archive.listed, names)}.values())
+        # No number of a search here: what is erased is named.
+        found = (newest(archive) if n == LAST else archive.listed(n) for n in names)
+        return list({one.id: one for one in found}.values())
     until = before.astimezone() if before is not None else None
     ids = set(project_named(archive, project).sessions) if project is not None else None
     return [

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
+from recollect.cli.excluding import QueryCommand, typed_words
+from recollect.cli.naming import session_id
 from recollect.cli.options import Asked, archive_options, colour_option, json_option
 from recollect.cli.terminal import Colour, Paint, columns, has_colour
 from recollect.cli.usage_asked import query_of
 from recollect.cli.usage_table import UsageTable, cut_rows
 from recollect.cli.zones import zone_named
 from recollect.model.reports import ContextReport, Grouping, UsageReport
-from recollect.settings import prices_file
 
 __all__ = ["usage"]
 
 _PAGE = 30
 
 
-@click.command("usage")
-@click.argument("query", nargs=-1)
+@click.command("usage", cls=QueryCommand)
+@click.argument("query", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--by",
     type=click.Choice([grouping.value for grouping in Grouping]),
@@ -61,28 +61,30 @@ def usage(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""Say where the tokens and the money went.
 
-    QUERY limits it: project:, session:, title:, tag:, git:, model:, agent:, branch:,
-    is:agent, is:rewound, before:, after:, on:. Every answer counts once, whatever files
-    repeat it; a cost is that of the API at the prices of a dated table.
+    QUERY limits it: project:, session:, title:, tag:, git:, model:, entrypoint:,
+    agent:, branch:, is:agent, is:rewound, before:, after:, on:. Every answer counts
+    once, whatever files repeat it; a cost is that of the API at the prices of a table.
 
     \b
     recollect usage --since 7d
     recollect usage --by model project:recollect
     recollect usage --by branch branch:rewound
-    recollect usage --context 5e551000
+    recollect usage --context last
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
+    if context is not None and (query or since or until or by != Grouping.DAY):
+        raise click.UsageError("--context is about all of one session, by turn")
     place, now = zone_named(zone), datetime.now(UTC)  # noqa: TID251 (a face knows it)
-    wanted = query_of(query, since=since, until=until, now=now, zone=place)
+    wanted = query_of(typed_words(query), since=since, until=until, now=now, zone=place)
     with asked.current() as archive:
         report: UsageReport | ContextReport
         if context is not None:
-            report = archive.context(context)
+            report = archive.context(session_id(archive, context))
         else:
-            from recollect.prices import load_prices  # noqa: PLC0415 (not for help)
+            from recollect.cli.costing import own_prices  # noqa: PLC0415 (not for help)
 
-            prices = load_prices(prices_file(os.environ, Path.home()))
+            prices = own_prices()
             report = archive.usage(by, query=wanted, zone=place, now=now, prices=prices)
         folder = archive.folder
     if as_json or as_csv:

@@ -24,8 +24,7 @@ from recollect.render.safe import safe_line
 
 __all__ = ["print_csv", "print_json"]
 
-_MONEY = frozenset({"cost", "estimated_cost"})
-_LEFT_OUT = frozenset({"block"})
+_MONEY = frozenset({"cost", "estimated_cost", "cost_per_hour", "projected_cost"})
 
 
 Rows = Sequence[UsageRow | ToolRow | ContextRow]
@@ -42,11 +41,18 @@ def print_csv(rows: Rows) -> None:
     """Print a heading and the rows; money is in dollars, to its last digit."""
     if not rows:
         return
-    names = [n for n in rows[0].__struct_fields__ if n not in _LEFT_OUT]
+    flat = [_flat(row) for row in rows]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_cell(name, getattr(row, name)) for name in names])
+    writer.writerow(flat[0])
+    for cells in flat:
+        writer.writerow([_cell(name, value) for name, value in cells.items()])
+
+
+def _flat(row: UsageRow | ToolRow | ContextRow) -> dict[str, object]:
+    """Return a row's columns; what a block of five hours has more stands behind."""
+    cells = structs.asdict(row)
+    block = cells.pop("block", None)
+    return cells | (structs.asdict(block) if block is not None else {})
 
 
 def _cell(name: str, value: object) -> str:

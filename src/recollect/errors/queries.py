@@ -158,7 +158,10 @@ class RegexRefused(QueryError):
 class NotSummed(QueryError):
     """A query asks usage for what is known of texts only."""
 
-    hint = "project, session, title, tag, git, model, agent, branch and times work here"
+    hint = (
+        "project, session, title, tag, git and times work here; unless by tool also"
+        " model, entrypoint, agent and branch"
+    )
 
     def __init__(self, asked: str, grouping: str = "") -> None:
         super().__init__(Place(asked, 0, len(asked)))

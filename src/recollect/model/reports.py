@@ -57,7 +57,7 @@ class BlockFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_active: bool = False
     """It is not over, and there was an answer in it."""
     tokens_per_minute: int = 0
-    """From its first to its last answer."""
+    """From its first answer to its last, or to now; over a quarter hour at least."""
     cost_per_hour: int = 0
     projected_tokens: int | None = None
     """At its end, if it goes on so; only while it is active."""

@@ -135,6 +135,13 @@ FIELDS = (
         value=Value.NAME,
     ),
     Field(
+        name="entrypoint",
+        meaning="the program in which Claude Code ran: cli, sdk-py, claude-vscode",
+        example="entrypoint:sdk-*",
+        value=Value.NAME,
+        also=("program", "client", "app"),
+    ),
+    Field(
         name="role",
         meaning="whose side said it",
         example="role:user",

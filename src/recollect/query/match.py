@@ -49,6 +49,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     title: str = ""
     models: tuple[str, ...] = ()
     git_branches: tuple[str, ...] = ()
+    entrypoints: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     started: datetime | None = None
     flags: frozenset[Flag] = frozenset()
@@ -193,6 +194,7 @@ def _facts(subject: Subject) -> dict[str, Iterable[str | None]]:
         "model": subject.models,
         "branch": ("rewound" if subject.is_rewound else "live",),
         "git": subject.git_branches,
+        "entrypoint": subject.entrypoints,
         "role": (subject.role,),
         "agent": (subject.agent, subject.agent_type),
         "is": _flags(subject),

@@ -19,7 +19,9 @@ from recollect.query.match import Analyse, Subject, matches
 
 __all__ = ["asks_for_sessions", "fits"]
 
-_FIELDS = frozenset({"project", "model", "git", "session", "tag", "title"})
+_FIELDS = frozenset(
+    {"project", "model", "git", "entrypoint", "session", "tag", "title"}
+)
 _OF_TEXTS = frozenset({Flag.ERROR, Flag.AGENT, Flag.REWOUND})
 
 
@@ -84,8 +86,10 @@ def _subject(listed: Listed) -> Subject:
         title=listed.title.text,
         models=listed.models,
         git_branches=listed.git_branches,
+        entrypoints=listed.entrypoints,
         tags=listed.tags,
         started=listed.started,
+        flags=frozenset(listed.flags),
         part=Part.TITLE,
         text=listed.title.text,
     )

@@ -40,7 +40,7 @@ from recollect.store.shelf import Asked, Engine
 
 __all__ = ["Plan", "Unit", "kinds_of", "plan_of", "relaxed"]
 
-_OF_SESSION = {"project", "model", "git", "session", "tag", "title"}
+_OF_SESSION = {"project", "model", "git", "entrypoint", "session", "tag", "title"}
 _OF_KIND = {"in", "role"}
 _SESSION_FLAGS = {Flag.INTERRUPTED, Flag.COMPACTED}
 _KIND_FLAGS = {Flag.ERROR, Flag.AGENT}

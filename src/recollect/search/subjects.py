@@ -58,6 +58,7 @@ def of_session(listed: Listed, part: Part = Part.OTHER) -> Subject:
         title=listed.title.text,
         models=listed.models,
         git_branches=listed.git_branches,
+        entrypoints=listed.entrypoints,
         tags=listed.tags,
         started=listed.started,
         flags=frozenset(listed.flags),

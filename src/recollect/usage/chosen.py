@@ -102,6 +102,8 @@ class Chosen:
 
 
 def _facts(field: str, purse: Purse) -> tuple[str | None, ...]:
+    if field == "entrypoint":
+        return (purse.entrypoint,)
     return (purse.model,) if field == "model" else (purse.agent, purse.agent_type)
 
 
@@ -110,7 +112,7 @@ def _words(text: str) -> list[str]:
 
 
 _OF_SESSIONS = {"project", "git", "session", "tag"}
-_OF_SPENDS = {"model", "agent", "branch"}
+_OF_SPENDS = {"model", "agent", "branch", "entrypoint"}
 _FLAGS = {Flag.AGENT, Flag.REWOUND}
 
 

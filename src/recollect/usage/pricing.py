@@ -24,16 +24,26 @@ class Pricing:
 
     def cost(self, one: Sum) -> tuple[int | None, int | None]:
         """Return what a sum costs, and what the output beyond what was counted does."""
-        purse = self.purses[one.purse]
-        sign = (purse.model, purse.terms, one.age, one.step)
-        if sign not in self._rates:
-            self._rates[sign] = self._rate(*sign)
-        rates = self._rates[sign]
+        rates = self._of(one)
         if rates is None:
             return None, None
         return rates.cost(one.counts), rates.cost(
             (0, one.guessed)
         ) if one.guessed else 0
+
+    def unknown(self, one: Sum) -> str:
+        """Return for what there is no price: a model, its terms, a kind of tokens."""
+        purse, rates = self.purses[one.purse], self._of(one)
+        missing = ", ".join(rates.missing(one.counts)) if rates else ""
+        name = " ".join((purse.model or "?", *purse.terms))
+        return f"{name} ({missing})" if missing else name
+
+    def _of(self, one: Sum) -> Rates | None:
+        purse = self.purses[one.purse]
+        sign = (purse.model, purse.terms, one.age, one.step)
+        if sign not in self._rates:
+            self._rates[sign] = self._rate(*sign)
+        return self._rates[sign]
 
     def _rate(
         self, model: str | None, terms: tuple[str, ...], age: int, step: int

@@ -32,6 +32,8 @@ _BYTES = 4
 """Of text, that are about one token."""
 _CALENDAR = {Grouping.DAY, Grouping.WEEK, Grouping.MONTH}
 _MINUTE = 60_000
+_SHORTEST = 15 * _MINUTE
+"""For how long something is taken to have lasted at least: a burst is no pace."""
 
 
 def report_of(  # noqa: PLR0913 (one parameter a part of the question, all by name)
@@ -97,11 +99,10 @@ class _Question:
     ) -> tuple[dict[str, Tally], Tally]:
         found: dict[str, Tally] = {}
         for one in sums:
-            purse, cost = self.pricing.purses[one.purse], self.pricing.cost(one)
             name = key(one)
             if name not in found:
                 found[name] = Tally()
-            found[name].add(one, purse, cost)
+            found[name].add(one, self.pricing)
         return found, Tally.of(found.values())
 
     def calendar(
@@ -189,20 +190,22 @@ def _block_row(block: Block, tally: Tally, now: datetime) -> UsageRow:
     row = tally.row(start.isoformat().replace("+00:00", "Z"))
     facts = BlockFacts(start=start, end=end)
     first, last = tally.first or block.start, tally.last or block.start
-    tokens, cost, lasted = row.tokens, row.cost or 0, last - first
-    if lasted > 0:
-        facts = structs.replace(
-            facts,
-            tokens_per_minute=tokens * _MINUTE // lasted,
-            cost_per_hour=cost * HOUR // lasted,
-        )
     moment_ms = milliseconds(now) or 0
-    if block.start <= moment_ms < block.end:
+    is_active = block.start <= moment_ms < block.end
+    # Silence since the last answer belongs to the pace of what is not over.
+    lasted = max((moment_ms if is_active else last) - first, _SHORTEST)
+    tokens, cost = row.tokens, row.cost or 0
+    facts = structs.replace(
+        facts,
+        tokens_per_minute=tokens * _MINUTE // lasted,
+        cost_per_hour=cost * HOUR // lasted,
+    )
+    if is_active:
         left = block.end - moment_ms
         facts = structs.replace(
             facts,
             is_active=True,
-            projected_tokens=tokens + (tokens * left // lasted if lasted else 0),
-            projected_cost=cost + (cost * left // lasted if lasted else 0),
+            projected_tokens=tokens + tokens * left // lasted,
+            projected_cost=cost + cost * left // lasted,
         )
     return structs.replace(row, block=facts)

@@ -9,7 +9,8 @@ from typing import Self
 
 from recollect.model.reports import BlockFacts, UsageRow
 from recollect.prices import nanos
-from recollect.store.spending import Purse, Sum
+from recollect.store.spending import Sum
+from recollect.usage.pricing import Pricing
 
 __all__ = ["Tally", "moment"]
 
@@ -44,16 +45,17 @@ class Tally:
             total._last(one.first, one.last)
         return total
 
-    def add(self, one: Sum, purse: Purse, cost: tuple[int | None, int | None]) -> None:
+    def add(self, one: Sum, pricing: Pricing) -> None:
         """Add a sum and what it costs."""
+        purse = pricing.purses[one.purse]
         self.counts = list(map(add, self.counts, one.counts))
         self.answers += one.answers
         model, tokens = purse.model or "", sum(one.counts[:5])
         self.models[model] = self.models.get(model, 0) + tokens
-        picos, guess = cost
+        picos, guess = pricing.cost(one)
         if picos is None:
             self.unpriced += tokens
-            self.unknown.add(" ".join((model or "?", *purse.terms)))
+            self.unknown.add(pricing.unknown(one))
         else:
             self.is_priced = True
             self.cost += picos
