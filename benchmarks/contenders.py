@@ -101,26 +101,26 @@ class Room:
         self.contender = contender
         self._scratch = scratch
         self._before = before
-        self._folder = scratch / "rooms" / contender.name
+        self.folder = scratch / "rooms" / contender.name
 
     def furnish(self, home: Path) -> None:
         """Make it new, with nothing in it but the way to the home."""
         self.clear()
-        self._folder.mkdir(parents=True)
-        (self._folder / ".claude").symlink_to(home, target_is_directory=True)
+        self.folder.mkdir(parents=True)
+        (self.folder / ".claude").symlink_to(home, target_is_directory=True)
 
     def clear(self) -> None:
         """Take everything away that was written."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, words: Sequence[str]) -> Run:
         """Run the contender with these words of its row."""
         folders = {
-            "room": str(self._folder),
+            "room": str(self.folder),
             "bin": str(_programs(self._scratch / "programs" / self.contender.name)),
         }
         env = {
-            "HOME": str(self._folder),
+            "HOME": str(self.folder),
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
             **self.contender.env,
@@ -128,14 +128,14 @@ class Room:
         return follow(
             [*self._before, *(word.format_map(folders) for word in words)],
             env=env,
-            output=self._folder.with_suffix(".log"),
+            output=self.folder.with_suffix(".log"),
         )
 
     def written(self) -> int:
         """Return the bytes of all files that the contender has made."""
         return sum(
             path.lstat().st_size
-            for path in self._folder.rglob("*")
+            for path in self.folder.rglob("*")
             if path.is_file() and not path.is_symlink()
         )
 
