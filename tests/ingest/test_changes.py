@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.model.problems import Problem
 from recollect.sources import read_stretches
-from tests.build import jsonl, prompt, session, session_id
+from tests.build import jsonl, line, prompt, session, session_id
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
 ONE, TWO = session_id(1), session_id(2)
@@ -440,3 +441,21 @@ def test_a_file_that_was_rewritten_in_the_middle_and_grew_in_its_place(
 
     assert keeping.generations(path) == [LONG, other]
     assert level(keeping)
+
+
+def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session("notes", [])
+    path.write_bytes(line(prompt("half") | {"sessionId": "other"}))
+    keeping.ingest()
+    with Archive.open(keeping.archive) as archive:
+        assert [one.id for one in archive.sessions(empty=True)] == ["other"]
+
+    path.write_bytes(b"")
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        assert [one.id for one in archive.sessions(empty=True)] == ["notes"]
+    assert unlike_rebuilt(keeping) == []

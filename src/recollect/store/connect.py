@@ -124,14 +124,15 @@ def reading_of(path: Path) -> Iterator[None]:
     """Turn what SQLite finds wrong while a database is read into our error."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError, ValueError) as error:
-        # A value that cannot be is damage too: text that is none, a kind unheard of.
+    except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, ValueError) as error:
+        # A value that cannot be is damage too: text that is none, a kind unheard of,
+        # a table or a column of another name than the one it was made with.
         raise ArchiveDamaged(path, str(error)) from error
 
 
 def translated(error: Exception) -> RecollectError | None:
     """Return our error for one of the engine's; ``None`` if it is not one."""
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
         return ArchiveDamaged(Path("the archive"), str(error))
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return ArchiveInUse(Path("the archive"))
