@@ -25,7 +25,7 @@ from tests.faults.disk import Act, Disk, lay, listening
 from tests.properties.archives import SCRATCH
 from tests.store.keeping import Keeping
 
-__all__ = ["Recorded", "record"]
+__all__ = ["Recorded", "record", "told"]
 
 State = dict[str, list[bytes]] | None
 """All bytes of an archive, by path and generation; none of one that is not there."""
@@ -55,7 +55,7 @@ class Recorded:
                 yield number, disk
 
 
-def _told(keeping: Keeping) -> State:
+def told(keeping: Keeping) -> State:
     """Return the state by the product's word: two engines in one program, each of
     which locks the file, would undo the locks of one another."""
     with closing(Chunks(keeping.archive)) as chunks:
@@ -87,7 +87,7 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
 
     def commit(self: running._Ingestion, *, last: bool = False) -> None:
         inner(self, last=last)
-        recorded.states.append(_told(keeping))
+        recorded.states.append(told(keeping))
 
     def look() -> None:
         found = (keeping.archive / "index").rglob("text/*")
@@ -118,9 +118,9 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
         for number in range(4):
             _grow(keeping, random, number)
             keeping.ingest()
-            recorded.states.append(_told(keeping))
+            recorded.states.append(told(keeping))
         purge(keeping.archive, [1])
-        recorded.states.append(_told(keeping))
+        recorded.states.append(told(keeping))
     return recorded
 
 

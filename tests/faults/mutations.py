@@ -15,7 +15,7 @@ from recollect.ingest import changes
 from recollect.ingest import run as running
 from recollect.model.sources import Source
 from recollect.render.html import markup
-from recollect.store import chunks, connect, index, text
+from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.press import unpress
 
@@ -26,8 +26,8 @@ Set = Callable[[object, str, object], None]
 
 
 def _lazily(opened: Callable[..., Connection]) -> Callable[..., Connection]:
-    def lazy(path: Path, *, write: bool) -> Connection:
-        db = opened(path, write=write)
+    def lazy(path: Path, *, write: bool, **more: int) -> Connection:
+        db = opened(path, write=write, **more)
         db.pragma("synchronous", "NORMAL")
         return db
 
@@ -80,14 +80,25 @@ def hash_unheeded(put: Set) -> None:
 def forgetful_only(put: Set) -> None:
     """Take rows away on a purge, and leave their bytes where they lie."""
 
-    def opened(path: Path, *, write: bool) -> Connection:
-        db = connect.open_archive(path, write=write)
+    def opened(path: Path, *, write: bool, known: int) -> Connection:
+        db = connect.open_archive(path, write=write, known=known)
         if write:
             db.pragma("secure_delete", "OFF")
         return db
 
     put(chunks, "open_archive", opened)
     put(Chunks, "pack", lambda _: True)
+
+
+def copied_only(put: Set) -> None:
+    """Back up by copying the file, without what is in the log beside it."""
+    put(Chunks, "backup", lambda self, path: path.write_bytes(self.path.read_bytes()))
+
+
+def any_version(put: Set) -> None:
+    """Take an archive for one's own, whatever version has written it."""
+    put(chunks, "LATEST", 9999)
+    put(migrate, "LATEST", 9999)
 
 
 def unescaped(put: Set) -> None:
@@ -105,6 +116,8 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         trusting_times,
         hash_unheeded,
         forgetful_only,
+        copied_only,
+        any_version,
         unescaped,
     )
 }

@@ -66,6 +66,11 @@ HARNESSES = (
         ("tests/upkeep/test_rot.py",),
     ),
     Harness(
+        "lasting",
+        "Without its sources, as a backup, of another version: the archive answers.",
+        ("tests/faults/test_lasting.py",),
+    ),
+    Harness(
         "erasure",
         "What was purged is nowhere any more, in no byte of ours.",
         ("tests/faults/test_erasure.py",),

@@ -13,7 +13,7 @@ from zlib import crc32
 import apsw
 from msgspec import Struct
 
-from recollect.errors import ArchiveDamaged, ArchiveMissing, ArchiveTooNew
+from recollect.errors import ArchiveDamaged, ArchiveMissing
 from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import Source, SourceKind
 from recollect.store.connect import (
@@ -116,7 +116,7 @@ class Chunks:
         self.path = folder / ARCHIVE_FILE
         if write:
             make_folder(folder)
-        self.db = open_archive(self.path, write=write)
+        self.db = open_archive(self.path, write=write, known=LATEST)
         if write:
             migrate(self.db, self.path)
             self._baptise()
@@ -136,8 +136,6 @@ class Chunks:
             found = int(str(self.db.pragma("user_version")))
         except apsw.Error as error:
             raise opening_error(error, self.path) from error
-        if found > LATEST:
-            raise ArchiveTooNew(self.path, found=found, known=LATEST)
         if found == 0:
             # Whoever was about to make it was stopped before anything was in it.
             raise ArchiveMissing(self.path.parent)

@@ -14,6 +14,7 @@ from recollect.errors import (
     ArchiveDamaged,
     ArchiveInUse,
     ArchiveMissing,
+    ArchiveTooNew,
     RecollectError,
     SystemRefused,
 )
@@ -50,9 +51,14 @@ def make_folder(path: Path) -> None:
             folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
 
 
-def open_archive(path: Path, *, write: bool) -> apsw.Connection:
-    """Open ``archive.db``; what is acknowledged there survives a power cut."""
-    db = _open(path, write=write)
+def open_archive(
+    path: Path, *, write: bool, known: int | None = None
+) -> apsw.Connection:
+    """Open ``archive.db``; what is acknowledged there survives a power cut.
+
+    One of a version above the ``known`` is refused before anything of it is touched.
+    """
+    db = _open(path, write=write, known=known)
     if write:
         db.pragma("synchronous", "FULL")
         db.pragma("secure_delete", "ON")
@@ -71,7 +77,7 @@ def open_index(path: Path, *, write: bool) -> apsw.Connection:
     return db
 
 
-def _open(path: Path, *, write: bool) -> apsw.Connection:
+def _open(path: Path, *, write: bool, known: int | None = None) -> apsw.Connection:
     if write:
         _create(path)
     elif not path.exists():
@@ -79,6 +85,10 @@ def _open(path: Path, *, write: bool) -> apsw.Connection:
     try:
         db = _connect(path, write=write)
         db.set_busy_timeout(_WAIT_MS)
+        found = int(str(db.pragma("user_version")))
+        if known is not None and found > known:
+            db.close()
+            raise ArchiveTooNew(path, found=found, known=known)
         if write:
             db.pragma("journal_mode", "WAL")
             db.pragma("wal_autocheckpoint", 4000)

@@ -1,0 +1,31 @@
+"""A program that lets a home grow and takes it in, until it is stopped.
+
+``python -m tests.faults.growing ARCHIVE HOME``
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import count
+from pathlib import Path
+
+from recollect.archive import Archive
+from tests.build import jsonl, prompt, session_id
+
+__all__ = ["grow"]
+
+
+def grow(archive: Path, home: Path) -> None:
+    """Write a little more of some sessions, and take it in; for ever."""
+    folder = home / "projects" / "-work-demo"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        name = session_id(10 + number % 5)
+        said = prompt(f"{number} " + "words " * 900) | {"sessionId": name}
+        with (folder / f"{name}.jsonl").open("ab") as file:
+            file.write(jsonl([said] * 20))
+        Archive.ingest(archive, [home], wait=60)
+
+
+if __name__ == "__main__":
+    grow(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,231 @@
+"""What lasts: an archive without its sources, its backups, and its other versions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.archive import Archive
+from recollect.cli import main
+from recollect.cli.table import COMMANDS
+from recollect.errors import ExitCode
+from recollect.model.annotations import Annotations
+from recollect.model.ids import SessionId
+from recollect.store import chunks
+from recollect.store.migrate import LATEST
+from recollect.upkeep import rebuild, verify
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.faults.losing import told
+from tests.faults.mutations import any_version, copied_only
+from tests.faults.sizes import reached, sized
+from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.web.places import furnished
+
+CASES = Path(__file__).parent.parent / "cases"
+HOMES = sorted(path for path in CASES.iterdir() if (path / "input").is_dir())
+BACKUPS = sized(6, 100, 1_000)
+VERSIONS = Path(__file__).parent / "versions"
+QUESTIONS = (
+    ("list", "--all", "--json"),
+    ("search", "the", "--json"),
+    ("usage", "--json"),
+    ("projects", "--json"),
+    ("prompts", "--json"),
+)
+
+
+def answers(archive: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what is answered to some questions, and every session as text."""
+    said = []
+    for name, *words in QUESTIONS:
+        assert main([name, "--archive", str(archive), *words]) in {0, 1}
+        said.append(_timeless(capfd.readouterr().out))
+    with Archive.open(archive) as opened:
+        for one in opened.sessions(empty=True):
+            main(["show", "--archive", str(archive), one.id, "--full"])
+            said.append(capfd.readouterr().out)
+    return said
+
+
+def _timeless(out: str) -> str:
+    rows = [json.loads(line) for line in out.splitlines()]
+    for row in rows:
+        for name in ("now", "took_ms", "milliseconds", "seconds", "archive"):
+            row.pop(name, None)
+    return json.dumps(rows)
+
+
+@pytest.mark.parametrize("case", HOMES[:: sized(12, 1, 1)], ids=lambda path: path.name)
+def test_without_its_sources_the_archive_answers_as_before(
+    case: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(case / "input", home)
+    Archive.ingest(tmp_path / "archive", [home])
+    before = answers(tmp_path / "archive", capfd)
+    shutil.rmtree(home)
+
+    Archive.ingest(tmp_path / "archive", [home])
+    gone = answers(tmp_path / "archive", capfd)
+    rebuild(tmp_path / "archive")
+
+    assert before == gone == answers(tmp_path / "archive", capfd)
+    reached("homes that were gone", 1)
+
+
+@contextmanager
+def growing(keeping: Keeping) -> Iterator[None]:
+    """Have another program take in a home that grows, until this is over."""
+    words = [str(keeping.archive), str(keeping.home.path)]
+    child = subprocess.Popen([sys.executable, "-m", "tests.faults.growing", *words])
+    try:
+        yield
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+
+
+def assert_backups(keeping: Keeping, count: int) -> None:
+    """Back up an archive while it grows; each copy is whole, and of its moment."""
+    keeping.home.session(session_id(1), thread(prompt("first"), reply("yes")))
+    keeping.ingest()
+    sizes = set()
+    first = told(keeping)
+    with growing(keeping), Archive.open(keeping.archive):  # so that a log is there
+        while told(keeping) == first:
+            time.sleep(0.02)
+        for number in range(count):
+            copy = keeping.folder / f"copy-{number % 3}"
+            before = told(keeping) or {}
+            assert main(["backup", "--archive", str(keeping.archive), str(copy)]) == 0
+            after = told(keeping) or {}
+            verdict = verify(copy)
+            assert verdict.is_sound
+            sizes.add(verdict.bytes)
+            other = Keeping(keeping.folder)
+            other.archive = copy
+            for path, raw in other.bytes().items():
+                assert after[path][-1].startswith(raw[-1])
+                assert raw[-1].startswith(before.get(path, [b""])[-1])
+            assert set(other.bytes()) >= set(before)
+            time.sleep(0.02)
+    assert len(sizes) > 1
+
+
+def test_backups_of_an_archive_that_grows_are_whole(tmp_path: Path) -> None:
+    assert_backups(Keeping(tmp_path), BACKUPS)
+
+    reached("backups during ingestion", BACKUPS)
+
+
+def test_a_backup_that_only_copies_a_file_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied_only(monkeypatch.setattr)
+
+    with pytest.raises((AssertionError, apsw.Error)):
+        assert_backups(Keeping(tmp_path), 30)
+
+
+@pytest.mark.parametrize("version", range(1, LATEST + 1))
+def test_every_version_that_was_can_be_opened(version: int, tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.archive.mkdir()
+    shutil.copy(VERSIONS / f"{version:04}.archive.db", keeping.archive / "archive.db")
+
+    keeping.ingest()
+
+    assert verify(keeping.archive, deep=True).is_sound
+    assert unlike_rebuilt(keeping) == []
+    with Archive.open(keeping.archive) as archive:
+        (one,) = archive.sessions()
+        found = archive.session(one.id)
+    assert len(found.live.messages) == 2
+    (path,) = [path for path in keeping.bytes() if path.endswith(".jsonl")]
+    assert len(keeping.bytes()[path]) == 2  # generations
+    assert keeping.rows("SELECT count(*) FROM annotation") == [(1,)]
+    assert keeping.rows("SELECT count(*) FROM fragment") == [(1,)]
+
+
+def codes(archive: Path, place: Path) -> dict[str, int]:
+    """Return how every command ends on an archive, by its name."""
+    found = {}
+    words = {
+        "backup": [str(place / "backup")],
+        "search": ["lines"],
+        "show": ["last"],
+        "tag": [session_id(1), "x"],
+        "note": [session_id(1), "x"],
+        "star": [session_id(1)],
+        "purge": [session_id(1), "--yes"],
+        "restore": ["--all", "--to", str(place / "to")],
+        "export": [session_id(1), "--to", str(place / "out")],
+        "ingest": ["--home", str(place / ".claude")],
+        "files": [session_id(1)],
+        "tree": [session_id(1)],
+    }
+    for row in COMMANDS:
+        if row.name in words or row.name in {"list", "projects", "rebuild", "verify"}:
+            more = words.get(row.name, [])
+            found[row.name] = int(main([row.name, "--archive", str(archive), *more]))
+    return found
+
+
+def made_newer(place: Path) -> Path:
+    """Return an archive that a later version has written."""
+    kept = furnished(place)
+    db = apsw.Connection(str(kept.folder / "archive.db"))
+    db.pragma("user_version", LATEST + 1)
+    db.pragma("journal_mode", "DELETE")
+    db.close()
+    return kept.folder
+
+
+def test_an_archive_that_is_too_new_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    archive = made_newer(tmp_path)
+    before = (archive / "archive.db").read_bytes()
+
+    found = codes(archive, tmp_path)
+
+    assert set(found.values()) == {int(ExitCode.ARCHIVE_TOO_NEW)}, found
+    assert (archive / "archive.db").read_bytes() == before
+    reached("commands that leave a newer archive alone", len(found))
+
+
+def test_a_version_that_takes_any_archive_for_its_own_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    any_version(monkeypatch.setattr)
+
+    found = codes(made_newer(tmp_path), tmp_path)
+
+    assert set(found.values()) != {int(ExitCode.ARCHIVE_TOO_NEW)}
+
+
+def make_version(folder: Path) -> Path:
+    """Write an archive of this version; return it. Run once for every version."""
+    home = Home(folder / "home")
+    path = home.session(session_id(1), thread(prompt("as it was"), reply("older")))
+    archive = folder / "archive"
+    Archive.ingest(archive, [home.path])
+    path.write_bytes(jsonl(thread(prompt("begun anew"), reply("newer"))) + b'{"half')
+    home.tool_result(session_id(1), "toolu_1.txt", "a long output")
+    Archive.ingest(archive, [home.path])
+    with Archive.open(archive) as opened:
+        one = SessionId(session_id(1))
+        opened.annotate([one], lambda _: Annotations(is_starred=True))
+    return archive / chunks.ARCHIVE_FILE
