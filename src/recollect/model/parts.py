@@ -47,6 +47,10 @@ class Loader:
         """Return the structured result in the record at a position."""
         raise NotImplementedError
 
+    def written(self, position: Position) -> tuple[bytes, bytes]:
+        """Return JSON that holds all that the blocks and the outcome there say."""
+        raise NotImplementedError
+
     def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
         """Return what the record at a position says of edited files."""
         raise NotImplementedError

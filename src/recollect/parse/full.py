@@ -140,6 +140,8 @@ class Spoken(Struct, frozen=True):
     blocks: tuple[Block, ...]
     result: bytes
     """The structured result that the record holds; of an answer there is none."""
+    content: bytes = b""
+    """The JSON that the blocks are made of."""
 
 
 class _Said(Struct, frozen=True):
@@ -177,7 +179,7 @@ def spoken_of(raw: bytes) -> Spoken | None:
         return None
     blocks = (Text(text=told),) if isinstance(told, str) else told or ()
     result = bytes(found.result) if found.type == "user" else b""
-    return Spoken(blocks, result)
+    return Spoken(blocks, result, bytes(found.message.content))
 
 
 _SPEAKERS = frozenset(("user", "assistant"))

@@ -19,7 +19,7 @@ from recollect.parse.texts import text_of_content
 
 __all__ = ["RecordLoader", "blocks_of"]
 
-_KEPT_OPEN = 64
+_KEPT_OPEN = 16
 """Decoded records that a loader remembers: a message's calls share records."""
 
 
@@ -44,6 +44,14 @@ class RecordLoader(Loader):
         if not isinstance(record, UserRecord):
             return None
         return parse_outcome(bytes(record.tool_use_result))
+
+    def written(self, position: Position) -> tuple[bytes, bytes]:
+        """Return the JSON of the blocks and of the outcome; else the whole line."""
+        spoken = self._spoken(position)
+        if spoken is not None:
+            return spoken.content, spoken.result
+        line = self.raw(position)
+        return line, line
 
     def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
         """Return what the record at a position says of edited files.

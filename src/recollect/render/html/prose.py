@@ -18,6 +18,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from recollect.render.html.code import CLASSES, highlighted
+from recollect.render.html.inline import READY, Inline, inlined
 from recollect.render.html.markup import Html, tag, text
 from recollect.render.safe import safe
 
@@ -61,8 +62,12 @@ def typed(source: str) -> Html:
 
 
 def _walled(made: str) -> str:
-    return nh3.clean(
-        made,
+    return _wall().clean(made)
+
+
+@cache
+def _wall() -> nh3.Cleaner:
+    return nh3.Cleaner(
         tags=_TAGS,
         attributes={"*": set(), "a": {"href"}, "ol": {"start"}},
         allowed_classes={
@@ -82,8 +87,11 @@ def _markdown() -> MarkdownIt:
         ["table", "strikethrough"]
     )
     markdown.disable(["html_block", "html_inline"])
+    markdown.inline = Inline()
+    markdown.core.ruler.at("inline", inlined)
     markdown.validateLink = _is_link  # type: ignore[method-assign]
     for name, rule in (
+        (READY, _ready),
         ("image", _picture),
         ("fence", _fence),
         ("code_block", _fence),
@@ -96,6 +104,10 @@ def _markdown() -> MarkdownIt:
     ):
         markdown.add_render_rule(name, rule)
     return markdown
+
+
+def _ready(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
+    return tokens[at].content
 
 
 def _is_link(url: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import re2
@@ -20,6 +20,7 @@ from recollect.render.redact.personal import (
     names_pattern,
 )
 from recollect.render.redact.rules import RULES, Rule, is_stand_in
+from recollect.render.redact.signs import Seen, Signs
 
 __all__ = ["Found", "Redactor"]
 
@@ -56,20 +57,41 @@ class Redactor:
         self.names = frozenset(names)
         self.patterns = tuple(patterns)
         own = tuple(Rule(name, pattern) for name, pattern in self.patterns)
-        self._secrets = _known_rules()
+        self._secrets: _Rules | None = _known_rules()
         self._own = _Rules(own, confirm=None) if own else None
         spelled = names_pattern(self.names)
         self._names = _compiled(rf"(?i)(?:^|[^\pL\pN])({spelled})") if spelled else None
         self._lowered = [name.lower() for name in self.names]
         # Short texts come again and again: paths, versions, names of tools.
         self._find_again = lru_cache(maxsize=4096)(self._find)
+        self._signs = None if own else Signs(self.names)
+        self._knowing = lru_cache(maxsize=16)(self._with)
 
     def with_names(self, names: Iterable[str]) -> Redactor:
         """Return one that hides these names as well."""
         more = self.names | frozenset(names)
-        if more == self.names:
+        return self if more == self.names else self._knowing(more)
+
+    def _with(self, names: frozenset[str]) -> Redactor:
+        return Redactor(names=names, patterns=self.patterns)
+
+    def for_line(self, line: bytes) -> Redactor | None:
+        """Return what finds all that is to be hidden in a line of JSON, the cheapest.
+
+        ``None`` if nothing in it has to be. The line is looked at as it is written;
+        its texts are then redacted one by one.
+        """
+        seen = self._signs.seen(line) if self._signs else Seen.ANYTHING
+        if seen is Seen.ANYTHING:
             return self
-        return Redactor(names=more, patterns=self.patterns)
+        return self._persons if seen else None
+
+    @cached_property
+    def _persons(self) -> Redactor:
+        """One that hides persons alone, for lines without any sign of a secret."""
+        alone = Redactor(names=self.names)
+        alone._secrets = None
+        return alone
 
     def text(self, text: str) -> str:
         """Return a text with everything hidden that must not leave."""
@@ -103,7 +125,7 @@ class Redactor:
     def _find(self, text: str) -> tuple[Found, ...]:
         # RE2 reads UTF-8, which has no halves of a pair; each becomes one sign.
         text = _scannable(text)
-        found = list(self._secrets.find(text))
+        found = list(self._secrets.find(text)) if self._secrets else []
         if self._own is not None:
             found += self._own.find(text)
         persons = list(_personal(text))

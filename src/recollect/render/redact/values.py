@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache, lru_cache
+from operator import is_
 from types import UnionType
-from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -27,7 +28,7 @@ from recollect.render.redact.redactor import Found, Redactor
 __all__ = ["Finds", "redacted"]
 
 T = TypeVar("T")
-_KEPT_OPEN = 64
+_KEPT_OPEN = 16
 
 
 class Finds:
@@ -80,11 +81,25 @@ class _Redacting(Loader):
         self.outcome = lru_cache(maxsize=_KEPT_OPEN)(self._outcome)  # type: ignore[method-assign]
 
     def _blocks(self, position: Position) -> tuple[Block, ...]:
-        return self._told(self._inner.blocks(position), position)
+        blocks = self._inner.blocks(position)
+        needed = self._redactor.for_line(self._inner.written(position)[0])
+        if needed is None:
+            return blocks
+        mapper = _Mapper(needed)
+        new = mapper.mapped(blocks)
+        self._finds.note(position, tuple(mapper.met))
+        return new
+
+    def written(self, position: Position) -> tuple[bytes, bytes]:
+        content, result = self._inner.written(position)
+        told = self._redactor.text
+        return redacted_json(content, told), redacted_json(result, told)
 
     def _outcome(self, position: Position) -> Outcome | None:
         # What an outcome says stands in the result's text too: noted there.
-        return self._told(self._inner.outcome(position), None)
+        needed = self._redactor.for_line(self._inner.written(position)[1])
+        outcome = self._inner.outcome(position)
+        return outcome if needed is None else _Mapper(needed).mapped(outcome)
 
     def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
         return self._told(self._inner.snapshot(position), position)
@@ -98,11 +113,10 @@ class _Redacting(Loader):
         text = self._inner.stored(position, path)
         return None if text is None else self._told(text, position)
 
-    def _told(self, value: T, position: Position | None) -> T:
+    def _told(self, value: T, position: Position) -> T:
         mapper = _Mapper(self._redactor)
         new = mapper.mapped(value)
-        if position is not None:
-            self._finds.note(position, tuple(mapper.met))
+        self._finds.note(position, tuple(mapper.met))
         return new
 
 
@@ -130,13 +144,13 @@ class _Mapper:
         return self._any(value)  # type: ignore[return-value]
 
     def _any(self, value: object) -> object:
+        if type(value) is str:
+            return self._told(value)
         match value:
-            case str():
-                new: object = self._told(value) if type(value) is str else value
             case tuple():
-                many = tuple(map(self._any, value))
-                is_same = all(a is b for a, b in zip(many, value, strict=True))
-                new = value if is_same else many
+                many = [*map(self._any, value)]
+                # Most are as they were; a list is made into a tuple only if not.
+                new: object = value if all(map(is_, many, value)) else tuple(many)
             case Raw():
                 raw = bytes(value)
                 new = Raw(redacted_json(raw, self._told)) if raw else value
@@ -183,19 +197,26 @@ def _told_fields(kind: type[Struct]) -> tuple[str, ...]:
     """Return the fields of a struct that can hold a text; ids and places cannot."""
     if kind is Position:
         return ()
-    hints = get_type_hints(kind)
     return tuple(
-        field.name for field in structs.fields(kind) if _holds_text(hints[field.name])
+        name for name, hint in _hints(kind) if _holds_text(hint, within=(kind,))
     )
 
 
-def _holds_text(hint: Any) -> bool:  # noqa: ANN401 (an annotation can be anything)
+@cache
+def _hints(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.type) for field in structs.fields(kind))
+
+
+def _holds_text(hint: Any, within: tuple[type, ...]) -> bool:  # noqa: ANN401 (an annotation can be anything)
+    """Whether a value can hold a text; ``within`` are the structs that it is in."""
     if isinstance(hint, NewType) or hint is Position:
         return False
     if get_origin(hint) in {Union, UnionType, tuple, list, dict}:
-        return any(map(_holds_text, get_args(hint)))
+        return any(_holds_text(one, within) for one in get_args(hint))
     if not isinstance(hint, type):
         return hint is Any
     if issubclass(hint, Enum):
         return False
+    if issubclass(hint, Struct) and hint not in within:
+        return any(_holds_text(one, (*within, hint)) for _, one in _hints(hint))
     return issubclass(hint, str | bytes | Raw | Struct | Loader | msgspec.Raw)

@@ -1,0 +1,120 @@
+"""A look at a whole line as it is written, for anything that must be hidden.
+
+Most lines hold nothing that must not leave. One pass over a line's bytes says so, and
+its texts need not be looked at one by one. What the pass finds is only a sign: the
+rules decide, on decoded text. It may see too much, and never too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from functools import lru_cache
+
+import re2
+
+from recollect.render.redact.personal import is_telling
+from recollect.render.redact.rules import RULES
+
+__all__ = ["Seen", "Signs"]
+
+
+class Seen(IntEnum):
+    """What a line may hold."""
+
+    NOTHING = 0
+    PERSON = 1
+    """A home folder, a name or an address, and no secret."""
+    ANYTHING = 2
+
+
+_BLANK = r"(?:\\[nrtf]|\s)"
+_QUOTE = r"(?:\\?[\"'])?"
+_SPELLED = (
+    (r"(?m)", ""),
+    (r"\b", ""),
+    (r"(?:^|[\s\"'`{,(])", ""),
+    (r"(?:^|[\s\"'`;|]|\\n)(?:[A-Z][A-Z0-9]*_)*", ""),
+    (r"[\"']?", _QUOTE),
+    (r"\s{0,3}", rf"{_BLANK}{{0,3}}"),
+    (r"\s+", rf"{_BLANK}+"),
+)
+"""What a rule asks of decoded text, and what that is in a line at most.
+
+A blank may be written as ``\\n`` and a quote behind a backslash; what comes before a
+word may be the letter of such an escape, so that no word seems to begin.
+"""
+_OTHERS = {
+    "airtable-token": r"\.[0-9a-f]{64}",
+    "azure-client-secret": r"8Q~[A-Za-z0-9_~.-]{31}",
+    "discord-token": r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}",
+    "mailchimp-key": r"[0-9a-f]-us\d",
+    "telegram-token": r":AA[A-Za-z0-9_-]{33}",
+    "terraform-token": r"\.atlasv1\.",
+    "private-key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
+    "url-password": r"://[^\s:/@]*:[^\s@/]{3,}@[A-Za-z0-9\[]",
+    "netrc-password": rf"machine{_BLANK}+\S+?{_BLANK}+login{_BLANK}",
+}
+"""Signs of rules that begin with anything, or reach over signs written otherwise.
+
+What begins with anything could begin everywhere: a pass would follow it from each
+sign of a line at once.
+"""
+_PERSONS = (
+    r"/home/[A-Za-z0-9._-]",
+    r"[\\/]Users[\\/]",
+    r"-(?:home|Users)-[A-Za-z0-9]",
+    # The letter before the @ is one, and not that of an escape such as \n.
+    r"(?:[^\\]|\\\\)[A-Za-z0-9._%+-]@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2}",
+)
+_MEMORY = 64 * 1024 * 1024
+_ODD = frozenset('"\\/')
+"""Signs that a line may hold in another spelling."""
+
+
+class Signs:
+    """Knows the signs of all rules, of persons, and of these names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._secrets = _secrets()
+        telling = sorted(filter(is_telling, names))
+        self._is_plain = all(
+            name.isprintable() and _ODD.isdisjoint(name) for name in telling
+        )
+        self._has_accents = not all(name.isascii() for name in telling)
+        spelled = (f"(?i){re2.escape(name)}" for name in telling)
+        self._persons = _pass((*_PERSONS, *(spelled if self._is_plain else ())))
+
+    def seen(self, line: bytes) -> Seen:
+        """Return what a line of JSON may hold, in whatever text of it."""
+        if not self._is_plain or b"\\u00" in line or b"\\/" in line:
+            return Seen.ANYTHING
+        if self._has_accents and b"\\u" in line:
+            return Seen.ANYTHING
+        if self._secrets.Match(line):
+            return Seen.ANYTHING
+        return Seen.PERSON if self._persons.Match(line) else Seen.NOTHING
+
+
+@lru_cache(maxsize=1)
+def _secrets() -> re2.Set:
+    return _pass(
+        {_OTHERS.get(rule.name) or _spelled(rule.pattern): None for rule in RULES}
+    )
+
+
+def _spelled(pattern: str) -> str:
+    for asked, written in _SPELLED:
+        pattern = pattern.replace(asked, written)
+    return pattern
+
+
+def _pass(patterns: Iterable[str]) -> re2.Set:
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.log_errors = False
+    made = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        made.Add(pattern)
+    made.Compile()
+    return made

@@ -1,0 +1,94 @@
+"""A line in which nothing is seen has nothing in it; more may be seen than there is."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.render.redact import Redactor
+from recollect.render.redact.personal import HOME, KEYED_HOME
+from recollect.render.redact.rules import RULES, Rule
+from recollect.render.redact.signs import Seen, Signs
+from tests.render.redact.tokens import FAMILIES
+
+REDACTOR = Redactor(names=["ada"])
+SIGNS = Signs(["ada"])
+AROUND = ("{}", "a\n{}", "a\t{}\r\n", '"{}"', "\\{}", "\\n{}", "é{}é", "'{}'", "a {} b")
+_PERSONS = {"home", "user", "email"}
+_around = st.sampled_from(AROUND)
+
+
+def written(text: str) -> list[bytes]:
+    """Return lines that hold a text, in all the spellings that JSON has for it."""
+    plain = msgspec.json.encode({"cwd": "/", "content": [{"text": text}]})
+    odd = "".join(f"\\u{ord(one):04x}" if ord(one) < 0x10000 else one for one in text)
+    slashed = json.dumps(text, ensure_ascii=False).replace("/", "\\/")
+    return [
+        plain,
+        json.dumps(text).encode(),
+        slashed.encode("utf-8", "replace"),
+        f'"{odd}"'.encode("utf-8", "replace"),
+    ]
+
+
+def asserted(text: str) -> None:
+    kinds = {one.kind for one in REDACTOR.told(text)[1]}
+    least = Seen.ANYTHING if kinds - _PERSONS else Seen.PERSON if kinds else 0
+
+    for line in written(text):
+        assert SIGNS.seen(line) >= least, (kinds, line)
+
+
+@pytest.mark.parametrize("kind", sorted(FAMILIES))
+def test_every_family_is_seen_in_a_line(kind: str) -> None:
+    random = Random(kind)  # noqa: S311 (tokens of tests guard nothing)
+    for make in FAMILIES[kind]:
+        for around in AROUND:
+            text = around.format(make(random))
+
+            for line in written(text):
+                assert SIGNS.seen(line) is Seen.ANYTHING, line
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@settings(max_examples=15)
+@given(drawn=st.data())
+def test_whatever_a_rule_finds_is_seen(rule: Rule, drawn: st.DataObject) -> None:
+    text = drawn.draw(st.from_regex(rule.pattern))
+
+    asserted(drawn.draw(_around).format(text))
+
+
+@given(st.one_of(st.from_regex(HOME), st.from_regex(KEYED_HOME), st.emails()), _around)
+def test_persons_are_seen(text: str, around: str) -> None:
+    asserted(around.format(text))
+
+
+@given(st.text(st.sampled_from('aDA@.-/\\"\nhomeUsersC: '), max_size=60))
+def test_names_and_places_are_seen_however_they_are_written(text: str) -> None:
+    asserted(text)
+
+
+@pytest.mark.parametrize("name", ['o"brien', "a\\b", "zoë", "łukasz"])
+def test_a_name_is_seen_whatever_its_letters(name: str) -> None:
+    signs = Signs([name])
+
+    assert all(signs.seen(line) for line in written(f"by {name.upper()}, {name}"))
+
+
+def test_a_plain_line_shows_nothing() -> None:
+    line = msgspec.json.encode({"text": "def add(a, b):\n    return a + b"})
+
+    assert SIGNS.seen(line) is Seen.NOTHING
+    assert REDACTOR.for_line(line) is None
+
+
+def test_patterns_of_the_user_are_looked_for_in_every_line() -> None:
+    own = Redactor(patterns=[("ticket", r"\bACME-\d+")])
+
+    assert own.for_line(b'"nothing else"') is own
