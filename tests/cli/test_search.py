@@ -12,7 +12,16 @@ import pytest
 
 from recollect.cli import main
 from recollect.errors import ExitCode
-from tests.build import Home, prompt, reply, session_id, thread, title, tool_use
+from tests.build import (
+    Home,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
 from tests.cli.terminals import Terminal, piped
 
 HERE = Path(__file__).parent
@@ -91,8 +100,8 @@ def test_what_is_odd_about_an_answer_is_told_apart(
 ) -> None:
     _, errors = told(capsys, "walurs", "zzyzx", "colour:red")
 
-    assert "nobody wrote walurs; looked for walrus" in errors
-    assert "nobody wrote zzyzx" in errors
+    assert "walurs stands nowhere; looked for walrus" in errors
+    assert "nowhere in what is searched: zzyzx" in errors
     assert "colour: is no field" in errors
     assert told(capsys, "zzyzx")[1].endswith("nothing found\n")
 
@@ -125,10 +134,75 @@ def test_show_and_open_take_numbers_of_the_last_search(
         assert main(words) == ExitCode.DONE
         assert capsys.readouterr().out.startswith("Walruses\n")
     assert main(["open", "2"]) == ExitCode.ASKED_WRONGLY
-    assert "the last search in this archive has no number 2" in capsys.readouterr().err
+    assert "there is no 2: the last search found 1" in capsys.readouterr().err
     kept = place / ".local" / "state" / "recollect" / "last-search.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 or os.name == "nt"
     assert b"walrus" not in kept.read_bytes().lower()
+
+
+def test_a_hit_is_shown_with_what_stands_around_it(
+    capsys: pytest.CaptureFixture[str], kept_home: Home
+) -> None:
+    records = [prompt(f"Step {number} of many") for number in range(60)]
+    records[40] = prompt("Here comes the pelican")
+    records[42] = reply([tool_use("Bash", id="toolu_p", command="ls pelicans")])
+    records[43] = tool_result("toolu_p", "a flock of storks")
+    kept_home.session(session_id(8), thread(*records))
+    out, _ = told(capsys, "pelican")
+
+    assert "Bash: ls «pelicans»" in out
+    pages = []
+    for number in ("1.1", "1.2"):
+        assert main(["show", number]) == ExitCode.DONE
+        pages.append(capsys.readouterr().out)
+    assert all("Here comes the pelican" in page for page in pages)
+    assert not any("Step 20 of" in page or "Step 59 of" in page for page in pages)
+    # What a call gave back is shown where the call is the hit.
+    assert ["flock of storks" in page for page in pages].count(True) == 1
+
+
+@pytest.mark.parametrize("command", ["show", "open"])
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        ("1.99", "there is no 1.99: 1 was found with 2 hits"),
+        ("99", "there is no 99: the last search found 1"),
+        ("99.1", "there is no 99.1: the last search found 1"),
+    ],
+)
+def test_a_number_that_is_not_there_is_told_with_those_that_are(
+    capsys: pytest.CaptureFixture[str], command: str, number: str, sentence: str
+) -> None:
+    told(capsys, "walrus")
+
+    assert main([command, number]) == ExitCode.ASKED_WRONGLY
+    assert sentence in capsys.readouterr().err
+
+
+def test_no_hits_are_shown_if_none_are_wanted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, _ = told(capsys, "--hits", "0", "walrus")
+
+    assert len(out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("text", ["", "🎉", "?! …"])
+def test_that_there_is_nothing_to_look_for_is_said(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    _, errors = told(capsys, text)
+
+    assert "there is nothing in it to look for; these are the newest" in errors
+
+
+def test_words_that_stand_nowhere_are_told_in_brief(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, errors = told(capsys, "walrus", "x" * 5000)
+
+    assert "nowhere in what is searched: xxx" in errors
+    assert len(errors) < 300
 
 
 def test_what_cannot_be_remembered_is_found_all_the_same(

@@ -11,6 +11,7 @@ from recollect.errors import NotArchived
 
 if TYPE_CHECKING:
     from recollect.archive import Archive
+    from recollect.cli.lately import Recalled
     from recollect.model.finds import FoundRecord
     from recollect.model.ids import SessionId
     from recollect.model.listing import Listed
@@ -23,6 +24,7 @@ __all__ = [
     "meant",
     "newest",
     "project_named",
+    "recalled",
     "session_id",
     "session_named",
 ]
@@ -85,13 +87,14 @@ def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | N
     """
     if name == LAST:
         return archive.session(newest(archive).id), None
-    lately = _lately(name, archive)
+    lately = recalled(name, archive)
     if lately is not None:
-        record = archive.record(lately[1]) if lately[1] else None
-        return archive.session(lately[0]), record
+        record = archive.record(lately.record) if lately.record else None
+        return archive.session(lately.session), record
     try:
         return archive.session(name), None
     except NotArchived as error:
+        _check_number(name, archive)
         try:
             record = archive.record(name)
         except NotArchived:
@@ -99,12 +102,20 @@ def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | N
         return archive.session(record.session), record
 
 
-def _lately(name: str, archive: Archive) -> tuple[str, str | None] | None:
+def recalled(name: str, archive: Archive) -> Recalled | None:
+    """Return what a number of the last search stands for, if it is one."""
     if not name[:1].isdecimal():
         return None
     from recollect.cli.lately import remembered  # noqa: PLC0415 (only for a number)
 
     return remembered(name, archive.folder)
+
+
+def _check_number(name: str, archive: Archive) -> None:
+    if name[:1].isdecimal():
+        from recollect.cli.lately import check_number  # noqa: PLC0415 (see above)
+
+        check_number(name, archive.folder)
 
 
 def newest(archive: Archive) -> Listed:

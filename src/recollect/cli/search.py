@@ -122,24 +122,18 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
 
 def _remarks(found: Found, offset: int) -> Iterator[str]:
     """Yield what should be known about an answer."""
+    from recollect.model.hits import Bound  # noqa: PLC0415 (see above)
     from recollect.render.figures import several  # noqa: PLC0415 (see above)
+    from recollect.render.remarks import remarks  # noqa: PLC0415 (see above)
 
-    for note in found.notes:
-        yield f"note: {note.text}"
-    if found.is_loosened:
-        yield "note: nobody wrote the quoted words side by side; looked for each"
-    for repair in found.repairs:
-        yield f"note: nobody wrote {repair.typed}; looked for {repair.meant}"
-    if found.missing:
-        yield f"note: nobody wrote {', '.join(found.missing)}"
-    if found.is_partial:
-        yield "note: there was too much to look at all of it; narrow it down"
+    for remark in remarks(found):
+        yield f"note: {remark}"
     shown = offset + len(found.sessions)
     if not found.sessions:
         yield "nothing found" if not offset else "nothing more found"
-    elif found.total > shown:
-        least = "at least " if found.is_partial else ""
-        told = f"{offset + 1} to {shown} of {least}{several(found.total, 'session')}"
-        if len(found.words) > 1:
+    elif found.total > shown or found.bound:
+        told = found.bound.before(several(found.total, "session"))
+        told = f"{offset + 1} to {shown} of {told}"
+        if len(found.words) > 1 and found.bound is not Bound.ABOUT:
             told += f", {found.complete:,} with all words"
-        yield f"{told}; --page shows more"
+        yield f"{told}; --page shows more" if found.total > shown else told

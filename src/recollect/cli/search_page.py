@@ -64,8 +64,11 @@ class SearchPage(Struct, frozen=True, kw_only=True):
             told = safe_line(f"{share.word} {share.share:.0%}: {counts}")
             yield " " * _MARGIN + self.paint.faint(told)
         for hit in one.hits:
-            label = self._label(hit)
-            words = [[(label, False)], *_words(hit.excerpt)]
+            label, told = self._label(hit), _words(hit.excerpt)
+            if told and told[0] == [(safe(" ".join(hit.tools)), False)]:
+                # The text of a call begins with its name, which the label says.
+                told = told[1:]
+            words = [[(label, False)], *told]
             for at, line in enumerate(self._wrapped(words, label=label)):
                 yield " " * (_MARGIN + 2 * (at > 0)) + line
 
@@ -76,7 +79,7 @@ class SearchPage(Struct, frozen=True, kw_only=True):
             listed.id[:_SHORT_ID],
             PurePosixPath(path).name or path,
             iso(listed.ended) if self.is_iso else since(listed.ended, self.now),
-            several(one.total, "hit") if one.total else "",
+            one.bound.before(several(one.total, "hit")) if one.total else "",
             f"also in {', '.join(id_[:_SHORT_ID] for id_ in one.also)}"
             if one.also
             else "",

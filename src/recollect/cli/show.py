@@ -16,7 +16,7 @@ from recollect.cli.options import (
     json_option,
 )
 from recollect.cli.screen import Screen
-from recollect.cli.shown import found_session, raw_lines
+from recollect.cli.shown import at_hit, found_session, raw_lines
 from recollect.cli.styles import painted
 from recollect.parse import read_text
 from recollect.render.encode import encoded
@@ -76,8 +76,9 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""Show a session: prompts, answers, calls and how they ended.
 
-    SESSION is the id of a session in the archive, the beginning of one, or "last";
-    the uuid of a record shows the branch that it is on. PATH is a transcript, a folder
+    SESSION is the id of a session in the archive, the beginning of one, or "last"; 2 is
+    the second of the last search, 2.1 its first hit with what stands around it. The
+    uuid of a record shows the branch that it is on. PATH is a transcript, a folder
     of transcripts or a Claude Code home, which is read without any archive; where it
     holds several sessions, the second word is one of them, else the newest is shown.
 
@@ -88,7 +89,8 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect show transcript.jsonl --json
     """
     screen = Screen.of(colour)
-    with found_session(name, session, asked) as (found, record):
+    with found_session(name, session, asked) as shown:
+        found, record, _ = shown
         if raw:
             is_one = record is not None and around is None
             lines = [record.raw] if record and is_one else raw_lines(found, around)
@@ -105,6 +107,7 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
             tools=tools,
         )
         part = window(found, view.branch, around) if around else found
+        view = view if around else at_hit(shown, view)
         if as_json:
             for row in json_rows(part, view, read_text):
                 sys.stdout.write(f"{encoded(row)}\n")

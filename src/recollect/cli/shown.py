@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from recollect.cli.choose import chosen_session
-from recollect.cli.naming import session_named
+from recollect.cli.naming import recalled, session_named
 from recollect.errors import ArchiveMissing, NotArchived, PathMissing
 from recollect.model.ids import Position
+from recollect.model.query import Part
 from recollect.reading import read
+from recollect.render.window import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,21 +23,52 @@ if TYPE_CHECKING:
     from recollect.cli.options import Asked
     from recollect.model.finds import FoundRecord
     from recollect.model.sessions import Session
+    from recollect.render.walk import View
 
-__all__ = ["found_session", "raw_lines"]
+__all__ = ["Shown", "at_hit", "found_session", "raw_lines"]
+
+_BEFORE = 2
+_BEHIND = 10
+"""Messages that are shown before a hit, and from it on."""
+
+
+class Shown(NamedTuple):
+    """A session, and what of it was named."""
+
+    session: Session
+    record: FoundRecord | None = None
+    hit: Part | None = None
+    """What the record is, if it was named as a hit of the last search."""
+
+
+def at_hit(shown: Shown, view: View) -> View:
+    """Return a view of the messages around a hit in which the hit is to be seen."""
+    record, hit = shown.record, shown.hit
+    if record is None or hit is None:
+        return view
+    names = {str(record.id), *([str(record.agent)] if record.agent else [])}
+    at = place_of(shown.session, view.branch, names)
+    if at is None:
+        return view
+    return replace(
+        view,
+        start=max(at - _BEFORE, 0),
+        stop=at + _BEHIND,
+        agents=view.agents or bool(record.agent),
+        thinking=view.thinking or hit is Part.THINKING,
+        tools=view.tools or hit in {Part.TOOL, Part.RESULT},
+    )
 
 
 @contextmanager
-def found_session(
-    name: str, session: str | None, asked: Asked
-) -> Iterator[tuple[Session, FoundRecord | None]]:
+def found_session(name: str, session: str | None, asked: Asked) -> Iterator[Shown]:
     """Give the session that is meant, and the record by which it was found.
 
     It can be read while the context lasts.
     """
     path = Path(name)
     if session is not None or os.path.lexists(path) or path.name != name:
-        yield chosen_session(read(path.expanduser()), session), None
+        yield Shown(chosen_session(read(path.expanduser()), session))
         return
     try:
         archive = asked.current()
@@ -42,7 +77,8 @@ def found_session(
             raise
         raise PathMissing(path) from error
     with archive:
-        yield session_named(archive, name)
+        lately = recalled(name, archive)
+        yield Shown(*session_named(archive, name), lately.part if lately else None)
 
 
 def raw_lines(session: Session, record: str | None) -> Iterator[bytes]:

@@ -5,6 +5,7 @@
   - PathMissing
   - NameUnreadable
   - NotArchived
+  - NumberUnknown
   - Ambiguous
   - SystemRefused
   - ResumeRefused
@@ -102,6 +103,7 @@ __all__ = [
     "NotSummed",
     "NothingFound",
     "NothingNamed",
+    "NumberUnknown",
     "ParcelRefused",
     "PathMissing",
     "PatternRefused",
@@ -181,6 +183,21 @@ class NotArchived(RecollectError):
     def __str__(self) -> str:
         meant = f"; did you mean {', '.join(self.close)}?" if self.close else ""
         return f"the archive has no {self.what} {self.name!r}{meant}"
+
+
+class NumberUnknown(RecollectError):
+    """The last search found nothing of this number."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "search again, or give the beginning of a session's id"
+
+    def __init__(self, name: str, there: str) -> None:
+        super().__init__(name, there)
+        self.name = name
+        self.there = there
+
+    def __str__(self) -> str:
+        return f"there is no {self.name}: {self.there}"
 
 
 class Ambiguous(RecollectError):

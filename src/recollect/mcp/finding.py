@@ -12,6 +12,7 @@ from recollect.model.hits import Found, FoundSession, Hit
 from recollect.model.query import Fact, Not, Part, Phrase, Query, Term
 from recollect.query.tree import all_of
 from recollect.render.figures import several
+from recollect.render.remarks import remarks
 from recollect.render.safe import safe_line
 
 __all__ = ["Finding"]
@@ -88,10 +89,8 @@ class Finding:
                     skipped += 1
 
     def _readings(self, found: Found) -> str:
-        told = [f"{one.typed} was read as {one.meant}" for one in found.repairs]
-        told += [f"nobody wrote {word}" for word in found.missing]
-        told += [note.text for note in found.notes]
-        return "".join(f"({safe_line(self._hide(one))})\n" for one in told)
+        told = map(self._hide, remarks(found))
+        return "".join(f"({safe_line(one)})\n" for one in told)
 
     def _session(self, found: FoundSession) -> str:
         listed = found.listed
@@ -107,7 +106,7 @@ class Finding:
         lines += [f"  {self._hit(hit)}" for hit in shown]
         more = found.total - len(found.hits) + len(told) - len(shown)
         if more > 0:
-            lines.append(f"  {several(more, 'text')} more")
+            lines.append(f"  {found.bound.before(several(more, 'text'))} more")
         return "\n".join(lines) + "\n"
 
     def _hit(self, hit: Hit) -> str:

@@ -114,7 +114,8 @@ class Recall:
             first = finding.found(scopes[0], 0)
             start = self._start(asked)
             here = " in this project, others behind them" if len(scopes) > 1 else ""
-            counted = f"{several(first.total, 'session')} found{here}"
+            counted = first.bound.before(several(first.total, "session"))
+            counted += f" found{here}"
             partly = "; not all was looked at" if first.is_partial else ""
             return answer(
                 f"Recollect: {counted}{partly}. {_budget(asked)}.",

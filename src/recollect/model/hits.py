@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -11,7 +12,23 @@ from recollect.model.listing import Listed
 from recollect.model.parts import Role
 from recollect.model.query import Note, Part
 
-__all__ = ["Excerpt", "Found", "FoundSession", "Hit", "Repair", "WordShare"]
+__all__ = ["Bound", "Excerpt", "Found", "FoundSession", "Hit", "Repair", "WordShare"]
+
+
+class Bound(StrEnum):
+    """How sure a number is, as it is said before it."""
+
+    EXACT = ""
+    ABOUT = "about"
+    """An estimate: not every session was looked at."""
+    AT_MOST = "at most"
+    """Not every text was opened that may fit."""
+    AT_LEAST = "at least"
+    """There was too much to look at all of it."""
+
+    def before(self, told: str) -> str:
+        """Return a number as it is told, with this before it."""
+        return f"{self} {told}".strip()
 
 
 class Excerpt(Struct, frozen=True):
@@ -65,6 +82,8 @@ class FoundSession(Struct, frozen=True, kw_only=True):
     """The words of the query that it has."""
     total: int = 0
     """How many texts fit; of these the best are told."""
+    bound: Bound = Bound.EXACT
+    """How sure that is."""
     hits: tuple[Hit, ...] = ()
     also: tuple[SessionId, ...] = ()
     """Other sessions that hold copies of the same records, and nothing more."""
@@ -85,6 +104,8 @@ class Found(Struct, frozen=True, kw_only=True):
     sessions: tuple[FoundSession, ...] = ()
     total: int = 0
     """Sessions in all, as far as was looked."""
+    bound: Bound = Bound.EXACT
+    """How sure that is."""
     words: tuple[str, ...] = ()
     """The words that counted."""
     complete: int = 0
@@ -97,3 +118,5 @@ class Found(Struct, frozen=True, kw_only=True):
     """Whether quoted words were looked for one by one: nowhere do they stand so."""
     is_partial: bool = False
     """Whether there was too much to look at all of it."""
+    is_unasked: bool = False
+    """Whether there was nothing to look for, so that this is the newest there is."""

@@ -60,7 +60,11 @@ class Form(Struct, frozen=True):
 
 
 FORMS = (
-    Form("word word", "all of the words, in any order", "flaky retry test"),
+    Form(
+        "word word",
+        "the words, in any order; not all need to be there, more of them is better",
+        "flaky retry test",
+    ),
     Form('"a phrase"', "the words next to each other", '"connection reset by peer"'),
     Form("begin*", "words that begin so", "migrat*"),
     Form("-not", "without this; also before a field or a group", "timeout -docker"),
@@ -151,7 +155,7 @@ FIELDS = (
     ),
     Field(
         name="agent",
-        meaning="said in an agent run of this type or id",
+        meaning="said in an agent run of this type or id; main: in none",
         example="agent:Explore",
         value=Value.NAME,
         also=("subagent",),

@@ -30,11 +30,16 @@ class Notes:
         """Keep a note, unless there are enough."""
         self._keep(Note(kind=kind, at=at, length=length, text=text))
 
-    def add_no_field(self, at: int, name: str) -> None:
-        """Keep a note that ``name:`` is no field, with the one that may be meant."""
+    def add_no_field(self, at: int, name: str, *, is_pasted: bool) -> None:
+        """Keep a note that ``name:`` is no field, with the one that may be meant.
+
+        In what was pasted there are colons of all kinds: there it must be a near one.
+        """
         if len(self._found) >= MAX_NOTES:
             return
         close = close_field(name)
+        if is_pasted and close is None:
+            return
         self._keep(
             Note(
                 kind=NoteKind.NO_FIELD,

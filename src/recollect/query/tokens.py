@@ -28,6 +28,12 @@ _SPOKEN_TIME = re.compile(
 _REGEX = re.compile(r"/(?![\s*])((?:[^/\\]|\\.)+)(?<!\s)/(?=[\s)]|$)", re.DOTALL)
 
 
+_NO_VALUE = "/:\\"
+"""Behind a colon: an address, a name in a namespace, a path."""
+_TYPED = 5
+"""Words of a query that was likely typed; a line that is pasted has more."""
+
+
 class Kind(Enum):
     """What a token is."""
 
@@ -158,7 +164,10 @@ class _Cutter:
         field = BY_NAME.get(found[1])
         # An address or a name in a namespace is no field, whatever it begins with.
         if field is None or self.text.startswith(("//", ":"), found.end()):
-            self.notes.add_no_field(at, found[1])
+            behind = self.text[found.end() : found.end() + 1]
+            if behind.strip() and behind not in _NO_VALUE:
+                is_pasted = len(self.text.split()) > _TYPED
+                self.notes.add_no_field(at, found[1], is_pasted=is_pasted)
             return None
         following = self.text[found.end() : found.end() + 1]
         if not following.strip() or following == ")":

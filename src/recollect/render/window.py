@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec import structs
 
-from recollect.model.sessions import Branch, Session
+from recollect.model.sessions import Branch, Message, Session
 
-__all__ = ["around"]
+__all__ = ["around", "place_of"]
 
 _BESIDE = 1
 """Turns before and behind that are shown with the one that is meant."""
@@ -28,10 +30,24 @@ def around(session: Session, number: int, record: str) -> Session:
     return structs.replace(session, branches=branches, live=live)
 
 
+def place_of(session: Session, number: int, names: Collection[str]) -> int | None:
+    """Return which message of a branch has a record or an agent run, counted from 0."""
+    branch = next(one for one in session.branches if one.number == number)
+    messages = (message for turn in branch.turns for message in turn.messages)
+    for at, message in enumerate(messages):
+        if _holds(message, names):
+            return at
+    return None
+
+
 def _turn_of(branch: Branch, record: str) -> int | None:
     for at, turn in enumerate(branch.turns):
-        for message in turn.messages:
-            agents = {run.id for call in message.calls for run in call.agents}
-            if record in message.records or record in agents:
-                return at
+        if any(_holds(message, {record}) for message in turn.messages):
+            return at
     return None
+
+
+def _holds(message: Message, names: Collection[str]) -> bool:
+    runs = (run.id for call in message.calls for run in call.agents)
+    answers = (call.answer_record for call in message.calls)
+    return any(name in names for name in (*message.records, *runs, *answers))

@@ -6,7 +6,15 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from recollect.model.hits import Excerpt, Found, FoundSession, Hit, Repair, WordShare
+from recollect.model.hits import (
+    Bound,
+    Excerpt,
+    Found,
+    FoundSession,
+    Hit,
+    Repair,
+    WordShare,
+)
 from recollect.model.ids import AgentId, Position, RecordId, SessionId
 from recollect.model.parts import Role
 from recollect.model.query import Note, Part
@@ -23,6 +31,8 @@ class AnswerRow(Row, frozen=True, kw_only=True, tag="answer"):
     """The words that counted."""
     total: int
     """Sessions in all, as far as was looked."""
+    bound: Bound = Bound.EXACT
+    """How sure that is: exact, or what is to be said before it."""
     complete: int = 0
     """Sessions that have all of the words."""
     repairs: tuple[Repair, ...] = ()
@@ -34,6 +44,8 @@ class AnswerRow(Row, frozen=True, kw_only=True, tag="answer"):
     """Whether quoted words were looked for one by one: nowhere do they stand so."""
     is_partial: bool = False
     """Whether there was too much to look at all of it."""
+    is_unasked: bool = False
+    """Whether there was nothing to look for: these are the newest sessions."""
 
     @classmethod
     def of(cls, query: str, found: Found) -> AnswerRow:
@@ -42,12 +54,14 @@ class AnswerRow(Row, frozen=True, kw_only=True, tag="answer"):
             query=query,
             words=found.words,
             total=found.total,
+            bound=found.bound,
             complete=found.complete,
             repairs=found.repairs,
             missing=found.missing,
             notes=found.notes,
             is_loosened=found.is_loosened,
             is_partial=found.is_partial,
+            is_unasked=found.is_unasked,
         )
 
 
@@ -101,6 +115,8 @@ class FoundRow(Row, frozen=True, kw_only=True, tag="found"):
     """The words of the query that it has."""
     total: int
     """How many texts fit."""
+    bound: Bound = Bound.EXACT
+    """How sure that is."""
     hits: tuple[HitLine, ...] = ()
     """The best of them."""
     also: tuple[SessionId, ...] = ()
@@ -121,6 +137,7 @@ class FoundRow(Row, frozen=True, kw_only=True, tag="found"):
             score=round(one.score, 4),
             words=one.words,
             total=one.total,
+            bound=one.bound,
             hits=tuple(map(HitLine.of, one.hits)),
             also=one.also,
             shares=one.shares,

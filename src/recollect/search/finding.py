@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recollect.model.hits import Found, FoundSession, Repair
+from recollect.model.hits import Bound, Found, FoundSession, Repair
 from recollect.model.query import And, Phrase, Query, Words
 from recollect.query.terms import Run, counted, reading
 from recollect.query.tree import all_of
@@ -91,6 +91,11 @@ class Searching:
             hide=asked.hide,
         )
         page, more = teller.page(ranked.sessions, asked.offset, asked.limit, asked.hits)
+        bound = Bound.AT_MOST if more and plan.of_text else Bound.EXACT
+        if teller.is_partial:
+            bound = Bound.AT_LEAST
+        elif ranked.about:
+            bound = Bound.ABOUT
         return Found(
             sessions=tuple(
                 FoundSession(
@@ -99,19 +104,22 @@ class Searching:
                     score=ranked.scored.total[told.number],
                     words=ranked.words_of(told.number),
                     total=told.total,
-                    hits=told.hits,
+                    bound=told.bound,
+                    hits=told.hits[: asked.hits],
                     also=told.also,
                     shares=tuple(ranked.shares(told.number, self._ranking.measures)),
                 )
                 for told in page
             ),
-            total=asked.offset + len(page) + more,
+            total=max(asked.offset + len(page) + more, ranked.about),
+            bound=bound,
             words=tuple(unit.label for unit in plan.words),
             complete=ranked.complete,
             repairs=tuple(repairs),
             missing=tuple(missing),
             notes=query.notes,
             is_partial=teller.is_partial,
+            is_unasked=not plan.units and not query.conditions,
         )
 
     def _repaired(self, query: Query) -> tuple[list[str], list[Repair], list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from recollect.model.buckets import part_of
-from recollect.model.hits import Excerpt, Hit
+from recollect.model.hits import Bound, Excerpt, Hit
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.query import Part, Query
@@ -48,6 +48,7 @@ class Told(Struct, frozen=True):
     listed: Listed
     title: Excerpt
     total: int
+    bound: Bound
     hits: tuple[Hit, ...]
     also: tuple[SessionId, ...] = ()
 
@@ -83,11 +84,16 @@ class Teller:
         begun = [run for unit in plan.units if unit.is_begun for run in unit.runs]
         self._marking = marking(written, begun, plan.patterns)
         self.is_partial = False
+        self._fewest = 1 if plan.of_text else 0
+        """Texts that must be opened to know that one fits."""
 
     def page(
         self, sessions: Sequence[int], offset: int, limit: int, hits: int
     ) -> tuple[list[Told], int]:
-        """Return sessions from an offset on, and how many more may follow."""
+        """Return sessions from an offset on, and how many more may follow.
+
+        Where texts must be opened, what follows was not looked at.
+        """
         sessions, self._gone = folded(sessions, self._families, self._records)
         if not self._plan.of_text:
             chosen = sessions[offset : offset + limit]
@@ -112,7 +118,7 @@ class Teller:
         total, texts = self._texts(session, hits)
         found: dict[str, Hit] = {}
         for text in texts:
-            if len(found) >= max(hits, 1):
+            if len(found) >= max(hits, self._fewest):
                 break
             one = self._subjects.subject(text, listed)
             if one is not None and self._fits(one[0]):
@@ -137,6 +143,7 @@ class Teller:
             listed,
             title,
             total,
+            Bound.AT_MOST if self._plan.of_text and total > 1 else Bound.EXACT,
             tuple(found.values()),
             tuple(other.id for other in also if other),
         )

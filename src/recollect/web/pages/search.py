@@ -25,6 +25,7 @@ from recollect.render.html.markup import (
     text,
     words,
 )
+from recollect.render.remarks import remarks
 from recollect.web.frame import Frame, address, empty, framed, link, stamp
 from recollect.web.pages.home import short
 from recollect.web.visit import Visit
@@ -151,9 +152,8 @@ def _introduction() -> Html:
 
 
 def _line(asked: _Asked, found: Found) -> Html:
-    about = "about " if found.is_partial else ""
-    told = f"{about}{several(found.total, 'session')}"
-    if len(found.words) > 1 and found.complete:
+    told = found.bound.before(several(found.total, "session"))
+    if len(found.words) > 1 and found.complete and not found.bound:
         told += f", {found.complete:,} with all words"
     sorts = joined(
         tag(
@@ -169,12 +169,7 @@ def _line(asked: _Asked, found: Found) -> Html:
 
 
 def _remarks(found: Found) -> Html:
-    told = [note.text for note in found.notes]
-    told += [
-        f"Nobody wrote {one.typed}; looked for {one.meant}." for one in found.repairs
-    ]
-    if found.missing:
-        told.append(f"Nobody wrote {', '.join(found.missing)}.")
+    told = (f"{one[:1].upper()}{one[1:]}." for one in remarks(found))
     return joined(tag("p", words(one), kind="note") for one in told)
 
 
@@ -190,7 +185,9 @@ def _session(one: FoundSession, visit: Visit) -> Html:
     told = [
         short(listed.project) if listed.project else "",
         several(listed.messages, "message"),
-        several(one.total, "text fits", "texts fit") if one.total else "",
+        one.bound.before(several(one.total, "text fits", "texts fit"))
+        if one.total
+        else "",
     ]
     hits = joined(_hit(one, hit) for hit in one.hits)
     to = address("session", listed.id)
