@@ -76,8 +76,8 @@ def session_id(archive: Archive, name: str) -> str:
     """Return by what the archive knows a session: ``last`` and numbers have an id."""
     if name == LAST:
         return newest(archive).id
-    lately = _lately(name, archive)
-    return lately[0] if lately is not None else name
+    lately = recalled(name, archive)
+    return lately.session if lately is not None else name
 
 
 def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | None]:

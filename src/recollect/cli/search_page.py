@@ -64,11 +64,11 @@ class SearchPage(Struct, frozen=True, kw_only=True):
             told = safe_line(f"{share.word} {share.share:.0%}: {counts}")
             yield " " * _MARGIN + self.paint.faint(told)
         for hit in one.hits:
-            label, told = self._label(hit), _words(hit.excerpt)
-            if told and told[0] == [(safe(" ".join(hit.tools)), False)]:
+            label, said = self._label(hit), _words(hit.excerpt)
+            if said and said[0] == [(safe(" ".join(hit.tools)), False)]:
                 # The text of a call begins with its name, which the label says.
-                told = told[1:]
-            words = [[(label, False)], *told]
+                said = said[1:]
+            words = [[(label, False)], *said]
             for at, line in enumerate(self._wrapped(words, label=label)):
                 yield " " * (_MARGIN + 2 * (at > 0)) + line
 
