@@ -10,10 +10,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged, BatchRefused
-from recollect.store.shelf import Shelf
+from recollect.store.harvest import Harvest
 from recollect.team.contract import (
     Ack,
     Batch,
+    Held,
     Objects,
     Receipt,
     Scope,
@@ -25,6 +26,7 @@ from recollect.team.contract import (
     Verdict,
 )
 from recollect.team.derivation import Derivation
+from recollect.team.shelves import TeamShelf
 
 __all__ = ["MemoryObjects", "MemoryStore"]
 
@@ -51,8 +53,7 @@ class MemoryObjects:
 
 
 class _Source:
-    def __init__(self, number: int, sent: Sent) -> None:
-        self.number = number
+    def __init__(self, sent: Sent) -> None:
         self.sent = sent
         self.generation = 0
         self.spans: list[Span] = []
@@ -84,8 +85,7 @@ class MemoryStore:
         if _sign(sent) in self._signs:
             raise BatchRefused(sent.id, "it was erased")
         key = (sent.person, sent.machine, sent.home, sent.path)
-        number = len(self.sources) + 1
-        source = self.sources.setdefault(key, _Source(number, sent))
+        source = self.sources.setdefault(key, _Source(sent))
         if batch.generation > source.generation:
             source.generation, source.spans = batch.generation, []
         if batch.generation < source.generation:
@@ -110,7 +110,7 @@ class MemoryStore:
 
     def touched(self, limit: int = 100) -> Sequence[Touched]:
         found = [
-            Touched(s.number, s.sent.person, s.revision)
+            Touched(s.sent.number, s.sent.person)
             for s in self.sources.values()
             if s.is_touched
         ]
@@ -118,13 +118,30 @@ class MemoryStore:
 
     def replace(self, derivation: Derivation) -> None:
         self.derived.append(derivation)
-        done = {(one.number, one.revision) for one in derivation.touched}
         for source in self.sources.values():
-            if (source.number, source.revision) in done:
+            if derivation.sources.get(source.sent.number) == source.revision:
                 source.is_touched = False
 
-    def shelf(self, scope: Scope, objects: Objects) -> Shelf:
+    def held(self, person: str) -> Sequence[Held]:
+        return [
+            Held(sent=s.sent, generation=s.generation, upto=s.upto, revision=s.revision)
+            for s in self.sources.values()
+            if s.sent.person == person
+        ]
+
+    def spans(self, source: int) -> Sequence[Span]:
+        found = (s for s in self.sources.values() if s.sent.number == source)
+        return next((s.spans for s in found), [])
+
+    def kin(self, person: str, sessions: Sequence[Harvest]) -> set[int]:
+        del person, sessions
+        return set()
+
+    def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
         raise NotImplementedError
+
+    def objects(self) -> Objects:
+        return MemoryObjects()
 
     def hold(self, selector: Selector, *, reason: str) -> None:
         self._holds[selector] = reason

@@ -1,4 +1,4 @@
-"""What every store does with what is handed to it, first the one in memory."""
+"""What every store does with what is handed to it, also the one in memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.errors import BatchRefused
+from recollect.errors import ArchiveDamaged, BatchRefused
 from recollect.model.ids import SessionId
 from recollect.model.sources import SourceKind
-from recollect.team.contract import Batch, Selector, Sent, Span, TeamStore
-from tests.team.fake import MemoryObjects, MemoryStore
+from recollect.team.contract import (
+    Batch,
+    Objects,
+    Selector,
+    Sent,
+    Span,
+    TeamStore,
+)
 
+Made = tuple[TeamStore, Objects]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 SENT = Sent(
     person="ann",
@@ -24,7 +31,7 @@ SENT = Sent(
 )
 
 
-def span(raw: bytes, offset: int, objects: MemoryObjects) -> Span:
+def span(raw: bytes, offset: int, objects: Objects) -> Span:
     return Span(
         offset=offset,
         length=len(raw),
@@ -34,13 +41,8 @@ def span(raw: bytes, offset: int, objects: MemoryObjects) -> Span:
     )
 
 
-@pytest.fixture
-def store() -> TeamStore:
-    return MemoryStore()
-
-
-def test_a_batch_that_comes_twice_is_there_once(store: TeamStore) -> None:
-    objects = MemoryObjects()
+def test_a_batch_that_comes_twice_is_there_once(made: Made) -> None:
+    store, objects = made
     batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
 
     first = store.put(batch)
@@ -51,8 +53,8 @@ def test_a_batch_that_comes_twice_is_there_once(store: TeamStore) -> None:
     assert store.acks("ben", "laptop") == []
 
 
-def test_a_gap_and_other_bytes_are_refused(store: TeamStore) -> None:
-    objects = MemoryObjects()
+def test_a_gap_and_other_bytes_are_refused(made: Made) -> None:
+    store, objects = made
     store.put(Batch(source=SENT, spans=(span(b"{}\n", 0, objects),)))
 
     with pytest.raises(BatchRefused, match="3 bytes"):
@@ -61,31 +63,38 @@ def test_a_gap_and_other_bytes_are_refused(store: TeamStore) -> None:
         store.put(Batch(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
-def test_what_was_erased_does_not_come_back(store: TeamStore) -> None:
-    objects = MemoryObjects()
+def test_what_was_erased_does_not_come_back(made: Made) -> None:
+    store, objects = made
     batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
     store.put(batch)
 
     receipt = store.erase(Selector(session=SessionId("5e55")), now=NOW)
 
     assert receipt.sources == 1
-    assert list(receipt.addresses) == list(store.stray()) == list(objects.kept)
+    assert len(receipt.addresses) == 1
+    assert list(receipt.addresses) == list(store.stray())
+    objects.remove(receipt.addresses)
+    store.forget_stray(receipt.addresses)
+    assert store.stray() == []
+    with pytest.raises(ArchiveDamaged):
+        objects.bytes_of(receipt.addresses[0])
     with pytest.raises(BatchRefused, match="erased"):
         store.put(batch)
 
 
-def test_what_is_held_stays(store: TeamStore) -> None:
-    objects = MemoryObjects()
+def test_what_is_held_stays(made: Made) -> None:
+    store, objects = made
     store.put(Batch(source=SENT, spans=(span(b"{}\n", 0, objects),)))
     store.hold(Selector(person="ann"), reason="a dispute")
 
     receipt = store.erase(Selector(person="ann"), now=NOW)
 
-    assert receipt.held == ("5e55",)
+    assert receipt.sources == 0
     assert len(store.acks("ann", "laptop")) == 1
 
 
-def test_a_note_is_kept_and_forgotten(store: TeamStore) -> None:
+def test_a_note_is_kept_and_forgotten(made: Made) -> None:
+    store, _ = made
     store.set_note("token", "ann", b"hash")
 
     assert store.notes("token") == {"ann": b"hash"}

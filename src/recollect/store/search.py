@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from recollect.store.spelling import close_terms
 from recollect.store.text import TextIndex
 from recollect.store.words import terms_of
 
-__all__ = ["Asked", "Engine", "Text", "start_of", "stem_of"]
+__all__ = ["Asked", "Engine", "Text", "forms_among", "start_of", "stem_of"]
 
 Asked = tantivy.Query
 """A question to the engine; made and joined by an :class:`Engine`."""
@@ -56,6 +56,26 @@ def _has_forms(term: str) -> bool:
     return len(term) >= _SHORTEST and term.isascii() and term.isalpha()
 
 
+def forms_among(
+    term: str,
+    frequency: Callable[[str], int],
+    beginning_with: Callable[[str], Sequence[tuple[str, int]]],
+) -> tuple[str, ...]:
+    """Return the known terms that are forms of one, itself first."""
+    stem = stem_of(term)
+    start = stem[:-1] if stem[-1] in _VOWELS else stem
+    if not _has_forms(term) or len(start) < _SHORTEST - 1:
+        return (term,) if frequency(term) else ()
+    near = [
+        other
+        for other, _ in beginning_with(start)
+        if other != term and _has_forms(other)
+    ]
+    stems = _STEMMER.analyze(" ".join(near))
+    forms = [other for other, its in zip(near, stems, strict=True) if its == stem]
+    return (*((term,) if frequency(term) else ()), *forms)
+
+
 class Engine:
     """The text index as it was when this was made; changes nothing."""
 
@@ -81,26 +101,16 @@ class Engine:
         """Return the terms of the index that are forms of one, itself first."""
         found = self._known_forms.get(term)
         if found is None:
-            found = self._known_forms[term] = self._found_forms(term)
+            found = forms_among(term, self.frequency, self.beginning_with)
+            self._known_forms[term] = found
         return found
-
-    def _found_forms(self, term: str) -> tuple[str, ...]:
-        stem = stem_of(term)
-        start = stem[:-1] if stem[-1] in _VOWELS else stem
-        if not _has_forms(term) or len(start) < _SHORTEST - 1:
-            return (term,) if self.frequency(term) else ()
-        near = [
-            other
-            for other, _ in self._searcher.terms_with_prefix("words", start)
-            if other != term and _has_forms(other)
-        ]
-        stems = _STEMMER.analyze(" ".join(near))
-        forms = [other for other, its in zip(near, stems, strict=True) if its == stem]
-        return (*((term,) if self.frequency(term) else ()), *forms)
 
     def corrected(self, term: str) -> str | None:
         """Return the term that is likely meant by one which is not there."""
-        return close_terms(term, self.frequency, self.beginning_with)
+        return close_terms(term, self._frequencies, self.beginning_with)
+
+    def _frequencies(self, terms: Iterable[str]) -> dict[str, int]:
+        return {term: self.frequency(term) for term in terms}
 
     def beginning_with(self, start: str) -> Sequence[tuple[str, int]]:
         """Return the terms that begin so, and how many texts have each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["close_terms"]
 
@@ -16,7 +16,7 @@ _SAME = 2
 
 def close_terms(
     term: str,
-    frequency: Callable[[str], int],
+    frequencies: Callable[[Iterable[str]], Mapping[str, int]],
     beginning_with: Callable[[str], Sequence[tuple[str, int]]],
 ) -> str | None:
     """Return the most frequent term that is one slip away, else two.
@@ -25,7 +25,7 @@ def close_terms(
     """
     if len(term) < _SHORTEST or not (term.isascii() and term.isalpha()):
         return None
-    one = {other: frequency(other) for other in set(_one_slip(term))}
+    one = frequencies(set(_one_slip(term)))
     best = max(one, key=lambda other: (one[other], other))
     if one[best]:
         return best

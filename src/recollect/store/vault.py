@@ -29,8 +29,12 @@ _FELT = "homes"
 class Vault:
     """What is open of an archive: chunks always, index and text where there are any."""
 
-    def __init__(self, folder: Path, *, write: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, write: bool = False, words: TextIndex | None = None
+    ) -> None:
         self.folder = folder
+        self._words = words
+        """What stands where the text index would."""
         self.write = write
         self.chunks = Chunks(folder, write=write)
         self.stamp = stamp_of(self.chunks.identity)
@@ -59,7 +63,7 @@ class Vault:
     def text(self) -> TextIndex:
         """The text index, opened when it is first asked for."""
         if self._text is None:
-            self._text = self._open_text()
+            self._text = self._words or self._open_text()
         return self._text
 
     def _open_text(self) -> TextIndex:

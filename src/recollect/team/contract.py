@@ -22,6 +22,7 @@ notes goes on from there.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -33,12 +34,14 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import SourceKind
 
 if TYPE_CHECKING:
-    from recollect.store.shelf import Shelf
+    from recollect.store.harvest import Harvest
     from recollect.team.derivation import Derivation
+    from recollect.team.shelves import TeamShelf
 
 __all__ = [
     "Ack",
     "Batch",
+    "Held",
     "Objects",
     "Receipt",
     "Role",
@@ -71,6 +74,12 @@ class Scope(Struct, frozen=True, kw_only=True):
     teams: tuple[str, ...] = ()
     role: Role = Role.OWN
 
+    def sees(self, person: str, teams: Iterable[str]) -> bool:
+        """Whether what a person shares with some teams may be seen."""
+        if person == self.person or self.role is Role.AUDITOR:
+            return True
+        return self.role is Role.TEAM and not set(teams).isdisjoint(self.teams)
+
 
 class Sent(Struct, frozen=True, kw_only=True):
     """A source that somebody sends: whose it is, and what the file is.
@@ -91,9 +100,21 @@ class Sent(Struct, frozen=True, kw_only=True):
     mtime_ns: int = 0
 
     @property
+    def place(self) -> str:
+        """The home, told apart from those of other machines."""
+        return f"{self.machine}:{self.home}" if self.machine else self.home
+
+    @property
     def id(self) -> SourceId:
         """The path under which its lines are known."""
-        return SourceId(f"{self.machine}:{self.home}/{self.path}")
+        return SourceId(f"{self.place}/{self.path}" if self.place else self.path)
+
+    @property
+    def number(self) -> int:
+        """The number of a source, the same in every store."""
+        told = f"{self.person}\0{self.machine}\0{self.home}\0{self.path}"
+        sign = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(sign[:8], "big") >> 1
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -127,13 +148,26 @@ class Ack(Struct, frozen=True, kw_only=True):
     origin: int = 0
 
 
+class Held(Struct, frozen=True, kw_only=True):
+    """A source as the store has it."""
+
+    sent: Sent
+    generation: int = 0
+    upto: int = 0
+    revision: int = 0
+    """Grows with everything that comes of it."""
+
+    @property
+    def number(self) -> int:
+        """The number of the source."""
+        return self.sent.number
+
+
 class Touched(Struct, frozen=True):
     """A source that was sent and not yet derived."""
 
     number: int
     person: str
-    revision: int
-    """Grows with every batch: what came meanwhile stays touched."""
 
 
 class Selector(Struct, frozen=True, kw_only=True):
@@ -217,12 +251,32 @@ class TeamStore(Protocol):
         """Return sources that must be derived, those that wait longest first."""
         ...
 
+    def held(self, person: str) -> Sequence[Held]:
+        """Return all sources of a person."""
+        ...
+
+    def spans(self, source: int) -> Sequence[Span]:
+        """Return the spans of a source's newest generation, in order."""
+        ...
+
+    def kin(self, person: str, sessions: Sequence[Harvest]) -> set[int]:
+        """Return the sources of a person's sessions that are related to some.
+
+        These are sessions of the same id, and those that share a record, an answer or
+        the title of a record.
+        """
+        ...
+
     def replace(self, derivation: Derivation) -> None:
         """Put sessions in the place of what was derived of them before."""
         ...
 
-    def shelf(self, scope: Scope, objects: Objects) -> Shelf:
+    def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
         """Return what somebody may read."""
+        ...
+
+    def objects(self) -> Objects:
+        """Return a raw store in the engine itself, for who has no other."""
         ...
 
     def hold(self, selector: Selector, *, reason: str) -> None:
@@ -238,7 +292,10 @@ class TeamStore(Protocol):
         ...
 
     def erase(self, selector: Selector, *, now: datetime) -> Receipt:
-        """Refuse what fits from now on, then remove every row of it."""
+        """Refuse what fits from now on, then remove every row of it.
+
+        What is not derived yet is known by person and session only: derive first.
+        """
         ...
 
     def tombstones(self) -> Sequence[Tombstone]:

@@ -1,15 +1,85 @@
-"""Opening a team's store by its address."""
+"""Opening a team's store by its address, and what somebody may read of it.
+
+An address names the engine as the engine's own clients do; behind the question mark
+stands who asks (``person``, ``teams``, ``role``) and where the raw store is (``raw``).
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from recollect.errors import ExtraMissing, PlaceUnreadable
+from recollect.team.contract import Objects, Role, Scope, TeamStore
 
 if TYPE_CHECKING:
     from recollect.store.shelf import Shelf
 
-__all__ = ["open_shelf"]
+__all__ = ["RAW_NOTE", "open_shelf", "open_store", "scope_of"]
+
+RAW_NOTE = ("hub", "raw")
+"""The note under which a hub keeps where its raw store is."""
+_OURS = ("person", "teams", "role", "raw")
+_SLASHES = re.compile(r"^(\w+):/+")
+
+
+def open_store(address: str) -> TeamStore:
+    """Return the store at an address; its schema is not touched."""
+    plain, _ = _parted(address)
+    scheme = plain.partition(":")[0]
+    if scheme in {"postgresql", "postgres"}:
+        try:
+            from recollect.team.postgres import PostgresStore  # noqa: PLC0415
+        except ImportError as error:
+            raise ExtraMissing(error.name or "psycopg") from error
+        return PostgresStore(plain)
+    raise PlaceUnreadable(f"{scheme}: is no engine that is known")
 
 
 def open_shelf(address: str) -> Shelf:
     """Return what an address lets somebody read."""
-    raise NotImplementedError(address)
+    scope = scope_of(address)
+    _, ours = _parted(address)
+    store = open_store(address)
+    try:
+        objects = _objects(store, ours.get("raw"))
+        shelf = store.shelf(scope, objects)
+    except BaseException:
+        store.close()
+        raise
+    shelf.also_close(store.close)
+    return shelf
+
+
+def scope_of(address: str) -> Scope:
+    """Return who asks, as an address says it."""
+    _, ours = _parted(address)
+    if not ours.get("person"):
+        raise PlaceUnreadable("it does not say who asks: add ?person=…")
+    teams = tuple(team for team in ours.get("teams", "").split(",") if team)
+    try:
+        role = Role(ours.get("role", Role.TEAM if teams else Role.OWN))
+    except ValueError as error:
+        raise PlaceUnreadable("role is own, team or auditor") from error
+    return Scope(person=ours["person"], teams=teams, role=role)
+
+
+def _parted(address: str) -> tuple[str, dict[str, str]]:
+    """Return an address as the engine knows it, and what is ours of it."""
+    # A path has one slash where an address has two.
+    split = urlsplit(_SLASHES.sub(r"\1://", address))
+    given = parse_qsl(split.query, keep_blank_values=True)
+    theirs = [(key, value) for key, value in given if key not in _OURS]
+    ours = {key: value for key, value in given if key in _OURS}
+    return urlunsplit(split._replace(query=urlencode(theirs))), ours
+
+
+def _objects(store: TeamStore, raw: str | None) -> Objects:
+    noted = store.note(*RAW_NOTE)
+    place = raw or (noted.decode() if noted else None)
+    if place is None:
+        return store.objects()
+    from recollect.team.objects import open_objects  # noqa: PLC0415 (where there is one)
+
+    return open_objects(place)

@@ -1,0 +1,177 @@
+"""What an index has derived, in rows that another engine can hold.
+
+A row names its session by nothing: it is kept with it. Records, texts and purses are
+numbered within their session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from recollect.model.ids import SessionId
+from recollect.store.connect import every
+from recollect.store.index import Index
+from recollect.store.text import TextIndex
+from recollect.store.words import Words, terms_of
+
+__all__ = ["TABLES", "Harvest", "Listening", "TextRow", "harvested"]
+
+Row = tuple[Any, ...]
+
+TABLES: dict[str, str] = {
+    "session": "session project? started_ms#? ended_ms#? is_empty# title lengths!"
+    " listed!",
+    "booked": "source#",
+    "record": "record# uuid# message#? source# start# length#",
+    "edit": "place# path uuid# branch# agent? time_ms#? added# removed# is_new#",
+    "prompt": "place# record time_ms#? branch# head",
+    "rewound": "uuid#",
+    "run": "agent type?",
+    "purse": "purse# agent? agent_type? model? terms entrypoint?",
+    "spend": "purse# uuid# time_ms#? branch# input# output# write_5m# write_1h# read#"
+    " searches# estimate#",
+    "fill": "tool quarter#? calls# size#",
+    "claim": "upto_ms#? claim!",
+    "problem": "place# source# start# length# kind detail",
+    "drift": "source# what name version count#",
+    "summary": "leaf# source# start# record text",
+}
+"""The rows of a session by table: numbers are marked #, bytes !, what may miss ?."""
+
+_SQL = {
+    "session": "SELECT number, n.session, project, started_ms, ended_ms, is_empty,"
+    " title, lengths, listed FROM session JOIN name AS n USING (number)",
+    "booked": "SELECT session, source FROM seen WHERE session IS NOT NULL",
+    "edit": "SELECT session, path, record, branch, agent, time_ms, added, removed,"
+    " is_new FROM edit ORDER BY rowid",
+    "prompt": "SELECT session, record, time_ms, branch, head FROM prompt"
+    " ORDER BY rowid",
+    "rewound": "SELECT session, record FROM rewound",
+    "run": "SELECT session, agent, type FROM run",
+    "fill": "SELECT session, tool, quarter, calls, size FROM fill",
+    "claim": "SELECT session, upto_ms, claim FROM claim",
+    "problem": "SELECT s.session, source, offset, length, kind, detail FROM problem"
+    " JOIN seen AS s USING (source) WHERE s.session IS NOT NULL"
+    " ORDER BY problem.rowid",
+    "drift": "SELECT s.session, source, what, name, version, count FROM drift"
+    " JOIN seen AS s USING (source) WHERE s.session IS NOT NULL",
+    "summary": "SELECT s.session, leaf, source, offset, record, text FROM summary"
+    " JOIN seen AS s USING (source) WHERE s.session IS NOT NULL",
+}
+_SOURCE = {"booked": 0, "problem": 0, "drift": 0, "summary": 1}
+"""Where a row names its source."""
+_PLACED = {"edit", "prompt", "problem"}
+"""Tables whose rows come in an order that must be kept."""
+
+
+class TextRow(NamedTuple):
+    """What a record says in one part: terms in their order."""
+
+    record: int
+    kind: int
+    terms: list[str]
+
+
+class Harvest(Struct, frozen=True):
+    """All that is derived of one session."""
+
+    session: SessionId
+    family: int
+    """The same number for all that were derived together."""
+    rows: dict[str, list[Row]]
+    texts: list[TextRow]
+
+
+class Listening(TextIndex):
+    """Stands where the text index does, and remembers terms instead of indexing."""
+
+    def __init__(self) -> None:
+        self.said: dict[int, list[tuple[int, list[str]]]] = {}
+        """Kinds and terms of what is said, by record."""
+
+    def add(self, record: int, session: int, kind: int, words: Words) -> None:
+        """Remember what a record says in one of its parts."""
+        del session
+        self.said.setdefault(record, []).append((kind, terms_of(words[1])))
+
+    def remove(self, records: Iterable[int]) -> None:
+        """Forget what records say."""
+        for record in records:
+            self.said.pop(record, None)
+
+    def remove_after(self, record: int) -> None:
+        """Forget what all records with a higher id say."""
+        self.remove([one for one in self.said if one > record])
+
+    def commit(self) -> None:
+        """Nothing waits."""
+
+    def reload(self) -> None:
+        """Nothing is read."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def harvested(
+    index: Index, words: Listening, sources: Mapping[int, int]
+) -> Iterator[Harvest]:
+    """Yield what an index has derived, session by session, in the order of numbers.
+
+    ``sources`` tells what the sources are called elsewhere.
+    """
+    db = index.db
+    found: dict[int, dict[str, list[Row]]] = {}
+    for (number,) in every(db, "SELECT number FROM session ORDER BY number"):
+        found[number] = {table: [] for table in TABLES}
+    for table, sql in _SQL.items():
+        for number, *values in every(db, sql):
+            if number in found:
+                rows = found[number][table]
+                if table in _SOURCE:
+                    at = _SOURCE[table]
+                    values[at] = sources[values[at]]
+                place = (len(rows),) if table in _PLACED else ()
+                rows.append((*place, *values))
+    texts = _records(index, words, sources, found)
+    _purses(index, found)
+    families = dict(every(db, "SELECT number, family FROM session"))
+    for number, tables in found.items():
+        (session,) = tables["session"]
+        yield Harvest(
+            SessionId(session[0]), families[number], tables, texts.get(number, [])
+        )
+
+
+def _records(
+    index: Index,
+    words: Listening,
+    sources: Mapping[int, int],
+    found: dict[int, dict[str, list[Row]]],
+) -> dict[int, list[TextRow]]:
+    texts: dict[int, list[TextRow]] = {}
+    sql = "SELECT id, session, uuid, message, source, offset, length FROM record"
+    for id_, number, *values in every(index.db, f"{sql} ORDER BY id"):
+        if number not in found:
+            continue
+        rows = found[number]["record"]
+        values[2] = sources[values[2]]
+        for kind, terms in words.said.get(id_, ()):
+            texts.setdefault(number, []).append(TextRow(len(rows), kind, terms))
+        rows.append((len(rows), *values))
+    return texts
+
+
+def _purses(index: Index, found: dict[int, dict[str, list[Row]]]) -> None:
+    places: dict[int, tuple[int, int]] = {}
+    sql = "SELECT number, session, agent, agent_type, model, terms, entrypoint"
+    for purse, number, *values in every(index.db, f"{sql} FROM purse ORDER BY number"):
+        rows = found[number]["purse"]
+        places[purse] = (number, len(rows))
+        rows.append((len(rows), *values))
+    for purse, *values in every(index.db, "SELECT * FROM spend ORDER BY rowid"):
+        number, place = places[purse]
+        found[number]["spend"].append((place, *values))

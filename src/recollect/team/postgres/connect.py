@@ -1,0 +1,136 @@
+"""Opening connections to PostgreSQL: the one place that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+import psycopg
+
+from recollect.errors import StoreError
+
+__all__ = ["READER", "Postgres"]
+
+READER = "recollect_reader"
+"""The role of whoever reads: row security holds for it."""
+_ZERO, _FOR_ZERO = "\0", "\ufdd0"
+"""A sign that the engine refuses, and one that no text has, which stands for it."""
+
+
+class Postgres:
+    """A connection, and the SQL in which this engine differs from others.
+
+    Threads may share one: whoever writes at once is not disturbed.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._lock = RLock()
+        with translated():
+            self.db: psycopg.Connection[Any] = psycopg.connect(
+                address, autocommit=True, options="-c search_path=recollect,public"
+            )
+
+    def limit(self, holders: Sequence[int]) -> None:
+        """Let the connection see rows of some holders only, and change nothing."""
+        seen = ",".join(map(str, holders))
+        self.rows(
+            "SELECT set_config('recollect.holders', %(seen)s, false)", {"seen": seen}
+        )
+        self.execute(f"SET ROLE {READER}")
+        self.execute("SET default_transaction_read_only = on")
+
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of a statement with ``%(name)s`` in it."""
+        with self._lock, translated():
+            found = self.db.execute(sql.encode(), _without_zeros(values)).fetchall()
+        return [_with_zeros(row) if _has_zeros(row) else row for row in found]
+
+    def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
+        """Run a statement; return how many rows it changed."""
+        with self._lock, translated():
+            given = _without_zeros(values) if values is not None else None
+            return self.db.execute(sql.encode(), given).rowcount
+
+    def copy(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Add many rows."""
+        if not rows:
+            return
+        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        with (
+            self._lock,
+            translated(),
+            self.db.cursor() as cursor,
+            cursor.copy(sql.encode()) as to,
+        ):
+            for row in rows:
+                to.write_row([_without_zero(value) for value in row])
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Have all that is written be there, or nothing of it."""
+        with self._lock, translated(), self.db.transaction():
+            yield
+
+    def visible(self, table: str) -> str:
+        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
+        return f"(SELECT * FROM {table} WHERE holder = ANY(%(holders)s))"  # noqa: S608 (our names)
+
+    def among(self, column: str, key: str) -> str:
+        """Return the condition that a column is one of the list ``key``."""
+        return f"{column} = ANY(%({key})s)"
+
+    def pairs(self, columns: str, key: str) -> str:
+        """Return the condition that two columns are one of the pairs in ``key``."""
+        return (
+            f"({columns}) IN (SELECT (pair->>0)::bigint, (pair->>1)::bigint"  # noqa: S608 (our names)
+            f" FROM jsonb_array_elements(%({key})s::jsonb) AS pair)"
+        )
+
+    def whole(self, number: str, by: int) -> str:
+        """Return a division without its rest."""
+        return f"({number} / {by:d})"
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.db.close()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what the engine says into our error."""
+    try:
+        yield
+    except psycopg.Error as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise StoreError(told[0]) from error
+
+
+def _without_zero(value: Any) -> Any:  # noqa: ANN401 (of any kind)
+    if isinstance(value, str) and _ZERO in value:
+        return value.replace(_ZERO, _FOR_ZERO)
+    return value
+
+
+def _without_zeros(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in values.items()}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (of any kind)
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return "[" + ",".join(f"[{one},{other}]" for one, other in value) + "]"
+    return _without_zero(value)
+
+
+def _has_zeros(row: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) and _FOR_ZERO in value for value in row)
+
+
+def _with_zeros(row: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(
+        value.replace(_FOR_ZERO, _ZERO) if isinstance(value, str) else value
+        for value in row
+    )

@@ -1,0 +1,75 @@
+"""Stores to ask the same of: one in memory, and each engine that can be had here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.team.contract import Objects, Scope, TeamStore
+from tests.cases.make import CASES
+from tests.team.engines import ENGINES, opened
+from tests.team.fake import MemoryObjects, MemoryStore
+from tests.team.homes import PEOPLE, People, send
+
+Made = tuple[TeamStore, Objects]
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Callable[[], Made]]:
+    """Return a function that makes a new store on one of the engines."""
+    with opened(request.param) as make:
+        yield make
+
+
+@pytest.fixture(scope="session", params=("memory", *ENGINES))
+def any_engine(request: pytest.FixtureRequest) -> Iterator[Callable[[], Made]]:
+    """Return the same, for the store in memory as well."""
+    if request.param == "memory":
+        yield lambda: (MemoryStore(), MemoryObjects())
+        return
+    with opened(request.param) as make:
+        yield make
+
+
+@pytest.fixture
+def made(any_engine: Callable[[], Made]) -> Iterator[Made]:
+    """Return an empty store and its objects."""
+    store, objects = any_engine()
+    store.prepare()
+    yield store, objects
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> People:
+    """Return invented people, among whom all cases are dealt."""
+    homes = sorted(path for path in CASES.glob("*/input") if path.is_dir())
+    return People(homes, tmp_path_factory.mktemp("people"))
+
+
+@pytest.fixture(scope="session")
+def filled(engine: Callable[[], Made], people: People) -> Iterator[Made]:
+    """Return a store to which all of them have sent everything."""
+    from recollect.team.deriving import derive  # noqa: PLC0415 (not for the others)
+
+    store, objects = engine()
+    store.prepare()
+    for person in PEOPLE:
+        send(store, objects, person, people.homes[person])
+    derive(store, objects)
+    yield store, objects
+    store.close()
+
+
+@pytest.fixture
+def scope() -> Callable[[str], Scope]:
+    """Return a function that gives the scope of a person alone."""
+    return lambda person: Scope(person=person)
+
+
+def corpus() -> list[Path]:
+    """Return folders of real transcripts, where there are any."""
+    folder = Path(__file__).resolve().parents[2] / ".." / "shared" / "corpus"
+    return sorted(path for path in folder.glob("*") if path.is_dir())

@@ -1,0 +1,104 @@
+"""Homes of invented people, sent to a store as a hub would, and kept in folders."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from recollect.archive import Archive
+from recollect.model.problems import Problem
+from recollect.model.sources import Source
+from recollect.sources import discover
+from recollect.team.contract import Batch, Objects, Sent, Span, TeamStore
+
+__all__ = ["PEOPLE", "People", "lay_out", "send", "spans_of"]
+
+PEOPLE = {"ann": ("core",), "ben": ("core", "web"), "cem": ("web",)}
+"""Invented people, and the teams that see what they send."""
+STEP = 64 * 1024
+_KEPT = {".jsonl", ".json", ".txt"}
+
+
+def lay_out(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
+    """Return copies of homes, dealt to people in turn; every last line is ended."""
+    found: dict[str, list[Path]] = {person: [] for person in PEOPLE}
+    for number, home in enumerate(homes):
+        person = list(PEOPLE)[number % len(PEOPLE)]
+        copy = folder / person / f"{number:03}"
+        shutil.copytree(home, copy)
+        files = sorted(path for path in copy.rglob("*") if path.is_file())
+        for second, path in enumerate(files):
+            raw = path.read_bytes()
+            if path.suffix == ".jsonl" and raw and not raw.endswith(b"\n"):
+                path.write_bytes(raw + b"\n")
+            os.utime(path, (second + 1, second + 1))
+        found[person].append(copy)
+    return found
+
+
+def send(
+    store: TeamStore,
+    objects: Objects,
+    person: str,
+    homes: Sequence[Path],
+    *,
+    step: int = STEP,
+) -> None:
+    """Put all that homes hold, as a hub does that was sent it."""
+    for source in _sources(homes):
+        sent = Sent(
+            person=person,
+            teams=PEOPLE[person],
+            machine="",
+            home=source.home,
+            path=source.path,
+            kind=source.kind,
+            project=source.project,
+            session=source.session,
+            agent=source.agent,
+            mtime_ns=source.mtime_ns,
+        )
+        raw = (Path(source.home) / source.path).read_bytes()
+        whole = step if source.kind.is_transcript else max(len(raw), 1)
+        store.put(Batch(source=sent, spans=tuple(spans_of(raw, objects, whole))))
+
+
+def _sources(homes: Sequence[Path]) -> Iterator[Source]:
+    for home in homes:
+        for found in discover(home):
+            if not isinstance(found, Problem):
+                yield found
+
+
+def spans_of(raw: bytes, objects: Objects, step: int = STEP) -> Iterator[Span]:
+    """Yield bytes as spans of whole lines."""
+    at = 0
+    while at < len(raw):
+        end = raw.find(b"\n", min(at + step, len(raw)) - 1) + 1 or len(raw)
+        part = raw[at:end]
+        yield Span(
+            offset=at,
+            length=len(part),
+            origin=end,
+            sha256=hashlib.sha256(part).digest(),
+            address=objects.put(part),
+        )
+        at = end
+
+
+class People:
+    """What people have: homes, and an archive in a folder for each of them."""
+
+    def __init__(self, homes: Iterable[Path], folder: Path) -> None:
+        self.homes = lay_out(homes, folder / "homes")
+        self._folder = folder
+
+    def archive(self, person: str) -> Archive:
+        """Return the archive of a person's homes in a folder."""
+        folder = self._folder / "archives" / person
+        if not Archive.exists(folder):
+            Archive.ingest(folder, self.homes[person])
+        return Archive.open(folder)

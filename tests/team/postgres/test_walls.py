@@ -1,0 +1,80 @@
+"""Row security is the second wall: a forgotten filter finds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from recollect.errors import StoreError
+from recollect.team.contract import Objects, TeamStore
+from recollect.team.postgres.connect import Postgres
+from recollect.team.postgres.store import PostgresStore
+
+Made = tuple[TeamStore, Objects]
+TABLES = ("session", "record", "said", "word", "prompt", "spend", "source", "span")
+
+
+@pytest.fixture
+def reader(filled: Made) -> Iterator[Postgres]:
+    store, _ = filled
+    if not isinstance(store, PostgresStore):
+        pytest.skip("row security is PostgreSQL's")
+    db = Postgres(store._address)
+    yield db
+    db.close()
+
+
+def holders(db: Postgres, person: str) -> list[int]:
+    sql = "SELECT holder FROM holder WHERE person = %(person)s"
+    return [row[0] for row in db.rows(sql, {"person": person})]
+
+
+def test_who_is_nobody_sees_no_row(reader: Postgres) -> None:
+    reader.limit([])
+
+    for table in TABLES:
+        assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
+    assert reader.rows("SELECT * FROM matching('hello'::tsquery)", {}) == []
+
+
+def test_a_person_sees_their_own_rows_without_a_filter(reader: Postgres) -> None:
+    own = holders(reader, "ann")
+    reader.limit(own)
+
+    for table in TABLES:
+        (found,) = reader.rows(f"SELECT array_agg(DISTINCT holder) FROM {table}", {})  # noqa: S608 (our names)
+        assert found == (own,)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM note",
+        "SELECT * FROM object",
+        "SELECT * FROM tombstone",
+        "DELETE FROM session",
+        "INSERT INTO total VALUES (1, 1, 1)",
+    ],
+)
+def test_a_reader_changes_nothing_and_reads_nothing_else(
+    reader: Postgres, sql: str
+) -> None:
+    reader.limit(holders(reader, "ann"))
+
+    with pytest.raises(StoreError):
+        reader.rows(sql, {})
+
+
+def test_texts_are_found_by_the_index_behind_the_wall(reader: Postgres) -> None:
+    asked = "SELECT number FROM said WHERE tsv @@ 'hello'::tsquery"
+
+    def plan() -> str:
+        reader.execute("SET enable_seqscan = off")
+        rows = reader.rows(f"EXPLAIN {asked}", {})
+        return "\n".join(row[0] for row in rows)
+
+    # This is how the function asks, and what would become of it in a reader's hands.
+    assert "Bitmap Index Scan on said_tsv" in plan()
+    reader.limit(holders(reader, "ann"))
+    assert "said_tsv" not in plan()

@@ -1,0 +1,41 @@
+"""An address says which engine it is, who asks, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.errors import PlaceUnreadable
+from recollect.team.contract import Role, Scope
+from recollect.team.opening import _parted, open_store, scope_of
+
+
+def test_what_is_ours_does_not_reach_the_engine() -> None:
+    plain, ours = _parted("postgresql://a:b@c:5/d?person=ann&sslmode=require&teams=x")
+
+    assert plain == "postgresql://a:b@c:5/d?sslmode=require"
+    assert ours == {"person": "ann", "teams": "x"}
+
+
+def test_an_address_may_have_come_as_a_path() -> None:
+    assert _parted("postgresql:/a/b?person=ann")[0] == "postgresql://a/b"
+
+
+def test_an_address_says_who_asks() -> None:
+    assert scope_of("postgresql://a/b?person=ann") == Scope(person="ann")
+    assert scope_of("postgresql://a/b?person=ann&teams=x,y") == Scope(
+        person="ann", teams=("x", "y"), role=Role.TEAM
+    )
+    assert scope_of("postgresql://a/b?person=ann&role=auditor").role is Role.AUDITOR
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://a/b", "postgresql://a/b?person=a&role=king"]
+)
+def test_an_address_without_somebody_is_refused(address: str) -> None:
+    with pytest.raises(PlaceUnreadable):
+        scope_of(address)
+
+
+def test_an_engine_that_is_not_known_is_refused() -> None:
+    with pytest.raises(PlaceUnreadable, match="mysql"):
+        open_store("mysql://a/b")
