@@ -7,12 +7,17 @@ in a test it goes through ``monkeypatch``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from apsw import Connection
+from msgspec.structs import replace
 
-from recollect.ingest import changes
+from recollect.assemble import listed
+from recollect.ingest import changes, derive
 from recollect.ingest import run as running
+from recollect.model.listing import Listed
+from recollect.model.sessions import Session
 from recollect.model.sources import Source
 from recollect.render.html import markup
 from recollect.store import chunks, connect, index, migrate, text
@@ -101,6 +106,15 @@ def any_version(put: Set) -> None:
     put(migrate, "LATEST", 9999)
 
 
+def by_the_clock(put: Set) -> None:
+    """Take the time at which a session is taken in for the time of its end."""
+
+    def now(session: Session) -> Listed:
+        return replace(listed(session), ended=datetime.now(UTC))
+
+    put(derive, "listed", now)
+
+
 def unescaped(put: Set) -> None:
     """Write what a transcript says into pages as it stands."""
     put(markup, "escape", lambda text: text)
@@ -118,6 +132,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         forgetful_only,
         copied_only,
         any_version,
+        by_the_clock,
         unescaped,
     )
 }

@@ -71,6 +71,11 @@ HARNESSES = (
         ("tests/faults/test_lasting.py",),
     ),
     Harness(
+        "clock",
+        "Whatever the clock says, and the times of files: the same is kept and found.",
+        ("tests/faults/test_clock.py",),
+    ),
+    Harness(
         "erasure",
         "What was purged is nowhere any more, in no byte of ours.",
         ("tests/faults/test_erasure.py",),

@@ -65,9 +65,17 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
             folders_met.append((folder, at_ns if problem else met_ns, files))
             waiting.extend(folders)
     # It keeps no secret: two checksums are enough, and load faster than a hash does.
-    signed = msgspec.msgpack.encode(signs)
-    sign = f"{crc32(signed):08x}{adler32(signed):08x}{len(signed):x}"
-    return sign, msgspec.msgpack.encode(_Felt(sign, at_ns, roots, folders_met))
+    try:
+        signed = msgspec.msgpack.encode(signs)
+        sign = _sign(signed)
+        return sign, msgspec.msgpack.encode(_Felt(sign, at_ns, roots, folders_met))
+    except OverflowError:
+        # A file of a year that no number here can hold: all is felt anew next time.
+        return _sign(repr(signs).encode()), b""
+
+
+def _sign(signed: bytes) -> str:
+    return f"{crc32(signed):08x}{adler32(signed):08x}{len(signed):x}"
 
 
 def is_still(felt: bytes, sign: str, paths: Sequence[Path]) -> bool:

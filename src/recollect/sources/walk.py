@@ -30,6 +30,8 @@ from recollect.sources.places import (
 
 __all__ = ["discover", "is_source", "place_of"]
 
+_LARGEST = 2**63 - 1
+
 
 class _Folder(Struct, frozen=True):
     """A folder of the walk, found but perhaps not listed yet."""
@@ -229,9 +231,9 @@ def _source(
         path=path,
         kind=role.kind,
         size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        inode=status.st_ino,
-        ctime_ns=status.st_ctime_ns,
+        mtime_ns=_within(status.st_mtime_ns),
+        inode=_within(status.st_ino),
+        ctime_ns=_within(status.st_ctime_ns),
         project=place.project,
         session=role.session,
         agent=role.agent,
@@ -246,3 +248,8 @@ def place_of(path: Path) -> Place:
         signs = {sign for sign in HOME_SIGNS if os.path.lexists(folder / sign)}
         place = settle(below, folder.name, signs)
     return place
+
+
+def _within(number: int) -> int:
+    """Return the nearest number that a database can hold: times may be any."""
+    return max(-_LARGEST, min(number, _LARGEST))
