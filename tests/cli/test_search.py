@@ -125,12 +125,12 @@ def test_a_dash_excludes_and_is_no_option(
     assert ("Count the" in out) == (word != "-please")
 
 
-def test_show_and_open_take_numbers_of_the_last_search(
+def test_show_takes_numbers_of_the_last_search(
     capsys: pytest.CaptureFixture[str], place: Path
 ) -> None:
     told(capsys, "walrus")
 
-    for words in (["show", "1"], ["open", "1"], ["open", "1.2"], ["show", "1.0"]):
+    for words in (["show", "1"], ["show", "1.2"], ["show", "1.0"]):
         assert main(words) == ExitCode.DONE
         assert capsys.readouterr().out.startswith("Walruses\n")
     assert main(["open", "2"]) == ExitCode.ASKED_WRONGLY
@@ -212,6 +212,7 @@ def test_what_cannot_be_remembered_is_found_all_the_same(
 
     assert "Walruses" in told(capsys, "walrus")[0]
     assert main(["open", "1"]) == ExitCode.ASKED_WRONGLY
+    assert "there is no 1: nothing was searched for" in capsys.readouterr().err
 
 
 def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:

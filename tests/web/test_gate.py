@@ -161,6 +161,9 @@ def test_a_path_of_ours_can_close_no_attribute(path: str) -> None:
 
 def test_a_link_may_lead_to_a_session() -> None:
     assert own_path(f"/session/{PLAIN}") == f"/session/{PLAIN}"
+    assert own_path("/session/a?at=b-c") == "/session/a?at=b-c"
+    assert own_path("/session/a?at=b&c") == "/"
+    assert own_path("/session/a?at=b?at=c") == "/"
 
 
 def test_many_wrong_keys_lock_the_door_but_not_for_the_owner(page: Asking) -> None:

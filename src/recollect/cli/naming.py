@@ -27,6 +27,7 @@ __all__ = [
     "recalled",
     "session_id",
     "session_named",
+    "session_place",
 ]
 
 LAST = "last"
@@ -80,26 +81,29 @@ def session_id(archive: Archive, name: str) -> str:
     return lately.session if lately is not None else name
 
 
-def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | None]:
-    """Return the session that a name stands for, and the record that it is the id of.
-
-    ``last`` is the newest session, a number one of those found last.
-    """
-    if name == LAST:
-        return archive.session(newest(archive).id), None
+def session_place(archive: Archive, name: str) -> tuple[str, str | None]:
+    """Return the ids of the session that a name stands for, and of a record in it."""
     lately = recalled(name, archive)
     if lately is not None:
-        record = archive.record(lately.record) if lately.record else None
-        return archive.session(lately.session), record
+        return lately.session, lately.record
     try:
-        return archive.session(name), None
+        return archive.listed(session_id(archive, name)).id, None
     except NotArchived as error:
         _check_number(name, archive)
         try:
             record = archive.record(name)
         except NotArchived:
             raise error from None
-        return archive.session(record.session), record
+        return record.session, record.id
+
+
+def session_named(archive: Archive, name: str) -> tuple[Session, FoundRecord | None]:
+    """Return the session that a name stands for, and the record that it is the id of.
+
+    ``last`` is the newest session, a number one of those found last.
+    """
+    session, record = session_place(archive, name)
+    return archive.session(session), archive.record(record) if record else None
 
 
 def recalled(name: str, archive: Archive) -> Recalled | None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import webbrowser
-from pathlib import Path
 
 import click
 
-from recollect.cli.options import Asked, archive_options, homes_of
-from recollect.errors import ExitCode, NothingFound, PathMissing
-from recollect.settings import prices_file
+from recollect.cli.options import Asked, archive_options
+from recollect.cli.serving import serve_page
 
 __all__ = ["serve"]
 
@@ -44,9 +40,7 @@ def serve(
     recollect serve
     recollect serve --port 8765 --no-browser
     """
-    from recollect.prices import load_prices  # noqa: PLC0415 (not for a help page)
-    from recollect.web.gate import is_loopback  # noqa: PLC0415
-    from recollect.web.server import Place, Serving  # noqa: PLC0415
+    from recollect.web.gate import is_loopback  # noqa: PLC0415 (not for a help page)
 
     if not is_loopback(host):
         if not allow_network:
@@ -56,48 +50,4 @@ def serve(
         sys.stderr.write(_NETWORK.format(host=host))
     with asked.current() as archive:
         folder = archive.folder
-    place = Place(
-        folder=folder,
-        homes=_watched(asked),
-        host=host,
-        port=port or 0,
-        prices=load_prices(prices_file(os.environ, Path.home())),
-    )
-    try:
-        Serving(place, _Teller(opens=not no_browser).tell).run()
-    except KeyboardInterrupt:
-        sys.stderr.write("\nstopped\n")
-        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
-
-
-def _watched(asked: Asked) -> tuple[Path, ...]:
-    if asked.is_fixed:
-        return ()
-    try:
-        return homes_of(asked.homes)
-    except (NothingFound, PathMissing):
-        return ()
-
-
-class _Teller:
-    """Says where the page is, and opens it the first time."""
-
-    def __init__(self, *, opens: bool) -> None:
-        self._opens = opens
-        self._is_first = True
-
-    def tell(self, link: str) -> None:
-        """Print a link."""
-        if self._is_first:
-            sys.stderr.write("the page is there until Ctrl-C; this link opens it:\n")
-        sys.stdout.write(f"{link}\n")
-        sys.stdout.flush()
-        if self._is_first and self._opens and _has_screen():
-            webbrowser.open(link)
-        self._is_first = False
-
-
-def _has_screen() -> bool:
-    if sys.platform in {"win32", "darwin"}:
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    serve_page(folder, asked, host=host, port=port or 0, opens=not no_browser)

@@ -52,8 +52,8 @@ COMMANDS = (
     ),
     CommandRow(
         "open",
-        "recollect.cli.open_found",
-        "Open a session that the last search found.",
+        "recollect.cli.open_page",
+        "Open a session in the browser.",
     ),
     CommandRow(
         "usage",

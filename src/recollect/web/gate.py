@@ -228,9 +228,13 @@ _PLAIN_PATH = frozenset(
 
 
 def own_path(path: str) -> str:
-    """Return a path of ours as it was given, and the home page for anything else."""
-    is_plain = path.startswith("/") and set(path) <= _PLAIN_PATH
-    return path if is_plain and not path.startswith("//") else "/"
+    """Return a path of ours as it was given, and the home page for anything else.
+
+    It may say at which record to open a session.
+    """
+    way, _, record = path.partition("?at=")
+    is_plain = way.startswith("/") and set(way + record) <= _PLAIN_PATH
+    return path if is_plain and not way.startswith("//") else "/"
 
 
 def is_from_here(method: str, headers: Headers, *own: str) -> bool:

@@ -1,0 +1,140 @@
+"""``recollect open``: a session in the page, which is there or is started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
+
+import pytest
+
+from recollect.cli import main
+from recollect.cli.serving import running_link
+from recollect.errors import ExitCode
+from tests.build import Home, session_id
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="ended with a signal")
+FIRST = session_id(1)
+
+
+@pytest.fixture(autouse=True)
+def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert kept_home.path.exists()
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+
+
+@contextmanager
+def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start a command that serves the page, and give it with the link it printed."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", "recollect", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert started.stdout is not None
+        yield started, started.stdout.readline().strip()
+    finally:
+        started.send_signal(signal.SIGINT)
+        started.communicate(timeout=20)
+
+
+def followed(link: str) -> str:
+    place = urlsplit(link)
+    connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+    try:
+        connection.request("GET", f"{place.path}?{place.query}")
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def test_a_page_that_is_shown_already_is_used(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    with running("serve", "--no-browser") as (_, link):
+        (left,) = (place / ".local/state/recollect").glob("page-*")
+        assert stat.S_IMODE(left.stat().st_mode) == 0o600
+        assert main(["open", FIRST]) == ExitCode.DONE
+        shown = capsys.readouterr().out.strip()
+        assert shown == f"{link}&to=/session/{FIRST}"
+        assert f'content="0;url=/session/{FIRST}"' in followed(shown)
+
+        assert main(["open", "last"]) == ExitCode.DONE
+        again = capsys.readouterr().out
+        assert again.strip().endswith(f"&to=/session/{session_id(2)}")
+        assert shown.partition("&to=")[0] not in again
+    assert not left.exists()
+
+
+def test_a_record_is_shown_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", "--json", "count"]) == ExitCode.DONE
+    capsys.readouterr()
+    with running("serve", "--no-browser"):
+        assert main(["open", "1.1"]) == ExitCode.DONE
+
+        assert f"&to=/session/{FIRST}?at=" in capsys.readouterr().out
+
+
+def test_a_page_is_started_where_there_is_none() -> None:
+    with running("open", FIRST, "--no-browser") as (started, link):
+        assert link.endswith(f"&to=/session/{FIRST}")
+        assert "http-equiv" in followed(link)
+        assert started.poll() is None
+    assert started.returncode == ExitCode.INTERRUPTED
+
+
+def test_a_browser_opens_where_there_is_a_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    with running("serve", "--no-browser"):
+        assert main(["open", "last"]) == ExitCode.DONE
+        assert main(["open", "last", "--no-browser"]) == ExitCode.DONE
+
+    assert len(opened) == 1
+    assert opened[0] in capsys.readouterr().out
+
+
+def test_what_is_not_ours_is_not_opened(place: Path) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with running("serve", "--no-browser") as (_, link):
+        assert running_link(place / "archive") == link
+        (left,) = (place / ".local/state/recollect").glob("page-*")
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        port = other.server_address[1]
+        left.write_text(f"http://127.0.0.1:{port}/enter?key=a")
+        assert running_link(place / "archive") is None
+        other.shutdown()
+    assert running_link(place / "archive") is None
+    left.write_text("http://[::1:no/\x00")
+    assert running_link(place / "archive") is None
+
+
+def test_a_slip_is_told_as_anywhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["open", "zzz"]) == ExitCode.ASKED_WRONGLY
+    assert "the archive has no session 'zzz'" in capsys.readouterr().err
