@@ -7,6 +7,7 @@ in a test it goes through ``monkeypatch``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -115,6 +116,11 @@ def by_the_clock(put: Set) -> None:
     put(derive, "listed", now)
 
 
+def lockless(put: Set) -> None:
+    """Let several write at once."""
+    put(running, "writing", lambda *_, **__: nullcontext())
+
+
 def unescaped(put: Set) -> None:
     """Write what a transcript says into pages as it stands."""
     put(markup, "escape", lambda text: text)
@@ -133,6 +139,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         copied_only,
         any_version,
         by_the_clock,
+        lockless,
         unescaped,
     )
 }

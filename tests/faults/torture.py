@@ -66,6 +66,11 @@ HARNESSES = (
         ("tests/upkeep/test_rot.py",),
     ),
     Harness(
+        "load",
+        "Eight read and four write: no error is heard, and reading stays quick.",
+        ("tests/faults/test_load.py",),
+    ),
+    Harness(
         "lasting",
         "Without its sources, as a backup, of another version: the archive answers.",
         ("tests/faults/test_lasting.py",),
