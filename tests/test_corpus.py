@@ -5,6 +5,7 @@ They are not part of the project; where they are absent there is nothing to try.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from recollect.model.ids import RecordId
 from recollect.model.sessions import Branch, Session
 from recollect.model.sources import Source, SourceKind
 from recollect.reading import raws, read, transcript_of
-from recollect.render.redact import Finds, Redactor, redacted_line
+from recollect.render.redact import Finds, Redactor, is_private_line, redacted_line
 from recollect.sources import discover
 from tests.properties.forests import reached
 
@@ -125,9 +126,19 @@ def test_the_lines_of_every_session_are_exported_as_they_were(folder: Path) -> N
         sources = {
             source.id: Path(source.id).read_bytes() for source in session.sources
         }
-        found = transcripts(session, raws, None, Finds())
+        found = transcripts(session, raws, None, Finds(), private=True)
+        public = transcripts(session, raws, None, Finds())
 
         assert sorted(b"".join(one.raws) for one in found) == sorted(sources.values())
+        # Private records never leave unless they are asked for; the rest is the same.
+        assert sorted(b"".join(one.raws) for one in public) == sorted(
+            b"".join(
+                line
+                for line in re.findall(rb"[^\n]*\n|[^\n]+", raw)
+                if not is_private_line(line)
+            )
+            for raw in sources.values()
+        )
 
 
 def test_few_messages_are_flagged_without_a_reason() -> None:

@@ -61,7 +61,7 @@ def test_the_original_lines_are_what_was_written(
     kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest", "--quiet"]) == ExitCode.DONE
-    exported(FIRST, "--format", "jsonl", "-o", "talk.jsonl", "--no-redact")
+    exported(FIRST, *("--format", "jsonl", "-o", "talk.jsonl", "--no-redact"))
 
     told = capsys.readouterr()
     (source,) = kept_home.path.rglob(f"{FIRST}.jsonl")
@@ -70,6 +70,41 @@ def test_the_original_lines_are_what_was_written(
     assert told.out.splitlines() == [
         *("talk.jsonl", str(Path("talk/subagents/agent-a1.jsonl")))
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--private",),
+        ("--private", "--no-redact"),
+        ("--private", "--format", "jsonl"),
+        ("--second-opinion", "--no-redact"),
+    ],
+)
+@pytest.mark.usefixtures("archived")
+def test_what_does_not_go_together_is_refused(words: tuple[str, ...]) -> None:
+    assert main(["export", FIRST, *words]) == ExitCode.ASKED_WRONGLY
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_second_opinion_can_stop_an_export(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = tmp_path / "gitleaks"
+    told = '[{"RuleID": "odd", "StartLine": 1, "File": "0.txt"}]'
+    program.write_text(f"#!/bin/sh\necho '{told}'\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert main(["export", FIRST, "-o", "x.html", "--second-opinion"]) == 1
+
+    err = capsys.readouterr().err
+    assert f"odd: session {FIRST}" in err
+    assert "secrets may be left in 1 place: odd" in err
+    assert not (place / "x.html").exists()
 
 
 @pytest.mark.usefixtures("archived")

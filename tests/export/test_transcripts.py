@@ -50,11 +50,15 @@ def test_with_one_only_lines_that_hide_something_differ(tmp_path: Path) -> None:
     }
 
 
-def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
-    home = home_of(tmp_path, 1)
+def private_home(folder: Path) -> Path:
+    home = home_of(folder, 1)
     secret = meta("bridge-session", bridgeSessionId="b")
     home.session(session_id(0), [secret, *thread(prompt("hello"))])
-    (session,) = sessions(home.path)
+    return home.path
+
+
+def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
+    (session,) = sessions(private_home(tmp_path))
     finds = Finds()
 
     found = [
@@ -63,6 +67,25 @@ def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
 
     assert b"bridge-session" not in b"".join(found)
     assert finds.private == 1
+
+
+def test_private_records_stay_where_nothing_else_is_hidden(tmp_path: Path) -> None:
+    session = sessions(private_home(tmp_path))[0]
+    whole = b"".join(b"".join(raws(one.id)) for one in session.sources)
+    finds = Finds()
+
+    found = b"".join(
+        b"".join(one.raws) for one in transcripts(session, raws, None, finds)
+    )
+    every = b"".join(
+        b"".join(one.raws)
+        for one in transcripts(session, raws, None, Finds(), private=True)
+    )
+
+    private = [line for line in whole.splitlines(True) if b"bridge-session" in line]
+    assert finds.private == len(private) == 1
+    assert found == whole.replace(private[0], b"")
+    assert every == whole
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from recollect.cli.options import Asked, archive_options
-
-if TYPE_CHECKING:
-    from recollect.cli.exporting import Wish
 
 __all__ = ["export"]
 
@@ -54,6 +50,16 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
     help="Hide secrets, home folders, names and addresses.",
 )
 @click.option(
+    "--private",
+    is_flag=True,
+    help="With --no-redact --format jsonl: private records too, every byte.",
+)
+@click.option(
+    "--second-opinion",
+    is_flag=True,
+    help="Have gitleaks or kingfisher look first; what they see stops the export.",
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -72,6 +78,8 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
     search: str | None,
     since: str | None,
     redact: bool,
+    private: bool,
+    second_opinion: bool,
     report: Path | None,
     asked: Asked,
 ) -> None:
@@ -80,8 +88,8 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
     A SESSION is an id or the beginning of one; a PROJECT is its directory or its
     name. One session becomes one file that needs nothing else. Several become a
     folder: as html with lists and a search; written again, only what changed is.
-    Secrets, home folders, user names and mail addresses are hidden, and private
-    records left out, unless --no-redact is given.
+    Secrets, home folders, user names and mail addresses are hidden unless
+    --no-redact is given, and private records left out unless --private is.
 
     \b
     recollect export 5e551000
@@ -90,9 +98,9 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect export --search "login test" --to site
     recollect export --all --since 30d --to site --report hidden.jsonl
     """
-    from recollect.cli.exporting import Wish, carry_out  # noqa: PLC0415 (not for help)
+    from recollect.cli import exporting  # noqa: PLC0415 (not for help)
 
-    wish = Wish(
+    wish = exporting.Wish(
         names=names,
         everything=everything,
         source=source,
@@ -103,16 +111,9 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
         search=search,
         since=since,
         redact=redact,
+        private=private,
+        second_opinion=second_opinion,
         report=report,
     )
-    _check(wish)
-    carry_out(wish, asked, sys.stdout, sys.stderr)
-
-
-def _check(wish: Wish) -> None:
-    if wish.everything and wish.names:
-        raise click.UsageError("name sessions or a project, or ask for --all alone")
-    if not (wish.everything or wish.names or wish.source or wish.search):
-        raise click.UsageError("name sessions or a project, or ask for --all")
-    if wish.search and (wish.names or wish.source):
-        raise click.UsageError("--search looks through the whole archive")
+    exporting.check(wish)
+    exporting.carry_out(wish, asked, sys.stdout, sys.stderr)

@@ -21,6 +21,7 @@ from recollect.cli.hiding import own_redactor
 from recollect.cli.naming import meant
 from recollect.cli.options import Asked, shown_path
 from recollect.cli.terminal import StageBar
+from recollect.errors import SecretsSuspected
 from recollect.export import (
     Chosen,
     Exported,
@@ -32,6 +33,7 @@ from recollect.export import (
     export_folder,
     export_session,
     made,
+    suspicions,
     transcripts,
 )
 from recollect.export.files import file_name, write_whole
@@ -45,7 +47,7 @@ from recollect.render.figures import several, size
 from recollect.render.redact import Finds
 from recollect.settings import prices_file
 
-__all__ = ["Wish", "carry_out"]
+__all__ = ["Wish", "carry_out", "check"]
 
 _FOLDER = "recollect-export"
 _STDOUT = Path("-")
@@ -66,6 +68,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     search: str | None = None
     since: str | None = None
     redact: bool = True
+    private: bool = False
+    second_opinion: bool = False
     report: Path | None = None
 
 
@@ -76,18 +80,58 @@ def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
             format=Format(wish.form),
             redactor=own_redactor() if wish.redact else None,
             cost=coster(load_prices(prices_file(os.environ, Path.home()))),
+            private=wish.private,
             raws=bytes_of,
         )
-        first = list(islice(chosen, 2))
+        wanted = _looked_at(chosen, making, err) if wish.second_opinion else chosen
+        first = list(islice(wanted, 2))
         if _is_single(wish, len(first)):
             tally = _single(first[0].open(), wish, making, out)
         else:
-            tally = _folder(chain(first, chosen), wish, making, out)
+            tally = _folder(chain(first, wanted), wish, making, out)
     if wish.report is not None:
         write_whole(wish.report, [tally.report()], private=True)
     if not asked.quiet:
-        told = tally.sentence() if wish.redact else _NOTHING_HIDDEN
-        err.write(f"{told}\n" if told else "")
+        err.write("".join(f"{told}\n" for told in _hidden(wish, tally)))
+
+
+def check(wish: Wish) -> None:
+    """Refuse what cannot be wished for together."""
+    if wish.everything and wish.names:
+        raise click.UsageError("name sessions or a project, or ask for --all alone")
+    if not (wish.everything or wish.names or wish.source or wish.search):
+        raise click.UsageError("name sessions or a project, or ask for --all")
+    if wish.search and (wish.names or wish.source):
+        raise click.UsageError("--search looks through the whole archive")
+    if wish.private and (wish.redact or wish.form != Format.JSONL):
+        raise click.UsageError("--private goes with --no-redact --format jsonl alone")
+    if wish.second_opinion and not wish.redact:
+        raise click.UsageError("a second opinion is on what --redact leaves")
+
+
+def _hidden(wish: Wish, tally: Tally) -> Iterator[str]:
+    """Yield what is said of what was hidden, and of what was not."""
+    if wish.redact:
+        yield from filter(None, (tally.sentence(),))
+        return
+    yield _NOTHING_HIDDEN
+    if tally.private:
+        left = several(tally.private, "private record")
+        yield f"{left} left out: --private writes those too"
+
+
+def _looked_at(
+    chosen: Iterable[Chosen], making: Making, err: TextIO
+) -> Iterator[Chosen]:
+    """Have another program look at everything before anything is written."""
+    every = list(chosen)
+    found = suspicions((one.open() for one in every), making)
+    err.writelines(
+        f"{one.rule}: session {one.session}, record {one.record}\n" for one in found
+    )
+    if found:
+        raise SecretsSuspected(len(found), sorted({one.rule for one in found}))
+    return iter(every)
 
 
 _NOTHING_HIDDEN = "nothing was hidden: look before you give it away"
@@ -199,7 +243,9 @@ def _texts(session: Session, making: Making, finds: Finds) -> Iterator[str]:
     if making.format is not Format.JSONL:
         yield from made(session, making, finds)
         return
-    for one in transcripts(session, making.raws, making.redactor, finds):
+    for one in transcripts(
+        session, making.raws, making.redactor, finds, private=making.private
+    ):
         for raw in one.raws:
             yield raw.decode("utf-8", "surrogateescape")
 

@@ -41,6 +41,9 @@
   - HubRefused
   - TokenRefused
   - ParcelRefused
+  - ScannerMissing
+  - ScannerFailed
+  - SecretsSuspected
 
 A *problem* (:mod:`recollect.model.problems`) is not an error: it is a fact about
 someone's transcript, kept beside the records and never raised.
@@ -70,6 +73,7 @@ from recollect.errors.queries import (
     ValueUnknown,
 )
 from recollect.errors.root import ExitCode, RecollectError
+from recollect.errors.scanning import ScannerFailed, ScannerMissing, SecretsSuspected
 from recollect.errors.team import (
     BatchRefused,
     ExtraMissing,
@@ -116,6 +120,9 @@ __all__ = [
     "RecollectError",
     "RegexRefused",
     "ResumeRefused",
+    "ScannerFailed",
+    "ScannerMissing",
+    "SecretsSuspected",
     "SettingsUnreadable",
     "StoreError",
     "SystemRefused",

@@ -6,6 +6,7 @@ from recollect.export.costs import coster
 from recollect.export.folder import Chosen, Exported, export_folder
 from recollect.export.making import Format, Making, made
 from recollect.export.report import Tally
+from recollect.export.scanning import suspicions
 from recollect.export.single import export_session
 from recollect.export.transcripts import Raws, transcripts
 
@@ -20,5 +21,6 @@ __all__ = [
     "export_folder",
     "export_session",
     "made",
+    "suspicions",
     "transcripts",
 ]

@@ -132,7 +132,7 @@ def _stamp(one: Chosen, making: Making) -> str:
         sorted(making.redactor.names),
         making.redactor.patterns,
     )
-    told = f"{making.format} {view} {hides} {making.zone}"
+    told = f"{making.format} {view} {hides} {making.private} {making.zone}"
     return sha256(one.stamp + told.encode()).hexdigest()[:32]
 
 

@@ -60,6 +60,8 @@ class Making(Struct, frozen=True, kw_only=True):
     """What hides secrets and persons; ``None`` if everything is to be written."""
     zone: tzinfo | None = UTC
     cost: Coster | None = None
+    private: bool = False
+    """Whether private records are written; of JSONL that hides nothing alone."""
     raws: Raws = no_bytes
     """Where the original bytes are; asked for JSONL alone."""
 

@@ -28,7 +28,9 @@ def export_session(
         write_whole(path, pieces, private=is_private)
         return [path]
     written = []
-    for transcript in transcripts(session, making.raws, making.redactor, finds):
+    for transcript in transcripts(
+        session, making.raws, making.redactor, finds, private=making.private
+    ):
         place = _beside(path) / transcript.name if transcript.name else path
         write_whole(place, transcript.raws, private=is_private)
         written.append(place)

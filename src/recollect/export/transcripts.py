@@ -9,7 +9,7 @@ from msgspec import Struct
 from recollect.model.ids import Position, SourceId
 from recollect.model.sessions import Session
 from recollect.model.sources import Source, SourceKind
-from recollect.render.redact import Finds, Redactor, redacted_line
+from recollect.render.redact import Finds, Redactor, is_private_line, redacted_line
 from recollect.render.redact.personal import names_in
 
 __all__ = ["Raws", "Transcript", "no_bytes", "transcripts"]
@@ -32,12 +32,18 @@ class Transcript(Struct, frozen=True):
 
 
 def transcripts(
-    session: Session, raws: Raws, redactor: Redactor | None, finds: Finds
+    session: Session,
+    raws: Raws,
+    redactor: Redactor | None,
+    finds: Finds,
+    *,
+    private: bool = False,
 ) -> Iterator[Transcript]:
     """Yield the files of a session, its own first, then its agents'.
 
-    Without a redactor they are what was written, byte for byte. With one, private
-    records are left out, and lines in which something is hidden are written anew.
+    Without a redactor every line is what was written, byte for byte; with one, lines
+    in which something is hidden are written anew. Private records are left out either
+    way, unless they are asked for by themselves.
     """
     taken: set[str] = set()
     if redactor is not None:
@@ -48,6 +54,8 @@ def transcripts(
         pieces = raws(source.id)
         if redactor is not None:
             pieces = _told(source.id, pieces, redactor, finds)
+        elif not private:
+            pieces = _public(pieces, finds)
         yield Transcript(name, pieces)
 
 
@@ -82,6 +90,14 @@ def _told(
         else:
             yield told + line[len(bare) :]
         offset += len(line)
+
+
+def _public(raws: Iterable[bytes], finds: Finds) -> Iterator[bytes]:
+    for line in _lines(raws):
+        if is_private_line(line):
+            finds.private += 1
+        else:
+            yield line
 
 
 def _lines(raws: Iterable[bytes]) -> Iterator[bytes]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.render.redact.json import redacted_line
+from recollect.render.redact.json import is_private_line, redacted_line
 from recollect.render.redact.redactor import Found, Redactor
 from recollect.render.redact.values import Finds, redacted
 
-__all__ = ["Finds", "Found", "Redactor", "redacted", "redacted_line"]
+__all__ = ["Finds", "Found", "Redactor", "is_private_line", "redacted", "redacted_line"]

@@ -1,0 +1,83 @@
+"""A second opinion on what is about to leave: asked for, understood, never repeated."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import ScannerFailed, ScannerMissing
+from recollect.export.making import Making
+from recollect.export.scanning import SCANNERS, Suspicion, installed, suspicions
+from recollect.render.redact import Redactor
+from tests.export.shared import home_of, sessions
+
+GITLEAKS = """#!{python}
+import json, pathlib, sys
+assert sys.argv[1] == "dir" and "--redact" in sys.argv
+found = [
+    {"RuleID": "odd-word", "StartLine": number, "File": str(path)}
+    for path in sorted(pathlib.Path(sys.argv[2]).iterdir())
+    for number, line in enumerate(path.read_text().splitlines(), 1)
+    if "for number" in line
+]
+json.dump(found, sys.stdout)
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the only folder in which programs are looked for."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    path.chmod(0o755)
+
+
+def test_without_a_program_there_is_no_opinion(programs: Path) -> None:
+    assert not any(programs.iterdir())
+    with pytest.raises(ScannerMissing, match="gitleaks, kingfisher"):
+        installed()
+
+
+def test_what_is_found_is_told_by_its_record(tmp_path: Path, programs: Path) -> None:
+    program(programs, "gitleaks", GITLEAKS.replace("{python}", sys.executable))
+    found = sessions(home_of(tmp_path, 2).path)
+
+    seen = suspicions(found, Making(redactor=Redactor()))
+
+    prompts = {
+        Suspicion(session.id, session.prompts[0].id, "odd-word") for session in found
+    }
+    assert len(prompts) == len(found)
+    assert prompts <= set(seen)
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho no JSON\n"])
+def test_a_program_that_fails_stops_everything(
+    tmp_path: Path, programs: Path, text: str
+) -> None:
+    program(programs, "gitleaks", text)
+
+    with pytest.raises(ScannerFailed, match="gitleaks"):
+        suspicions(sessions(home_of(tmp_path, 1).path), Making(redactor=Redactor()))
+
+
+def test_answers_of_both_are_understood() -> None:
+    gitleaks, kingfisher = SCANNERS
+
+    leaks = b'[{"RuleID": "r", "StartLine": 4, "File": "/t/1.txt", "Match": "x"}]'
+    findings = (
+        b'{"findings": [{"rule": {"id": "r", "name": "n"}, '
+        b'"finding": {"path": "/t/1.txt", "line": 4, "snippet": "x"}}]}'
+    )
+
+    assert gitleaks.read(leaks) == kingfisher.read(findings) == [("/t/1.txt", 4, "r")]
+    assert gitleaks.read(b"") == []
