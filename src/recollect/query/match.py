@@ -35,8 +35,10 @@ from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.regexes import searcher
 from recollect.query.terms import Analyse, Reading, reading, readings
 
-__all__ = ["Analyse", "Stem", "Subject", "fits", "matches"]
+__all__ = ["MAIN", "Analyse", "Stem", "Subject", "fits", "matches"]
 
+MAIN = "main"
+"""The agent that is none: what is said in the session itself."""
 Stem = Callable[[str], str]
 """Returns what the forms of a term have in common."""
 
@@ -172,6 +174,8 @@ def _fielded(
         return _joined(asked, any)
     if isinstance(term, Period):
         return _is_during(term, subject.time or subject.started)
+    if term == Fact("agent", MAIN):
+        return subject.agent is None
     field = BY_NAME[term.field]
     facts = _facts(subject)[field.name]
     return any(fits(field, term.value, there) for there in facts)

@@ -121,7 +121,9 @@ class Counting:
 
     def _sought(self, wanted: Wanted, unit: Unit, best: Asked | None = None) -> Sought:
         plan, within = wanted.plan, wanted.within
-        asked = [unit.asked, *(one for one in (plan.must, best) if one is not None)]
+        asked = [one for one in (plan.must, best) if one is not None]
+        if unit.runs or not asked:
+            asked.append(unit.asked)
         if within.sessions is not None and len(within.sessions) <= _FEW:
             asked.append(self._engine.of_sessions(within.sessions))
         counts = within.filtered(self._engine.counts(self._engine.all_of(asked)))

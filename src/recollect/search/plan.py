@@ -16,10 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recollect.model.ids import AgentId, SessionId
+from recollect.model.parts import Role
 from recollect.model.query import (
     And,
     Fact,
     Flag,
+    Has,
     Not,
     Or,
     Part,
@@ -34,8 +36,11 @@ from recollect.model.query import (
     Words,
 )
 from recollect.query import Subject, matches
+from recollect.query.match import MAIN
+from recollect.query.needed import needed, pieces_of
 from recollect.query.terms import Reading, Run, readings
-from recollect.search.subjects import ROLES
+from recollect.search.narrowing import narrowed
+from recollect.search.subjects import EDITING, ROLES
 from recollect.store.shelf import Asked, Engine
 
 __all__ = ["Plan", "Unit", "kinds_of", "plan_of", "relaxed"]
@@ -43,14 +48,17 @@ __all__ = ["Plan", "Unit", "kinds_of", "plan_of", "relaxed"]
 _OF_SESSION = {"project", "model", "git", "entrypoint", "session", "tag", "title"}
 _OF_KIND = {"in", "role"}
 _SESSION_FLAGS = {Flag.INTERRUPTED, Flag.COMPACTED}
-_KIND_FLAGS = {Flag.ERROR, Flag.AGENT}
+_KIND_FACTS = (
+    *(Fact("is", flag) for flag in (Flag.ERROR, Flag.AGENT)),
+    Fact("has", Has.THINKING),
+    Fact("agent", MAIN),
+)
 _NAME = re.compile(r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d")
-_LITERAL = re.compile(r"[A-Za-z0-9]{3,}")
 _FEWEST, _MOST = 3, 30
 """Terms of a sentence that is looked for as it was typed."""
+_EDIT = Fact("has", Has.EDIT)
 _LEFT = (Fact("is", Flag.REWOUND), Fact("branch", "rewound"))
 _KEPT = Fact("branch", "live")
-_CODED = re.compile(r"\\[xuUN0-9]")
 
 
 class Unit(Struct, frozen=True):
@@ -121,8 +129,8 @@ def plan_of(
     of_text: list[Term] = []
     must: list[Asked] = []
     for term in query.conditions:
-        if (part := _part_of(term)) is not None:
-            levels[_is_kind].append(Fact("in", part))
+        if (kind := _kind_of(term)) is not None:
+            levels[_is_kind].append(kind)
         level = next((level for level in levels if level(term)), None)
         if level is not None:
             levels[level].append(term)
@@ -180,6 +188,7 @@ def kinds_of(terms: Sequence[Term]) -> frozenset[int]:
                 role=ROLES.get(part),
                 is_error=code == len(Part),
                 agent=agent,
+                has=frozenset({Has.THINKING} if part is Part.THINKING else ()),
             )
             if all(matches(Query(term), subject, str.split) for term in terms):
                 found.add(code + bit)
@@ -213,10 +222,7 @@ def _is_session(term: Term) -> bool:
 def _is_kind(term: Term) -> bool:
     """Whether the kind of a text alone settles a term."""
     return all(
-        isinstance(leaf, Fact)
-        and (
-            leaf.field in _OF_KIND or (leaf.field == "is" and leaf.value in _KIND_FLAGS)
-        )
+        isinstance(leaf, Fact) and (leaf.field in _OF_KIND or leaf in _KIND_FACTS)
         for leaf in _leaves(term)
     )
 
@@ -230,14 +236,20 @@ def _covers(term: Term) -> bool:
     return isinstance(term, Words | Phrase | Prefix)
 
 
-def _part_of(term: Term) -> Part | None:
-    """Return the only kind of text of which a term can hold, if there is one."""
-    if isinstance(term, Fact) and term.field == "answers":
-        return Part.RESULT
-    of_calls = (isinstance(term, Fact) and term.field in {"tool", "file"}) or (
-        isinstance(term, Scoped) and term.field == "cmd"
-    )
-    return Part.TOOL if of_calls else None
+def _kind_of(term: Term) -> Term | None:
+    """Return what tells the only kinds of text of which a term can hold, if any."""
+    if isinstance(term, Scoped) and term.field == "cmd":
+        return Fact("in", Part.TOOL)
+    if not isinstance(term, Fact):
+        return None
+    if term == Fact("has", Has.IMAGE):
+        return Not(Fact("role", Role.ASSISTANT))
+    if term.field == "agent":
+        return Fact("is", Flag.AGENT) if term != Fact("agent", MAIN) else None
+    if term.field == "answers":
+        return Fact("in", Part.RESULT)
+    is_of_calls = term.field in {"tool", "file"} or term == _EDIT
+    return Fact("in", Part.TOOL) if is_of_calls else None
 
 
 def _patterns(term: Term | None) -> Iterator[str]:
@@ -335,9 +347,14 @@ class _Asker:
             plain = Words((inner.text,)) if isinstance(inner, Word) else inner
             return self._text(plain).asked
         if isinstance(term, Regex):
-            return self._pieces(_literals(term.pattern))
+            return narrowed(needed(term.pattern), self._engine)
+        if term == _EDIT:
+            return self._engine.term([name.lower() for name in EDITING])
         if isinstance(term, Fact) and term.field in {"tool", "file"}:
-            return self._pieces(_LITERAL.findall(term.value))
+            # With a star a path is meant from a folder on, and to its end.
+            is_whole = term.field == "tool" or "*" in term.value
+            pieces = pieces_of(term.value, is_whole=is_whole)
+            return narrowed(pieces, self._engine)
         return None
 
     def _joined(self, term: And | Or) -> _Asked:
@@ -363,18 +380,3 @@ class _Asker:
         if isinstance(term, Prefix):
             return _Asked(engine.beginning(run), is_exact=engine.is_whole(run))
         return _Asked(engine.run(run), is_exact=True)
-
-    def _pieces(self, pieces: Sequence[str]) -> Asked | None:
-        """Ask for texts that have a piece of a word, the longest of some."""
-        longest = max(pieces, key=len, default="")
-        return self._engine.containing(longest.lower()) if longest else None
-
-
-def _literals(pattern: str) -> list[str]:
-    """Return letters that stand in whatever a pattern finds; none, if unsure."""
-    if "|" in pattern or _CODED.search(pattern):
-        return []
-    sure = re.split(r"[(\[]", pattern, maxsplit=1)[0]
-    # What may be missing takes the sign before it along, and all behind it is unsure.
-    sure = re.sub(r".[?*{].*", " ", sure)
-    return _LITERAL.findall(re.sub(r"\\.", " ", sure))

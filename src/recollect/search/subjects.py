@@ -24,7 +24,7 @@ from recollect.store.places import Place
 from recollect.store.search import Text
 from recollect.store.shelf import Keeping, Placing
 
-__all__ = ["ROLES", "Record", "Subjects", "of_session"]
+__all__ = ["EDITING", "ROLES", "Record", "Subjects", "of_session"]
 
 ROLES = {
     Part.PROMPT: Role.USER,
@@ -35,7 +35,8 @@ ROLES = {
     Part.OTHER: Role.SYSTEM,
 }
 """Whose side says what stands in a part."""
-_EDITING = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
+EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+"""Tools whose calls change files."""
 _OPEN = 512
 _ABOVE = 12
 """Records above a result in which its call is looked for: calls made at once stand
@@ -105,7 +106,7 @@ class Subjects:
             is_rewound=record.place.uuid in self._rewound(session),
             is_error=failed,
             time=node.time,
-            has=_has(node),
+            has=_has(node, part),
             text="\n".join(said),
         )
         return subject, record
@@ -178,12 +179,12 @@ def _texts(passages: tuple[Passage, ...], field: IndexField) -> tuple[str, ...]:
     return tuple(one.text for one in passages if one.field is field)
 
 
-def _has(node: Node) -> frozenset[Has]:
-    kinds = {block.kind for block in node.blocks}
-    edits = any(block.name in _EDITING for block in node.blocks)
+def _has(node: Node, part: Part) -> frozenset[Has]:
+    """Return what a record holds in a part of it: an edit is a call, and no answer."""
+    edits = any(block.name in EDITING for block in node.blocks)
     found = {
-        Has.IMAGE: "image" in kinds,
-        Has.THINKING: "thinking" in kinds,
-        Has.EDIT: edits,
+        Has.IMAGE: any(block.kind == "image" for block in node.blocks),
+        Has.THINKING: part is Part.THINKING,
+        Has.EDIT: part is Part.TOOL and edits,
     }
     return frozenset(has for has, is_so in found.items() if is_so)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
-from recollect.model.buckets import part_of
+from recollect.model.buckets import KINDS, part_of, session_of
 from recollect.model.hits import Bound, Excerpt, Hit
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
@@ -18,18 +19,20 @@ from recollect.search.plan import Plan, kinds_of
 from recollect.search.subjects import Record, Subjects
 from recollect.search.titles import Titles
 from recollect.store.search import Text, stem_of
-from recollect.store.shelf import Engine
+from recollect.store.shelf import Asked, Engine
 
 __all__ = ["Teller", "Told"]
 
-PATIENCE = 3_000
+PATIENCE = 10_000
 """Records that are opened for one answer, at most."""
 _LOOKED_AT = 24
 """Texts of a session that are ordered anew, for each hit that is told."""
 _COMPARED = 200
 """Texts of a session by which it is compared with another."""
-_CHECKED = 200
+_CHECKED = 1_000
 """Texts of a session that are opened to find one that fits, at most."""
+_AT_ONCE = 20_000
+"""Texts of all sessions together that are asked for at once."""
 _WEIGHTS = {
     Part.TITLE: 1.3,
     Part.PROMPT: 1.3,
@@ -163,21 +166,16 @@ class Teller:
 
     def _texts(self, session: int, hits: int) -> tuple[int, list[Text]]:
         """Return texts of a session, the best first, and how many there are."""
-        engine, plan = self._engine, self._plan
-        units = plan.words or (plan.units if plan.is_covered else ())
-        own = engine.unscored(engine.of_sessions([session]))
-        asked = [own]
-        if units:
-            # Each way meets the session by itself: their union is far larger than it.
-            ways = [way for unit in units for way in unit.each]
-            asked = [engine.any_of([engine.all_of([own, way]) for way in ways])]
-        if plan.must is not None:
-            asked.append(plan.must)
-        if self._kinds is not None:
-            asked.append(engine.of_kinds(session, sorted(self._kinds)))
-        most = _CHECKED if plan.of_text else _LOOKED_AT * max(hits, 1)
-        most = max(most, hits)
-        total, texts = engine.texts(engine.all_of(asked), most)
+        is_opened = bool(self._plan.of_text)
+        most = max(_CHECKED if is_opened else _LOOKED_AT * max(hits, 1), hits)
+        gathered = self._gathered if is_opened else None
+        if gathered is not None:
+            texts = gathered.get(session, [])
+            total = len(texts)
+        else:
+            asked = self._engine.all_of(self._asked(session))
+            total, texts = self._engine.texts(asked, most)
+            self.is_partial |= is_opened and total > most
         texts.sort(
             key=lambda text: (
                 -text.score * _WEIGHTS[part_of(text.bucket)],
@@ -185,6 +183,39 @@ class Teller:
             )
         )
         return total, texts
+
+    @cached_property
+    def _gathered(self) -> dict[int, list[Text]] | None:
+        """The texts of all sessions that must be opened, if they are not too many.
+
+        To ask once is cheaper where words must be looked through, or most sessions
+        have nothing that fits.
+        """
+        asked = self._asked(None) or [self._engine.everything()]
+        total, texts = self._engine.texts(self._engine.all_of(asked), _AT_ONCE)
+        if total > _AT_ONCE:
+            return None
+        found: dict[int, list[Text]] = {}
+        for text in texts:
+            if self._kinds is None or text.bucket % KINDS in self._kinds:
+                found.setdefault(session_of(text.bucket), []).append(text)
+        return found
+
+    def _asked(self, session: int | None) -> list[Asked]:
+        """Return what the engine is asked for, of one session or of all."""
+        engine, plan = self._engine, self._plan
+        units = plan.words or (plan.units if plan.is_covered else ())
+        own = [engine.unscored(engine.of_sessions([session]))] if session else []
+        asked = list(own)
+        if units:
+            # Each way meets the session by itself: their union is far larger than it.
+            ways = [way for unit in units for way in unit.each]
+            asked = [engine.any_of([engine.all_of([*own, way]) for way in ways])]
+        if plan.must is not None:
+            asked.append(plan.must)
+        if session and self._kinds is not None:
+            asked.append(engine.of_kinds(session, sorted(self._kinds)))
+        return asked
 
     def _fits(self, subject: Subject) -> bool:
         if not self._plan.of_text:

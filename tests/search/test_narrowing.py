@@ -1,0 +1,94 @@
+"""Fields and patterns that only a look at a text can tell are looked for by words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from recollect.model.hits import Bound
+from recollect.search import telling
+from tests.build import (
+    Home,
+    image,
+    prompt,
+    reply,
+    session_id,
+    text,
+    thinking,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.search.finding import Asking, asking
+
+MANY = 40
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    """Return an archive of one telling session and many that say little."""
+    folder = tmp_path_factory.mktemp("narrowing")
+    home = Home(folder / "home")
+    path = "/work/demo/src/zoo/walrus_parser.py"
+    telling_one = thread(
+        prompt([text("Look at this"), image()]),
+        reply([thinking("Hm, a walrus")]),
+        reply([tool_use("Edit", id="toolu_e", file_path=path, old_string="x")]),
+        tool_result("toolu_e", "connection reset by peer, says edit", is_error=True),
+        reply([tool_use("Bash", id="toolu_b", command="git edit --walrus")]),
+        tool_result("toolu_b", "fatal: no such walrus", is_error=True),
+    )
+    home.session(session_id(1), telling_one)
+    for number in range(2, MANY):
+        said = [prompt(f"Say {number}"), reply(f"I edit {number}, connection and all")]
+        home.session(session_id(number), thread(*said, start=60.0 * number))
+    aside = thread(prompt("Look for walruses"), reply("Seen from afar"), start=30)
+    home.agent(session_id(1), "a1", aside, meta={"agentType": "Explore"})
+    with asking(home, folder / "archive") as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        ("has:image", ["prompt"]),
+        ("has:thinking", ["thinking"]),
+        ("has:edit", ["tool"]),
+        ("tool:Edit", ["tool"]),
+        ("tool:Ed*", ["tool"]),
+        ("file:zoo/walrus", ["tool"]),
+        ("file:zoo/*.py", ["tool"]),
+        ("file:alrus_pars", ["tool"]),
+        (r"/connection\s+reset/", ["result"]),
+        (r"/(reset|never) by/", ["result"]),
+        ("agent:Explore", ["prompt", "reply"]),
+        ("agent:main walrus", ["thinking", "tool", "tool", "result"]),
+        ("is:error tool:Edit", ["result"]),
+    ],
+)
+def test_few_records_are_opened_for(
+    asked: Asking,
+    query: str,
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(telling, "PATIENCE", 60 if query == "has:image" else 25)
+
+    found = asked.found(query, hits=9)
+
+    assert not found.is_partial
+    assert [one.listed.id for one in found.sessions] == [session_id(1)]
+    told = [str(hit.part) for hit in found.sessions[0].hits]
+    assert sorted(told) == sorted(parts)
+
+
+def test_what_was_not_looked_at_is_said(
+    asked: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asked.found("/[ns]ay/", limit=3)
+    monkeypatch.setattr(telling, "PATIENCE", 5)
+    partial = asked.found("/[qx]q/")
+
+    assert (first.bound, first.total) == (Bound.AT_MOST, MANY - 1)
+    assert (partial.bound, partial.is_partial) == (Bound.AT_LEAST, True)
