@@ -80,7 +80,7 @@ def trusting_times(put: Set) -> None:
 
 def hash_unheeded(put: Set) -> None:
     """Take whatever can be unpacked for what was stored."""
-    put(Chunks, "_sound", lambda _self, _what, _expected, frame: unpress(frame))
+    put(Chunks, "_sound", lambda _self, _what, _expected, frame, *_: unpress(frame))
 
 
 def forgetful_only(put: Set) -> None:

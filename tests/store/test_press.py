@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+import zstandard
+
 from recollect.store import press
-from recollect.store.press import Press, Pressed, digest, unpress
+from recollect.store.press import Press, Pressed, digest, squeeze, unpress
 
 
 def test_what_is_pressed_in_a_thread_comes_back_in_order() -> None:
@@ -38,3 +41,22 @@ def test_what_still_waits_when_something_fails_is_not_handed_on() -> None:
         thread.add(b"left", found.append)
 
     assert found == []
+
+
+def test_a_frame_that_claims_too_much_is_refused_before_room_is_made() -> None:
+    # Found by a fuzzer: a bit in the head of a frame, and it claims exabytes.
+    raw = b"words of a line"
+    frame = squeeze(raw)
+    rotten = frame[:4] + b"\xe0" + b"\xff" * 7 + b"\x7f" + frame[5:]
+
+    with pytest.raises(zstandard.ZstdError, match="claims to hold 9223372036854775807"):
+        unpress(rotten)
+    with pytest.raises(zstandard.ZstdError, match="claims"):
+        unpress(frame, size=len(raw) - 1)
+    assert unpress(frame, size=len(raw)) == raw
+
+
+def test_the_densest_frame_is_opened() -> None:
+    raw = bytes(50_000_000)
+
+    assert unpress(squeeze(raw)) == raw

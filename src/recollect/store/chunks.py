@@ -400,16 +400,17 @@ class Chunks:
         its id is given to another.
         """
         try:
-            row = first(self.db, "SELECT frame FROM chunk WHERE id = ?", (id_,))
+            sql = "SELECT frame, stop - start FROM chunk WHERE id = ?"
+            row = first(self.db, sql, (id_,))
         except apsw.Error as error:
             raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
         if row is None:
             raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
-        return self._sound(f"chunk {id_}", sign, row[0])
+        return self._sound(f"chunk {id_}", sign, *row)
 
-    def _sound(self, what: str, expected: bytes, frame: bytes) -> bytes:
+    def _sound(self, what: str, expected: bytes, frame: bytes, size: int = 0) -> bytes:
         try:
-            raw = unpress(frame)
+            raw = unpress(frame, size=size)
         except Exception as error:
             raise ArchiveDamaged(self.path, f"{what}: {error}") from error
         if digest(raw) != expected:

@@ -22,6 +22,9 @@ Pressed = tuple[bytes, bytes]
 _WAITING = 4 * 1024 * 1024
 """Bytes that may wait to be pressed; more would only take memory."""
 
+_DENSEST = 32 * 1024
+"""Bytes that a byte of a frame stands for at most: a block of 128 KiB takes four."""
+
 
 def digest(raw: bytes) -> bytes:
     """Return the hash by which bytes are known to be what was stored."""
@@ -39,7 +42,14 @@ def squeeze(raw: bytes) -> bytes:
 
 
 def unpress(frame: bytes, *, size: int = 0) -> bytes:
-    """Return bytes as they were before they were compressed."""
+    """Return bytes as they were before they were compressed.
+
+    A frame that claims to hold more than ``size``, or than any frame of its length
+    can hold, is refused before room is made for it: what it claims may have rotted.
+    """
+    claimed = _TOOLS.claimed(frame)
+    if claimed > (size or len(frame) * _DENSEST):
+        raise _TOOLS.refusal(f"a frame of {len(frame)} bytes claims to hold {claimed}")
     return _TOOLS.decompressor.decompress(frame, max_output_size=size)
 
 
@@ -92,6 +102,8 @@ class _Tools(threading.local):
     sha256: Callable[[bytes], _Hash]
     compressor: zstandard.ZstdCompressor
     decompressor: zstandard.ZstdDecompressor
+    claimed: Callable[[bytes], int]
+    refusal: type[Exception]
 
     def __getattr__(self, name: str) -> object:
         """Make all of them when the first is asked for."""
@@ -113,6 +125,8 @@ class _Tools(threading.local):
         self.sha256 = hashlib.sha256
         self.compressor = zstandard.ZstdCompressor(compression_params=settings)
         self.decompressor = zstandard.ZstdDecompressor()
+        self.claimed = zstandard.frame_content_size
+        self.refusal = zstandard.ZstdError
         return self.__dict__[name]
 
 
