@@ -1,0 +1,129 @@
+"""Completion in real shells: somebody types a part of a word, and a tab."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such shells there")
+_STEERING = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)|[\r\x07]")
+
+
+def needs(shell: str) -> pytest.MarkDecorator:
+    reason = f"{shell} is not installed: its completion is not tried"
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=reason)
+
+
+@pytest.fixture
+def taught(
+    invented: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Path:
+    """Return a folder with what each shell is taught; the command is on the path."""
+    assert invented.exists()
+    command = place / "bin" / "recollect"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m recollect "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    for shell in ("bash", "zsh", "fish"):
+        assert main(["completion", shell]) == ExitCode.DONE
+        (place / f"taught.{shell}").write_text(capsys.readouterr().out)
+    return place
+
+
+def type_into(words: list[str], keys: str, awaited: str) -> None:
+    """Type keys into a shell, and see that it shows what is awaited."""
+    child, screen = pty.fork()
+    if not child:
+        os.environ.update(TERM="dumb", PS1="ready> ", COLUMNS="120")
+        os.execvp(words[0], words)  # noqa: S606 (a shell, to be typed into)
+    shown, end = "", time.monotonic() + 60
+    waiting = [("ready> ", keys), (awaited, "")]
+    while waiting and time.monotonic() < end:
+        if waiting[0][0] in shown:
+            os.write(screen, waiting.pop(0)[1].encode())
+            shown = ""
+            continue
+        if select.select([screen], [], [], 0.2)[0]:
+            try:
+                shown += _STEERING.sub("", os.read(screen, 65536).decode())
+            except OSError:
+                break
+    os.close(screen)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    assert not waiting, shown
+
+
+@needs("bash")
+def test_bash_completes(taught: Path) -> None:
+    def told(*words: str) -> list[str]:
+        line = " ".join(words)
+        script = (
+            f"source {taught}/taught.bash; COMP_WORDS=({line});"
+            f" COMP_CWORD={len(words) - 1}; COMPREPLY=();"
+            " _recollect_completion recollect; printf '%s\\n' ${COMPREPLY[@]}"
+        )
+        done = subprocess.run(
+            ["bash", "--norc", "-c", script], capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert told("recollect", "pro") == ["projects", "prompts"]
+    assert told("recollect", "show", "b9") == ["b9568747"]
+    assert told("recollect", "list", "--project", "no") == ["notes"]
+    assert "--project" in told("recollect", "list", "--p")
+
+
+@needs("fish")
+def test_fish_completes(taught: Path) -> None:
+    def told(line: str) -> list[str]:
+        script = f"source {taught}/taught.fish; complete -C {line!r}"
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    assert [one.partition("\t")[0] for one in told("recollect pro")] == [
+        *("projects", "prompts")
+    ]
+    assert told("recollect show b9") == [
+        "b9568747\tMake checkout retry without charging twice"
+    ]
+    (japanese,) = told("recollect show f5")
+    assert japanese.startswith("f5bff5de\t日本語")
+    assert [one.partition("\t")[0] for one in told("recollect list --project no")] == [
+        "notes"
+    ]
+
+
+@needs("zsh")
+def test_zsh_completes(taught: Path) -> None:
+    begun = taught / ".zshrc"
+    begun.write_text(
+        "autoload -Uz compinit && compinit -u -D\nunsetopt beep zle_bracketed_paste\n"
+        f"source {taught}/taught.zsh\nPROMPT='ready> '\n"
+    )
+    zsh = ["env", f"ZDOTDIR={taught}", "zsh", "-i"]
+
+    type_into(zsh, "recollect show b9\t", "show b9568747 ")
+    type_into(zsh, "recollect list --project no\t", "--project notes ")
+    type_into(zsh, "recollect pro\t\t", "List what you typed")
