@@ -17,7 +17,17 @@ from recollect.archive import Archive
 from recollect.cli import main
 from recollect.mcp.glance import Glance
 from recollect.mcp.status import status_line
-from tests.build import CWD, Home, prompt, reply, session_id, thread
+from tests.build import (
+    CWD,
+    Home,
+    Written,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
 
 ABOUT = {
     "session_id": session_id(9),
@@ -84,15 +94,63 @@ def test_a_line_costs_little_more_than_python_itself() -> None:
     assert took < 0.05 or took < 2.5 * python
 
 
+def told_of(place: Path, session: str) -> str:
+    """Return what is said while somebody is in a session."""
+    about = json.dumps({"cwd": CWD, "session_id": session}).encode()
+    archive, now = place / "archive", datetime.now(UTC)
+    return status_line(archive, about, now=now, zone=UTC, prices=place / "no")
+
+
 @pytest.mark.usefixtures("home")
 def test_the_session_most_like_this_one_is_named(place: Path) -> None:
-    about = json.dumps({"cwd": CWD, "session_id": session_id(1)}).encode()
-
-    line = status_line(
-        place / "archive", about, now=datetime.now(UTC), zone=UTC, prices=place / "no"
-    )
+    line = told_of(place, session_id(1))
 
     assert line.endswith("like 5e551000 Mend the scheduler that stalls, part 2")
+
+
+def edits(words: str, *paths: str) -> list[Written]:
+    """Return a session that wrote files."""
+    calls = [
+        record
+        for path in paths
+        for record in (
+            reply([tool_use("Write", id=f"w {words} {path}", file_path=path)]),
+            tool_result(f"w {words} {path}", "done"),
+        )
+    ]
+    return thread(prompt(words), *calls)
+
+
+def test_files_in_common_are_more_than_words(home: Home, place: Path) -> None:
+    own = edits("Mend the scheduler that stalls, part 5", "/w/a.py", "/w/b.py")
+    home.session(session_id(5), own)
+    home.session(session_id(6), edits("Something else", "/w/a.py", "/w/c.py"))
+    home.session(session_id(7), edits("Quite another", "/w/b.py", "/w/a.py"))
+    elsewhere = [one | {"cwd": "/other"} for one in own]
+    home.session(session_id(8), elsewhere, project="-other")
+    Archive.ingest(place / "archive", [home.path])
+
+    assert told_of(place, session_id(5)).endswith("like 5e551000 Quite another")
+    assert told_of(place, session_id(8)).count("·") == 1
+
+
+def test_nothing_is_like_what_shares_neither(home: Home, place: Path) -> None:
+    home.session(session_id(5), edits("Paint the fence in the garden", "/w/a.py"))
+    home.session(session_id(6), edits("Mend a fence", "/w/b.py"))
+    Archive.ingest(place / "archive", [home.path])
+
+    assert "like" not in told_of(place, session_id(5))
+
+
+def test_a_copy_of_a_session_is_not_like_it(home: Home, place: Path) -> None:
+    own = edits("Paint the fence in the garden", "/w/a.py")
+    home.session(session_id(5), own)
+    copied = [one | {"sessionId": session_id(6)} for one in own]
+    home.session(session_id(6), [*copied, *thread(prompt("Go on"), start=90)])
+    Archive.ingest(place / "archive", [home.path])
+
+    assert "like" not in told_of(place, session_id(6))
+    assert "like" not in told_of(place, session_id(5))
 
 
 @pytest.mark.parametrize("about", ["", 7, [], {"workspace": {"current_dir": 7}}, None])

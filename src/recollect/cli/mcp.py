@@ -57,10 +57,10 @@ def mcp(
     """
     asked = Asked(archive=archive, homes=homes, as_is=as_is)
     speaker = Speaker(Recall(asked.folder, _caller()))
+    rest = _keeping_current(asked)
     if http:
-        _serve_http(speaker, port)
+        _serve_http(speaker, port, rest)
     else:
-        rest = _keeping_current(asked)
         serve_stdio(speaker, sys.stdin.buffer, sys.stdout.buffer, rest)
 
 
@@ -86,14 +86,16 @@ def _keeping_current(asked: Asked) -> Callable[[], None]:
     return (lambda: None) if asked.is_fixed else rest
 
 
-def _serve_http(speaker: Speaker, port: int) -> None:
+def _serve_http(speaker: Speaker, port: int, rest: Callable[[], None]) -> None:
     import secrets  # noqa: PLC0415 (with it what only this way needs)
 
-    from recollect.mcp.http import HOST, PATH, serve_http  # noqa: PLC0415 (slow)
+    from recollect.mcp.http import HOST, PATH, listening, serve_http  # noqa: PLC0415
+
+    place = listening(port)
 
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
         token = secrets.token_urlsafe(32)
         sys.stderr.write(f"the token of this server: {token}\n")
     sys.stderr.write(f"serving http://{HOST}:{port}{PATH} until interrupted\n")
-    serve_http(speaker, token, port)
+    serve_http(speaker, token, place, rest)

@@ -6,6 +6,7 @@ Here the SDK does the work: such a server runs for long, and its import is paid 
 from __future__ import annotations
 
 import hmac
+import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
@@ -18,13 +19,23 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from recollect import __version__
+from recollect.errors import SystemRefused
 from recollect.mcp.protocol import Refused, Speaker
 from recollect.mcp.tools import INSTRUCTIONS
 
-__all__ = ["HOST", "PATH", "application", "serve_http", "shared_application"]
+__all__ = [
+    "HOST",
+    "PATH",
+    "application",
+    "listening",
+    "serve_http",
+    "shared_application",
+]
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
+_WAITING = 64
+"""Connections that may wait to be taken."""
 
 _Scope = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -32,10 +43,41 @@ _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 
 
-def serve_http(speaker: Speaker, token: str, port: int) -> None:
-    """Answer requests that carry the token, until interrupted."""
+def serve_http(
+    speaker: Speaker, token: str, place: socket.socket, rest: Callable[[], None]
+) -> None:
+    """Answer requests that carry the token, until interrupted.
+
+    ``rest`` is called behind every answer.
+    """
     app = application(speaker, token)
-    uvicorn.run(app, host=HOST, port=port, log_level="warning", access_log=False)
+
+    async def resting(scope: _Scope, receive: _Receive, send: _Send) -> None:
+        await app(scope, receive, send)
+        if scope["type"] == "http":
+            rest()
+
+    config = uvicorn.Config(resting, log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[place])
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on this machine.
+
+    :raises SystemRefused: if the system has none for us.
+    """
+    place = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Whoever accepts inherits it; else a short answer waits for the reader's nod.
+    place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((HOST, port))
+        place.listen(_WAITING)
+    except OSError as error:
+        place.close()
+        reason = (error.strerror or str(error)).lower()
+        raise SystemRefused(f"{HOST} port {port}: {reason}") from error
+    return place
 
 
 def application(speaker: Speaker, token: str) -> _App:

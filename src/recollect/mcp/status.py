@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 from msgspec import Struct
 
 from recollect.archive import Archive
-from recollect.errors import Ambiguous, NotArchived, RecollectError
-from recollect.mcp.naming import plain_id, project_of
+from recollect.errors import RecollectError
+from recollect.mcp.naming import plain_id
 from recollect.mcp.telling import first_line
-from recollect.model.query import And, Fact, Not, Period, Query, Words
+from recollect.model.listing import Listed
+from recollect.model.query import Period, Query
 from recollect.model.reports import Grouping, UsageRow
 from recollect.prices import load_prices
 from recollect.render.figures import money, several
 
 __all__ = ["status_line"]
 
+_FILES = 20
 _WORDS = 12
 _TITLE = 40
 
@@ -41,21 +45,30 @@ def status_line(
         return ""
     try:
         with Archive.open(folder) as archive:
+            here = _here(archive, asked)
             told = [
-                _here(archive, asked),
+                several(len(here), "session") if here else "no session here yet",
                 _today(archive, now.astimezone(zone), prices),
-                _similar(archive, asked),
+                _similar(archive, asked, here),
             ]
     except RecollectError:
         return ""
     return " · ".join(filter(None, told))
 
 
-def _here(archive: Archive, asked: _About) -> str:
-    project = project_of(archive, Path(asked.cwd)) if asked.cwd else None
-    if project is None:
-        return "no session here yet"
-    return several(sum(1 for _ in archive.sessions(project=project)), "session")
+def _here(archive: Archive, asked: _About) -> list[Listed]:
+    """Return the sessions of the project one is in, or below it, newest first."""
+    everything = list(archive.sessions())
+    known = {one.project for one in everything}
+    for place in (PurePath(asked.cwd), *PurePath(asked.cwd).parents):
+        if str(place) in known:
+            below = (f"{place}/", f"{place}\\")
+            return [
+                one
+                for one in everything
+                if one.project == str(place) or (one.project or "").startswith(below)
+            ]
+    return []
 
 
 def _today(archive: Archive, now: datetime, prices: Path) -> str:
@@ -71,20 +84,39 @@ def _today(archive: Archive, now: datetime, prices: Path) -> str:
     return f"{money(sum(row.cost or 0 for row in rows))} today"
 
 
-def _similar(archive: Archive, asked: _About) -> str:
-    """Return the earlier session that has most of what this one is about."""
-    if not asked.session_id:
+def _similar(archive: Archive, asked: _About, here: Sequence[Listed]) -> str:
+    """Return the session of this project that is most like this one, if one is.
+
+    Most like is what changed most of the same files, and of those what shares most
+    words of the title; without a file in common it needs more than half of the words.
+    The newer of two counts.
+    """
+    own = next((one for one in here if one.id == asked.session_id), None)
+    if own is None:
         return ""
-    try:
-        title = archive.listed(asked.session_id).title.text
-    except (NotArchived, Ambiguous):
+    shared = _shared_files(archive, own)
+    words = _words(own)
+    kin = {own.id, *(lineage.session for lineage in own.lineage)}
+    best, most = None, (0, len(words) // 2)
+    for one in here:
+        if one.id in kin or own.id in {lineage.session for lineage in one.lineage}:
+            continue
+        score = (shared.get(one.id, 0), len(words & _words(one)))
+        if score > most:
+            best, most = one, score
+    if best is None:
         return ""
-    words = Words(tuple(re.findall(r"\w{3,}", title)[:_WORDS]))
-    if not words.words:
-        return ""
-    query = Query(And((words, Not(Fact("session", asked.session_id)))))
-    for found in archive.search(query, limit=1, hits=1).sessions:
-        if len(found.words) * 2 > len(words.words):
-            name = first_line(found.listed.title.text, _TITLE)
-            return f"like {plain_id(found.listed.id)} {name}"
-    return ""
+    return f"like {plain_id(best.id)} {first_line(best.title.text, _TITLE)}"
+
+
+def _shared_files(archive: Archive, own: Listed) -> Mapping[str, int]:
+    """Return how many files that a session changed last other sessions changed too."""
+    paths = [edit.path for edit in reversed(archive.edits(session=own.id))]
+    found: Counter[str] = Counter()
+    for path in [*dict.fromkeys(paths)][:_FILES]:
+        found.update({edit.session for edit in archive.edits(path=path)})
+    return found
+
+
+def _words(one: Listed) -> frozenset[str]:
+    return frozenset(re.findall(r"\w{3,}", one.title.text.casefold())[:_WORDS])
