@@ -110,3 +110,25 @@ def test_a_thousand_files_that_moved_are_known_again(tmp_path: Path) -> None:
     report = keeping.ingest(elsewhere)
 
     assert (report.moved, report.new, report.bytes) == (1000, 0, 0)
+
+
+def test_free_memory_is_given_back_with_every_batch_but_not_for_a_few_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    def library(_: object) -> object:
+        given.append("asked")
+        return object()  # one that has no way to give memory back
+
+    monkeypatch.setattr("ctypes.CDLL", library)
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), [prompt("one")])
+    keeping.ingest()
+    assert given == []
+    monkeypatch.setattr("recollect.ingest.run.BATCH", 1)
+    keeping.home.session(session_id(2), [prompt("two")])
+    keeping.ingest()
+
+    assert given == ["asked"]
+    assert unlike_rebuilt(keeping) == []

@@ -13,7 +13,7 @@ from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
 from recollect.ingest.filling import rebuild_in
 from recollect.ingest.indexing import Indexer, stretch_of
-from recollect.ingest.pace import uncollected
+from recollect.ingest.pace import give_back, uncollected
 from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.model.problems import Problem
@@ -163,6 +163,8 @@ class _Ingestion:
         self._press.finish()
         self._chunks.db.execute("COMMIT")
         self._indexer.commit(last=last)
+        if self._weight >= BATCH:
+            give_back()
         self._weight = 0
         if not last:
             self._chunks.db.execute("BEGIN IMMEDIATE")
