@@ -22,6 +22,7 @@ from recollect.cli import main
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
 from tests.faults.mutations import MUTATIONS
+from tests.faults.sizes import PART
 from tests.store.keeping import Keeping
 
 __all__ = ["COMMANDS", "KINDS"]
@@ -137,7 +138,8 @@ def trials(trial: Trial, kind: str, looks: int, *, lasting: bool) -> Iterator[ob
     assert code == 0, words
     expected = trial.state()
     assert isinstance(calls, int)
-    for at in range(1, calls + 1, max(calls // looks, 1)):
+    step = max(calls // looks, 1)
+    for at in range(1 + PART % step, calls + 1, step):
         trial.begin()
         failed = trial.run(kind, at, lasting=lasting)
         again = trial.run()

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import os
 
-__all__ = ["SIZES", "is_usual", "reached", "seeded", "sized"]
+__all__ = ["PART", "SIZES", "is_usual", "reached", "seeded", "sized"]
 
 SIZES = ("usual", "nightly", "release")
 _SIZE = SIZES.index(os.environ.get("RECOLLECT_SIZE", "usual"))
-_PART = int(os.environ.get("RECOLLECT_PART", "0"))
+PART = int(os.environ.get("RECOLLECT_PART", "0"))
 
 
 def sized(usual: int, nightly: int, release: int) -> int:
@@ -30,7 +30,7 @@ def is_usual() -> bool:
 
 def seeded(number: int) -> int:
     """Return a seed that no other part of a run has."""
-    return number + _PART * 1_000_000
+    return number + PART * 1_000_000
 
 
 def reached(what: str, count: int) -> None:

@@ -22,7 +22,7 @@ from tests.faults.sizes import is_usual, reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 HERE = Path(__file__).parent
-LOOKS = sized(4, 40, 10_000)
+LOOKS = sized(4, 16, 10_000)
 """How many calls of a kind fail in a command, spread over all of them."""
 TRIED = [
     (name, kind, lasting)

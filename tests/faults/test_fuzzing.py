@@ -16,7 +16,7 @@ from tests.faults import fuzzing
 from tests.faults.fuzzing import SEEDS, TARGETS
 from tests.faults.sizes import is_usual, reached, sized
 
-SECONDS = sized(0, 300, 3_600)
+SECONDS = sized(0, 120, 3_600)
 SIGNS = st.sampled_from(
     (
         *(b'"', b"\\", b"{", b"}", b"[", b"]", b":", b",", b"\x1b[", b"\x9b"),

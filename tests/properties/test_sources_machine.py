@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import find, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.faults.mutations import trusting_times
 from tests.faults.sizes import reached, sized
@@ -204,22 +210,16 @@ class Sources(RuleBasedStateMachine):
         self.is_new = False
 
 
-TestSources = Sources.TestCase
-TestSources.settings = settings(
-    max_examples=sized(12, 600, 5_000),
-    stateful_step_count=sized(20, 40, 50),
-    deadline=None,
-)
-
-
-class MoreSources(Sources):
-    """The same once more, so that two machines try it side by side."""
-
-
-TestMoreSources = MoreSources.TestCase
-TestMoreSources.settings = settings(
-    TestSources.settings, max_examples=sized(3, 600, 5_000)
-)
+@pytest.mark.parametrize("number", range(2), ids=["one", "other"])
+def test_files_in_motion(number: int) -> None:
+    """The same twice, so that two programs try it side by side."""
+    many = settings(
+        max_examples=sized((12, 3)[number], 650, 5_000),
+        stateful_step_count=sized(20, 40, 50),
+        deadline=None,
+    )
+    least = sized(0, 30, 30)
+    run_state_machine_as_test(Sources, settings=many, _min_steps=least)
 
 
 class _Simplest(st.DataObject):
