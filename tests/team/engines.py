@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -13,7 +16,7 @@ from tests.team.servers import missing, postgres
 
 __all__ = ["ENGINES", "opened"]
 
-ENGINES = ("postgresql",)
+ENGINES = ("postgresql", "clickhouse")
 Made = tuple[TeamStore, Objects]
 
 
@@ -25,6 +28,35 @@ def opened(name: str) -> Iterator[Callable[[], Made]]:
             pytest.skip(f"PostgreSQL is NOT tried: {why}")
         with _postgres() as make:
             yield make
+    elif not _has("chdb") or not _has("clickhouse_connect"):
+        pytest.skip(
+            "ClickHouse is NOT tried: pip install chdb clickhouse-connect (555 MB)"
+        )
+    else:
+        with _clickhouse() as make:
+            yield make
+
+
+def _has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+@contextmanager
+def _clickhouse() -> Iterator[Callable[[], Made]]:
+    from recollect.team.clickhouse import ClickHouseStore  # noqa: PLC0415
+
+    numbers = count()
+    with tempfile.TemporaryDirectory(prefix="ch-") as folder:
+        # The engine in this process takes one folder for as long as it lives.
+        place = os.environ.setdefault("RECOLLECT_TEST_CHDB", folder)
+
+        def make() -> Made:
+            name = f"team{os.getpid()}_{next(numbers)}"
+            store = ClickHouseStore(f"chdb://{place}?database={name}")
+            store.prepare()
+            return store, store.objects()
+
+        yield make
 
 
 @contextmanager

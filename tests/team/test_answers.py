@@ -6,6 +6,7 @@ the engine's. Where two sessions are equally good, either may come first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -57,6 +58,26 @@ def opened(made: Made, scope: Scope) -> Archive:
     return Archive.on(store.shelf(scope, objects))
 
 
+Asked = Callable[[str], tuple[Archive, Archive]]
+
+
+@pytest.fixture(scope="module")
+def both(filled: Made, people: People) -> Iterator[Asked]:
+    """Return a function that opens what a person has, in the team and in a folder."""
+    known: dict[str, tuple[Archive, Archive]] = {}
+
+    def of(person: str) -> tuple[Archive, Archive]:
+        if person not in known:
+            team = opened(filled, Scope(person=person))
+            known[person] = (team, people.archive(person))
+        return known[person]
+
+    yield of
+    for pair in known.values():
+        for archive in pair:
+            archive.close()
+
+
 def near(found: Found) -> list[tuple[object, ...]]:
     return [
         (
@@ -73,77 +94,76 @@ def near(found: Found) -> list[tuple[object, ...]]:
 
 
 @every_person
-def test_lists_are_the_same(filled: Made, people: People, person: str) -> None:
-    with people.archive(person) as folder, opened(filled, Scope(person=person)) as team:
-        assert list(team.sessions(empty=True)) == list(folder.sessions(empty=True))
-        assert team.projects(empty=True) == folder.projects(empty=True)
-        assert team.drift() == folder.drift()
-        problems = sorted(map(repr, folder.problems()))
-        assert sorted(map(repr, team.problems())) == problems
+def test_lists_are_the_same(both: Asked, person: str) -> None:
+    team, folder = both(person)
+
+    assert list(team.sessions(empty=True)) == list(folder.sessions(empty=True))
+    assert team.projects(empty=True) == folder.projects(empty=True)
+    assert team.drift() == folder.drift()
+    problems = sorted(map(repr, folder.problems()))
+    assert sorted(map(repr, team.problems())) == problems
 
 
 @every_person
-def test_sessions_are_the_same(filled: Made, people: People, person: str) -> None:
-    with people.archive(person) as folder, opened(filled, Scope(person=person)) as team:
-        for listed in folder.sessions(empty=True):
-            one, other = team.session(listed.id), folder.session(listed.id)
-            assert written([one]) == written([other])
-            assert team.edits(session=listed.id) == folder.edits(session=listed.id)
-            blocks = [m.blocks for m in one.live.messages]
-            assert blocks == [m.blocks for m in other.live.messages]
+def test_sessions_are_the_same(both: Asked, person: str) -> None:
+    team, folder = both(person)
+
+    for listed in folder.sessions(empty=True):
+        one, other = team.session(listed.id), folder.session(listed.id)
+        assert written([one]) == written([other])
+        assert team.edits(session=listed.id) == folder.edits(session=listed.id)
+        blocks = [m.blocks for m in one.live.messages]
+        assert blocks == [m.blocks for m in other.live.messages]
 
 
 @every_person
-def test_prompts_and_records_are_the_same(
-    filled: Made, people: People, person: str
-) -> None:
-    with people.archive(person) as folder, opened(filled, Scope(person=person)) as team:
-        prompts = list(folder.prompts())
-        assert sorted(map(repr, team.prompts())) == sorted(map(repr, prompts))
-        known = [prompt for prompt in prompts if not prompt.id.startswith("@")]
-        for prompt in known[:20]:
-            ours, theirs = team.record(prompt.id), folder.record(prompt.id)
-            # Some ids stand in many homes: which of them is first is not settled.
-            assert {ours.position, *ours.copies} == {theirs.position, *theirs.copies}
-            assert ours.raw
+def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
+    team, folder = both(person)
+    prompts = list(folder.prompts())
+
+    assert sorted(map(repr, team.prompts())) == sorted(map(repr, prompts))
+    known = [prompt for prompt in prompts if not prompt.id.startswith("@")]
+    for prompt in known[:10]:
+        ours, theirs = team.record(prompt.id), folder.record(prompt.id)
+        # Some ids stand in many homes: which of them is first is not settled.
+        assert {ours.position, *ours.copies} == {theirs.position, *theirs.copies}
+        assert ours.raw
 
 
 @every_person
 @pytest.mark.parametrize("query", QUERIES)
-def test_searches_find_the_same(
-    filled: Made, people: People, person: str, query: str
-) -> None:
+def test_searches_find_the_same(both: Asked, person: str, query: str) -> None:
     asked = parse(query, now=NOW, zone=UTC)
-    with people.archive(person) as folder, opened(filled, Scope(person=person)) as team:
-        ours = team.search(asked, limit=200)
-        theirs = folder.search(asked, limit=200)
+    team, folder = both(person)
 
-        assert (ours.total, ours.complete) == (theirs.total, theirs.complete)
-        assert (ours.repairs, ours.missing) == (theirs.repairs, theirs.missing)
-        assert [one.score for one in ours.sessions] == pytest.approx(
-            [one.score for one in theirs.sessions], rel=TOLERANCE
-        )
-        assert sorted(near(ours), key=repr) == sorted(near(theirs), key=repr)
+    ours = team.search(asked, limit=200)
+    theirs = folder.search(asked, limit=200)
+
+    assert (ours.total, ours.complete) == (theirs.total, theirs.complete)
+    assert (ours.repairs, ours.missing) == (theirs.repairs, theirs.missing)
+    assert [one.score for one in ours.sessions] == pytest.approx(
+        [one.score for one in theirs.sessions], rel=TOLERANCE
+    )
+    assert sorted(near(ours), key=repr) == sorted(near(theirs), key=repr)
 
 
 @every_person
 @pytest.mark.parametrize("by", Grouping)
-def test_sums_are_the_same(
-    filled: Made, people: People, person: str, by: Grouping
-) -> None:
-    with people.archive(person) as folder, opened(filled, Scope(person=person)) as team:
-        assert team.usage(by, now=NOW) == folder.usage(by, now=NOW)
+def test_sums_are_the_same(both: Asked, person: str, by: Grouping) -> None:
+    team, folder = both(person)
+
+    assert team.usage(by, now=NOW) == folder.usage(by, now=NOW)
 
 
-def test_sums_are_limited_alike(filled: Made, people: People) -> None:
-    for words in ("after:2020-01-01", "model:opus", "is:agent", "-is:rewound"):
-        query = parse(words, now=NOW, zone=UTC)
-        with (
-            people.archive("ann") as folder,
-            opened(filled, Scope(person="ann")) as team,
-        ):
-            ours = team.usage("model", query=query, now=NOW)
-            assert ours == folder.usage("model", query=query, now=NOW)
+@pytest.mark.parametrize(
+    "words", ["after:2020-01-01", "model:opus", "is:agent", "-is:rewound"]
+)
+def test_sums_are_limited_alike(both: Asked, words: str) -> None:
+    query = parse(words, now=NOW, zone=UTC)
+    team, folder = both("ann")
+
+    ours = team.usage("model", query=query, now=NOW)
+    assert ours == folder.usage("model", query=query, now=NOW)
 
 
 def test_nobody_sees_what_is_not_theirs(filled: Made, people: People) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "Posting",
     "Question",
     "Records",
+    "Run",
     "Scorer",
     "Sessions",
     "Unscored",

@@ -34,6 +34,12 @@ def open_store(address: str) -> TeamStore:
         except ImportError as error:
             raise ExtraMissing(error.name or "psycopg") from error
         return PostgresStore(plain)
+    if scheme in {"clickhouse", "chdb"}:
+        try:
+            from recollect.team.clickhouse import ClickHouseStore  # noqa: PLC0415
+        except ImportError as error:
+            raise ExtraMissing(error.name or "clickhouse-connect") from error
+        return ClickHouseStore(plain)
     raise PlaceUnreadable(f"{scheme}: is no engine that is known")
 
 

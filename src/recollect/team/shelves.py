@@ -50,6 +50,12 @@ class TeamChunks:
     def __init__(self, sight: Sight, objects: Objects) -> None:
         self._sight = sight
         self._raw = lru_cache(_OPEN)(objects.bytes_of)
+        self._known: dict[int, Kept | None] = {}
+        """Sources that were looked up for the question that is being answered."""
+
+    def begin(self) -> None:
+        """Look at everything anew: another question is asked."""
+        self._known.clear()
 
     def sources(self) -> Iterator[Kept]:
         """Yield all sources."""
@@ -58,9 +64,11 @@ class TeamChunks:
 
     def source(self, number: int) -> Kept | None:
         """Return a source by its number."""
-        sql = f"{_SOURCE} WHERE number = %(number)s"
-        row = self._sight.first(sql, number=number)
-        return _kept(row) if row else None
+        if number not in self._known:
+            sql = f"{_SOURCE} WHERE number = %(number)s"
+            row = self._sight.first(sql, number=number)
+            self._known[number] = _kept(row) if row else None
+        return self._known[number]
 
     def find(self, home: str, path: str) -> Kept | None:
         """Return a source by its place."""
@@ -157,7 +165,7 @@ class TeamShelf:
     ) -> None:
         self.chunks = TeamChunks(sight, objects)
         self.index = TeamSeeing(sight, self.chunks)
-        self.derived = TeamDerived(sight)
+        self._derived = TeamDerived(sight)
         self.finding = TeamFinding(sight)
         self.places = TeamPlaces(sight)
         self.changes = TeamChanges(sight)
@@ -166,8 +174,15 @@ class TeamShelf:
         self._words = words
         self._closes = [close]
 
+    @property
+    def derived(self) -> TeamDerived:
+        """The rows of sessions; with them every question about sessions begins."""
+        self.chunks.begin()
+        return self._derived
+
     def engine(self) -> TeamEngine:
         """Return the words as they are now."""
+        self.chunks.begin()
         return TeamEngine(self._words)
 
     def annotations(self) -> dict[SessionId, Annotations]:

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from recollect.team.asking import (
-    All,
-    Any,
-    Every,
-    Kinds,
-    Level,
-    Match,
-    Nothing,
-    Posting,
-    Question,
-    Records,
-    Sessions,
-    Unscored,
-    Without,
-)
+from recollect.team.asking import Match, Posting, Question
+from recollect.team.conditions import Condition, widest
 from recollect.team.database import Sight
 from recollect.team.postgres.terms import OVERLAP, PIECE, query_of
 
@@ -70,8 +57,8 @@ class PostgresWords:
 
     def counts(self, asked: Question) -> list[tuple[int, int, int]]:
         """Return how many texts are found, by session and kind."""
-        condition = _Condition(self._sight)
-        found, rest = _widest(asked)
+        condition = Condition(self._sight.db, _matching)
+        found, rest = widest(asked)
         if found is None:
             table = "(SELECT * FROM {said} AS a WHERE piece = 0)"
         else:
@@ -113,62 +100,5 @@ class PostgresWords:
         ]
 
 
-def _widest(asked: Question) -> tuple[Match | None, Question | None]:
-    """Return a match that all texts have to fit, and what else they have to."""
-    if isinstance(asked, Match):
-        return asked, None
-    if isinstance(asked, Unscored | Level):
-        return _widest(asked.asked)
-    if isinstance(asked, All):
-        for at, part in enumerate(asked.asked):
-            found, rest = _widest(part)
-            if found is not None:
-                others = (*asked.asked[:at], *asked.asked[at + 1 :])
-                others += (rest,) if rest is not None else ()
-                return found, All(others) if others else None
-    return None, asked
-
-
-class _Condition:
-    """Turns a question into a condition on texts."""
-
-    def __init__(self, sight: Sight) -> None:
-        self._db = sight.db
-        self.values: dict[str, object] = {}
-
-    def matching(self, asked: Match) -> str:
-        return f"matching({self._add(query_of(asked.runs))}::tsquery)"
-
-    def _add(self, value: object) -> str:
-        return f"%({self._key(value)})s"
-
-    def _key(self, value: object) -> str:
-        key = f"v{len(self.values)}"
-        self.values[key] = value
-        return key
-
-    def of(self, asked: Question) -> str:
-        if isinstance(asked, Match):
-            found = self.matching(asked)
-            return f"(t.number, t.text) IN (SELECT number, text FROM {found})"  # noqa: S608 (our names)
-        if isinstance(asked, Any | All):
-            joint = " OR " if isinstance(asked, Any) else " AND "
-            return f"({joint.join(self._each(asked))})"
-        if isinstance(asked, Unscored | Level | Without):
-            sign = "NOT " if isinstance(asked, Without) else ""
-            return sign + self.of(asked.asked)
-        return self._fact(asked)
-
-    def _fact(self, asked: Every | Nothing | Sessions | Records | Kinds) -> str:
-        if isinstance(asked, Sessions):
-            return f"({self._db.among('t.number', self._key(list(asked.numbers)))})"
-        if isinstance(asked, Kinds):
-            kinds = self._db.among("t.kind", self._key(list(asked.kinds)))
-            return f"(t.number = {self._add(asked.session)} AND {kinds})"
-        if isinstance(asked, Records):
-            pairs = self._key(sorted(asked.pairs))
-            return f"({self._db.pairs('t.number, t.record', pairs)})"
-        return "true" if isinstance(asked, Every) else "false"
-
-    def _each(self, asked: Any | All) -> Iterator[str]:
-        return map(self.of, asked.asked)
+def _matching(asked: Match, add: Callable[[object], str]) -> str:
+    return f"matching({add(query_of(asked.runs))}::tsquery)"

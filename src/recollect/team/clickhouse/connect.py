@@ -1,0 +1,128 @@
+"""Opening connections to ClickHouse: the one place that does.
+
+An address is that of a server's HTTP port, ``clickhouse://name:word@server:8123/team``,
+or of the same engine in this process, ``chdb:///folder?database=team``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from recollect.errors import PlaceUnreadable, StoreError
+
+__all__ = ["ClickHouse"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DATABASE = "recollect"
+_BYTES: dict[str, str | dict[str, str]] = dict.fromkeys(
+    ("listed", "lengths", "claim", "sha256", "frame", "sign", "value"), "bytes"
+)
+"""Columns that hold bytes, not text."""
+_LIVE = (
+    "SELECT number FROM session WHERE holder IN %(holders)s"
+    " AND number NOT IN (SELECT number FROM dead)"
+)
+_OF_SOURCES = {"source", "span"}
+
+
+class ClickHouse:
+    """A connection, and the SQL in which this engine differs from others."""
+
+    def __init__(self, address: str) -> None:
+        self._lock = RLock()
+        plain, self.database = _parted(address)
+        with translated():
+            self._db = clickhouse_connect.get_client(dsn=plain, **_options(plain))
+            self._db.command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+            self._db.close()
+            self._db = clickhouse_connect.get_client(
+                dsn=plain, database=self.database, **_options(plain)
+            )
+
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of a statement with ``%(name)s`` in it."""
+        with self._lock, translated():
+            found = self._db.query(
+                sql,
+                parameters=dict(values) if values else None,
+                column_formats=_BYTES,
+            )
+            return list(found.result_rows)
+
+    def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> None:
+        """Run a statement."""
+        with self._lock, translated():
+            self._db.command(sql, parameters=dict(values) if values else None)
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Add many rows."""
+        if rows:
+            with self._lock, translated():
+                self._db.insert(table, rows, column_names=list(columns))
+
+    def visible(self, table: str) -> str:
+        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
+        if table in _OF_SOURCES:
+            return f"(SELECT * FROM {table} FINAL WHERE holder IN %(holders)s)"  # noqa: S608 (our names)
+        if table == "session":
+            return f"({_LIVE.replace('number', '*', 1)})"
+        return (
+            f"(SELECT * FROM {table} WHERE holder IN %(holders)s"  # noqa: S608 (our names)
+            f" AND number IN ({_LIVE}))"
+        )
+
+    def among(self, column: str, key: str) -> str:
+        """Return the condition that a column is one of the list ``key``."""
+        return f"{column} IN %({key})s"
+
+    def pairs(self, columns: str, key: str) -> str:
+        """Return the condition that two columns are one of the pairs in ``key``."""
+        return f"({columns}) IN %({key})s"
+
+    def whole(self, number: str, by: int) -> str:
+        """Return a division without its rest."""
+        return f"intDiv({number}, {by:d})"
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._db.close()
+
+
+def _options(plain: str) -> dict[str, Any]:
+    # A session of the server's own would forbid two questions at once.
+    return {} if plain.startswith("chdb:") else {"autogenerate_session_id": False}
+
+
+def _parted(address: str) -> tuple[str, str]:
+    """Return an address without its database, and the database."""
+    split = urlsplit(address)
+    given = dict(parse_qsl(split.query))
+    path = split.path
+    if split.scheme == "chdb":
+        database = given.pop("database", _DATABASE)
+    else:
+        database, path = path.strip("/") or _DATABASE, ""
+    if not _NAME.fullmatch(database):
+        raise PlaceUnreadable("a database's name has letters, digits and underscores")
+    plain = split._replace(path=path, query=urlencode(given))
+    return urlunsplit(plain), database
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what the engine says into our error."""
+    try:
+        yield
+    except (ClickHouseError, OSError) as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise StoreError(told[0][:500]) from error

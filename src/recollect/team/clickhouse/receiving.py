@@ -1,0 +1,197 @@
+"""Taking what was sent: spans, once each, whatever is done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from recollect.errors import BatchRefused
+from recollect.model.ids import AgentId, ProjectKey, SessionId
+from recollect.model.sources import SourceKind
+from recollect.store.press import digest
+from recollect.team.clickhouse.connect import ClickHouse
+from recollect.team.contract import Ack, Batch, Held, Sent, Span
+from recollect.team.packing import new_numbers
+from recollect.team.refusing import check_spans, signs_of
+
+__all__ = ["acks", "held", "holder_of", "put", "spans"]
+
+_SOURCE = (
+    "number",
+    "holder",
+    "person",
+    "machine",
+    "home",
+    "path",
+    "id",
+    "kind",
+    "project",
+    "session",
+    "agent",
+    "mtime_ns",
+    "generation",
+    "upto",
+    "origin",
+    "revision",
+)
+_SPAN = ("number", "holder", "generation", "start", "stop", "origin", "sha256")
+_SENT = (
+    "SELECT s.person, h.teams, s.machine, s.home, s.path, s.kind, s.project,"
+    " s.session, s.agent, s.mtime_ns, s.generation, s.upto, s.origin, s.revision"
+    " FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
+    " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder"
+    " ORDER BY s.machine, s.home, s.path"
+)
+
+
+def holder_of(db: ClickHouse, person: str, teams: Sequence[str]) -> int:
+    """Return the number of a person with these teams, the same wherever it is made."""
+    named = sorted(set(teams))
+    told = "\0".join((person, *named))
+    sign = digest(told.encode("utf-8", "surrogatepass"))
+    holder = int.from_bytes(sign[:8], "big") >> 1
+    sql = "SELECT 1 FROM holder WHERE holder = %(holder)s"
+    if not db.rows(sql, {"holder": holder}):
+        db.insert("holder", ("holder", "person", "teams"), [(holder, person, named)])
+    return holder
+
+
+def put(db: ClickHouse, batch: Batch) -> Ack:
+    """Note spans, once each, and that the source is touched.
+
+    Spans come first: how far a source is there is read from them, so that a source
+    whose row was not written any more gets it with the next batch.
+    """
+    sent = batch.source
+    erased = "SELECT 1 FROM tombstone WHERE hex(sign) IN %(signs)s"
+    signs = [sign.hex().upper() for sign in signs_of(sent)]
+    if db.rows(erased, {"signs": signs}):
+        raise BatchRefused(sent.id, "it was erased")
+    before = _rows(db, "number = %(number)s", {"number": sent.number})
+    generation = before[0][10] if before else 0
+    if batch.generation < generation:
+        raise BatchRefused(sent.id, "a newer generation is there")
+    known = spans(db, sent.number, batch.generation)
+    upto = known[-1].offset + known[-1].length if known else 0
+    new = check_spans(sent.id, batch.spans, known, upto)
+    holder = holder_of(db, sent.person, sent.teams)
+    (revision,) = new_numbers(1)
+    _add_spans(db, batch, new, (holder, revision))
+    there = [*known, *new]
+    ack = Ack(
+        source=sent,
+        generation=batch.generation,
+        upto=there[-1].offset + there[-1].length if there else 0,
+        origin=there[-1].origin if there else 0,
+    )
+    if not before or _ack(before[0]) != ack:
+        db.insert("source", _SOURCE, [_row(ack, holder, revision)])
+        if before and set(before[0][1]) != set(sent.teams):
+            _add_spans(db, batch, known, (holder, revision))
+    return ack
+
+
+def _row(ack: Ack, holder: int, revision: int) -> tuple[object, ...]:
+    sent = ack.source
+    return (
+        sent.number,
+        holder,
+        sent.person,
+        sent.machine,
+        sent.home,
+        sent.path,
+        sent.id,
+        sent.kind.value,
+        sent.project,
+        sent.session,
+        sent.agent,
+        sent.mtime_ns,
+        ack.generation,
+        ack.upto,
+        ack.origin,
+        revision,
+    )
+
+
+def _add_spans(
+    db: ClickHouse, batch: Batch, some: Sequence[Span], whose: tuple[int, int]
+) -> None:
+    holder, revision = whose
+    rows = [
+        (
+            batch.source.number,
+            holder,
+            batch.generation,
+            span.offset,
+            span.offset + span.length,
+            span.origin,
+            span.sha256,
+            span.address,
+            revision,
+        )
+        for span in some
+    ]
+    db.insert("span", (*_SPAN, "address", "revision"), rows)
+
+
+def acks(db: ClickHouse, person: str, machine: str) -> list[Ack]:
+    """Return up to where each source of a machine is there."""
+    where = "person = %(person)s AND machine = %(machine)s"
+    rows = _rows(db, where, {"person": person, "machine": machine})
+    return [_ack(row) for row in rows]
+
+
+def held(db: ClickHouse, person: str) -> list[Held]:
+    """Return all sources of a person."""
+    return [
+        Held(sent=_sent(row), generation=row[10], upto=row[11], revision=row[13])
+        for row in _rows(db, "person = %(person)s", {"person": person})
+    ]
+
+
+def spans(db: ClickHouse, source: int, generation: int | None = None) -> list[Span]:
+    """Return the spans of a source's newest generation, in order, up to a gap."""
+    newest = "(SELECT max(generation) FROM source FINAL WHERE number = %(number)s)"
+    chosen = newest if generation is None else "%(generation)s"
+    rows = db.rows(
+        "SELECT start, stop, origin, sha256, address FROM span FINAL"  # noqa: S608 (our names)
+        f" WHERE number = %(number)s AND generation = {chosen} ORDER BY start",
+        {"number": source, "generation": generation},
+    )
+    found: list[Span] = []
+    for start, stop, origin, sign, address in rows:
+        if start != (found[-1].offset + found[-1].length if found else 0):
+            break
+        found.append(
+            Span(
+                offset=start,
+                length=stop - start,
+                origin=origin,
+                sha256=sign,
+                address=address,
+            )
+        )
+    return found
+
+
+def _rows(db: ClickHouse, where: str, values: dict[str, Any]) -> list[Any]:
+    return db.rows(_SENT.replace("{where}", where), values)
+
+
+def _ack(row: Sequence[Any]) -> Ack:
+    return Ack(source=_sent(row), generation=row[10], upto=row[11], origin=row[12])
+
+
+def _sent(row: Sequence[Any]) -> Sent:
+    return Sent(
+        person=row[0],
+        teams=tuple(row[1]),
+        machine=row[2],
+        home=row[3],
+        path=row[4],
+        kind=SourceKind(row[5]),
+        project=ProjectKey(row[6]) if row[6] is not None else None,
+        session=SessionId(row[7]) if row[7] is not None else None,
+        agent=AgentId(row[8]) if row[8] is not None else None,
+        mtime_ns=row[9],
+    )
