@@ -22,7 +22,16 @@ from recollect.errors import ExitCode
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NEVER_END = {"watch", "serve", "mcp", "open", "hook", "statusline", "integrate"}
+NEVER_END = {
+    "watch",
+    "serve",
+    "mcp",
+    "open",
+    "hook",
+    "hub",
+    "statusline",
+    "integrate",
+}
 """Commands that go on until somebody ends them, or that need another program."""
 NAMES = {
     "5e551000": "b9568747",

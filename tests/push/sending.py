@@ -35,6 +35,7 @@ class MemoryHub:
         self.intake = Intake(self.store, self.objects)
         self.token = Token(id="1", person=person, teams=("shop",), made=NOW)
         self.parcels: list[Parcel] = []
+        self.folder = place
 
     def known(self, machine: str) -> Answer:
         return self.intake.known(self.token, machine)

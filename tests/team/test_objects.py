@@ -8,20 +8,25 @@ from uuid import uuid4
 
 import pytest
 
-from recollect.errors import ArchiveDamaged, PlaceUnreadable
+from recollect.errors import ArchiveDamaged, PlaceUnreadable, StoreError
 from recollect.store.press import digest, squeeze
 from recollect.team.objects import RawObjects, open_objects
+from tests.team.buckets import bucket
 
 RAW = b'{"type":"user"}\n' * 100
 
 
-@pytest.fixture(params=["folder", "memory"])
-def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RawObjects]:
+@pytest.fixture(scope="module")
+def served() -> Iterator[str]:
+    with bucket() as address:
+        yield address
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> RawObjects:
     if request.param == "folder":
-        yield open_objects(str(tmp_path / "raw"))
-    else:
-        pytest.importorskip("fsspec", reason="fsspec is not installed")
-        yield open_objects(f"memory://{uuid4().hex}")
+        return open_objects(str(tmp_path / "raw"))
+    return open_objects(f"{request.getfixturevalue('served')}/{uuid4().hex}")
 
 
 def test_the_same_bytes_of_a_source_are_one_object(objects: RawObjects) -> None:
@@ -31,7 +36,7 @@ def test_the_same_bytes_of_a_source_are_one_object(objects: RawObjects) -> None:
 
     assert place.put(RAW) == address == place.put_packed(squeeze(RAW), digest(RAW))
     assert address.startswith("ann/")
-    assert [one for one, _ in objects.addresses()] == [address]
+    assert list(objects.addresses()) == [address]
     assert objects.bytes_of(address) == RAW
 
 
@@ -44,8 +49,8 @@ def test_the_same_bytes_of_two_sources_are_two_objects(objects: RawObjects) -> N
     assert objects.bytes_of(second) == RAW
     with pytest.raises(ArchiveDamaged, match="missing"):
         objects.bytes_of(first)
-    assert [one for one, _ in objects.addresses("ann/")] == []
-    assert [one for one, _ in objects.addresses("ben/")] == [second]
+    assert list(objects.addresses("ann/")) == []
+    assert list(objects.addresses("ben/")) == [second]
 
 
 @pytest.mark.parametrize("address", ["../x", "a/../b", "/etc/passwd", "", "a//b", "A"])
@@ -91,3 +96,16 @@ def test_an_address_of_no_store_is_refused(url: str) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     with pytest.raises(PlaceUnreadable):
         open_objects(url)
+
+
+def test_a_bucket_that_is_not_there_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+    with pytest.raises(StoreError, match="the raw store"):
+        open_objects("s3://nowhere/raw").of("ann", "a").put(RAW)

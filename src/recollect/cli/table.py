@@ -141,6 +141,11 @@ COMMANDS = (
         "Send sessions of named projects to a hub, masked.",
     ),
     CommandRow(
+        "hub",
+        "recollect.cli.hub",
+        "Run a hub: one archive for many people.",
+    ),
+    CommandRow(
         "mcp",
         "recollect.cli.mcp",
         "Serve the archive to agents, over the Model Context Protocol.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,8 +37,8 @@ class NamedBytes(Protocol):
         """Erase bytes; what is not there is no error."""
         ...
 
-    def names(self, below: str) -> Iterator[tuple[str, float]]:
-        """Yield the names below a name, and the second in which each was written."""
+    def names(self, below: str) -> Iterator[str]:
+        """Yield the names below a name."""
         ...
 
 
@@ -52,8 +51,13 @@ class RawObjects:
 
     def of(self, person: str, source: str) -> RawObjects:
         """Return the same store, in which new objects belong to a source."""
+        return RawObjects(self.place, self.below(person, source))
+
+    @staticmethod
+    def below(person: str, source: str) -> str:
+        """Return how the addresses of a source's objects begin."""
         sign = digest(source.encode("utf-8", "surrogateescape")).hex()[:32]
-        return RawObjects(self.place, f"{person}/{sign}/")
+        return f"{person}/{sign}/"
 
     def put(self, raw: bytes) -> str:
         """Keep bytes, and return their address: the same for the same bytes."""
@@ -88,14 +92,12 @@ class RawObjects:
         for address in addresses:
             self.place.remove(_name(address))
 
-    def addresses(self, below: str = "") -> Iterator[tuple[str, float]]:
-        """Yield the addresses of all objects, or of those below a person or source.
-
-        Beside each the second in which it was written.
-        """
-        for name, written in self.place.names(below):
+    def addresses(self, below: str = "") -> Iterator[str]:
+        """Yield the addresses of all objects, or of those below a person or source."""
+        for name in self.place.names(below):
             # What a writer that was killed left beside an object counts as the object.
-            yield name.partition(_SUFFIX)[0], written
+            if _SUFFIX in name:
+                yield name.partition(_SUFFIX)[0]
 
 
 def open_objects(url: str) -> RawObjects:
@@ -156,15 +158,11 @@ class FolderBytes:
             except OSError:
                 return
 
-    def names(self, below: str) -> Iterator[tuple[str, float]]:
+    def names(self, below: str) -> Iterator[str]:
         """Yield the names of files below a folder."""
         for path in sorted((self.folder / below).rglob("*")):
-            try:
-                written = path.stat().st_mtime
-            except OSError:
-                continue
             if path.is_file():
-                yield path.relative_to(self.folder).as_posix(), written
+                yield path.relative_to(self.folder).as_posix()
 
 
 class RemoteBytes:
@@ -207,14 +205,12 @@ class RemoteBytes:
             except FileNotFoundError:
                 return
 
-    def names(self, below: str) -> Iterator[tuple[str, float]]:
+    def names(self, below: str) -> Iterator[str]:
         """Yield the names of objects below a name."""
         with _told():
-            found = self._system.find(self._path(below).rstrip("/"), detail=True)
-        for path, told in found.items():
-            written = told.get("LastModified") or told.get("created")
-            when = written.timestamp() if isinstance(written, datetime) else 0.0
-            yield str(path)[len(self._root) + 1 :], when
+            found = self._system.find(self._path(below).rstrip("/"))
+        for path in found:
+            yield str(path)[len(self._root) + 1 :]
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -1,0 +1,30 @@
+"""``recollect hub``: one archive for many people."""
+
+from __future__ import annotations
+
+import click
+
+from recollect.cli.hub_erase import erase
+from recollect.cli.hub_hold import hold
+from recollect.cli.hub_serve import serve
+from recollect.cli.hub_token import token
+
+__all__ = ["hub"]
+
+
+@click.group("hub")
+def hub() -> None:
+    r"""Run a hub: take what machines push, serve each person what they may see.
+
+    A hub stands on an engine, PostgreSQL or ClickHouse, and on a raw store, a folder or
+    a bucket. Both are told by --store and --raw, or by RECOLLECT_HUB_STORE and
+    RECOLLECT_HUB_RAW.
+
+    \b
+    recollect hub token new ann --team core
+    recollect hub serve --store postgresql://localhost/recollect --raw /srv/recollect
+    """
+
+
+for _command in (serve, token, erase, hold):
+    hub.add_command(_command)

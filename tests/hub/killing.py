@@ -1,0 +1,68 @@
+"""A hub, an engine and a pusher as processes of their own, to be killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+
+from recollect.cli import main
+from recollect.errors import HubUnreachable
+from recollect.push import Courier, push
+from recollect.render.redact import Redactor
+
+__all__ = ["Child", "context", "free_port", "push_all", "serve"]
+
+Child = ForkServerProcess
+
+
+def context() -> ForkServerContext:
+    """Return a way to start children quickly: each is a copy of one that is ready."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["tests.hub.killing"])
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def serve(store: str, raw: str, port: int) -> Child:
+    """Start a hub; it may be up a moment later."""
+    child = context().Process(target=_serve, args=(store, raw, port), daemon=True)
+    child.start()
+    return child
+
+
+def _serve(store: str, raw: str, port: int) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stderr = sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+    words = ["hub", "serve", "--store", store, "--raw", raw, "--port", str(port)]
+    # The engine may be down while it starts; whoever looks after it starts it again.
+    while main(words):
+        time.sleep(0.1)
+
+
+def push_all(folder: Path, project: str, address: str, token: str) -> Child:
+    """Start a push; it ends when the hub has everything."""
+    child = context().Process(
+        target=_push, args=(folder, project, address, token), daemon=True
+    )
+    child.start()
+    return child
+
+
+def _push(folder: Path, project: str, address: str, token: str) -> None:
+    while True:
+        with suppress(HubUnreachable), Courier(address, token, tries=2) as courier:
+            push(folder, [project], redactor=Redactor(), courier=courier)
+            return
+        time.sleep(0.05)

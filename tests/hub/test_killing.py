@@ -1,0 +1,211 @@
+"""Whoever is killed while sessions are pushed, nothing is lost and nothing is twice.
+
+The engine, the hub and the pusher are real programs and die by SIGKILL. What must be
+there in the end is read from the home's own files.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg", reason="PostgreSQL is NOT tried: no psycopg")
+
+from recollect.archive import Archive
+from recollect.hub.erasing import erase
+from recollect.team.contract import Scope, Selector, TeamStore
+from recollect.team.objects import RawObjects, open_objects
+from recollect.team.opening import open_store
+from recollect.team.tokens import Tokens
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.faults.sizes import reached, seeded, sized
+from tests.hub.killing import Child, free_port, push_all, serve
+from tests.push.sending import KEY, NOW, PROJECT
+from tests.team.servers import Postgres, missing, postgres
+
+KILLS = sized(9, 120, 600)
+LONG = 120.0
+VICTIMS = ("engine", "hub", "pusher")
+
+
+class Scene:
+    """A home that grows, and all that stands between it and an answer."""
+
+    def __init__(self, place: Path, engine: Postgres, seed: int) -> None:
+        self.random = Random(seed)  # noqa: S311 (repeatable, not secret)
+        self.home = Home(place / ".claude")
+        self.folder = place / "archive"
+        self.raw = str(place / "raw")
+        self.engine = engine
+        self.port = free_port()
+        store = open_store(engine.address)
+        store.prepare()
+        self.token, _ = Tokens(store).issue("ann", teams=("shop",), now=NOW)
+        store.close()
+        self.hub = serve(engine.address, self.raw, self.port)
+        self.pusher: Child | None = None
+
+    def grow(self, number: int) -> None:
+        """Let some sessions go on, and one begin now and then."""
+        for _ in range(self.random.randint(1, 3)):
+            name = session_id(self.random.randrange(8))
+            path = self.home.path / "projects" / KEY / f"{name}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            words = " ".join(str(self.random.random()) for _ in range(200))
+            told = thread(
+                prompt(f"{number} {words}", cwd=PROJECT, sessionId=name),
+                reply(words, cwd=PROJECT, sessionId=name),
+                start=number * 10,
+            )
+            with path.open("ab") as file:
+                file.write(jsonl(told))
+        Archive.ingest(self.folder, [self.home.path])
+
+    def push(self) -> Child:
+        address = f"http://127.0.0.1:{self.port}"
+        return push_all(self.folder, PROJECT, address, self.token)
+
+    def kill(self, victim: str) -> None:
+        """Kill somebody, and start who must be there."""
+        if victim == "engine":
+            self.engine.kill()
+            self.engine.start()
+        elif victim == "hub":
+            self.hub.kill()
+            self.hub.join()
+            self.hub = serve(self.engine.address, self.raw, self.port)
+        elif self.pusher is not None:
+            self.pusher.kill()
+            self.pusher.join()
+
+    def close(self) -> None:
+        for child in (self.hub, self.pusher):
+            if child is not None:
+                child.kill()
+                child.join()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    if why := missing():
+        pytest.skip(f"PostgreSQL is NOT tried: {why}")
+    with postgres() as engine:
+        scene = Scene(tmp_path, engine, seeded(7))
+        try:
+            yield scene
+        finally:
+            scene.close()
+
+
+def uuids(raw: bytes) -> Counter[str]:
+    return Counter(json.loads(line)["uuid"] for line in raw.splitlines())
+
+
+def written(home: Home) -> Counter[str]:
+    """Return every record of the home's own files."""
+    return sum((uuids(p.read_bytes()) for p in home.path.rglob("*.jsonl")), Counter())
+
+
+def kept(store: TeamStore, objects: RawObjects) -> Counter[str]:
+    """Return every record of which the hub has the bytes."""
+    spans = (span for batch in store.batches() for span in batch.spans)
+    return sum((uuids(objects.bytes_of(span.address)) for span in spans), Counter())
+
+
+def wait_until_derived(store: TeamStore) -> None:
+    begun = time.monotonic()
+    while store.touched():
+        assert time.monotonic() - begun < LONG, "nobody derives"
+        time.sleep(0.1)
+
+
+def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) -> None:
+    for number in range(KILLS):
+        scene.grow(number)
+        scene.pusher = scene.push()
+        time.sleep(scene.random.uniform(0, 0.5))
+        scene.kill(scene.random.choice(VICTIMS))
+        scene.pusher.join(LONG)
+        scene.pusher.kill()
+    scene.pusher = scene.push()
+    scene.pusher.join(LONG)
+    assert scene.pusher.exitcode == 0
+
+    store, objects = open_store(scene.engine.address), open_objects(scene.raw)
+    wait_until_derived(store)
+    with (
+        Archive.open(scene.folder) as here,
+        Archive.on(store.shelf(Scope(person="ann"), objects)) as there,
+    ):
+        assert kept(store, objects) == written(scene.home)
+        own = {one.id: (one.messages, one.prompts) for one in here.sessions()}
+        assert own == {one.id: (one.messages, one.prompts) for one in there.sessions()}
+    with Archive.on(store.shelf(Scope(person="ben"), objects)) as nobody:
+        assert list(nobody.sessions()) == []
+    assert store.verify().faults == ()
+    store.close()
+    reached("kills of engine, hub or pusher during pushes", KILLS)
+
+
+def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(scene: Scene) -> None:
+    canary = "zwitscherling"
+    scene.grow(0)
+    for number in (40, 41):
+        name = session_id(number)
+        said = prompt(f"{canary} {canary}{number}", cwd=PROJECT, sessionId=name)
+        scene.home.session(name, thread(said, reply(canary, cwd=PROJECT)), project=KEY)
+    Archive.ingest(scene.folder, [scene.home.path])
+    scene.pusher = scene.push()
+    scene.pusher.join(LONG)
+    store, objects = open_store(scene.engine.address), open_objects(scene.raw)
+    wait_until_derived(store)
+    data = scene.engine.folder / "data"
+    assert in_files(data, canary)
+
+    for number in (40, 41):
+        erase(store, objects, Selector(session=session_id(number)), now=NOW)
+    scene.push().join(LONG)
+    wait_until_derived(store)
+    store.close()
+
+    vacuum(scene.engine.address)
+    left = {*objects.addresses()}
+    assert left
+    assert not any(canary.encode() in objects.bytes_of(one) for one in left)
+    assert in_rows(scene.engine.address, canary) == []
+    assert in_files(data / "base", canary) == []
+
+
+def in_rows(address: str, word: str) -> list[str]:
+    """Return the tables of ours of which a row holds a word, in whatever column."""
+    with psycopg.connect(address) as db:
+        tables = db.execute(
+            "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables"
+            " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        ).fetchall()
+        assert len(tables) > 5
+        return [
+            name
+            for (name,) in tables
+            if db.execute(
+                f"SELECT 1 FROM {name} AS row WHERE row::text ILIKE %s LIMIT 1".encode(),
+                (f"%{word}%",),
+            ).fetchone()
+        ]
+
+
+def vacuum(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute("VACUUM FULL")
+        db.execute("CHECKPOINT")
+
+
+def in_files(folder: Path, word: str) -> list[Path]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if word.encode() in path.read_bytes()]
