@@ -62,7 +62,15 @@ def command_help(group: CommandGroup, row: CommandRow) -> Iterator[str]:
         return
     command = group.get_command(click.Context(group), row.name)
     if command is not None:
-        yield help_block(command, f"recollect {row.name}")
+        yield from help_blocks(command, f"recollect {row.name}")
+
+
+def help_blocks(command: click.Command, name: str) -> Iterator[str]:
+    """Yield a command's help page, and those of the commands below it."""
+    yield help_block(command, name)
+    if isinstance(command, click.Group):
+        for below, one in command.commands.items():
+            yield from help_blocks(one, f"{name} {below}")
 
 
 def help_block(command: click.Command, name: str) -> str:

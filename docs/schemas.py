@@ -15,7 +15,7 @@ import msgspec
 
 from recollect.model import reports as usage
 from recollect.render import json as show
-from recollect.rows import archive, search
+from recollect.rows import archive, search, team
 
 __all__ = ["schemas_page"]
 
@@ -58,6 +58,10 @@ def schemas_page() -> str:
         f"## search\n\nSchema {archive.SCHEMA}; see the [guide](../guide/search.md).\n"
     )
     parts.extend(shape_tables((archive.BeginRow, *search.ROWS)))
+    parts.append(
+        f"## hub\n\nSchema {archive.SCHEMA}; see the [guide](../guide/team.md).\n"
+    )
+    parts.extend(shape_tables(team.ROWS))
     return "\n".join(parts)
 
 

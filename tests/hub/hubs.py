@@ -1,4 +1,4 @@
-"""A hub that serves: two people, each with an archive of their own behind it."""
+"""A hub that serves: two people, each with sessions of their own behind it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pathlib import Path
 
 from recollect.archive import Archive
 from recollect.hub.serving import HubPlace, HubServing
-from recollect.team.contract import Scope
+from recollect.push import Courier, push
+from recollect.render.redact import Redactor
+from recollect.team.contract import Scope, TeamStore
+from recollect.team.deriving import derive
 from recollect.team.objects import open_objects
 from recollect.team.tokens import Token, Tokens
 from tests.push.sending import NOW
@@ -32,27 +35,41 @@ class Answered:
 
 
 class TestHub:
-    """A hub, its store and its raw store, and tokens for whoever asks."""
+    """A hub, its store and its raw store, and tokens for whoever asks.
+
+    Without an engine nothing is derived: each person reads an archive in a folder.
+    """
 
     __test__ = False
 
-    def __init__(self, place: Path, folders: dict[str, Path]) -> None:
-        self.store = MemoryStore()
+    def __init__(
+        self, place: Path, folders: dict[str, Path], engine: TeamStore | None
+    ) -> None:
+        self.store: TeamStore = engine or MemoryStore()
         self.objects = open_objects(str(place / "raw"))
-        self._folders = folders
+        self.folders = folders
+        self._engine = engine
         self.derived = 0
-        self.folder = Path()
         self.serving = HubServing(
             self.store,
             self.objects,
             HubPlace(names=("hub.example.com",)),
             opening=self._opened,
             derive=self._derive,
+            notes=self.store,
         )
         self.address = self.serving.address
 
     def token(self, person: str) -> tuple[str, Token]:
         return Tokens(self.store).issue(person, teams=("shop",), now=NOW)
+
+    def push_all(self) -> None:
+        """Have everybody send everything, and wait until it can be seen."""
+        for person, folder in self.folders.items():
+            with Courier(self.address, self.token(person)[0]) as courier:
+                push(folder, ["/"], redactor=Redactor(), courier=courier)
+        while self.store.touched():
+            time.sleep(0.05)
 
     def ask(
         self, method: str, path: str, headers: Headers | None = None, body: bytes = b""
@@ -67,16 +84,20 @@ class TestHub:
             line.close()
 
     def _opened(self, scope: Scope) -> Archive:
-        return Archive.open(self._folders[scope.person])
+        if self._engine is None:
+            return Archive.open(self.folders[scope.person])
+        return Archive.on(self._engine.shelf(scope, self.objects))
 
     def _derive(self) -> bool:
         self.derived += 1
-        return False
+        return self._engine is not None and derive(self._engine, self.objects) > 0
 
 
 @contextmanager
-def serving(place: Path, folders: dict[str, Path]) -> Iterator[TestHub]:
-    hub = TestHub(place, folders)
+def serving(
+    place: Path, folders: dict[str, Path], engine: TeamStore | None = None
+) -> Iterator[TestHub]:
+    hub = TestHub(place, folders, engine)
     thread = threading.Thread(target=hub.serving.run, daemon=True)
     thread.start()
     while not hub.serving.is_up:

@@ -17,6 +17,7 @@ from recollect.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
 from tests.push.sending import NOW, PROJECT, worked
+from tests.team.engines import opened
 from tests.web.places import EDITED_PATH, PLAIN, furnished
 
 ANN_SAID = b"Question"
@@ -26,14 +27,24 @@ MCP = {
 }
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHub]:
+@pytest.fixture(scope="module", params=["folders", "postgresql"])
+def hub(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestHub]:
+    """Return a hub with sessions of two people: in folders, and in a real engine."""
     place = tmp_path_factory.mktemp("hub")
     _, ann = worked(place / "ann", first=70)
-    ben = furnished(place / "ben").folder
-    with serving(place, {"ann": ann, "ben": ben}) as hub:
-        hub.folder = ann
-        yield hub
+    folders = {"ann": ann, "ben": furnished(place / "ben").folder}
+    if request.param == "folders":
+        with serving(place, folders) as hub:
+            yield hub
+        return
+    with opened(request.param) as make:
+        engine, _ = make()
+        with serving(place, folders, engine) as hub:
+            hub.push_all()
+            yield hub
+        engine.close()
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -144,8 +155,8 @@ def test_every_tool_tells_a_person_their_own_and_nothing_else(hub: TestHub) -> N
 def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
     secret, _ = hub.token("cat")
     with Courier(hub.address, secret) as courier:
-        done = push(hub.folder, [PROJECT], redactor=Redactor(), courier=courier)
-        again = push(hub.folder, [PROJECT], redactor=Redactor(), courier=courier)
+        done = push(hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier)
+        again = push(hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier)
 
     assert (done.files, again.files) == (3, 0)
     own = [b for b in hub.store.batches() if b.source.person == "cat"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -39,6 +40,7 @@ def serve(
     from recollect.hub.serving import HubPlace, HubServing  # noqa: PLC0415
     from recollect.prices import load_prices  # noqa: PLC0415
     from recollect.team.deriving import derive  # noqa: PLC0415
+    from recollect.team.opening import open_store  # noqa: PLC0415
 
     place = HubPlace(
         host=host,
@@ -46,13 +48,19 @@ def serve(
         names=names,
         prices=load_prices(prices_file(os.environ, Path.home())),
     )
-    with scratch(), opened_hub(store, raw) as (engine, objects):
+    with (
+        scratch(),
+        opened_hub(store, raw) as (engine, objects),
+        closing(open_store(store)) as notes,
+        closing(open_store(store)) as rows,
+    ):
         serving = HubServing(
             engine,
             objects,
             place,
             opening=lambda scope: Archive.on(engine.shelf(scope, objects)),
-            derive=lambda: derive(engine, objects) > 0,
+            derive=lambda: derive(rows, objects) > 0,
+            notes=notes,
         )
         sys.stderr.write(f"the hub listens at {serving.address}; Ctrl-C ends it\n")
         try:

@@ -9,6 +9,8 @@ __all__ = ["Deriving"]
 
 _PAUSE = 5.0
 """Seconds after which the thread looks though nobody woke it: others take in too."""
+_AGAIN = 1.0
+"""Seconds after which what failed is tried again."""
 _PARTING = 30.0
 
 
@@ -53,5 +55,5 @@ class Deriving:
                 self.failure = ""
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
                 self.failure = f"{type(error).__name__}: {error}"
-                self._stop.wait(_PAUSE)
+                self._stop.wait(_AGAIN)
                 self._woken.set()

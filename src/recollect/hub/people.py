@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.types import Receive, Send
 from starlette.types import Scope as Asked
@@ -30,23 +31,28 @@ __all__ = ["Opening", "People"]
 
 Opening = Callable[[Scope], Archive]
 """Opens the archive as somebody may see it."""
-_MOST = 200
-"""People whose applications are kept."""
+_MOST = 20
+"""People whose applications are kept. Each keeps a few connections to the engine open,
+which has a hundred, unless it is told otherwise."""
+_IDLE, _HELD = 1, 2
+_ANSWERS = 8
+"""Pages that are made at once, for all people together."""
 
 
 class _Room:
     """What one scope has open."""
 
     def __init__(self, opening: Callable[[], Archive], prices: Prices | None) -> None:
-        self.readers = Readers(Path(), opening)
+        self.readers = Readers(Path(), opening, idle=_IDLE, held=_HELD)
         house = House(readers=self.readers, hub=News(), prices=prices)
         self.app: Starlette = application(house)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
         self.speaker = Speaker(Recall(Path(), caller, opening))
         self._life = AsyncExitStack()
 
-    async def begin(self) -> None:
+    async def begin(self, limiter: CapacityLimiter) -> None:
         await self._life.enter_async_context(self.app.router.lifespan_context(self.app))
+        self.app.state.limiter = limiter
 
     async def end(self) -> None:
         await self._life.aclose()
@@ -59,6 +65,7 @@ class People:
         self._opening = opening
         self._prices = prices
         self._rooms: OrderedDict[Scope, _Room] = OrderedDict()
+        self._limiter: CapacityLimiter | None = None
 
     async def serve(
         self, scope: Scope, asked: Asked, receive: Receive, send: Send
@@ -95,7 +102,8 @@ class People:
         is_new = scope not in self._rooms
         room = self._kept(scope)
         if is_new or not hasattr(room.app.state, "limiter"):
-            await room.begin()
+            self._limiter = self._limiter or CapacityLimiter(_ANSWERS)
+            await room.begin(self._limiter)
         while len(self._rooms) > _MOST:
             _, old = self._rooms.popitem(last=False)
             await old.end()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from recollect.team.contract import TeamStore
 from recollect.team.objects import RawObjects, open_objects
-from recollect.team.opening import open_store
+from recollect.team.opening import RAW_NOTE, open_store
 
 __all__ = ["opened", "scratch"]
 
@@ -25,6 +25,8 @@ def opened(store: str, raw: str) -> Iterator[tuple[TeamStore, RawObjects]]:
     engine = open_store(store)
     try:
         engine.prepare()
+        # Whoever reads the engine by its address finds the raw store by this.
+        engine.set_note(*RAW_NOTE, _whole(raw).encode())
         yield engine, objects
     finally:
         engine.close()
@@ -49,6 +51,10 @@ def scratch() -> Iterator[Path]:
     finally:
         tempfile.tempdir = before
         shutil.rmtree(own, ignore_errors=True)
+
+
+def _whole(raw: str) -> str:
+    return raw if "://" in raw else str(Path(raw).absolute())
 
 
 def _lives(number: int) -> bool:

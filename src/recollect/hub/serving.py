@@ -15,7 +15,7 @@ from recollect.hub.people import Opening, People
 from recollect.prices import Prices
 from recollect.team.contract import TeamStore
 from recollect.team.objects import RawObjects
-from recollect.team.tokens import Tokens
+from recollect.team.tokens import Notes, Tokens
 from recollect.web.server import listening, server_of
 
 __all__ = ["HubPlace", "HubServing"]
@@ -33,7 +33,11 @@ class HubPlace(Struct, frozen=True, kw_only=True):
 
 
 class HubServing:
-    """A hub that listens; it keeps nothing that another hub would miss."""
+    """A hub that listens; it keeps nothing that another hub would miss.
+
+    ``store`` takes parcels in, ``notes`` knows the tokens: over connections of their
+    own, neither waits for the other.
+    """
 
     def __init__(
         self,
@@ -43,12 +47,13 @@ class HubServing:
         *,
         opening: Opening,
         derive: Callable[[], bool],
+        notes: Notes,
     ) -> None:
         self._listening = listening(place.host, place.port)
         self.port = int(self._listening.getsockname()[1])
         shown = f"[{place.host}]" if ":" in place.host else place.host
         self.address = f"http://{shown}:{self.port}"
-        tokens = Tokens(store, time.monotonic)
+        tokens = Tokens(notes, time.monotonic)
         people = People(opening, place.prices)
         self.deriving = Deriving(derive, people.renew)
         app = hub_application(Intake(store, objects), tokens, people, self.deriving)

@@ -29,6 +29,8 @@ _ANSWERS = 200
 """Answers that are kept."""
 _KEPT_BYTES = 48 * 1024 * 1024
 """Of pages that are kept."""
+_IDLE = 100
+"""Archives that are kept open though nobody reads them now."""
 _HELD = 8
 """Sessions that are kept open."""
 _HELD_MESSAGES = 250_000
@@ -60,9 +62,16 @@ class Readers:
     """Lends archives, each to one thread at a time: a folder's, or as told."""
 
     def __init__(
-        self, folder: Path, opening: Callable[[], Archive] | None = None
+        self,
+        folder: Path,
+        opening: Callable[[], Archive] | None = None,
+        *,
+        idle: int = _IDLE,
+        held: int = _HELD,
     ) -> None:
         self.folder = folder
+        self._most_idle = idle
+        self._most_held = held
         self._opening = opening or (lambda: Archive.open(folder))
         self._idle: list[_Lent] = []
         self._lock = Lock()
@@ -95,7 +104,8 @@ class Readers:
             lent.archive.close()
             raise
         with self._lock:
-            if lent.moment == self.moment:
+            has_room = len(self._idle) < self._most_idle
+            if lent.moment == self.moment and has_room:
                 self._idle.append(lent)
                 return
         lent.archive.close()
@@ -203,7 +213,7 @@ class Readers:
     def _is_full(self) -> bool:
         messages = sum(one.listed.messages for one in self._held.values())
         return len(self._held) > 1 and (
-            len(self._held) > _HELD or messages > _HELD_MESSAGES
+            len(self._held) > self._most_held or messages > _HELD_MESSAGES
         )
 
     def close(self) -> None:
