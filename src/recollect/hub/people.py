@@ -43,7 +43,7 @@ class _Room:
     """What one scope has open."""
 
     def __init__(self, opening: Callable[[], Archive], prices: Prices | None) -> None:
-        self.readers = Readers(Path(), opening, idle=_IDLE, held=_HELD)
+        self.readers = Readers(None, opening, idle=_IDLE, held=_HELD)
         house = House(readers=self.readers, hub=News(), prices=prices)
         self.app: Starlette = application(house)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)

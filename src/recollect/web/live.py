@@ -144,6 +144,8 @@ class Watching:
     def _watch(self) -> None:
         from recollect.watch import watch  # noqa: PLC0415 (not where nothing is watched)
 
+        if self._readers.folder is None:
+            return
         watch(
             self._readers.folder,
             self._homes,

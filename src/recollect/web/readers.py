@@ -63,7 +63,7 @@ class Readers:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         opening: Callable[[], Archive] | None = None,
         *,
         idle: int = _IDLE,
@@ -72,7 +72,7 @@ class Readers:
         self.folder = folder
         self._most_idle = idle
         self._most_held = held
-        self._opening = opening or (lambda: Archive.open(folder))
+        self._opening = opening or (lambda: Archive.open(folder or Path()))
         self._idle: list[_Lent] = []
         self._lock = Lock()
         self._held: OrderedDict[str, OpenSession] = OrderedDict()

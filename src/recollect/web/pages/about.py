@@ -35,13 +35,14 @@ def about(visit: Visit) -> Response:
     shown = sum(not one.is_empty for one in sessions)
     rows = [
         ("Recollect", __version__),
-        ("Archive", path_text(readers.folder)),
-        ("On disk", size(_on_disk(readers.folder))),
+        *(_place(readers.folder) if readers.folder else ()),
         ("Keeps", f"{several(files, 'file')}, {size(kept)} as they were"),
         ("Deleted since", several(gone, "file") + " that only the archive has"),
         ("Sessions", f"{shown:,}, and {len(sessions) - shown:,} without a message"),
-        ("Watches", ", ".join(map(path_text, visit.house.homes)) or "nothing"),
     ]
+    if readers.folder:
+        homes = ", ".join(map(path_text, visit.house.homes))
+        rows.append(("Watches", homes or "nothing"))
     lines = joined(
         joined((tag("dt", words(name)), tag("dd", text(told)))) for name, told in rows
     )
@@ -49,13 +50,24 @@ def about(visit: Visit) -> Response:
         tag("h1", words("About this archive")),
         tag("dl", lines, kind="facts-list"),
         *_expiring(visit),
-        Html(
-            '<p class="note">Nothing here leaves this machine: the page loads nothing '
-            "from elsewhere, and only whoever has opened the link that "
-            "<code>recollect serve</code> printed can read it.</p>"
-        ),
+        _ALONE if readers.folder else _SHARED,
     )
     return framed(Frame(title="About", way="/about"), main)
+
+
+_ALONE = Html(
+    '<p class="note">Nothing here leaves this machine: the page loads nothing '
+    "from elsewhere, and only whoever has opened the link that "
+    "<code>recollect serve</code> printed can read it.</p>"
+)
+_SHARED = Html(
+    '<p class="note">This is a hub: it shows what people have pushed to it, masked, '
+    "as far as your token lets you see it.</p>"
+)
+
+
+def _place(folder: Path) -> tuple[tuple[str, str], ...]:
+    return (("Archive", path_text(folder)), ("On disk", size(_on_disk(folder))))
 
 
 def _expiring(visit: Visit) -> Iterator[Html]:
