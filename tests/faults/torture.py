@@ -96,6 +96,11 @@ HARNESSES = (
         ("tests/browser/test_hostile.py", "tests/browser/test_hostile_site.py"),
     ),
     Harness(
+        "hub",
+        "Engine, hub or pusher killed: nothing is lost, nothing comes twice.",
+        ("tests/hub/test_killing.py",),
+    ),
+    Harness(
         "doors",
         "No name leads out, nobody gets in: every route, every command, every tool.",
         ("tests/faults/test_doors.py", "tests/web/test_gate.py"),

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
 import time
 from contextlib import suppress
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -44,7 +43,9 @@ def serve(store: str, raw: str, port: int) -> Child:
 
 def _serve(store: str, raw: str, port: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.stderr = sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
     words = ["hub", "serve", "--store", store, "--raw", raw, "--port", str(port)]
     # The engine may be down while it starts; whoever looks after it starts it again.
     while main(words):

@@ -156,7 +156,9 @@ def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
     secret, _ = hub.token("cat")
     with Courier(hub.address, secret) as courier:
         done = push(hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier)
-        again = push(hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier)
+        again = push(
+            hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier
+        )
 
     assert (done.files, again.files) == (3, 0)
     own = [b for b in hub.store.batches() if b.source.person == "cat"]

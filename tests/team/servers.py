@@ -50,14 +50,17 @@ class Postgres:
         given = [
             word for key, value in settings.items() for word in ("-c", f"{key}={value}")
         ]
-        self._server = subprocess.Popen(
-            [self._tools / "postgres", "-D", "data", *given],
-            **_as_somebody(self.folder),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
         deadline = time.monotonic() + 60
+        self._server = None
         while time.monotonic() < deadline:
+            # The children of one that was killed may be there for a moment longer.
+            if self._server is None or self._server.poll() is not None:
+                self._server = subprocess.Popen(
+                    [self._tools / "postgres", "-D", "data", *given],
+                    **_as_somebody(self.folder),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
             with (
                 contextlib.suppress(OSError),
                 socket.create_connection(("127.0.0.1", self.port), timeout=1),

@@ -39,7 +39,7 @@ class HubServing:
     own, neither waits for the other.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (most by name)
         self,
         store: TeamStore,
         objects: RawObjects,

@@ -26,14 +26,32 @@ class Postgres:
     """
 
     def __init__(self, address: str) -> None:
+        self._address = address
         self._lock = RLock()
+        self._is_limited = False
+        self._connected = self._connect()
+
+    def _connect(self) -> psycopg.Connection[Any]:
         with translated():
-            self.db: psycopg.Connection[Any] = psycopg.connect(
-                address, autocommit=True, options="-c search_path=recollect,public"
+            return psycopg.connect(
+                self._address,
+                autocommit=True,
+                options="-c search_path=recollect,public",
             )
+
+    @property
+    def db(self) -> psycopg.Connection[Any]:
+        """The connection; made anew where the server has dropped it.
+
+        One that is limited stays as it is: a new one would see everything.
+        """
+        if self._connected.broken and not self._is_limited:
+            self._connected = self._connect()
+        return self._connected
 
     def limit(self, holders: Sequence[int]) -> None:
         """Let the connection see rows of some holders only, and change nothing."""
+        self._is_limited = True
         seen = ",".join(map(str, holders))
         self.rows(
             "SELECT set_config('recollect.holders', %(seen)s, false)", {"seen": seen}
@@ -96,7 +114,7 @@ class Postgres:
 
     def close(self) -> None:
         """Let go of the connection."""
-        self.db.close()
+        self._connected.close()
 
 
 @contextmanager

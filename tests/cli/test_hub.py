@@ -1,0 +1,97 @@
+"""``recollect hub``: tokens, holds and erasures, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from recollect.model.ids import SessionId
+from recollect.team.contract import Selector
+from recollect.team.tokens import Tokens
+from tests.build import session_id
+from tests.push.sending import MemoryHub, sent, worked
+
+
+@pytest.fixture
+def hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
+    _, folder = worked(place)
+    hub = MemoryHub(place / "raw")
+    sent(folder, hub)
+    monkeypatch.setattr("recollect.hub.place.open_store", lambda _: hub.store)
+    monkeypatch.setenv("RECOLLECT_HUB_STORE", "postgresql://nowhere")
+    monkeypatch.setenv("RECOLLECT_HUB_RAW", str(place / "raw"))
+    return hub
+
+
+def test_a_token_is_shown_once_listed_and_revoked(
+    hub: MemoryHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["hub", "token", "new", "ann", "--team", "shop", "--label", "lap\x1btop"]
+    assert main(words) == ExitCode.DONE
+    secret = capsys.readouterr().out.strip()
+    known = Tokens(hub.store).known(secret)
+    assert known is not None
+    assert (known.person, known.teams, known.role) == ("ann", ("shop",), "team")
+
+    assert main(["hub", "token", "list"]) == ExitCode.DONE
+    told = capsys.readouterr().out
+    assert known.id in told
+    assert secret not in told
+    assert "\x1b" not in told
+
+    assert main(["hub", "token", "revoke", known.id]) == ExitCode.DONE
+    assert main(["hub", "token", "revoke", known.id]) == ExitCode.ASKED_WRONGLY
+    assert Tokens(hub.store).known(secret) is None
+    capsys.readouterr()
+    assert main(["hub", "token", "list", "--json"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out)["revoked"]
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["erase"],
+        ["erase", "--before", "whenever", "--yes"],
+        ["erase", "--person", "ann"],
+        ["token", "new", "Ann Lee"],
+        ["token"],
+    ],
+)
+def test_what_is_not_said_clearly_is_not_done(
+    hub: MemoryHub, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = hub.texts()
+
+    assert main(["hub", *words]) == ExitCode.ASKED_WRONGLY
+    assert capsys.readouterr().err
+    assert hub.texts() == before
+
+
+def test_an_erasure_leaves_a_receipt_and_nothing_else(
+    hub: MemoryHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["hub", "hold", "--session", session_id(2), "--reason", "law"]) == 0
+    assert main(["hub", "hold"]) == ExitCode.DONE
+    assert "law" in capsys.readouterr().out
+
+    assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.DONE
+
+    told = capsys.readouterr().out
+    assert "erased 2 sessions, 2 files, 2 objects" in told
+    assert "held, and still there: 1 session" in told
+    (receipt,) = map(json.loads, hub.store.notes("receipt").values())
+    assert receipt["sessions"] == [session_id(0), session_id(1)]
+    assert list(hub.texts()) == [p for p in hub.texts() if session_id(2) in p]
+
+    words = ["hub", "hold", "--session", session_id(2), "--release"]
+    assert main(words) == ExitCode.DONE
+    assert hub.store.holds() == []
+    assert main(["hub", "erase", "--session", session_id(2), "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["objects"] == 1
+    assert hub.texts() == {}
+    assert Selector(session=SessionId(session_id(2))) not in dict(hub.store.holds())
