@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import accumulate
 
 from recollect.query.terms import Analyse, Run
 from recollect.search.plan import Unit
@@ -12,6 +14,9 @@ from recollect.store.shelf import Placing
 from recollect.store.words import without_accents
 
 __all__ = ["Titles"]
+
+_Forms = dict[int, frozenset[str]]
+"""The forms of a word that titles have, by the session's number."""
 
 
 class Titles:
@@ -24,76 +29,80 @@ class Titles:
         self._places = places
         self._analyse = analyse
         self._cut: dict[int, Run] = {}
-        self._known: dict[str, frozenset[int]] = {}
+        self._known: dict[str, _Forms] = {}
 
     @cached_property
-    def _titles(self) -> dict[int, str]:
-        return dict(self._places.titles())
+    def _titles(self) -> list[tuple[int, str]]:
+        return list(self._places.titles())
 
     @cached_property
-    def _plain(self) -> list[tuple[int, str]]:
-        return [
-            (n, without_accents(title).lower()) for n, title in self._titles.items()
-        ]
+    def _lines(self) -> tuple[str, list[int]]:
+        """All titles, small and without accents, a line each; where each one begins."""
+        plain = [without_accents(title).lower() for _, title in self._titles]
+        lines = [" ".join(title.splitlines()) + "\n" for title in plain]
+        return "".join(lines), list(accumulate(map(len, lines), initial=0))
 
-    def _terms(self, number: int) -> Run:
-        found = self._cut.get(number)
+    def _terms(self, at: int) -> Run:
+        found = self._cut.get(at)
         if found is None:
-            found = self._cut[number] = tuple(self._analyse(self._titles[number]))
+            found = self._cut[at] = tuple(self._analyse(self._titles[at][1]))
         return found
 
-    def _near(self, letters: str) -> list[int]:
-        """Return the titles in which letters stand one behind the other."""
-        return [number for number, title in self._plain if letters in title]
+    def _near(self, letters: str) -> Iterator[int]:
+        """Yield the titles in which letters stand one behind the other."""
+        text, begins = self._lines
+        place = text.find(letters)
+        while place >= 0:
+            line = bisect_right(begins, place)
+            yield line - 1
+            place = text.find(letters, begins[line])
 
-    def _with_forms(self, term: str) -> frozenset[int]:
-        """Return the titles that have some form of a term."""
+    def _forms(self, term: str) -> _Forms:
+        """Return the sessions whose title has some form of a term, and which."""
         stem = stem_of(term)
         found = self._known.get(stem)
         if found is None:
+            found = self._known[stem] = {}
             start = start_of(stem)
-            near = self._near(start)
-            found = frozenset(n for n in near if any(self._forms(n, start, stem)))
-            self._known[stem] = found
+            for at in self._near(start):
+                near = (one for one in self._terms(at) if one.startswith(start))
+                if forms := frozenset(one for one in near if stem_of(one) == stem):
+                    found[self._titles[at][0]] = forms
         return found
-
-    def _forms(self, number: int, start: str, stem: str) -> Iterator[str]:
-        for term in self._terms(number):
-            if term.startswith(start) and stem_of(term) == stem:
-                yield term
 
     def runs(self, unit: Unit) -> Iterator[Run]:
         """Yield the forms that titles have of a unit's words."""
         for way in unit.ways if not unit.is_exact else ():
             if len(way) == 1:
-                stem = stem_of(way[0])
-                for number in self._with_forms(way[0]):
-                    for form in self._forms(number, start_of(stem), stem):
-                        yield (form,)
+                forms = frozenset().union(*self._forms(way[0]).values())
+                yield from ((form,) for form in forms)
 
     def has(self, term: str) -> bool:
         """Whether a title has some form of a term."""
-        return bool(self._with_forms(term))
+        return bool(self._forms(term))
 
     def having(self, unit: Unit) -> set[int]:
         """Return the sessions whose title has what a unit looks for."""
         if not unit.ways:
-            return set(self._titles)
+            return {number for number, _ in self._titles}
         return {session for way in unit.ways for session in self._with(way, unit)}
 
     def _with(self, way: Run, unit: Unit) -> Iterator[int]:
         if len(way) == 1 and not unit.is_exact:
-            yield from self._with_forms(way[0])
+            yield from self._forms(way[0])
             return
         stands = _is_begun if unit.is_begun else _stands
-        for number in self._near(way[0]):
-            if stands(way, self._terms(number)):
-                yield number
+        rarest = max(way, key=len)
+        for at in self._near(rarest):
+            if stands(way, self._terms(at)):
+                yield self._titles[at][0]
 
 
 def _stands(way: Run, terms: Run) -> bool:
     count = len(way)
-    return any(terms[at : at + count] == way for at in range(len(terms)))
+    return way[0] in terms and any(
+        terms[at : at + count] == way for at in range(len(terms))
+    )
 
 
 def _is_begun(way: Run, terms: Run) -> bool:
