@@ -146,6 +146,12 @@ PASTED: list[tuple[str, Term | None, list[tuple[NoteKind, str]]]] = [
     ("file:///etc", w("file:///etc"), []),
     ("model::User", w("model::User"), []),
     ("a:b", w("a:b"), [(NoteKind.NO_FIELD, "a:")]),
+    (
+        "tar: -u as an option of tar",
+        w(*["tar:", "-u", "as", "an", "option", "of", "tar"]),
+        [],
+    ),
+    ("tar -u", And((w("tar"), Not(w("u")))), []),
     ("Error: no", w("Error:", "no"), []),
     ("a.py:3: E501 so it is x:y", w("a.py:3:", "E501", "so", "it", "is", "x:y"), []),
     ("a - b", w("a", "-", "b"), [(NoteKind.OPERATOR, "-")]),

@@ -151,6 +151,28 @@ def test_a_line_that_was_copied_finds_where_it_stands(asked: Asking, text: str) 
     assert asked.titles(text)[0] == "Flaky login"
 
 
+def test_a_pasted_line_of_which_half_was_searched_finds_it_first(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    half = "fatal cannot lock ref refs heads walrus because of heads"
+    records = [prompt("push it"), reply([tool_use("Bash", command="git push -u")])]
+    records.append(
+        tool_result("toolu_1", f"{half} {'and so on ' * 100}", is_error=True)
+    )
+    home.session(session_id(1), thread(*records))
+    for number in range(2, 6):
+        words = half.split()
+        said = [reply(" ".join(words[at:] + words[:at])) for at in (3, 5, 7)]
+        chain = thread(prompt(f"again {number}"), *said, start=60.0 * number)
+        home.session(session_id(number), chain)
+
+    with asking(home, tmp_path / "archive") as asked:
+        first, *_ = asked.found(f"{half} -u which nobody ever saw in a text").sessions
+
+    assert first.listed.id == session_id(1)
+
+
 def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
     found = asked.found("docker zzyzx")
 

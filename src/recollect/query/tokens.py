@@ -81,6 +81,7 @@ def says_something(text: str) -> bool:
 class _Cutter:
     def __init__(self, text: str, notes: Notes) -> None:
         self.text = text
+        self.is_pasted = len(text.split()) > _TYPED
         self.notes = notes
         self.found: list[Token] = []
         self.scopes: list[Field | None] = []
@@ -146,7 +147,11 @@ class _Cutter:
             return True
         if following == "-":
             return False
-        if says_something(self.text[at : self._word_end(at)]):
+        word = self.text[at : self._word_end(at)]
+        if self.is_pasted and len(word) == 1:
+            # Few exclude a letter; in a line that was pasted it is an option.
+            return False
+        if says_something(word):
             return True
         return self.scope is None and bool(_REGEX.match(self.text, at))
 
@@ -166,8 +171,7 @@ class _Cutter:
         if field is None or self.text.startswith(("//", ":"), found.end()):
             behind = self.text[found.end() : found.end() + 1]
             if behind.strip() and behind not in _NO_VALUE:
-                is_pasted = len(self.text.split()) > _TYPED
-                self.notes.add_no_field(at, found[1], is_pasted=is_pasted)
+                self.notes.add_no_field(at, found[1], is_pasted=self.is_pasted)
             return None
         following = self.text[found.end() : found.end() + 1]
         if not following.strip() or following == ")":

@@ -57,8 +57,9 @@ def _single(term: Term) -> str:
         return _group(term)
     if isinstance(term, Not):
         excluded = _single(term.term)
-        # Two dashes begin a word, such as an option's name.
-        return f"-\\{excluded}" if excluded.startswith("-") else f"-{excluded}"
+        # Two dashes begin a word, such as an option's name; a letter may be one.
+        is_option = excluded.startswith("-") or len(excluded) == 1
+        return f"-\\{excluded}" if is_option else f"-{excluded}"
     if isinstance(term, Regex):
         return f"/{term.pattern}/"
     if isinstance(term, Phrase | Prefix):

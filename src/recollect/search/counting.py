@@ -60,6 +60,8 @@ class Wanted(Struct, frozen=True):
     within: Within
     titled: frozenset[int]
     """Sessions whose title fits."""
+    whole: frozenset[int] = frozenset()
+    """Sessions that have the words as they were typed."""
 
 
 class Counted(Struct, frozen=True):
@@ -113,12 +115,16 @@ class Counting:
         return Counted(tuple(self._sought(wanted, unit) for unit in wanted.units))
 
     def whole(self, plan: Plan, within: Within) -> set[int]:
-        """Return the sessions that have the words side by side, as they were typed."""
-        if plan.whole is None:
-            return set()
-        _, texts = self._engine.texts(self._with(plan, plan.whole), _TEXTS)
-        counts = within.filtered({text.bucket: 1 for text in texts})
-        return {bucket // KINDS for bucket in counts}
+        """Return the sessions that have the words side by side, as they were typed.
+
+        Where none has, those that have half of them so.
+        """
+        for asked in plan.whole:
+            _, texts = self._engine.texts(self._with(plan, asked), _TEXTS)
+            counts = within.filtered({text.bucket: 1 for text in texts})
+            if counts:
+                return {bucket // KINDS for bucket in counts}
+        return set()
 
     def _sought(self, wanted: Wanted, unit: Unit, best: Asked | None = None) -> Sought:
         plan, within = wanted.plan, wanted.within
@@ -141,6 +147,7 @@ class Counting:
         """
         total = scores(counted, self._measures).total
         chosen = set(nlargest(_BEST, total, key=total.__getitem__))
+        chosen.update(sorted(wanted.whole)[-_BEST:])
         named = dict.fromkeys(wanted.titled, 0)
         for unit in wanted.units:
             for session in self._titles.having(unit) & named.keys():

@@ -38,7 +38,7 @@ from recollect.model.query import (
 from recollect.query import Subject, matches
 from recollect.query.match import MAIN
 from recollect.query.needed import needed, pieces_of
-from recollect.query.terms import Reading, Run, readings
+from recollect.query.terms import Reading, Run, counted, readings
 from recollect.search.narrowing import narrowed
 from recollect.search.subjects import EDITING, ROLES
 from recollect.store.shelf import Asked, Engine
@@ -55,8 +55,10 @@ _KIND_FACTS = (
 )
 _NAME = re.compile(r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d")
 _FEWEST, _MOST = 3, 30
-"""Terms of a sentence that is looked for as it was typed."""
+"""Terms of a sentence that are looked for as they were typed."""
 _EDIT = Fact("has", Has.EDIT)
+_TELLING = 5
+"""Words of half a sentence that make it more than a way of saying something."""
 _LEFT = (Fact("is", Flag.REWOUND), Fact("branch", "rewound"))
 _KEPT = Fact("branch", "live")
 
@@ -92,8 +94,8 @@ class Plan(Struct, frozen=True):
     of_text: tuple[Term, ...]
     """What only a look at the text can tell."""
     patterns: tuple[str, ...]
-    whole: Asked | None
-    """The plain words as they were typed, side by side."""
+    whole: tuple[Asked, ...]
+    """The plain words as they were typed, side by side; then what is most of them."""
     is_plain: bool
     """Whether nothing but plain words is asked for."""
     is_covered: bool
@@ -151,17 +153,27 @@ def plan_of(
         of_kind=tuple(levels[_is_kind]),
         of_text=tuple(of_text),
         patterns=tuple(_patterns(query.root)),
-        whole=_whole(query.sentence, engine),
+        whole=tuple(_whole(query.sentence, engine)),
         is_plain=bool(units) and not query.conditions,
         is_covered=bool(units) and any(map(_covers, query.conditions)),
     )
 
 
-def _whole(sentence: Sequence[str], engine: Engine) -> Asked | None:
+def _whole(sentence: Sequence[str], engine: Engine) -> Iterator[Asked]:
+    """Yield the words of a sentence as one run, then as the halves of it.
+
+    A line that was pasted may be longer than what is searched of a result, or begin
+    with what changes from time to time.
+    """
     terms = [term for word in sentence for term in engine.terms_of(word)]
-    if not _FEWEST <= len(terms) <= _MOST or not all(map(engine.frequency, terms)):
-        return None
-    return engine.run(terms)
+    runs = [terms[:_MOST]] if len(terms) >= _FEWEST else []
+    middle = len(terms) // 2
+    halves = [terms[:middle][:_MOST], terms[middle:][:_MOST]]
+    halves = [half for half in halves if len(set(counted(half))) >= _TELLING]
+    for some in (runs, halves):
+        known = [engine.run(run) for run in some if all(map(engine.frequency, run))]
+        if known:
+            yield engine.any_of(known)
 
 
 def relaxed(query: Query, words: Sequence[str]) -> Query:

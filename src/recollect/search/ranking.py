@@ -107,13 +107,13 @@ class Ranking:
             # What fits need not have any of the units.
             units += (Unit("", self._engine.everything(), (), (), is_word=False),)
         titled = self._titled(plan, units, checked, within)
-        wanted = Wanted(plan, units, within, titled)
+        whole = self._counting.whole(plan, within)
+        wanted = Wanted(plan, units, within, titled, frozenset(whole))
         is_pure = not plan.of_text and within.kinds is None and bool(plan.units)
         if sort is not Sort.BEST or not is_pure:
             counted = self._counting.everywhere(wanted)
         else:
             counted = self._counting.counted(wanted)
-        whole = self._counting.whole(plan, within)
         scored = scores(counted.sought, self.measures, whole)
         order = self._ordered(
             _found(plan, units, scored), sort, is_scored=bool(plan.units)
