@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from recollect.cli.table import COMMANDS, CommandRow
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "recollect"
 FACES = ("cli", "web", "mcp", "hub")
@@ -21,6 +23,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 MAX_MODULE = 500
 MAX_FUNCTION = 60
+MAX_COMMAND = 120
 FORBIDDEN = frozenset(
     (
         "data",
@@ -100,6 +103,13 @@ every_module = pytest.mark.parametrize("path", WRITTEN, ids=name_of)
 @every_file
 def test_a_module_fits_in_one_reading(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= MAX_MODULE
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_a_command_is_a_face_and_no_more(row: CommandRow) -> None:
+    path = ROOT / "src" / f"{row.module.replace('.', '/')}.py"
+
+    assert len(path.read_text("utf-8").splitlines()) <= MAX_COMMAND
 
 
 @every_file

@@ -11,6 +11,8 @@ import click
 import msgspec
 
 from recollect import __version__
+from recollect.cli.existing import existing
+from recollect.cli.options import colour_option, json_option
 from recollect.cli.survey_page import Page, place_text
 from recollect.cli.terminal import (
     Colour,
@@ -21,9 +23,9 @@ from recollect.cli.terminal import (
     plain,
     short_path,
 )
-from recollect.errors import NothingFound, PathMissing
+from recollect.errors import NothingFound
 from recollect.model.surveys import ProblemRow, StartRow, Survey
-from recollect.sources import homes, path_text
+from recollect.sources import path_text
 from recollect.survey import survey, weigh
 
 __all__ = ["inspect"]
@@ -32,15 +34,8 @@ __all__ = ["inspect"]
 @click.command("inspect")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option("--problems", "all_problems", is_flag=True, help="List every problem.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-@click.option(
-    "--color",
-    "colour",
-    type=click.Choice([choice.value for choice in Colour]),
-    default=Colour.AUTO.value,
-    show_default=True,
-    help="When to use colour; NO_COLOR is honoured.",
-)
+@json_option
+@colour_option
 def inspect(
     paths: tuple[Path, ...], *, all_problems: bool, as_json: bool, colour: str
 ) -> None:
@@ -51,7 +46,7 @@ def inspect(
 
     Problems are facts about the files, not failures: finding some ends with code 0.
     """
-    places = _existing(paths)
+    places = existing(paths)
     write = _json if as_json else _plain
     if as_json:
         _json(StartRow(recollect=__version__, places=tuple(map(path_text, places))))
@@ -71,26 +66,6 @@ def inspect(
         _page(found, places, Colour(colour), with_places=not all_problems)
     if not found.total.files:
         raise NothingFound(*places)
-
-
-def _existing(paths: Sequence[Path]) -> Sequence[Path]:
-    for path in paths:
-        if _is_missing(path):
-            raise PathMissing(path)
-    found = paths or homes(os.environ, Path.home())
-    if not found:
-        raise NothingFound
-    return found
-
-
-def _is_missing(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return True
-    except OSError:
-        return False  # it is there and closed to us: the survey says why
-    return False
 
 
 def _rows(found: Survey) -> Iterator[msgspec.Struct]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from recollect.cli.terminal import Colour, short_path
-from recollect.settings import archive_folder, source_homes
+from recollect.cli.asked import Asked, folder_of, homes_of, opened, shown_path
+from recollect.cli.terminal import Colour
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from click.shell_completion import CompletionItem
-
-    from recollect.archive import Archive
 
 __all__ = [
     "Asked",
@@ -98,39 +95,6 @@ def complete_projects(
     return projects_like(context, param, incomplete)
 
 
-class Asked(NamedTuple):
-    """Which archive a command is about, and how fresh it has to be."""
-
-    archive: Path | None = None
-    homes: tuple[Path, ...] = ()
-    as_is: bool = False
-    quiet: bool = False
-    verbose: bool = False
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether to show the archive as it is: when told so, or when it is named.
-
-        A named archive may be a backup, or that of somebody else; it is brought up to
-        date with the homes that are named beside it, and with no others.
-        """
-        return self.as_is or (self.archive is not None and not self.homes)
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the archive."""
-        return folder_of(self.archive)
-
-    def current(self) -> Archive:
-        """Return the archive, open for reading, with what is new taken in.
-
-        Where there is none yet, one is made if somebody watches, with a progress bar.
-        """
-        from recollect.cli.freshness import fresh  # noqa: PLC0415 (with it the archive)
-
-        return fresh(self)
-
-
 def archive_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of one that shows what the archive has.
 
@@ -144,26 +108,3 @@ def archive_options(command: Callable[..., None]) -> Callable[..., None]:
 
     optioned = quiet_option(verbose_option(asking))
     return archive_option(home_option(as_is_option(optioned)))
-
-
-def folder_of(archive: Path | None) -> Path:
-    """Return the folder of the archive that is meant."""
-    return archive_folder(archive, os.environ, Path.home())
-
-
-def homes_of(homes: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the homes that are meant."""
-    return source_homes(homes, os.environ, Path.home())
-
-
-def opened(archive: Path | None) -> Archive:
-    """Return the archive that is meant, open for reading."""
-    from recollect.archive import Archive  # noqa: PLC0415 (not for a help page)
-
-    return Archive.open(folder_of(archive))
-
-
-def shown_path(path: str | Path) -> str:
-    """Return a path as one would type it anywhere."""
-    home = Path.home()
-    return "~" if str(path) == str(home) else short_path(str(path), home=home)

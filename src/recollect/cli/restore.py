@@ -10,14 +10,13 @@ from pathlib import Path
 
 import click
 
-from recollect.archive import Archive
 from recollect.cli.naming import Meant, meant
 from recollect.cli.options import archive_option, complete_sessions, json_option, opened
+from recollect.cli.relocating import rewrite_of
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.terminal import StageBar
 from recollect.errors import ExitCode
-from recollect.upkeep import Rewrite, rewritten_cwd
 
 __all__ = ["restore"]
 
@@ -80,7 +79,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
             else archived.sources(sessions=wanted.sessions, project=wanted.project)
         )
         place = os.path.realpath(project.expanduser()) if project else None
-        rewrite = _rewrite(archived, wanted, place) if rewrite_cwd else None
+        rewrite = rewrite_of(archived, wanted, place) if rewrite_cwd else None
         plans = archived.plan_restore(
             sources,
             to=to.expanduser().absolute() if to else None,
@@ -109,16 +108,3 @@ def _check(
         raise click.UsageError("name sessions or a project, or ask for --all alone")
     if rewrite_cwd and project is None:
         raise click.UsageError("--rewrite-cwd goes with --as")
-
-
-def _rewrite(archive: Archive, wanted: Meant, place: str | None) -> Rewrite | None:
-    olds = {archive.listed(id_).project for id_ in wanted.sessions}
-    if wanted.project is not None:
-        olds.add(wanted.project.path)
-    olds.discard(None)
-    if len(olds) > 1:
-        raise click.UsageError(
-            "the sessions are of several projects; name those of one"
-        )
-    old = next(iter(olds), None)
-    return rewritten_cwd(old, place) if old and place else None

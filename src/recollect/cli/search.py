@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +17,6 @@ from recollect.cli.options import (
     json_option,
 )
 from recollect.cli.terminal import Colour, Paint, columns, has_colour, plain
-
-if TYPE_CHECKING:
-    from recollect.model.hits import Found
 
 __all__ = ["search"]
 
@@ -86,6 +81,7 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     from recollect.cli.filtering import query_text  # noqa: PLC0415
     from recollect.cli.lately import remember  # noqa: PLC0415
     from recollect.cli.search_page import SearchPage  # noqa: PLC0415
+    from recollect.cli.search_remarks import answer_remarks  # noqa: PLC0415
     from recollect.query.parse import parse  # noqa: PLC0415
 
     now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
@@ -97,13 +93,9 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
         folder = archived.folder
     remember(folder, found, offset)
     if as_json:
-        from recollect.cli.rows import BeginRow, print_row  # noqa: PLC0415
-        from recollect.rows.search import AnswerRow, FoundRow  # noqa: PLC0415
+        from recollect.cli.search_rows import print_found  # noqa: PLC0415
 
-        print_row(BeginRow.of("search", folder))
-        print_row(AnswerRow.of(text, found))
-        for number, one in enumerate(found.sessions, offset + 1):
-            print_row(FoundRow.of(number, one))
+        print_found(text, found, folder, offset)
         return
     on_screen = sys.stdout.isatty()
     setting = SearchPage(
@@ -116,24 +108,5 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     )
     for line in setting.lines(found):
         click.echo(line, color=True)
-    for line in _remarks(found, offset):
+    for line in answer_remarks(found, offset):
         sys.stderr.write(f"{plain(line)}\n")
-
-
-def _remarks(found: Found, offset: int) -> Iterator[str]:
-    """Yield what should be known about an answer."""
-    from recollect.model.hits import Bound  # noqa: PLC0415 (see above)
-    from recollect.render.figures import several  # noqa: PLC0415 (see above)
-    from recollect.render.remarks import remarks  # noqa: PLC0415 (see above)
-
-    for remark in remarks(found):
-        yield f"note: {remark}"
-    shown = offset + len(found.sessions)
-    if not found.sessions:
-        yield "nothing found" if not offset else "nothing more found"
-    elif found.total > shown or found.bound:
-        told = found.bound.before(several(found.total, "session"))
-        told = f"{offset + 1} to {shown} of {told}"
-        if len(found.words) > 1 and found.bound is not Bound.ABOUT:
-            told += f", {found.complete:,} with all words"
-        yield f"{told}; --page shows more" if found.total > shown else told

@@ -16,7 +16,7 @@ from recollect.cli.options import (
     json_option,
 )
 from recollect.cli.screen import Screen
-from recollect.cli.shown import at_hit, found_session, raw_lines
+from recollect.cli.shown import at_hit, found_session, print_raw
 from recollect.cli.styles import painted
 from recollect.parse import read_text
 from recollect.render.encode import encoded
@@ -92,10 +92,7 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
     with found_session(name, session, asked) as shown:
         found, record, _ = shown
         if raw:
-            is_one = record is not None and around is None
-            lines = [record.raw] if record and is_one else raw_lines(found, around)
-            for line in lines:
-                _write_raw(line, on_terminal=screen.on_terminal)
+            print_raw(shown, around, on_terminal=screen.on_terminal)
             return
         # What an agent said is on no branch of the session itself.
         known = record.id if record and record.branch is not None else None
@@ -119,12 +116,3 @@ def _show(session: Session, view: View, screen: Screen) -> None:
     page = Page(width=screen.room, zone=None, teller=read_text)
     coloured = screen.paint.coloured
     screen.show(painted(row, coloured=coloured) for row in rows(session, view, page))
-
-
-def _write_raw(line: bytes, *, on_terminal: bool) -> None:
-    from recollect.render.safe import safe_json  # noqa: PLC0415 (rare)
-
-    if on_terminal or not hasattr(sys.stdout, "buffer"):
-        sys.stdout.write(safe_json(line.decode("utf-8", "replace")) + "\n")
-    else:
-        sys.stdout.buffer.write(line + b"\n")

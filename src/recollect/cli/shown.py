@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ from recollect.errors import ArchiveMissing, NotArchived, PathMissing
 from recollect.model.ids import Position
 from recollect.model.query import Part
 from recollect.reading import read
+from recollect.render.safe import safe_json
 from recollect.render.window import place_of
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from recollect.model.sessions import Session
     from recollect.render.walk import View
 
-__all__ = ["Shown", "at_hit", "found_session", "raw_lines"]
+__all__ = ["Shown", "at_hit", "found_session", "print_raw"]
 
 _BEFORE = 2
 _BEHIND = 10
@@ -81,7 +83,18 @@ def found_session(name: str, session: str | None, asked: Asked) -> Iterator[Show
         yield Shown(*session_named(archive, name), lately.part if lately else None)
 
 
-def raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
+def print_raw(shown: Shown, around: str | None, *, on_terminal: bool) -> None:
+    """Print lines as Claude Code wrote them; a terminal gets none that steer it."""
+    record = shown.record if around is None else None
+    lines = [record.raw] if record else _raw_lines(shown.session, around)
+    for line in lines:
+        if on_terminal or not hasattr(sys.stdout, "buffer"):
+            sys.stdout.write(safe_json(line.decode("utf-8", "replace")) + "\n")
+        else:
+            sys.stdout.buffer.write(line + b"\n")
+
+
+def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
     """Yield the lines of a session as Claude Code wrote them, or that of a record."""
     places = _places(session)
     if record is not None:
