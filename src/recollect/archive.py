@@ -111,11 +111,17 @@ class Archive:
         *,
         progress: Progress | None = None,
         wait: float = 5.0,
+        is_thorough: bool = False,
     ) -> Report:
-        """Bring the archive in a folder up to date with homes; make it if need be."""
+        """Bring the archive in a folder up to date with homes; make it if need be.
+
+        ``is_thorough`` compares files that grew whole, also the longest.
+        """
         from recollect.ingest import ingest  # noqa: PLC0415 (see above)
 
-        return ingest(Path(folder), paths, progress=progress, wait=wait)
+        return ingest(
+            Path(folder), paths, progress=progress, wait=wait, is_thorough=is_thorough
+        )
 
     @property
     def has_index(self) -> bool:
@@ -439,12 +445,13 @@ class Archive:
         to: Path | None = None,
         project: str | None = None,
         rewrite: Rewrite | None = None,
+        steps: int = 0,
     ) -> list[Plan]:
-        """Return what restoring files would do, and write nothing."""
+        """Return what restoring files would do, ``steps`` generations ago."""
         from recollect.upkeep import plan_restore  # noqa: PLC0415 (see above)
 
         return plan_restore(
-            self._vault, sources, to=to, project=project, rewrite=rewrite
+            self._vault, sources, to=to, project=project, rewrite=rewrite, steps=steps
         )
 
     def restore(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from recollect.archive import Archive
+from recollect.ingest import ingest
 from recollect.model.problems import Problem
 from recollect.sources import read_stretches
 from tests.build import jsonl, line, prompt, session, session_id
@@ -459,3 +460,22 @@ def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
     with Archive.open(keeping.archive) as archive:
         assert [one.id for one in archive.sessions(empty=True)] == ["notes"]
     assert unlike_rebuilt(keeping) == []
+
+
+@pytest.mark.req("F7")
+def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.ingest.changes.SOON_READ", len(LONG) // 2)
+    path = keeping.home.session(ONE, [])
+    path.write_bytes(LONG)
+    keeping.ingest()
+    middle = len(LONG) // 2
+    other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
+    path.write_bytes(other)
+
+    report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+
+    assert report.anew == 1
+    assert keeping.generations(path) == [LONG, other]
+    assert level(keeping)

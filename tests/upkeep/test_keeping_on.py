@@ -104,6 +104,30 @@ def test_what_is_restored_has_the_bytes_the_places_and_the_times(
     assert files(to) == files(keeping.home.path)
 
 
+def test_what_was_rewritten_is_restored_as_it_was_before(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    path = keeping.home.session(session_id(9), [prompt("first"), prompt("more")])
+    versions = [path.read_bytes()]
+    keeping.ingest()
+    for words in ("second", "third"):
+        versions.append(
+            keeping.home.session(session_id(9), [prompt(words)]).read_bytes()
+        )
+        keeping.ingest()
+
+    for steps, raw in enumerate(reversed(versions)):
+        to = tmp_path / str(steps)
+        with keeping.vault() as vault:
+            plans = plan_restore(vault, vault.chunks.sources(), to=to, steps=steps)
+            restore(vault, plans)
+        found = [at for at in to.rglob("*.jsonl") if at.name == path.name]
+        assert [at.read_bytes() for at in found] == [raw]
+        assert steps == 0 or len(plans) == 1
+    with keeping.vault() as vault:
+        assert plan_restore(vault, vault.chunks.sources(), steps=3) == []
+
+
 def test_a_backup_taken_at_any_moment_is_whole(
     keeping: Keeping, tmp_path: Path
 ) -> None:

@@ -36,4 +36,6 @@ def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
 
     if hasattr(os, "nice"):
         os.nice(10)
-    Archive.ingest(folder_of(archive), homes_of(homes), wait=_PATIENCE)
+    Archive.ingest(
+        folder_of(archive), homes_of(homes), wait=_PATIENCE, is_thorough=True
+    )

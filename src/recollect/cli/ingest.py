@@ -50,7 +50,7 @@ def ingest(
     before = _kept(folder)
     with StageBar() as bar:
         try:
-            report = Archive.ingest(folder, paths, progress=bar)
+            report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
         except KeyboardInterrupt:
             bar.end()
             _tell_interruption(_kept(folder) - before)

@@ -43,6 +43,13 @@ __all__ = ["restore"]
     help="Restore for a project that lies in this directory now.",
 )
 @click.option("--rewrite-cwd", is_flag=True, help="With --as: also in the records.")
+@click.option(
+    "--older",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="As files were before they were last rewritten, N times back.",
+)
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be written.")
 @click.option("--overwrite", is_flag=True, help="Replace what differs; keep a copy.")
 @archive_option
@@ -54,6 +61,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     to: Path | None,
     project: Path | None,
     rewrite_cwd: bool,
+    older: int,
     dry_run: bool,
     overwrite: bool,
     archive: Path | None,
@@ -85,6 +93,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
             to=to.expanduser().absolute() if to else None,
             project=place,
             rewrite=rewrite,
+            steps=older,
         )
         with StageBar() as bar:
             carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)

@@ -59,7 +59,7 @@ def watch(
         print_row(BeginRow.of("watch", folder))
     else:
         with StageBar() as bar:
-            report = Archive.ingest(folder, paths, progress=bar)
+            report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
         if not quiet:
             for line in report_lines(report):
                 click.echo(line)

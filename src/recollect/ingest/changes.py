@@ -21,7 +21,7 @@ __all__ = ["Change", "Changes"]
 
 SOON_READ = 32 * 1024 * 1024
 """Bytes of a file that are read and compared as soon as it grows: a tenth of a second
-at most. Of longer files the ends are, until something else is odd about them."""
+at most. Of longer files the ends are, until somebody looks thoroughly."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -53,9 +53,12 @@ class Change(Struct, frozen=True, kw_only=True):
 class Changes:
     """Compares a walk with what the archive knows."""
 
-    def __init__(self, chunks: Chunks, report: Report) -> None:
+    def __init__(
+        self, chunks: Chunks, report: Report, *, is_thorough: bool = False
+    ) -> None:
         self._chunks = chunks
         self._report = report
+        self._is_thorough = is_thorough
         self._known = {kept.id: kept for kept in chunks.sources()}
         self._purged = chunks.purged()
         self._gone: list[int] = []
@@ -124,7 +127,8 @@ class Changes:
         if isinstance(growth, Problem) or growth is Growth.ANEW:
             return growth
         is_odd = growth is Growth.SAME or source.inode != kept.inode
-        if (is_odd or kept.kept <= SOON_READ) and not self._holds(source, kept):
+        is_read = is_odd or self._is_thorough or kept.kept <= SOON_READ
+        if is_read and not self._holds(source, kept):
             return Growth.ANEW
         return growth if self._goes_on(source, kept) else Growth.ANEW
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,8 @@ __all__ = ["ingest"]
 
 BATCH = 256 * 1024 * 1024
 """Bytes after which everything is committed; what memory and a crash can cost."""
+PATIENCE = 10.0
+"""Seconds after which it is in any case: whoever is interrupted goes on from there."""
 _WINDOW = 4096
 _LASTING = frozenset({"link-out", "not-a-file"})
 """Problems that stay until somebody changes the file."""
@@ -41,11 +44,13 @@ def ingest(
     *,
     progress: Progress | None = None,
     wait: float = 5.0,
+    is_thorough: bool = False,
 ) -> Report:
     """Bring the archive in ``folder`` up to date with homes or other paths.
 
     Can be stopped at any moment: what was committed stays, and the next ingestion
-    goes on from there.
+    goes on from there. One that is thorough compares all that is kept of files that
+    grew, however long they are.
     """
     make_folder(folder)
     # Felt before the walk: what is written after it makes the next one look again.
@@ -55,7 +60,9 @@ def ingest(
         if vault.index is None and not vault.chunks.is_empty:
             rebuild_in(vault, told)
         with Press() as press, Readers() as readers:
-            report = _Ingestion(vault, press, readers, told).run(paths)
+            report = _Ingestion(vault, press, readers, told).run(
+                paths, is_thorough=is_thorough
+            )
         # What could not be read may be readable next time, and look the same.
         is_whole = all(problem.kind in _LASTING for problem in report.problems)
         vault.note_pulse(felt if is_whole else "")
@@ -73,11 +80,12 @@ class _Ingestion:
         self._progress = progress
         self._report = Report(problems=[])
         self._weight = 0
+        self._due = time.monotonic() + PATIENCE
 
-    def run(self, paths: Sequence[Path]) -> Report:
+    def run(self, paths: Sequence[Path], *, is_thorough: bool) -> Report:
         self._indexer = Indexer(self._vault, self._report, self._readers)
         self._indexer.prepare(self._progress)
-        changes = Changes(self._chunks, self._report)
+        changes = Changes(self._chunks, self._report, is_thorough=is_thorough)
         found = changes.find(self._walk(paths), paths)
         total = sum(max(change.source.size - change.kept_bytes, 0) for change in found)
         self._progress.begin("reading", total)
@@ -136,7 +144,7 @@ class _Ingestion:
         self._chunks.set_fragment(kept, kept.kept, taking.rest)
         self._chunks.set_mark(kept)
         self._indexer.finish(kept)
-        if self._weight >= BATCH:
+        if self._weight >= BATCH or time.monotonic() > self._due:
             self._commit()
 
     def _store(self, kept: Kept, start: int, raw: bytes) -> None:
@@ -166,6 +174,7 @@ class _Ingestion:
         if self._weight >= BATCH:
             give_back()
         self._weight = 0
+        self._due = time.monotonic() + PATIENCE
         if not last:
             self._chunks.db.execute("BEGIN IMMEDIATE")
 

@@ -15,6 +15,7 @@ from recollect.errors import ArchiveDamaged
 from recollect.ingest.report import Progress, Silence
 from recollect.sources import project_key
 from recollect.store.chunks import Kept
+from recollect.store.generations import older
 from recollect.store.vault import Vault
 from recollect.upkeep.relocate import target_of, whole_lines
 
@@ -45,6 +46,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     number: int
     generation: int
+    steps: int = 0
+    """How many generations before the newest."""
     path: str
     size: int
     state: Standing
@@ -64,21 +67,24 @@ class Restored(Struct, kw_only=True):
     """Where files that stood in the way were put."""
 
 
-def plan_restore(
+def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
     vault: Vault,
     sources: Iterable[Kept],
     *,
     to: Path | None = None,
     project: str | None = None,
     rewrite: Rewrite | None = None,
+    steps: int = 0,
 ) -> list[Plan]:
     """Return what a restore would do: to the old places, or below ``to``.
 
     ``project`` is the directory that the project lies in now: its transcripts go to
     the folder in which Claude Code looks for it. Files of several homes get a folder
-    each below ``to``.
+    each below ``to``. With ``steps``, files are written as they were before they were
+    rewritten so many times, and those that were not are left out.
     """
-    chosen = list(sources)
+    found = (older(vault.chunks, kept, steps) for kept in sources)
+    chosen = [kept for kept in found if kept is not None]
     several = len({kept.home for kept in chosen}) > 1
     plans = []
     taken: set[Path] = set()
@@ -92,6 +98,7 @@ def plan_restore(
         plan = Plan(
             number=kept.number,
             generation=kept.generation,
+            steps=steps,
             path=str(path),
             size=kept.size,
             state=_state(vault, kept, path, rewrite),
@@ -158,6 +165,7 @@ def restore(
             try:
                 with vault.chunks.at_once():
                     now = vault.chunks.source(plan.number) or kept
+                    now = older(vault.chunks, now, plan.steps) or now
                     told = _told(vault, now, rewrite)
                     _write(Path(plan.path), told, now.mtime_ns, done)
             except ArchiveDamaged:
