@@ -103,8 +103,8 @@ def test_private_records_and_copies_of_files_stay(tmp_path: Path) -> None:
     home, folder = worked(tmp_path, sessions=1)
     path = home.path / "projects" / KEY / f"{session_id(0)}.jsonl"
     with path.open("ab") as file:
-        file.write(b'{"type":"agent-setting","secret":"mine"}\n')
-        file.write(b'{"type":"last-prompt","lastPrompt":"x"}\n')
+        file.write(b'{"type":"bridge-session","secret":"mine"}\n')
+        file.write(b'{"type":"bridge-session","secr\\u0065t":"mine too"}\n')
     history = home.path / "file-history" / session_id(0)
     history.mkdir(parents=True)
     (history / "abc@v1").write_text("a whole file")
@@ -112,10 +112,12 @@ def test_private_records_and_copies_of_files_stay(tmp_path: Path) -> None:
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    sent(folder, hub)
+    done = sent(folder, hub)
 
     assert len(hub.texts()) == 1
     everything = b"".join(hub.texts().values())
+    assert done.private == 2
+    assert b"mine" not in everything
     assert b"a whole file" not in everything
     assert b"typed" not in everything
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message
 
 from recollect.web.app import application
 from recollect.web.gate import Gate, Keys
-from recollect.web.live import Hub
+from recollect.web.live import Herald
 from recollect.web.readers import Readers
 from recollect.web.visit import House
 from tests.web.places import Kept
@@ -150,7 +150,7 @@ def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
     """Return a page over an archive, opened."""
     house = House(
         readers=Readers(kept.folder),
-        hub=Hub(),
+        herald=Herald(),
         homes=(kept.home.path,),
         clock=lambda: kept.now,
     )

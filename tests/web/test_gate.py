@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from recollect.web.app import application
 from recollect.web.gate import HEADERS, Keys, Limits, hosts_of, is_loopback, own_path
-from recollect.web.live import Hub
+from recollect.web.live import Herald
 from recollect.web.readers import Readers
 from recollect.web.visit import House
 from tests.web.asking import PORT, Asking, asking
@@ -20,7 +20,7 @@ from tests.web.places import PLAIN, Kept
 
 def routes() -> list[Route]:
     """Return what the router itself knows, so that none can be forgotten."""
-    house = House(readers=Readers(Path("nowhere")), hub=Hub())
+    house = House(readers=Readers(Path("nowhere")), herald=Herald())
     found = [one for one in application(house).routes if isinstance(one, Route)]
     assert len(found) == len(application(house).routes)
     return found

@@ -23,7 +23,7 @@ from recollect.mcp.recall import Caller, Recall
 from recollect.prices import Prices
 from recollect.team.contract import Scope
 from recollect.web.app import application
-from recollect.web.live import Hub as News
+from recollect.web.live import Herald
 from recollect.web.readers import Readers
 from recollect.web.visit import House
 
@@ -44,7 +44,7 @@ class _Room:
 
     def __init__(self, opening: Callable[[], Archive], prices: Prices | None) -> None:
         self.readers = Readers(None, opening, idle=_IDLE, held=_HELD)
-        house = House(readers=self.readers, hub=News(), prices=prices)
+        house = House(readers=self.readers, herald=Herald(), prices=prices)
         self.app: Starlette = application(house)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
         self.speaker = Speaker(Recall(Path(), caller, opening))

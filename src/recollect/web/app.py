@@ -114,10 +114,10 @@ def application(house: House) -> Starlette:
 
     @asynccontextmanager
     async def living(app: Starlette) -> AsyncIterator[None]:
-        house.hub.begin()
+        house.herald.begin()
         app.state.limiter = anyio.CapacityLimiter(_THREADS)
         yield
-        house.hub.end()
+        house.herald.end()
         house.readers.close()
 
     def route(row: RouteRow) -> Route:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from recollect.ingest import Report
     from recollect.web.readers import Readers
 
-__all__ = ["Grown", "Hub", "Watching", "live"]
+__all__ = ["Grown", "Herald", "Watching", "live"]
 
 _MOST = 64
 """Pages that may listen at once."""
@@ -53,7 +53,7 @@ class Grown(Struct, frozen=True, kw_only=True, tag="grown", tag_field="row"):
         )
 
 
-class Hub:
+class Herald:
     """Passes news from the thread that watches on to those who listen."""
 
     def __init__(self) -> None:
@@ -113,20 +113,25 @@ def _put(queue: asyncio.Queue[bytes], told: bytes) -> None:
 
 async def live(request: Request) -> Response:
     """Answer with what happens from now on."""
-    hub: Hub = request.app.state.house.hub
-    if hub.is_full:
+    herald: Herald = request.app.state.house.herald
+    if herald.is_full:
         return PlainTextResponse("Too many pages listen.\n", status_code=503)
-    return StreamingResponse(hub.news(), media_type="text/event-stream")
+    return StreamingResponse(herald.news(), media_type="text/event-stream")
 
 
 class Watching:
     """A thread that takes in what is written, and tells of it."""
 
     def __init__(
-        self, readers: Readers, hub: Hub, homes: tuple[Path, ...], *, polling: bool
+        self,
+        readers: Readers,
+        herald: Herald,
+        homes: tuple[Path, ...],
+        *,
+        polling: bool,
     ) -> None:
         self._readers = readers
-        self._hub = hub
+        self._herald = herald
         self._homes = homes
         self._polling = polling
         self._stop = Event()
@@ -157,4 +162,4 @@ class Watching:
     def _tell(self, report: Report) -> None:
         self._readers.renew()
         with self._readers.archive() as archive:
-            self._hub.tell([Grown.of(archive.listed(id_)) for id_ in report.touched])
+            self._herald.tell([Grown.of(archive.listed(id_)) for id_ in report.touched])

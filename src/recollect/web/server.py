@@ -13,7 +13,7 @@ from recollect.errors import SystemRefused
 from recollect.prices import Prices
 from recollect.web.app import application
 from recollect.web.gate import ENTRANCE, Gate, Keys, Limits
-from recollect.web.live import Hub, Watching
+from recollect.web.live import Herald, Watching
 from recollect.web.readers import Readers
 from recollect.web.visit import House
 
@@ -51,10 +51,12 @@ class Serving:
         shown = f"[{place.host}]" if ":" in place.host else place.host
         self._start = f"http://{shown}:{port}{ENTRANCE}?key="
         self._keys = Keys(port, self._tell)
-        readers, hub = Readers(place.folder), Hub()
-        house = House(readers=readers, hub=hub, homes=place.homes, prices=place.prices)
+        readers, herald = Readers(place.folder), Herald()
+        house = House(
+            readers=readers, herald=herald, homes=place.homes, prices=place.prices
+        )
         gate = Gate(application(house), self._keys, host=place.host, port=port)
-        self._watching = Watching(readers, hub, place.homes, polling=place.polling)
+        self._watching = Watching(readers, herald, place.homes, polling=place.polling)
         self._server = server_of(gate)
         told(self._start + self._keys.once + (f"&to={to}" if to != "/" else ""))
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from recollect.errors import BadRequest
 from recollect.settings import LocalZone
-from recollect.web.live import Hub
+from recollect.web.live import Herald
 from recollect.web.readers import Readers
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class House(Struct, frozen=True, kw_only=True):
     """What all visits share."""
 
     readers: Readers
-    hub: Hub
+    herald: Herald
     homes: tuple[Path, ...] = ()
     """The homes that are watched; none if the archive is shown as it is."""
     prices: Prices | None = None
