@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from recollect.push import Courier, push
 from recollect.render.redact import Redactor
 
 __all__ = ["Child", "context", "free_port", "push_all", "serve"]
+
+# What a hub needs is loaded once, in the process that all children are copies of.
+for _name in ("hub.serving", "hub.place", "cli.hub", "team.deriving", "team.postgres"):
+    with suppress(ImportError):
+        import_module(f"recollect.{_name}")
 
 Child = ForkServerProcess
 
@@ -36,12 +42,14 @@ def free_port() -> int:
 
 def serve(store: str, raw: str, port: int) -> Child:
     """Start a hub; it may be up a moment later."""
-    child = context().Process(target=_serve, args=(store, raw, port), daemon=True)
+    words = (store, raw, port, dict(os.environ))
+    child = context().Process(target=_serve, args=words, daemon=True)
     child.start()
     return child
 
 
-def _serve(store: str, raw: str, port: int) -> None:
+def _serve(store: str, raw: str, port: int, surroundings: dict[str, str]) -> None:
+    os.environ.update(surroundings)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)

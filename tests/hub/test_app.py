@@ -17,7 +17,6 @@ from recollect.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
 from tests.push.sending import NOW, PROJECT, worked
-from tests.team.engines import opened
 from tests.web.places import EDITED_PATH, PLAIN, furnished
 
 ANN_SAID = b"Question"
@@ -39,12 +38,11 @@ def hub(
         with serving(place, folders) as hub:
             yield hub
         return
-    with opened(request.param) as make:
-        engine, _ = make()
-        with serving(place, folders, engine) as hub:
-            hub.push_all()
-            yield hub
-        engine.close()
+    engine, _ = request.getfixturevalue("make")()
+    with serving(place, folders, engine) as hub:
+        hub.push_all()
+        yield hub
+    engine.close()
 
 
 def bearer(secret: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -26,6 +27,7 @@ from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
 from tests.hub.killing import Child, free_port, push_all, serve
 from tests.push.sending import KEY, NOW, PROJECT
+from tests.team.buckets import bucket
 from tests.team.servers import Postgres, missing, postgres
 
 KILLS = sized(9, 120, 600)
@@ -36,11 +38,11 @@ VICTIMS = ("engine", "hub", "pusher")
 class Scene:
     """A home that grows, and all that stands between it and an answer."""
 
-    def __init__(self, place: Path, engine: Postgres, seed: int) -> None:
+    def __init__(self, place: Path, engine: Postgres, raw: str, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311 (repeatable, not secret)
         self.home = Home(place / ".claude")
         self.folder = place / "archive"
-        self.raw = str(place / "raw")
+        self.raw = raw
         self.engine = engine
         self.port = free_port()
         store = open_store(engine.address)
@@ -90,16 +92,28 @@ class Scene:
                 child.join()
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+@contextmanager
+def staged(place: Path, raw: str) -> Iterator[Scene]:
     if why := missing():
         pytest.skip(f"PostgreSQL is NOT tried: {why}")
     with postgres() as engine:
-        scene = Scene(tmp_path, engine, seeded(7))
+        scene = Scene(place, engine, raw, seeded(7))
         try:
             yield scene
         finally:
             scene.close()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with staged(tmp_path, str(tmp_path / "raw")) as scene:
+        yield scene
+
+
+@pytest.fixture
+def in_bucket(tmp_path: Path) -> Iterator[Scene]:
+    with bucket() as raw, staged(tmp_path, raw) as scene:
+        yield scene
 
 
 def uuids(raw: bytes) -> Counter[str]:
@@ -152,7 +166,10 @@ def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) ->
     reached("kills of engine, hub or pusher during pushes", KILLS)
 
 
-def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(scene: Scene) -> None:
+def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
+    in_bucket: Scene,
+) -> None:
+    scene = in_bucket
     canary = "zwitscherling"
     scene.grow(0)
     for number in (40, 41):

@@ -12,6 +12,7 @@ from recollect.hub.intake import Intake, checked_parcel
 from recollect.push import Pushed, push
 from recollect.push.wire import Answer, Parcel, pack
 from recollect.render.redact import Redactor
+from recollect.team.contract import TeamStore
 from recollect.team.objects import FolderBytes, RawObjects
 from recollect.team.tokens import Token
 from tests.build import Home, prompt, reply, session_id, thread
@@ -30,12 +31,17 @@ class MemoryHub:
     address = "memory"
 
     def __init__(self, place: Path, person: str = "ann") -> None:
-        self.store = MemoryStore()
+        self.store: TeamStore = MemoryStore()
         self.objects = RawObjects(FolderBytes(place))
         self.intake = Intake(self.store, self.objects)
         self.token = Token(id="1", person=person, teams=("shop",), made=NOW)
         self.parcels: list[Parcel] = []
         self.folder = place
+
+    def use(self, store: TeamStore) -> None:
+        """Stand on another store."""
+        self.store = store
+        self.intake = Intake(store, self.objects)
 
     def known(self, machine: str) -> Answer:
         return self.intake.known(self.token, machine)

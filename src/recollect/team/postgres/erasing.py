@@ -22,6 +22,7 @@ def erase(
 ) -> Receipt:
     """Refuse what fits from now on, then remove every row of it."""
     with db.at_once():
+        db.execute("LOCK TABLE source, session IN SHARE ROW EXCLUSIVE MODE")
         chosen = _sessions(db, selector)
         kept: set[int] = set()
         sources: set[int] = set()

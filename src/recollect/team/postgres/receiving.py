@@ -26,6 +26,8 @@ def put(db: Postgres, batch: Batch) -> Ack:
     """Note spans, once each, and that the source is touched."""
     sent = batch.source
     with db.at_once():
+        # An erasure waits for this, or this for it: nothing slips past its tombstones.
+        db.execute("LOCK TABLE source IN ROW EXCLUSIVE MODE")
         erased = "SELECT 1 FROM tombstone WHERE sign = ANY(%(signs)s)"
         if db.rows(erased, {"signs": list(signs_of(sent))}):
             raise BatchRefused(sent.id, "it was erased")

@@ -33,6 +33,8 @@ def holder_of(db: Postgres, person: str, teams: Sequence[str]) -> int:
 def write(db: Postgres, made: Derivation) -> None:
     """Put sessions in the place of what was derived of their sources before."""
     with db.at_once():
+        # An erasure waits for this, or this for it: no row outlives its source.
+        db.execute("LOCK TABLE source, session IN ROW EXCLUSIVE MODE")
         person = {"person": made.person}
         db.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%(person)s, 7))", person

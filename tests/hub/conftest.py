@@ -1,0 +1,17 @@
+"""One engine for all tests of a hub that kill nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from recollect.team.contract import Objects, TeamStore
+from tests.team.engines import opened
+
+
+@pytest.fixture(scope="session")
+def make() -> Iterator[Callable[[], tuple[TeamStore, Objects]]]:
+    """Return a function that makes an empty store on PostgreSQL."""
+    with opened("postgresql") as make:
+        yield make

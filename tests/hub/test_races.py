@@ -1,0 +1,111 @@
+"""What is erased while it is being written is erased all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from recollect.hub.erasing import erase
+from recollect.model.ids import SessionId
+from recollect.team.contract import Objects, Scope, Selector, TeamStore
+from recollect.team.deriving import derive
+from recollect.team.objects import RawObjects
+from recollect.team.postgres import receiving, writing
+from tests.build import session_id
+from tests.push.sending import NOW, MemoryHub, sent, worked
+
+GONE = Selector(session=SessionId(session_id(1)))
+Made = Callable[[], tuple[TeamStore, Objects]]
+
+
+@pytest.fixture
+def hub(make: Made, tmp_path: Path) -> Iterator[MemoryHub]:
+    """Return a hub on a real engine, to which three sessions were sent."""
+    hub = MemoryHub(tmp_path / "raw")
+    store, _ = make()
+    hub.folder = worked(tmp_path)[1]
+    hub.use(store)
+    sent(hub.folder, hub)
+    yield hub
+    store.close()
+
+
+def other(hub: MemoryHub) -> tuple[TeamStore, RawObjects]:
+    """Return the same store over a connection of its own."""
+    return type(hub.store)(hub.store._address), hub.objects  # type: ignore[attr-defined, call-arg]
+
+
+def sessions(hub: MemoryHub) -> list[str]:
+    shelf = hub.store.shelf(Scope(person="ann"), hub.objects)
+    try:
+        return sorted(one.id for one in shelf.derived.listed(empty=True))
+    finally:
+        shelf.close()
+
+
+def stalled(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str
+) -> tuple[Event, Event]:
+    """Have a step about the session wait, a second at most; tell when it is there."""
+    is_there, may_go = Event(), Event()
+    step = getattr(module, name)
+
+    def slow(*words: object) -> object:
+        if session_id(1) in repr(words[1]):
+            is_there.set()
+            may_go.wait(1)
+        return step(*words)
+
+    monkeypatch.setattr(module, name, slow)
+    return is_there, may_go
+
+
+def test_rows_that_are_being_written_do_not_outlive_an_erasure(
+    hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_there, may_go = stalled(monkeypatch, writing, "_add")
+    writer = Thread(target=derive, args=(hub.store, hub.objects))
+    writer.start()
+    assert is_there.wait(30)
+
+    store, objects = other(hub)
+    erase(store, objects, GONE, now=NOW)
+    may_go.set()
+    writer.join(30)
+    derive(store, objects)
+    store.close()
+
+    assert sessions(hub) == [session_id(0), session_id(2)]
+
+
+def test_what_comes_while_it_is_erased_is_refused_or_erased(
+    hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derive(hub.store, hub.objects)
+    store, objects = other(hub)
+    late = MemoryHub(Path(objects.place.folder))  # type: ignore[attr-defined]
+    late.use(store)
+    is_there, may_go = stalled(monkeypatch, receiving, "_add_source")
+    late_push = Thread(target=_push_as_another_machine, args=(hub.folder, late))
+    late_push.start()
+    assert is_there.wait(30)
+
+    erase(hub.store, hub.objects, GONE, now=NOW)
+    may_go.set()
+    late_push.join(60)
+    derive(store, objects)
+    store.close()
+
+    assert session_id(1) not in sessions(hub)
+    assert not any(
+        b"of 1," in hub.objects.bytes_of(one) for one in hub.objects.addresses()
+    )
+
+
+def _push_as_another_machine(folder: Path, hub: MemoryHub) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recollect.push.run.machine_of", lambda _: "f" * 32)
+        sent(folder, hub)
