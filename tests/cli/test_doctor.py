@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from recollect.archive import Archive
 from recollect.cli import main
 from recollect.cli.demo_home import write_home
+from recollect.cli.terminal import width
 from recollect.errors import ExitCode
+from tests.cli.terminals import Terminal
 
 
 @pytest.fixture
@@ -125,3 +128,16 @@ def test_an_archive_without_homes_is_looked_at(
     fresh.rename(place / "elsewhere")
 
     assert "none found; --home names one" in shown(capsys)
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
+@pytest.mark.parametrize("colour", ["always", "never"])
+def test_a_narrow_terminal_breaks_what_must_be_read_whole(colour: str) -> None:
+    terminal = Terminal("doctor", "--color", colour, columns=60)
+
+    assert terminal.end() == ExitCode.DONE
+    text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
+    assert "settings.json" in text
+    assert "keep them as well, set" in " ".join(text.split())
+    assert all(width(line) <= 60 or "/" in line for line in text.splitlines())

@@ -69,3 +69,11 @@ def test_a_session_without_changes_says_so(
 ) -> None:
     assert main(["files", "145b"]) == ExitCode.DONE
     assert capsys.readouterr().err == "no file was changed\n"
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_file_that_nobody_changed_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["files", "no/such.py"]) == ExitCode.DONE
+    assert capsys.readouterr().err == "no session changed no/such.py\n"

@@ -10,12 +10,12 @@ from recollect.cli.doctor_page import (
     deletion_lines,
     home_lines,
     version_lines,
+    wrapped,
 )
 from recollect.cli.options import Asked, archive_options, colour_option, json_option
 from recollect.cli.retention import expiring, known_homes, retention
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.screen import Screen
-from recollect.cli.terminal import fit_right
 
 __all__ = ["doctor"]
 
@@ -48,5 +48,4 @@ def doctor(*, asked: Asked, as_json: bool, colour: str) -> None:
         *home_lines(periods, screen),
         *deletion_lines(periods, going, screen),
     ]
-    room = screen.room
-    screen.show(line if room is None else fit_right(line, room) for line in lines)
+    screen.show(lines if screen.room is None else wrapped(lines, screen.room))

@@ -6,20 +6,37 @@ from typing import TYPE_CHECKING
 
 from recollect import __version__
 from recollect.cli.options import Asked, shown_path
-from recollect.cli.terminal import plain
+from recollect.cli.terminal import fit_right, plain
 from recollect.render.figures import several, size
 from recollect.render.safe import safe_line
+from recollect.render.widths import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from recollect.cli.rows import DoctorRow, ExpiringRow, RetentionRow
     from recollect.cli.screen import Screen
 
-__all__ = ["archive_lines", "deletion_lines", "home_lines", "version_lines"]
+__all__ = [
+    "archive_lines",
+    "deletion_lines",
+    "home_lines",
+    "version_lines",
+    "wrapped",
+]
 
 _SOON = 7
 _TOLD = 5
+_BEFORE = 32
+"""Columns in front of the title of a session that will be deleted."""
+_HANG = "      "
+
+
+def wrapped(lines: Iterable[str], room: int) -> Iterator[str]:
+    """Yield lines on as many as they need: a path that is cut is of no use."""
+    for line in lines:
+        # Nothing that is coloured is too long.
+        yield from (line,) if "\x1b" in line else wrap(line, room, hang=_HANG)
 
 
 def version_lines(found: DoctorRow) -> Iterator[str]:
@@ -81,7 +98,10 @@ def deletion_lines(
     for row in going[:_TOLD]:
         when = f"in {several(row.days, 'day')}" if row.days else "at its next run"
         name = screen.paint.place(safe_line(row.session)[:8])
-        yield f"  {name}  {when:18}  {safe_line(row.title)}"
+        title = safe_line(row.title)
+        if screen.room is not None:
+            title = fit_right(title, max(screen.room - _BEFORE, 1))
+        yield f"  {name}  {when:18}  {title}"
     yield "  all of them are in the archive; to have Claude Code keep them as well, set"
     for home in periods:
         yield f'    "cleanupPeriodDays": 3650  in {plain(shown_path(home.settings))}'

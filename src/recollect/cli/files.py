@@ -21,7 +21,7 @@ from recollect.cli.options import (
 )
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.screen import Screen
-from recollect.cli.terminal import table
+from recollect.cli.terminal import plain, table
 from recollect.errors import NotArchived
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def files(*, name: str, iso: bool, asked: Asked, as_json: bool, colour: str) -> 
             print_row(row)
         return
     if not rows:
-        sys.stderr.write("no file was changed\n" if is_session else "nobody did\n")
+        nobody = f"no session changed {plain(name)}"
+        sys.stderr.write("no file was changed\n" if is_session else f"{nobody}\n")
         return
     head = ("WHEN", "+", "-", "FILE") if is_session else ("WHEN", "+", "-", "SESSION")
     cells = [

@@ -41,7 +41,8 @@ def tell_plan(plans: Sequence[Plan], stream: TextIO) -> None:
 
 def tell(plans: Sequence[Plan], done: Restored) -> None:
     """Say what a restore did, and what it left alone."""
-    already = f"; {done.same:,} were there already" if done.same else ""
+    were = "was" if done.same == 1 else "were"
+    already = f"; {done.same:,} {were} there already" if done.same else ""
     click.echo(f"restored {several(done.written, 'file')}, {size(done.bytes)}{already}")
     for copy in done.copies[:_TOLD]:
         click.echo(f"kept what was there as {plain(shown_path(copy))}")

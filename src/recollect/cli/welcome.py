@@ -14,6 +14,7 @@ from recollect.cli.screen import Screen
 from recollect.cli.session_table import SessionTable
 from recollect.cli.terminal import Colour
 from recollect.errors import ArchiveMissing, NothingFound
+from recollect.render.widths import wrap
 
 if TYPE_CHECKING:
     from recollect.archive import Archive
@@ -61,7 +62,9 @@ def welcome(  # noqa: PLR0913 (what may stand before any command)
         table = SessionTable(screen, costs(opened, [*here, *others]))
     screen.show(_lines(here, others, table))
     if not quiet:
-        sys.stderr.write(screen.paint.faint(_hint([*here, *others])) + "\n")
+        hint = _hint([*here, *others])
+        for line in wrap(hint, screen.room) if screen.room else (hint,):
+            sys.stderr.write(screen.paint.faint(line) + "\n")
 
 
 def _has_homes(asked: Asked) -> bool:
