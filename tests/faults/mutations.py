@@ -23,7 +23,7 @@ from recollect.model.sources import Source
 from recollect.render.html import markup
 from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
-from recollect.store.press import unpress
+from recollect.store.press import Press, Pressed, unpress
 
 __all__ = ["MUTATIONS", "Set"]
 
@@ -121,6 +121,18 @@ def lockless(put: Set) -> None:
     put(running, "writing", lambda *_, **__: nullcontext())
 
 
+def hoarding(put: Set) -> None:
+    """Hold what is pressed several times, and for ever."""
+    held: list[bytes] = []
+
+    def add(self: Press, raw: bytes, then: Callable[[Pressed], None]) -> None:
+        held.extend(raw + bytes([number]) for number in range(9))
+        inner(self, raw, then)
+
+    inner = Press.add
+    put(Press, "add", add)
+
+
 def unescaped(put: Set) -> None:
     """Write what a transcript says into pages as it stands."""
     put(markup, "escape", lambda text: text)
@@ -140,6 +152,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         any_version,
         by_the_clock,
         lockless,
+        hoarding,
         unescaped,
     )
 }

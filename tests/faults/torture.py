@@ -66,6 +66,11 @@ HARNESSES = (
         ("tests/upkeep/test_rot.py",),
     ),
     Harness(
+        "size",
+        "A line of any length, sessions without number: kept, found, and quick.",
+        ("tests/faults/test_size.py",),
+    ),
+    Harness(
         "load",
         "Eight read and four write: no error is heard, and reading stays quick.",
         ("tests/faults/test_load.py",),

@@ -1,0 +1,156 @@
+"""A line longer than anybody writes, more sessions than anybody has: kept, and quick.
+
+What an ingestion takes is measured in a program of its own, which may have 256 files
+open. With every test run the sizes are small, and only the harness itself is tried.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
+
+import pytest
+
+from benchmarks.inputs import write_small_sessions
+from recollect.archive import Archive
+from recollect.model.query import Query, Words
+from tests.build import prompt, reply, session_id, thread
+from tests.faults.sizes import is_usual, reached, sized
+from tests.store.keeping import Keeping
+
+LINE = sized(4, 200, 200) * 1_000_000
+SESSIONS = sized(200, 20_000, 1_000_000)
+PROGRAM = """
+import json, resource, subprocess, sys, threading
+from pathlib import Path
+most, ended, others = [0], threading.Event(), ["self"]
+class Noted(subprocess.Popen):
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        others.append(str(self.pid))
+subprocess.Popen = Noted
+from recollect.ingest import ingest
+from tests.faults.mutations import MUTATIONS
+def resident(status):
+    return int(status.read_text().split()[1]) * resource.getpagesize()
+def look():
+    while not ended.wait(0.01):
+        found = [Path("/proc", pid, "statm") for pid in others]
+        most[0] = max(most[0], sum(resident(one) for one in found if one.exists()))
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+if sys.argv[1]:
+    MUTATIONS[sys.argv[1]](setattr)
+looking = threading.Thread(target=look)
+looking.start()
+report = ingest(Path(sys.argv[2]), [Path(sys.argv[3])])
+ended.set()
+looking.join()
+spent = [resource.getrusage(resource.RUSAGE_SELF)]
+spent.append(resource.getrusage(resource.RUSAGE_CHILDREN))
+cpu = sum(one.ru_utime + one.ru_stime for one in spent)
+print(json.dumps([report.changed, cpu, most[0]]))
+"""
+"""Memory is looked at, with that of helping programs: what the system remembers of a
+program includes what the one that started it had."""
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it"
+)
+
+
+class Cost(NamedTuple):
+    """What an ingestion took: CPU seconds and bytes of memory."""
+
+    changed: int
+    cpu: float
+    memory: int
+
+
+def cost(keeping: Keeping, mutation: str = "") -> Cost:
+    """Take a home in, in a program of its own."""
+    words = [mutation, str(keeping.archive), str(keeping.home.path)]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return Cost(*json.loads(done.stdout))
+
+
+def with_a_long_line(folder: Path, size: int) -> tuple[Keeping, Path]:
+    """Return a home in which somebody pasted very much at once."""
+    keeping = Keeping(folder)
+    pasted = prompt("beginning " + "words that are pasted " * (size // 22) + " ending")
+    told = thread(prompt("before it"), pasted, reply("after it"))
+    return keeping, keeping.home.session(session_id(1), told)
+
+
+def usual_cost(folder: Path, mutation: str = "") -> Cost:
+    """Return what an ingestion takes that has next to nothing to do."""
+    keeping = Keeping(folder)
+    keeping.home.session(session_id(1), thread(prompt("little"), reply("less")))
+    return cost(keeping, mutation)
+
+
+def found(keeping: Keeping, word: str) -> int:
+    """Return how many sessions a word finds."""
+    with Archive.open(keeping.archive) as archive:
+        return len(archive.search(Query(Words((word,))), limit=5).sessions)
+
+
+def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
+    least = usual_cost(tmp_path / "usual")
+    keeping, path = with_a_long_line(tmp_path / "long", LINE)
+
+    taken = cost(keeping)
+
+    assert keeping.generations(path) == [path.read_bytes()]
+    assert found(keeping, "beginning") == found(keeping, "after") == 1
+    times = (taken.memory - least.memory) / path.stat().st_size
+    assert times < 6
+    if not is_usual():
+        assert taken.cpu - least.cpu < 30
+    reached("MB in one line", LINE // 1_000_000)
+    reached("% of its length in memory", round(100 * times))
+
+
+def test_a_program_that_holds_a_line_many_times_is_caught(tmp_path: Path) -> None:
+    least = usual_cost(tmp_path / "usual", "hoarding")
+    keeping, path = with_a_long_line(tmp_path / "long", 16_000_000)
+
+    taken = cost(keeping, "hoarding")
+
+    assert taken.memory - least.memory > 6 * path.stat().st_size
+
+
+def test_many_sessions_are_looked_at_quickly(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    write_small_sessions(keeping.home.path, SESSIONS)
+
+    first, again = cost(keeping), cost(keeping)
+
+    assert (first.changed, again.changed) == (SESSIONS, 0)
+    with Archive.open(keeping.archive) as archive:
+        assert sum(1 for _ in archive.sessions()) == SESSIONS
+        times = [_listing(archive) for _ in range(20)]
+    late = quantiles(times, n=20)[-1]
+    if not is_usual():
+        assert again.cpu < 15
+        assert max(first.memory, again.memory) < 500_000_000
+        assert late < 0.2
+    reached("sessions", SESSIONS)
+    reached("ms of CPU to look at them again", round(again.cpu * 1000))
+    reached("MB of memory to take them in", first.memory // 1_000_000)
+    reached("ms of CPU for a page of the list", round(late * 1000))
+
+
+def _listing(archive: Archive) -> float:
+    began = time.process_time()
+    for number, _ in enumerate(archive.sessions()):
+        if number == 50:
+            break
+    return time.process_time() - began
