@@ -479,3 +479,20 @@ def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
     assert report.anew == 1
     assert keeping.generations(path) == [LONG, other]
     assert level(keeping)
+
+
+def test_an_agent_whose_first_line_is_unfinished_belongs_to_its_session(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    path = keeping.home.path / "projects" / "-work-demo" / "agent-a1b2c3d.jsonl"
+    path.write_bytes(line(prompt("half") | {"sessionId": ONE}))
+
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        (one,) = archive.sessions(empty=True)
+    assert (one.id, one.messages, one.agents) == (ONE, 2, 1)
+    assert unlike_rebuilt(keeping) == []

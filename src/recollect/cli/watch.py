@@ -23,7 +23,7 @@ from recollect.cli.options import (
 from recollect.cli.rows import BeginRow, SessionRow, TouchedRow, print_row
 from recollect.cli.telling import report_lines
 from recollect.cli.terminal import StageBar, plain
-from recollect.errors import ExitCode
+from recollect.errors import ArchiveInUse, ExitCode
 from recollect.ingest import Report
 from recollect.model.listing import Listed
 from recollect.model.usage import Cost
@@ -58,11 +58,10 @@ def watch(
     if as_json:
         print_row(BeginRow.of("watch", folder))
     else:
-        with StageBar() as bar:
-            report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
-        if not quiet:
-            for line in report_lines(report):
+        for line in _first(folder, paths):
+            if not quiet:
                 click.echo(line)
+        if not quiet:
             places = ", ".join(plain(shown_path(path)) for path in paths)
             sys.stderr.write(f"watching {places}; Ctrl-C ends it\n")
     teller = _Teller(folder, as_json=as_json, quiet=quiet)
@@ -71,6 +70,20 @@ def watch(
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; what was told is in the archive\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+
+
+def _first(folder: Path, paths: tuple[Path, ...]) -> list[str]:
+    """Take in what there is, and return what to say of it."""
+    try:
+        with StageBar() as bar:
+            return list(
+                report_lines(
+                    Archive.ingest(folder, paths, progress=bar, is_thorough=True)
+                )
+            )
+    except ArchiveInUse as error:
+        # Whoever writes may do so for long: the watch begins, and catches up then.
+        return [f"{error}; going on when that is done"]
 
 
 class _Teller:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import structs
 
 from recollect.assemble import is_named, session_of
-from recollect.ingest.gist import Gist, Stretch, gist_of
+from recollect.errors import ArchiveDamaged
+from recollect.ingest.gist import Gist, Stretch, decode, gist_of
+from recollect.ingest.pieces import lines_of
 from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report
 from recollect.model.ids import Position
@@ -215,10 +217,18 @@ class Indexer:
 
     def _speakers(self, kept: Kept) -> Iterable[Node]:
         """Yield the nodes of a source that tell whose it is."""
-        nodes = self._index.each_node(kept.number)
+        nodes = chain(self._index.each_node(kept.number), self._unfinished(kept))
         if kept.kind is SourceKind.AGENT:
             return islice((node for node in nodes if node.session), 1)
         return nodes
+
+    def _unfinished(self, kept: Kept) -> Iterator[Node]:
+        """Yield what the last line says: assembled with the rest, it is heard here."""
+        try:
+            raw = self._vault.chunks.fragment(kept.number, kept.generation)
+        except ArchiveDamaged:
+            return
+        yield from decode(lines_of(kept.id, kept.generation, kept.kept, raw))[1]
 
     def _folder_owner(self, kept: Kept) -> int | None:
         """Return the session in whose folder an agent lies, by that session's file."""

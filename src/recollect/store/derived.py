@@ -131,13 +131,10 @@ class Derived:
     def _with_old_families(self, dirty: Sequence[int]) -> list[int]:
         """Return sessions with those they were related to when last derived.
 
-        What has parted them since must be seen at both. A session may be there only
-        because an unfinished line says so, in a source that is booked to another; its
-        family is that other one.
+        What has parted them since must be seen at both.
         """
         sql = (
-            "SELECT number FROM session WHERE family IN (SELECT session FROM dirty"
-            " UNION SELECT family FROM session"
+            "SELECT number FROM session WHERE family IN (SELECT family FROM session"
             " WHERE number IN (SELECT session FROM dirty))"
         )
         return list({*dirty, *(row[0] for row in every(self._db, sql))})
