@@ -26,6 +26,7 @@ from recollect.errors import (
     FileUnreadable,
     HubRefused,
     HubUnreachable,
+    IndexDamaged,
     IndexMissing,
     NameUnreadable,
     NotArchived,
@@ -70,6 +71,7 @@ ERRORS = (
     ArchiveInUse(Path("a")),
     ArchiveDamaged(Path("a"), "chunk 7 has another hash"),
     IndexMissing(Path("a")),
+    IndexDamaged(Path("a"), "page 7 is malformed"),
     BackupRefused(Path("a")),
     StoreError("connection refused"),
     BatchRefused("ann/projects/a.jsonl", "its bytes are not those that are there"),
@@ -158,6 +160,7 @@ def test_a_missing_path_was_asked_for_wrongly() -> None:
         (ArchiveInUse, ExitCode.ARCHIVE_IN_USE),
         (ArchiveDamaged, ExitCode.ARCHIVE_DAMAGED),
         (IndexMissing, ExitCode.FAILED),
+        (IndexDamaged, ExitCode.FAILED),
         (BackupRefused, ExitCode.ASKED_WRONGLY),
     ],
 )

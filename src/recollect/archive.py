@@ -180,9 +180,13 @@ class Archive:
         """Use it as a context."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> None:
+        """Close it; damage that was met is told by what it is in."""
+        try:
+            if not self._team:
+                self._vault.tell(error)
+        finally:
+            self.close()
 
     def sessions(
         self, *, project: str | None = None, empty: bool = False

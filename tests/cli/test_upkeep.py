@@ -240,3 +240,58 @@ def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) ->
     assert rows[1]["bytes"] > 0
     assert rows[3]["sessions"] == 2
     assert rows[0]["archive"] == str(archive)
+
+
+def spoil_table(path: Path, *tables: str) -> None:
+    """Overwrite the first page of tables, as a disk does that forgets."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        rows = dict(db.execute("SELECT name, rootpage FROM sqlite_schema").fetchall())
+    with path.open("r+b") as file:
+        for table in tables:
+            file.seek((rows[table] - 1) * 4096)
+            file.write(b"\xaa" * 4096)
+
+
+@pytest.mark.parametrize("words", [["list"], ["search", "lines"], ["show", "last"]])
+def test_a_backup_has_no_index_and_every_command_says_so(
+    archive: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = str(archive.parent / "copy")
+    assert main(["backup", copy]) == ExitCode.DONE
+    capsys.readouterr()
+
+    assert main([*words, "--no-ingest", "--archive", copy]) == ExitCode.FAILED
+
+    told = capsys.readouterr().err
+    assert "has no index that can be used" in told
+    assert "hint: run `recollect rebuild`" in told
+
+
+def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = (archive / "index").glob("*/index.db")
+    spoil_table(index, "record", "spend", "spell")
+
+    assert main(["usage", "--no-ingest"]) == ExitCode.FAILED
+    told = capsys.readouterr().err
+    assert told.startswith("error: the index of the archive in ")
+    assert "hint: run `recollect rebuild`" in told
+
+    assert main(["verify"]) == ExitCode.DONE
+    assert "there is no sound index" in capsys.readouterr().err
+
+
+def test_an_ingestion_makes_a_damaged_index_anew(
+    archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = (archive / "index").glob("*/index.db")
+    spoil_table(index, "record")
+    kept_home.session(session_id(7), thread(prompt("after the damage")))
+
+    assert main(["ingest"]) == ExitCode.DONE
+
+    assert "10 files: 1 new" in capsys.readouterr().out
+    assert main(["verify", "--deep"]) == ExitCode.DONE
+    assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")

@@ -57,7 +57,9 @@ def _tell(verdict: Verdict, folder: Path, *, deep: bool) -> None:
         index = " and the index equals a rebuild" if is_equal else ""
         click.echo(f"sound: {checked} in {place}{index}")
         if not verdict.has_index:
-            sys.stderr.write("note: there is no index; `recollect rebuild` makes one\n")
+            sys.stderr.write(
+                "note: there is no sound index; `recollect rebuild` makes one\n"
+            )
         elif not verdict.is_level:
             sys.stderr.write(
                 "note: the index lags; `recollect ingest` goes on with it\n"

@@ -30,6 +30,7 @@
     + ArchiveInUse
     + ArchiveDamaged
     + IndexMissing
+    + IndexDamaged
     + BackupRefused
   - StoreError
   - BatchRefused
@@ -100,6 +101,7 @@ __all__ = [
     "FileUnreadable",
     "HubRefused",
     "HubUnreachable",
+    "IndexDamaged",
     "IndexMissing",
     "NameUnreadable",
     "NotArchived",
@@ -416,6 +418,19 @@ class IndexMissing(ArchiveError):
 
     def __str__(self) -> str:
         return f"the archive in {self.path} has no index that can be used"
+
+
+class IndexDamaged(ArchiveError):
+    """Bytes of the index are not what was written; the archive is another matter."""
+
+    hint = "run `recollect rebuild`, which makes the index anew from the archive"
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(path)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"the index of the archive in {self.path} is damaged: {self.detail}"
 
 
 class BackupRefused(ArchiveError):

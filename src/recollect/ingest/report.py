@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.model.ids import SessionId
 from recollect.model.problems import Problem
@@ -38,6 +38,19 @@ class Report(Struct, kw_only=True):
     def changed(self) -> int:
         """Sources that brought something."""
         return self.new + self.grown + self.anew + self.moved
+
+    def after(self, stopped: Report) -> Report:
+        """Return what this and one before it did, which was stopped on its way.
+
+        What that had committed looks unchanged to this one.
+        """
+        counts = ("new", "grown", "anew", "moved", "gone", "back", "bytes", "records")
+        most = {
+            name: max(getattr(self, name), getattr(stopped, name)) for name in counts
+        }
+        changed = sum(most[name] for name in ("new", "grown", "anew", "moved"))
+        unchanged = self.unchanged - (changed - self.changed)
+        return structs.replace(self, **most, unchanged=unchanged)
 
 
 class Progress(Protocol):

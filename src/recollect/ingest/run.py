@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from recollect.errors import ArchiveDamaged
+from recollect.errors import ArchiveDamaged, IndexDamaged
 from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
 from recollect.ingest.filling import rebuild_in
@@ -55,34 +55,63 @@ def ingest(
     make_folder(folder)
     # Felt before the walk: what is written after it makes the next one look again.
     felt = pulse(paths)
-    with writing(folder, wait=wait), Vault(folder, write=True) as vault, uncollected():
-        told = progress or Silence()
-        if vault.index is None and not vault.chunks.is_empty:
-            rebuild_in(vault, told)
+    report = Report(problems=[])
+    bring_up = partial(
+        _bring_up, folder, paths, progress or Silence(), felt, is_thorough=is_thorough
+    )
+    with writing(folder, wait=wait), uncollected():
+        try:
+            bring_up(report=report)
+        except IndexDamaged:
+            # It has nothing that the archive has not: another is made, once.
+            again = Report(problems=[])
+            bring_up(report=again, anew=True)
+            return again.after(report)
+        return report
+
+
+def _bring_up(  # noqa: PLR0913 (of one function, done twice if need be)
+    folder: Path,
+    paths: Sequence[Path],
+    progress: Progress,
+    felt: str,
+    *,
+    is_thorough: bool,
+    report: Report,
+    anew: bool = False,
+) -> None:
+    with Vault(folder, write=True) as vault:
+        if anew or (vault.index is None and not vault.chunks.is_empty):
+            rebuild_in(vault, progress)
         with Press() as press, Readers() as readers:
-            report = _Ingestion(vault, press, readers, told).run(
+            _Ingestion(vault, press, readers, report, progress=progress).run(
                 paths, is_thorough=is_thorough
             )
         # What could not be read may be readable next time, and look the same.
         is_whole = all(problem.kind in _LASTING for problem in report.problems)
         vault.note_pulse(felt if is_whole else "")
-        return report
 
 
 class _Ingestion:
     def __init__(
-        self, vault: Vault, press: Press, readers: Readers, progress: Progress
+        self,
+        vault: Vault,
+        press: Press,
+        readers: Readers,
+        report: Report,
+        *,
+        progress: Progress,
     ) -> None:
         self._vault = vault
         self._press = press
         self._readers = readers
         self._chunks = vault.chunks
         self._progress = progress
-        self._report = Report(problems=[])
+        self._report = report
         self._weight = 0
         self._due = time.monotonic() + PATIENCE
 
-    def run(self, paths: Sequence[Path], *, is_thorough: bool) -> Report:
+    def run(self, paths: Sequence[Path], *, is_thorough: bool) -> None:
         self._indexer = Indexer(self._vault, self._report, self._readers)
         self._indexer.prepare(self._progress)
         changes = Changes(self._chunks, self._report, is_thorough=is_thorough)
@@ -104,7 +133,6 @@ class _Ingestion:
             raise
         self._progress.end()
         derive(self._vault, self._indexer, self._report, self._progress)
-        return self._report
 
     def _walk(self, paths: Iterable[Path]) -> Iterable[Source]:
         for path in paths:

@@ -18,6 +18,7 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import Source, SourceKind
 from recollect.store.connect import (
     copy_to,
+    damage_in,
     every,
     first,
     make_folder,
@@ -445,11 +446,7 @@ class Chunks:
 
     def check(self) -> str:
         """Return what SQLite finds wrong with the file, or "ok"."""
-        try:
-            row = first(self.db, "PRAGMA quick_check(1)")
-        except apsw.Error as error:
-            return str(error)
-        return str(row[0]) if row else "ok"
+        return damage_in(self.db) or "ok"
 
     def raw_size(self) -> int:
         """Return how many bytes all chunks hold when they are not compressed."""

@@ -21,8 +21,10 @@ from recollect.errors import (
 
 __all__ = [
     "copy_to",
+    "damage_in",
     "every",
     "first",
+    "is_damage",
     "make_folder",
     "open_archive",
     "open_index",
@@ -39,6 +41,7 @@ _REFUSALS = (
     apsw.PermissionsError,
     apsw.ReadOnlyError,
 )
+_DAMAGES = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _WAIT_MS = 10_000
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
@@ -129,12 +132,28 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
     return db
 
 
+def is_damage(error: BaseException | None) -> bool:
+    """Whether SQLite says with an error that what it read cannot be."""
+    return isinstance(error, _DAMAGES)
+
+
+def damage_in(db: apsw.Connection) -> str:
+    """Return what SQLite finds wrong with a database first; nothing if it is sound."""
+    try:
+        row = first(db, "PRAGMA quick_check(1)")
+    except apsw.Error as error:
+        return str(error)
+    # Its first line may only say which database was looked at.
+    told = str(row[0]).strip().splitlines()[-1] if row else ""
+    return "" if told == "ok" else told
+
+
 @contextmanager
 def reading_of(path: Path) -> Iterator[None]:
     """Turn what SQLite finds wrong while a database is read into our error."""
     try:
         yield
-    except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, ValueError) as error:
+    except (*_DAMAGES, ValueError) as error:
         # A value that cannot be is damage too: text that is none, a kind unheard of,
         # a table or a column of another name than the one it was made with.
         raise ArchiveDamaged(path, str(error)) from error
@@ -142,7 +161,7 @@ def reading_of(path: Path) -> Iterator[None]:
 
 def translated(error: Exception) -> RecollectError | None:
     """Return our error for one of the engine's; ``None`` if it is not one."""
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
+    if is_damage(error):
         return ArchiveDamaged(Path("the archive"), str(error))
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return ArchiveInUse(Path("the archive"))

@@ -11,9 +11,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from recollect.errors import ArchiveDamaged, ArchiveError
+from recollect.errors import (
+    ArchiveDamaged,
+    ArchiveError,
+    IndexDamaged,
+    IndexMissing,
+)
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
-from recollect.store.connect import make_folder
+from recollect.store.connect import damage_in, is_damage, make_folder, reading_of
 from recollect.store.index import Index, stamp_of
 
 if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
@@ -53,7 +58,8 @@ class Vault:
         self.index = None
         try:
             if place is not None:
-                self.index = Index(place, write=self.write, stamp=self.stamp)
+                with reading_of(place):
+                    self.index = Index(place, write=self.write, stamp=self.stamp)
         except ArchiveError:
             # An index that cannot be opened is no index: a new one can be made.
             place = None
@@ -69,12 +75,14 @@ class Vault:
     def _open_text(self) -> TextIndex:
         from recollect.store.text import TextIndex  # noqa: PLC0415 (see above)
 
+        if self.place is None:
+            raise IndexMissing(self.folder)
         try:
-            return TextIndex((self.place or self.folder) / "text", write=self.write)
+            return TextIndex(self.place / "text", write=self.write)
         except ValueError as error:
             newest = self._newest()
             if newest is None or newest == self.place or self.write:
-                raise ArchiveDamaged(self.folder, str(error)) from error
+                raise IndexDamaged(self.folder, str(error)) from error
         # The index that was open has given way to another, with words of its own.
         self._close_index()
         self._open_index(newest)
@@ -167,9 +175,24 @@ class Vault:
         """Use it as a context."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> None:
+        """Close it; damage that was met is told by what it is in."""
+        try:
+            self.tell(error)
+        finally:
+            self.close()
+
+    def tell(self, error: BaseException | None) -> None:
+        """Raise our error for damage that the engine met with, if it did.
+
+        It does not say in which of the two databases that was: the index is looked
+        through, as it is the smaller one.
+        """
+        if not is_damage(error):
+            return
+        if self.index is not None and (told := damage_in(self.index.db)):
+            raise IndexDamaged(self.folder, told) from error
+        raise ArchiveDamaged(self.chunks.path, str(error)) from error
 
 
 def _remove(folder: Path) -> None:

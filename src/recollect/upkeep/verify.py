@@ -12,7 +12,7 @@ from recollect.errors import ArchiveDamaged
 from recollect.ingest.filling import fill
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.store.chunks import Chunk, Kept
-from recollect.store.connect import reading_of
+from recollect.store.connect import damage_in, reading_of
 from recollect.store.derived import Derived
 from recollect.store.dump import dump
 from recollect.store.rescue import readable
@@ -43,7 +43,7 @@ class Verdict(Struct, kw_only=True):
     database: str = "ok"
     """What SQLite says about the file."""
     has_index: bool = True
-    """Whether there is an index that can be opened; another can be made."""
+    """Whether there is an index without damaged pages; another can be made."""
     is_level: bool = True
     """Whether the index has seen all of the archive; the next ingestion sees to it."""
     differences: list[str] = []
@@ -71,7 +71,7 @@ def verify(
     progress = progress or Silence()
     verdict = Verdict(damages=[], gaps=[], differences=[])
     with Vault(folder) as vault:
-        verdict.has_index = vault.index is not None
+        verdict.has_index = vault.index is not None and not damage_in(vault.index.db)
         verdict.database = vault.chunks.check()
         _check_sources(vault, verdict, progress)
         verdict.is_level = _is_level(vault)

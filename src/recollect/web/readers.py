@@ -101,8 +101,8 @@ class Readers:
         try:
             yield lent.archive
         except BaseException:
-            lent.archive.close()
-            raise
+            with lent.archive:  # closed, and asked what it is that is damaged
+                raise
         with self._lock:
             has_room = len(self._idle) < self._most_idle
             if lent.moment == self.moment and has_room:
@@ -181,8 +181,8 @@ class Readers:
             with self._undisturbed():
                 session = archive.session(listed.id)
         except BaseException:
-            archive.close()
-            raise
+            with archive:
+                raise
         held = OpenSession(listed, session, archive)
         with self._lock:
             self._held.pop(listed.id, None)
