@@ -151,8 +151,6 @@ class Archive:
         """Check every byte; with ``deep`` also the index against a rebuild."""
         from recollect.upkeep import verify  # noqa: PLC0415 (see above)
 
-        if not Vault.exists(Path(folder)):
-            raise ArchiveMissing(Path(folder))
         return verify(Path(folder), deep=deep, progress=progress)
 
     @staticmethod
@@ -160,8 +158,6 @@ class Archive:
         """Make the index anew from the archive; readers go on with the old one."""
         from recollect.upkeep import rebuild  # noqa: PLC0415 (see above)
 
-        if not Vault.exists(Path(folder)):
-            raise ArchiveMissing(Path(folder))
         return rebuild(Path(folder), progress=progress)
 
     def refresh(self) -> None:
