@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from recollect.archive import Archive
-from recollect.errors import ArchiveError
+from recollect.errors import ArchiveDamaged, ArchiveError
 from recollect.store.vault import Vault
 from recollect.upkeep import rebuild, verify
 from tests.build import jsonl, prompt, session_id, thread
@@ -203,3 +203,51 @@ def test_a_rotten_row_of_one_source_leaves_the_others_to_be_checked_and_restored
     assert [damage.source for damage in verdict.damages] == ["source 2"]
     assert (verdict.sources, verdict.whole_sources) == (3, 2)
     assert left == [str(paths[0]), str(paths[2])]
+
+
+def with_spoilt_pages(keeping: Keeping, folder: Path, start: int, stop: int) -> None:
+    """Copy an archive and overwrite pages of the copy, as a failing disk does."""
+    raw = bytearray((keeping.archive / "archive.db").read_bytes())
+    raw[start * 4096 : stop * 4096] = b"\xaa" * 4096 * (stop - start)
+    (folder / "archive.db").write_bytes(raw)
+
+
+@pytest.mark.parametrize("seed", range(sized(12, 200, 1_000)))
+def test_a_rebuild_leaves_out_what_damaged_pages_held_and_says_so(
+    keeping: Keeping, seed: int, tmp_path: Path
+) -> None:
+    pages = (keeping.archive / "archive.db").stat().st_size // 4096
+    # Below are the tables of sources, without which there is nothing to go by.
+    start = Random(seeded(seed)).randrange(16, pages - 3)  # noqa: S311 (reproducible)
+    with_spoilt_pages(keeping, tmp_path, start, start + 3)
+    verdict = verify(tmp_path)
+    hurt = {damage.source for damage in (*verdict.damages, *verdict.gaps)}
+
+    report = rebuild(tmp_path)
+
+    assert {problem.position.source for problem in report.problems} <= hurt
+    assert bool(report.problems) == bool(hurt)
+    with Archive.open(tmp_path) as archive:
+        known = {one.id for one in archive.sessions(empty=True)}
+    whole = {
+        session_id(n) for n in range(3) if not any(session_id(n) in h for h in hurt)
+    }
+    assert whole <= known
+    reached("rebuilds of archives with damaged pages", 1)
+
+
+def test_a_damaged_archive_is_copied_with_all_that_is_left(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    damaged, copy = tmp_path / "damaged", tmp_path / "copy"
+    damaged.mkdir()
+    with_spoilt_pages(keeping, damaged, 40, 43)
+
+    with (
+        Archive.open(damaged) as archive,
+        pytest.raises(ArchiveDamaged, match=r"the copy in .* has the same damage"),
+    ):
+        archive.backup(copy)
+
+    left, again = verify(damaged), verify(copy)
+    assert (again.sources, again.whole_sources) == (left.sources, left.whole_sources)

@@ -14,7 +14,7 @@ from recollect.ingest.gist import Gist, Stretch, decode, gist_of
 from recollect.ingest.pieces import lines_of
 from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report
-from recollect.model.ids import Position
+from recollect.model.ids import Position, SourceId
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
 from recollect.model.sources import SourceKind
@@ -22,6 +22,7 @@ from recollect.store.chunks import Kept
 from recollect.store.index import Index, Seen
 from recollect.store.lengths import Lengths
 from recollect.store.pages import Page, unpack_nodes
+from recollect.store.rescue import readable
 from recollect.store.vault import Vault
 
 __all__ = ["Indexer", "stretch_of"]
@@ -54,7 +55,9 @@ class Indexer:
         self._catch_up(progress)
 
     def _catch_up(self, progress: Progress) -> None:
-        behind = [kept for kept in self._vault.chunks.sources() if self._lags(kept)]
+        sources, lost = readable(self._vault.chunks)
+        self._report.problems.extend(map(_unreadable, lost))
+        behind = [kept for kept in sources if self._lags(kept)]
         if not behind:
             return
         total = sum(kept.kept for kept in behind)
@@ -94,11 +97,10 @@ class Indexer:
         chunks = self._vault.chunks.tried(kept.number, kept.generation, start=start)
         for chunk, raw in chunks:
             if raw is None:
-                place = Position(
-                    kept.id, kept.generation, chunk.start, chunk.stop - chunk.start
-                )
+                upto, rest = min(chunk.stop, stop), b""
+                length = upto - chunk.start
+                place = Position(kept.id, kept.generation, chunk.start, length)
                 yield Problem("damaged", place)
-                upto, rest = chunk.stop, b""
                 continue
             begin = max(upto + len(rest), chunk.start)
             joined = rest + raw[begin - chunk.start : stop - chunk.start]
@@ -330,6 +332,11 @@ class Indexer:
                 continue
             gist = gist_of(stretch)
             self._add_words(seen, gist, [known.get(row[2], 0) for row in gist.rows])
+
+
+def _unreadable(number: int) -> Problem:
+    """Return what is to be said of a source whose row is damaged."""
+    return Problem("damaged", Position(SourceId(f"source {number}"), 0, 0, 0))
 
 
 def stretch_of(kept: Kept, start: int, raw: bytes) -> Stretch:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import structs
 
 from recollect.assemble import Steps, Summaries, assemble, steps_of
+from recollect.errors import ArchiveDamaged
 from recollect.ingest.gist import decode
 from recollect.ingest.pieces import lines_of
 from recollect.model.ids import RecordId
@@ -39,12 +41,9 @@ def load_family(
 
 def transcript(vault: Stock, number: int) -> Transcript | None:
     """Return the transcript of a source from the index."""
-    with vault.chunks.at_once():
-        kept = vault.chunks.source(number)
-        if kept is None or vault.index is None:
-            return None
-        # An unfinished line is not indexed, but may be a whole record all the same.
-        raw = vault.chunks.fragment(number, kept.generation)
+    kept, raw = _unfinished(vault, number)
+    if kept is None or vault.index is None:
+        return None
     _, nodes, problems = decode(lines_of(kept.id, kept.generation, kept.kept, raw))
     return Transcript(
         source=kept.source,
@@ -52,6 +51,19 @@ def transcript(vault: Stock, number: int) -> Transcript | None:
         problems=(*vault.index.problems(kept), *problems),
         note=_note(vault, kept),
     )
+
+
+def _unfinished(vault: Stock, number: int) -> tuple[Kept | None, bytes]:
+    """Return a source and its unfinished last line, as far as they can be read.
+
+    That line is not indexed, but may be a whole record all the same.
+    """
+    kept = None
+    with suppress(ArchiveDamaged), vault.chunks.at_once():
+        kept = vault.chunks.source(number)
+        if kept is not None:
+            return kept, vault.chunks.fragment(number, kept.generation)
+    return kept, b""
 
 
 def _summaries(vault: Stock, derived: Deriving, family: Sequence[int]) -> list[_Told]:
@@ -109,5 +121,8 @@ def _note(vault: Stock, kept: Kept) -> AgentNote | None:
     )
     if sidecar is None:
         return None
-    raw = vault.chunks.read(sidecar.number, sidecar.generation, 0, sidecar.kept)
+    try:
+        raw = vault.chunks.read(sidecar.number, sidecar.generation, 0, sidecar.kept)
+    except ArchiveDamaged:
+        return None
     return parse_note(raw, kept.agent)

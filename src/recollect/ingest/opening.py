@@ -54,7 +54,10 @@ class ChunkLoader(RecordLoader):
         if kept is None:
             return None
         size = min(kept.kept, _STORED_LIMIT)
-        raw = self._chunks.read(kept.number, kept.generation, 0, size)
+        try:
+            raw = self._chunks.read(kept.number, kept.generation, 0, size)
+        except ArchiveDamaged:
+            return None
         return raw.decode("utf-8", "replace").removesuffix("\n")
 
     def _kept(self, source: str, offset: int = 0) -> Kept | None:

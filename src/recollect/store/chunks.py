@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from zlib import crc32
 
 import apsw
-from msgspec import Struct
 
 from recollect.errors import ArchiveDamaged, ArchiveMissing
-from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
-from recollect.model.sources import Source, SourceKind
+from recollect.model.sources import Source
 from recollect.store.connect import (
     copy_to,
     damage_in,
@@ -26,6 +24,7 @@ from recollect.store.connect import (
     opening_error,
     reading_of,
 )
+from recollect.store.kept import Chunk, Kept, kept_of_row
 from recollect.store.migrate import LATEST, migrate
 from recollect.store.press import Pressed, digest, press, unpress
 
@@ -37,68 +36,6 @@ CHUNK_SIZE = 512 * 1024
 _OPEN_CHUNKS = 16
 _UUID_LENGTH = 36
 _UUID = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
-
-
-class Kept(Struct, frozen=True, kw_only=True):
-    """A source as the archive has it: how far, and by which signs it is known."""
-
-    number: int
-    home: str
-    path: str
-    kind: SourceKind
-    project: ProjectKey | None = None
-    session: SessionId | None = None
-    agent: AgentId | None = None
-    generation: int = 0
-    gone_ns: int | None = None
-    kept: int = 0
-    """Bytes in chunks: all whole lines."""
-    size: int = 0
-    mtime_ns: int = 0
-    ctime_ns: int = 0
-    inode: int = 0
-    head: bytes = b""
-    tail: bytes = b""
-    rest: bytes = b""
-
-    @property
-    def id(self) -> SourceId:
-        """The path as it was found."""
-        return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
-
-    @property
-    def sign(self) -> int:
-        """A number that is another one once the file is moved, touched or cut off."""
-        told = f"{self.home}/{self.path} {self.size} {self.mtime_ns} "
-        return crc32(told.encode("utf-8", "replace") + self.rest)
-
-    @property
-    def source(self) -> Source:
-        """The source as the last walk saw it."""
-        return Source(
-            id=self.id,
-            home=self.home,
-            path=self.path,
-            kind=self.kind,
-            size=self.size,
-            mtime_ns=self.mtime_ns,
-            inode=self.inode,
-            ctime_ns=self.ctime_ns,
-            project=self.project,
-            session=self.session,
-            agent=self.agent,
-        )
-
-
-class Chunk(Struct, frozen=True):
-    """Where some bytes of a source are in the archive."""
-
-    id: int
-    source: int
-    generation: int
-    start: int
-    stop: int
-    hash: bytes
 
 
 _KEPT = """
@@ -170,13 +107,13 @@ class Chunks:
         """Yield all sources, also those that are gone."""
         with reading_of(self.path):
             for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
-                yield _kept(row)
+                yield kept_of_row(row)
 
     def source(self, number: int) -> Kept | None:
         """Return a source by its number."""
         with reading_of(self.path):
             row = first(self.db, f"{_KEPT} WHERE s.id = ?", (number,))
-            return _kept(row) if row else None
+            return kept_of_row(row) if row else None
 
     def unnamed(self, numbers: Iterable[int]) -> list[Kept]:
         """Return those of some sources whose place does not say whose they are."""
@@ -186,10 +123,12 @@ class Chunks:
         return [kept for kept in found if kept is not None]
 
     def find(self, home: str, path: str) -> Kept | None:
-        """Return a source by its place."""
+        """Return a source by its place; none where that cannot be read."""
         sql = f"{_KEPT} WHERE s.home = ? AND s.path = ?"
-        row = first(self.db, sql, (home, path))
-        return _kept(row) if row else None
+        with suppress(ArchiveDamaged), reading_of(self.path):
+            row = first(self.db, sql, (home, path))
+            return kept_of_row(row) if row else None
+        return None
 
     def named(self, id_: str) -> Kept | None:
         """Return a source by the path as it was found."""
@@ -199,13 +138,17 @@ class Chunks:
         )
         with reading_of(self.path):
             row = first(self.db, sql, (id_,))
-            return _kept(row) if row else None
+            return kept_of_row(row) if row else None
 
     def below(self, home: str, folder: str) -> list[Kept]:
         """Return the sources whose path begins with a folder and its slash."""
         sql = f"{_KEPT} WHERE s.home = ? AND s.path >= ? AND s.path < ?"
         end = folder[:-1] + chr(ord("/") + 1)
-        return [_kept(row) for row in every(self.db, sql, (home, folder, end))]
+        with suppress(ArchiveDamaged), reading_of(self.path):
+            return [
+                kept_of_row(row) for row in every(self.db, sql, (home, folder, end))
+            ]
+        return []
 
     def add_source(self, source: Source) -> Kept:
         """Take up a source that was never seen before, with nothing of it yet."""
@@ -348,8 +291,16 @@ class Chunks:
     def tried(
         self, number: int, generation: int, *, start: int = 0
     ) -> Iterator[tuple[Chunk, bytes | None]]:
-        """Yield chunks with their bytes; one that is damaged has none."""
-        for chunk in self._places(number, generation, start):
+        """Yield chunks with their bytes; one that is damaged has none.
+
+        Where it cannot even be read which there are, that is one without an end.
+        """
+        try:
+            places = self._places(number, generation, start)
+        except ArchiveDamaged:
+            yield Chunk(0, number, generation, start, sys.maxsize, b""), None
+            return
+        for chunk in places:
             try:
                 raw = self._raw(chunk.id, chunk.hash)
             except ArchiveDamaged:
@@ -488,9 +439,3 @@ def purged_signs(source: Source) -> set[bytes]:
     elif source.session is None and source.agent is not None:
         signs.add(f"agent {source.agent}")
     return {digest(sign.encode("utf-8", "replace")) for sign in signs}
-
-
-def _kept(row: tuple[object, ...]) -> Kept:
-    values = dict(zip(Kept.__struct_fields__, row, strict=True))
-    values["kind"] = SourceKind(str(values["kind"]))
-    return Kept(**values)  # type: ignore[arg-type]

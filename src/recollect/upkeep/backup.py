@@ -9,6 +9,7 @@ from recollect.errors import ArchiveDamaged, ArchiveError, BackupRefused
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder
 from recollect.store.lock import LOCK_FILE, writing
+from recollect.store.rescue import readable
 from recollect.store.vault import Vault
 
 __all__ = ["backup"]
@@ -51,14 +52,17 @@ def backup(vault: Vault, folder: Path) -> int:
 
 
 def _damages(vault: Vault) -> int:
-    """Return how many chunks are not what was stored."""
-    return sum(
-        1
-        for kept in vault.chunks.sources()
-        for generation in range(kept.generation + 1)
-        for _, damage in vault.chunks.checked(kept.number, generation)
-        if damage
-    )
+    """Return how many chunks are not what was stored, or cannot be found at all."""
+    sources, lost = readable(vault.chunks)
+    found = len(lost)
+    for kept in sources:
+        for generation in range(kept.generation + 1):
+            try:
+                checked = vault.chunks.checked(kept.number, generation)
+                found += sum(1 for _, damage in checked if damage)
+            except ArchiveDamaged:
+                found += 1
+    return found
 
 
 def _remove(path: Path, *, only_logs: bool = False) -> None:
