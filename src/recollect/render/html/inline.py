@@ -70,9 +70,9 @@ class Inline(ParserInline):
             rule = _RULES.get(src[pos])
             if rule is None:
                 state.pos = _text_end(state, pos)
-                state.append_pending(src[pos : state.pos])
+                state.pending += src[pos : state.pos]
             elif state.level >= deepest or not rule(state, False):
-                state.append_pending(src[pos])
+                state.pending += src[pos]
                 state.pos = pos + 1
         if state.pending:
             state.pushPending()
