@@ -17,6 +17,7 @@ from recollect.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
 from tests.push.sending import NOW, PROJECT, worked
+from tests.team.engines import ENGINES, opened
 from tests.web.places import EDITED_PATH, PLAIN, furnished
 
 ANN_SAID = b"Question"
@@ -26,7 +27,7 @@ MCP = {
 }
 
 
-@pytest.fixture(scope="module", params=["folders", "postgresql"])
+@pytest.fixture(scope="module", params=["folders", *ENGINES])
 def hub(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
@@ -38,11 +39,12 @@ def hub(
         with serving(place, folders) as hub:
             yield hub
         return
-    engine, _ = request.getfixturevalue("make")()
-    with serving(place, folders, engine) as hub:
-        hub.push_all()
-        yield hub
-    engine.close()
+    with opened(request.param) as make:
+        engine, _ = make()
+        with serving(place, folders, engine) as hub:
+            hub.push_all()
+            yield hub
+        engine.close()
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -191,7 +193,10 @@ def test_the_gate_keeps_out_foreign_hosts_pages_and_floods(hub: TestHub) -> None
 
 def test_a_browser_hands_its_token_over_once(hub: TestHub) -> None:
     secret, _ = hub.token("ann")
-    own = {"Sec-Fetch-Site": "same-origin", "Host": f"127.0.0.1:{hub.serving.port}"}
+    # So does Chromium send a form, from a page that tells no referrer.
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+    own |= {"Host": f"127.0.0.1:{hub.serving.port}"}
+    foreign = {**own, "Sec-Fetch-Site": "cross-site"}
 
     form = hub.ask("GET", "/", {"Accept": "text/html,*/*"})
     refused = hub.ask("POST", "/enter", own, b"token=rcl_wrong")
@@ -201,6 +206,7 @@ def test_a_browser_hands_its_token_over_once(hub: TestHub) -> None:
     assert (form.status, form.headers["location"]) == (303, "/enter")
     assert b"type=password" in hub.ask("GET", "/enter").body
     assert refused.status == 401
+    assert hub.ask("POST", "/enter", foreign, f"token={secret}".encode()).status == 403
     assert "HttpOnly; SameSite=Strict" in entered.headers["set-cookie"]
     assert ANN_SAID in hub.ask("GET", "/", {"Cookie": cookie}).body
     away = {**own, "Host": "hub.example.com"}

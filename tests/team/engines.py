@@ -1,4 +1,8 @@
-"""The engines on which stores can be made here; one that is missing says why."""
+"""The engines on which stores can be made here; one that is missing says why.
+
+``RECOLLECT_TEST_CLICKHOUSE`` names a server or a cluster to ask instead of the engine
+in this process; databases called ``team…`` are made there, and dropped again.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from tests.team.servers import missing, postgres
 __all__ = ["ENGINES", "opened"]
 
 ENGINES = ("postgresql", "clickhouse")
+_GIVEN = os.environ.get("RECOLLECT_TEST_CLICKHOUSE", "")
 Made = tuple[TeamStore, Objects]
 
 
@@ -28,7 +33,7 @@ def opened(name: str) -> Iterator[Callable[[], Made]]:
             pytest.skip(f"PostgreSQL is NOT tried: {why}")
         with _postgres() as make:
             yield make
-    elif not _has("chdb") or not _has("clickhouse_connect"):
+    elif not _has("clickhouse_connect") or not (_GIVEN or _has("chdb")):
         pytest.skip(
             "ClickHouse is NOT tried: pip install chdb clickhouse-connect (555 MB)"
         )
@@ -49,14 +54,20 @@ def _clickhouse() -> Iterator[Callable[[], Made]]:
     with tempfile.TemporaryDirectory(prefix="ch-") as folder:
         # The engine in this process takes one folder for as long as it lives.
         place = os.environ.setdefault("RECOLLECT_TEST_CHDB", folder)
+        made: list[ClickHouseStore] = []
 
         def make() -> Made:
             name = f"team{os.getpid()}_{next(numbers)}"
-            store = ClickHouseStore(f"chdb://{place}?database={name}")
+            more = "&" if "?" in _GIVEN else "?"
+            address = f"{_GIVEN}{more}" if _GIVEN else f"chdb://{place}?"
+            store = ClickHouseStore(f"{address}database={name}")
+            made.append(store)
             store.prepare()
             return store, store.objects()
 
         yield make
+        for store in made if _GIVEN else ():
+            store._db.execute(f"DROP DATABASE IF EXISTS {store._db.database}")
 
 
 @contextmanager

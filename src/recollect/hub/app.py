@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recollect.errors import ParcelRefused, RecollectError
-from recollect.hub.gate import HEALTH, entered, token_of
+from recollect.hub.gate import HEALTH, STYLE, entered, token_of
 from recollect.hub.intake import Intake, checked_parcel
 from recollect.hub.people import People
 from recollect.mcp.http import PATH, shared_application
@@ -33,10 +33,21 @@ _PARCELS = 4
 """Parcels that are taken in at once; each may be unpacked to many megabytes."""
 _FORM = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Recollect</title>"
-    "<h1>Recollect</h1><form method=post action=/enter>"
-    "<label>Token <input name=token type=password autocomplete=off autofocus></label> "
-    "<button>Enter</button></form>"
+    "<meta name=viewport content='width=device-width'>"
+    f"<link rel=stylesheet href={STYLE}>"
+    "<main><h1>Recollect</h1><form method=post action=/enter><label for=token>Your "
+    "token, as whoever runs this hub gave it to you</label><input id=token name=token "
+    "type=password autocomplete=off required autofocus><button>Enter</button></form>"
 )
+_STYLE = """\
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+main { max-width: 24rem; margin: 18vh auto; padding: 0 1rem }
+h1 { font: 700 1.6rem/1 Georgia, serif }
+label { display: block; margin-bottom: .5rem }
+input, button { font: inherit; padding: .5rem .7rem; border-radius: .5rem }
+input { width: 100%; box-sizing: border-box; border: 1px solid #8888 }
+button { margin-top: .7rem; border: 0; background: #b4633a; color: #fff }
+"""
 
 
 class Behind(Protocol):
@@ -102,6 +113,7 @@ class _Hub:
             (HEALTH, "GET", self._health),
             (ENTRANCE, "GET", self._form),
             (ENTRANCE, "POST", self._enter),
+            (STYLE, "GET", self._style),
         )
         return [Route(path, answer, methods=[how]) for path, how, answer in rows]
 
@@ -127,6 +139,9 @@ class _Hub:
 
     async def _form(self, _request: Request) -> Response:
         return Response(_FORM, media_type="text/html")
+
+    async def _style(self, _request: Request) -> Response:
+        return Response(_STYLE, media_type="text/css")
 
     async def _enter(self, request: Request) -> Response:
         body = await request.body()

@@ -29,13 +29,15 @@ from recollect.web.gate import (
     refusal,
 )
 
-__all__ = ["COOKIE", "HEALTH", "HubGate", "entered", "token_of"]
+__all__ = ["COOKIE", "HEALTH", "STYLE", "HubGate", "entered", "token_of"]
 
 COOKIE = "recollect-hub"
 HEALTH = "/health"
 """Where whoever looks after the hub asks whether it lives; it says nothing else."""
 _TOKEN = "recollect.token"  # noqa: S105 (its name)
-_UNASKED = frozenset({ENTRANCE, HEALTH})
+STYLE = "/enter.css"
+"""How the form looks; pages load theirs once somebody is in."""
+_UNASKED = frozenset({ENTRANCE, HEALTH, STYLE})
 """What is answered without a token."""
 _AROUND = 1024 * 1024
 """Bytes of a parcel besides its longest frame."""
@@ -102,6 +104,10 @@ class HubGate(Gate):
     def _is_from_here(self, method: str, headers: Headers, host: str) -> bool:
         # No page can send this header elsewhere; so whoever does is a program.
         if "authorization" in headers and "origin" not in headers:
+            return True
+        # A form of ours says no origin, as we tell no referrer; its browser knows.
+        site = headers.get("sec-fetch-site")
+        if site == "same-origin" and headers.get("origin") == "null":
             return True
         return is_from_here(method, headers, f"https://{host}", f"http://{host}")
 

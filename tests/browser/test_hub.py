@@ -1,0 +1,32 @@
+"""A hub in a real browser: the token is handed over in a form, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from tests.hub.hubs import serving
+from tests.web.places import furnished
+
+
+def test_a_token_opens_the_page_and_stays_out_of_addresses(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with serving(tmp_path, {"ben": furnished(tmp_path).folder}) as hub:
+        secret, _ = hub.token("ben")
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+
+        page.goto(hub.address)
+        page.get_by_label("Your token").fill(secret)
+        page.get_by_role("button").click()
+
+        expect(page.get_by_text("Counting lines")).to_be_visible()
+        page.reload()
+        expect(page.get_by_text("Counting lines")).to_be_visible()
+        assert secret not in " ".join(asked)
+        assert secret not in page.evaluate("document.cookie")
+        assert all(one.startswith(hub.address) for one in asked)
+        page.close()
