@@ -214,8 +214,8 @@ class Sources(RuleBasedStateMachine):
 def test_files_in_motion(number: int) -> None:
     """The same twice, so that two programs try it side by side."""
     many = settings(
-        max_examples=sized((12, 3)[number], 650, 5_000),
-        stateful_step_count=sized(20, 40, 50),
+        max_examples=sized((12, 3)[number], 525, 5_000),
+        stateful_step_count=sized(20, 32, 50),
         deadline=None,
     )
     least = sized(0, 30, 30)
