@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from zlib import crc32
 
 from recollect.errors import QueryError
@@ -19,7 +20,7 @@ from recollect.render.html.prose import prose
 from recollect.render.safe import safe, safe_json, safe_line, safe_name
 from recollect.store.press import press, unpress
 
-__all__ = ["SEEDS", "TARGETS"]
+__all__ = ["SEEDS", "TARGETS", "tampered"]
 
 _NOW = datetime(2026, 11, 15, tzinfo=UTC)
 _ALLOWED = {"\n", "\t"}
@@ -95,3 +96,27 @@ def chunks(raw: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     one.__name__: one for one in (lines, records, markdown, terminal, queries, chunks)
 }
+
+
+def tampered(random: Random, raw: bytes) -> bytes:
+    """Return bytes that were cut, doubled, swapped or changed in some places."""
+    for _ in range(random.randrange(1, 4)):
+        at, stop = sorted((random.randrange(len(raw) + 1), random.randrange(300)))
+        match random.randrange(5):
+            case 0:
+                raw = raw[:at] + random.randbytes(random.randrange(1, 5)) + raw[at:]
+            case 1:
+                raw = raw[:at] + raw[stop:]
+            case 2:
+                raw = raw[:stop] + raw[at:]
+            case 3:
+                raw = raw[:at] + random.choice(_SIGNS) + raw[stop:]
+            case _:
+                raw = raw[:at] + bytes(b ^ 0x20 for b in raw[at : at + 2]) + raw[stop:]
+    return raw[:400]
+
+
+_SIGNS = tuple(
+    b'" \\ { } [ ] : , \x1b[ \x9b <script> ](http://x) ![ ``` NOT ( ) before: \xff'
+    b" \xed\xa0\x80 \xe2\x80\xae \0 1e999 \\ud800 \x28\xb5\x2f\xfd".split(b" ")
+)

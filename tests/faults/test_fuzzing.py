@@ -7,14 +7,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.faults import fuzzing
-from tests.faults.fuzzing import SEEDS, TARGETS
-from tests.faults.sizes import is_usual, reached, sized
+from tests.faults.fuzzing import SEEDS, TARGETS, tampered
+from tests.faults.sizes import is_usual, reached, seeded, sized
 
 SECONDS = sized(0, 120, 3_600)
 SIGNS = st.sampled_from(
@@ -50,6 +51,32 @@ def test_no_line_that_was_tampered_with_raises_anything(
     name: str, raw: bytes, signs: bytes, cut: int
 ) -> None:
     TARGETS[name](raw[:cut] + signs + raw[cut + len(signs) :])
+
+
+SHARES = {
+    "lines": 20,
+    "records": 5,
+    "markdown": 2,
+    "terminal": 20,
+    "queries": 3,
+    "chunks": 60,
+}
+"""How often each is tried, of 110: what takes less time, more often."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_bytes_of_very_many_raise_anything(name: str) -> None:
+    random = Random(seeded(len(name)))  # noqa: S311 (the same every time)
+    count = SHARES[name] * sized(20, 100_000, 1_000_000)
+    raw = b""
+    try:
+        for number in range(count):
+            raw = tampered(random, LINES[number % len(LINES)][:300])
+            TARGETS[name](raw)
+    except Exception:
+        print(raw)  # what broke it  # noqa: T201
+        raise
+    reached(f"{name} tampered with", count)
 
 
 @pytest.mark.parametrize("name", TARGETS)
