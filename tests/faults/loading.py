@@ -121,14 +121,14 @@ class Load:
 
             self._repeat(read)
 
-    def write(self, writers: int, *homes: Path) -> None:
+    def write(self, writers: int, *homes: Path, pause: float = 0.5) -> None:
         """Have so many take homes in; all but one of them are refused, kindly."""
         given = [word for home in (self.home, *homes) for word in ("--home", str(home))]
 
         def take_in(_: int) -> None:
             code = self.ask("ingest", "-q", *given, allowed=sorted(_BENIGN))
             self.writes += code == 0
-            time.sleep(0.5)
+            time.sleep(pause)
 
         for _ in range(writers):
             self._repeat(take_in)
@@ -180,13 +180,18 @@ class Load:
             child.kill()
 
     @contextmanager
-    def going_on(self, seconds: float) -> Iterator[None]:
-        """Let everybody who is begun here go on for some time, and stop then."""
+    def going_on(self, seconds: float, *, to_fault: bool = False) -> Iterator[None]:
+        """Let everybody who is begun here go on for some time, and stop then.
+
+        ``to_fault`` is for whoever only wants to know whether there will be one.
+        """
         self._stop.clear()
         self._threads.clear()
         try:
             yield
-            time.sleep(seconds)
+            until = time.monotonic() + seconds
+            while time.monotonic() < until and not (to_fault and self.faults):
+                time.sleep(0.1)
         finally:
             self.stop()
 

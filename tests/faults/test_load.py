@@ -97,8 +97,8 @@ def is_flat(seen: list[int]) -> bool:
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
     keeping, _ = furnished(tmp_path)
     load = Load(keeping.archive, keeping.home.path, mutation="lockless")
-    with load.going_on(4):
-        load.write(3)
+    with load.going_on(90, to_fault=True):
+        load.write(5, pause=0)
         load.grow()
 
     assert load.faults
