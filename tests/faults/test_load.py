@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
@@ -12,7 +14,7 @@ import pytest
 from benchmarks.inputs import session_path, write_session
 from recollect.upkeep import verify
 from tests.build import prompt, reply, session_id, thread
-from tests.faults.loading import Load, Read, opened
+from tests.faults.loading import KINDS, Load, Read, opened
 from tests.faults.sizes import is_usual, reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -51,12 +53,19 @@ def late(reads: list[Read]) -> float:
     return sum(quantiles(one, n=20)[-1] for one in told if len(one) > 1) / len(told)
 
 
+def is_enough(load: Load, *, writes: bool) -> bool:
+    """Whether everything was read twice at least, and something written."""
+    seen = Counter(read.what for read in load.reads)
+    return len(seen) == KINDS and min(seen.values()) > 1 and load.writes >= writes
+
+
 def test_many_read_while_some_write(tmp_path: Path) -> None:
     keeping, much = furnished(tmp_path)
     load = Load(keeping.archive, keeping.home.path)
     quiet = Load(keeping.archive, keeping.home.path)
     for one in (quiet, load):
-        with one.going_on(SECONDS if one is load else min(SECONDS / 2, 60)):
+        seconds = SECONDS if one is load else min(SECONDS / 2, 60)
+        with one.going_on(seconds, partial(is_enough, one, writes=one is load)):
             port, cookie = opened(one.start("serve", "--no-browser"))
             one.read_by_command(READERS)
             one.read_in_browser(READERS, port, cookie)
@@ -97,7 +106,7 @@ def is_flat(seen: list[int]) -> bool:
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
     keeping, _ = furnished(tmp_path)
     load = Load(keeping.archive, keeping.home.path, mutation="lockless")
-    with load.going_on(90, to_fault=True):
+    with load.going_on(0, lambda: load.faults):
         load.write(5, pause=0)
         load.grow()
 
