@@ -29,6 +29,7 @@ NEVER_END = {
     "open",
     "hook",
     "hub",
+    "migrate",
     "statusline",
     "integrate",
 }

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from msgspec.structs import replace
-
 from recollect.errors import Ambiguous, ArchiveMissing, NotArchived, NotOfTeams
-from recollect.model.addresses import is_address
+from recollect.model.addresses import is_address, without_password
 from recollect.model.ids import SessionId, SourceId
 from recollect.model.listing import Listed
+from recollect.store.annotations import annotated
 from recollect.store.shelf import FolderShelf, Shelf
 from recollect.store.vault import Vault
 
 # Most questions are small; what answers the large ones is imported when they are asked.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime, tzinfo
 
     from recollect.ingest import Progress, Report
@@ -47,14 +46,14 @@ class Archive:
 
     Writing is done one at a time, by whoever holds the lock; whoever reads goes on
     with what was there. What works on an archive that may not be there, or not be
-    whole, takes a folder: :meth:`ingest`, :meth:`verify`, :meth:`rebuild`. Instead of
-    a folder, an archive may stand on what somebody may read of a team's store; what
-    is done to files (restore, purge, back up) is then refused.
+    whole, takes a folder: :meth:`ingest`, :meth:`verify`, :meth:`rebuild`. It may stand
+    on a team's store instead of a folder; what is done to files is then refused.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self._team = is_address(str(folder))
+        self.folder = Path(without_password(str(folder)))
+        self._address = str(folder)
+        self._team = is_address(self._address)
         if not self._team and not Vault.exists(self.folder):
             raise ArchiveMissing(self.folder)
         self._open()
@@ -65,7 +64,7 @@ class Archive:
         if self._team:
             from recollect.team.opening import open_shelf  # noqa: PLC0415 (see above)
 
-            self._shelf: Shelf = open_shelf(str(self.folder))
+            self._shelf: Shelf = open_shelf(self._address)
         else:
             self._shelf = FolderShelf(Vault(self.folder))
 
@@ -119,8 +118,9 @@ class Archive:
         """
         from recollect.ingest import ingest  # noqa: PLC0415 (see above)
 
+        place = _folder(folder)
         return ingest(
-            Path(folder), paths, progress=progress, wait=wait, is_thorough=is_thorough
+            place, paths, progress=progress, wait=wait, is_thorough=is_thorough
         )
 
     @property
@@ -151,14 +151,14 @@ class Archive:
         """Check every byte; with ``deep`` also the index against a rebuild."""
         from recollect.upkeep import verify  # noqa: PLC0415 (see above)
 
-        return verify(Path(folder), deep=deep, progress=progress)
+        return verify(_folder(folder), deep=deep, progress=progress)
 
     @staticmethod
     def rebuild(folder: str | Path, *, progress: Progress | None = None) -> Report:
         """Make the index anew from the archive; readers go on with the old one."""
         from recollect.upkeep import rebuild  # noqa: PLC0415 (see above)
 
-        return rebuild(Path(folder), progress=progress)
+        return rebuild(_folder(folder), progress=progress)
 
     def refresh(self) -> None:
         """Look at the archive as it is now, with the index that it has now."""
@@ -194,7 +194,7 @@ class Archive:
         known = self.annotations()
         for listed in self._shelf.derived.listed(empty=empty):
             if project is None or is_in(listed.project, project):
-                yield _annotated(listed, known)
+                yield annotated(listed, known)
 
     def listed(self, name: str) -> Listed:
         """Return a session's line by its id, or by a beginning that only it has."""
@@ -209,7 +209,7 @@ class Archive:
             beginnings = {id_[: len(name)]: id_ for id_ in finding.session_ids()}
             close = get_close_matches(name, beginnings, n=_TOLD)
             raise NotArchived("session", name, [beginnings[one] for one in close])
-        return _annotated(found[0], self.annotations())
+        return annotated(found[0], self.annotations())
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return what readers added to sessions: tags, notes, stars."""
@@ -475,21 +475,18 @@ class Archive:
         """Erase files for good, and refuse them when they are met again."""
         from recollect.upkeep import purge  # noqa: PLC0415 (see above)
 
-        numbers = [kept.number for kept in sources]
+        folder, numbers = self._vault.folder, [kept.number for kept in sources]
         self.close()
         try:
-            return purge(self.folder, numbers, progress=progress)
+            return purge(folder, numbers, progress=progress)
         finally:
             self._open()
 
 
-def _annotated(listed: Listed, known: Mapping[SessionId, Annotations]) -> Listed:
-    """Return a session's line with what readers added to it."""
-    added = known.get(listed.id)
-    if added is None:
-        return listed
-    tags = tuple(dict.fromkeys((*listed.tags, *added.tags)))
-    return replace(listed, tags=tags, note=added.note, is_starred=added.is_starred)
+def _folder(name: str | Path) -> Path:
+    if is_address(str(name)):
+        raise NotOfTeams(Path(name).name)
+    return Path(name)
 
 
 def is_in(path: str | None, folder: str) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
+from recollect.model.addresses import is_address
 from recollect.sources.homes import homes
 
 __all__ = [
@@ -59,6 +60,9 @@ def archive_folder(
     configured = environ.get(ARCHIVE_VARIABLE, "").strip()
     if given is None and not configured:
         configured = read_settings(environ, user_home, platform).archive or ""
+    if is_address(str(given or configured)):
+        # A team's store: an address that is no path in any folder.
+        return given or Path(configured)
     if given is not None or configured:
         return _whole(_expanded(given or Path(configured), user_home))
     return _usual_place(environ, user_home, platform) / _NAME

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.addresses import is_address
+from recollect.model.addresses import is_address, without_password
 
 
 @pytest.mark.parametrize("name", ["postgresql://a/b", "postgres://a", "clickhouse://a"])
@@ -18,3 +18,17 @@ def test_an_address_is_known_even_as_a_path(name: str) -> None:
 @pytest.mark.parametrize("name", ["/home/a", "postgresql", "./clickhouse", "C:/a"])
 def test_a_folder_is_no_address(name: str) -> None:
     assert not is_address(name)
+
+
+@pytest.mark.parametrize("slashes", ["//", "/"])
+def test_a_password_is_not_shown(slashes: str) -> None:
+    shown = without_password(f"postgresql:{slashes}ann:secret@server:5/db?person=ann")
+
+    assert shown == f"postgresql:{slashes}ann@server:5/db?person=ann"
+
+
+@pytest.mark.parametrize(
+    "name", ["/home/a:b@c", "postgresql://server:5432/db", "clickhouse://ann@server/x"]
+)
+def test_what_has_no_password_stays(name: str) -> None:
+    assert without_password(name) == name

@@ -175,6 +175,9 @@ class MemoryStore:
     def tombstones(self) -> Sequence[Tombstone]:
         return [Tombstone(sign=s, erased=when) for s, when in self._signs.items()]
 
+    def refuse(self, tombstones: Iterable[Tombstone]) -> None:
+        self._signs |= {one.sign: one.erased for one in tombstones}
+
     def stray(self) -> Sequence[str]:
         return sorted(self._stray)
 
@@ -197,6 +200,9 @@ class MemoryStore:
 
     def notes(self, kind: str) -> dict[str, bytes]:
         return {key: value for (k, key), value in self._notes.items() if k == kind}
+
+    def kinds(self) -> Sequence[str]:
+        return sorted({kind for kind, _ in self._notes})
 
     def set_note(self, kind: str, key: str, value: bytes | None) -> None:
         if value is None:

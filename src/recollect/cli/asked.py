@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.cli.terminal import short_path
+from recollect.model.addresses import without_password
 from recollect.settings import archive_folder, source_homes
 
 if TYPE_CHECKING:
@@ -69,5 +70,5 @@ def opened(archive: Path | None) -> Archive:
 
 def shown_path(path: str | Path) -> str:
     """Return a path as one would type it anywhere."""
-    home = Path.home()
+    home, path = Path.home(), without_password(str(path))
     return "~" if str(path) == str(home) else short_path(str(path), home=home)

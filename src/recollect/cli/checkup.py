@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.rows import DoctorRow
+from recollect.errors import NotOfTeams
+from recollect.model.addresses import is_address
 from recollect.settings import settings_file
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ _OTHERS = 0o077
 
 def state(archive: Archive, homes: Sequence[Path]) -> DoctorRow:
     """Return what is where, and how the archive is."""
+    if is_address(archive.folder.as_posix()):
+        raise NotOfTeams(archive.folder.name)
     kept = archive.sources()
     listed = list(archive.sessions(empty=True)) if archive.has_index else []
     told = settings_file(os.environ, Path.home())

@@ -136,6 +136,11 @@ COMMANDS = (
         "Erase sessions from the archive, for good.",
     ),
     CommandRow(
+        "migrate",
+        "recollect.cli.migrate",
+        "Move a team's archive to another engine, and compare their answers.",
+    ),
+    CommandRow(
         "push",
         "recollect.cli.push",
         "Send sessions of named projects to a hub, masked.",

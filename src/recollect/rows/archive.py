@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect import __version__
+from recollect.model.addresses import without_password
 from recollect.model.ids import AgentId, ProjectKey, RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.parts import Lineage, Project, TitleKind
@@ -64,7 +65,7 @@ class BeginRow(Row, frozen=True, kw_only=True, tag="begin"):
     @classmethod
     def of(cls, command: str, archive: Path) -> BeginRow:
         """Return the first line of a command."""
-        place = path_text(archive)
+        place = without_password(path_text(archive))
         return cls(schema=SCHEMA, command=command, recollect=__version__, archive=place)
 
 

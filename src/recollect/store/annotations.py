@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import apsw
+from msgspec.structs import replace
 
 from recollect.model.annotations import Annotations
 from recollect.model.ids import SessionId
+from recollect.model.listing import Listed
 from recollect.store.connect import every
 
-__all__ = ["all_annotations", "write_annotations"]
+__all__ = ["all_annotations", "annotated", "write_annotations"]
 
 
 def all_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
@@ -21,6 +23,15 @@ def all_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
     for session, kind, value in rows:
         sessions.setdefault(session, []).append((kind, value))
     return {session: _told(found) for session, found in sessions.items()}
+
+
+def annotated(listed: Listed, known: Mapping[SessionId, Annotations]) -> Listed:
+    """Return a session's line with what readers added to it."""
+    added = known.get(listed.id)
+    if added is None:
+        return listed
+    tags = tuple(dict.fromkeys((*listed.tags, *added.tags)))
+    return replace(listed, tags=tags, note=added.note, is_starred=added.is_starred)
 
 
 def _told(found: Iterable[tuple[str, str]]) -> Annotations:

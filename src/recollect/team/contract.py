@@ -302,6 +302,10 @@ class TeamStore(Protocol):
         """Return what was erased."""
         ...
 
+    def refuse(self, tombstones: Iterable[Tombstone]) -> None:
+        """Refuse what another store has erased."""
+        ...
+
     def stray(self) -> Sequence[str]:
         """Return addresses of erased objects that may still be there."""
         ...
@@ -324,6 +328,10 @@ class TeamStore(Protocol):
 
     def notes(self, kind: str) -> dict[str, bytes]:
         """Return all notes of a kind."""
+        ...
+
+    def kinds(self) -> Sequence[str]:
+        """Return of which kinds there are notes."""
         ...
 
     def set_note(self, kind: str, key: str, value: bytes | None) -> None:

@@ -16,7 +16,7 @@ from recollect.team.contract import Objects, Role, Scope, TeamStore
 if TYPE_CHECKING:
     from recollect.store.shelf import Shelf
 
-__all__ = ["RAW_NOTE", "open_shelf", "open_store", "scope_of"]
+__all__ = ["RAW_NOTE", "objects_of", "open_shelf", "open_store", "scope_of"]
 
 RAW_NOTE = ("hub", "raw")
 """The note under which a hub keeps where its raw store is."""
@@ -49,7 +49,7 @@ def open_shelf(address: str) -> Shelf:
     _, ours = _parted(address)
     store = open_store(address)
     try:
-        objects = _objects(store, ours.get("raw"))
+        objects = objects_of(store, ours.get("raw"))
         shelf = store.shelf(scope, objects)
     except BaseException:
         store.close()
@@ -81,7 +81,8 @@ def _parted(address: str) -> tuple[str, dict[str, str]]:
     return urlunsplit(split._replace(query=urlencode(theirs))), ours
 
 
-def _objects(store: TeamStore, raw: str | None) -> Objects:
+def objects_of(store: TeamStore, raw: str | None = None) -> Objects:
+    """Return the raw store that a store stands on, or its own."""
     noted = store.note(*RAW_NOTE)
     place = raw or (noted.decode() if noted else None)
     if place is None:

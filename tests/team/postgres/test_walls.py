@@ -78,3 +78,20 @@ def test_texts_are_found_by_the_index_behind_the_wall(reader: Postgres) -> None:
     assert "Bitmap Index Scan on said_tsv" in plan()
     reader.limit(holders(reader, "ann"))
     assert "said_tsv" not in plan()
+
+
+def test_a_connection_that_was_cut_is_made_anew_and_as_limited(
+    reader: Postgres,
+) -> None:
+    own = holders(reader, "ann")
+    reader.limit(own)
+    ((number,),) = reader.rows("SELECT pg_backend_pid()", {})
+    other = Postgres(reader._address)
+    other.rows("SELECT pg_terminate_backend(%(number)s, 5000)", {"number": number})
+    other.close()
+    with pytest.raises(StoreError):
+        reader.rows("SELECT 1", {})
+
+    (found,) = reader.rows("SELECT array_agg(DISTINCT holder) FROM session", {})
+
+    assert found == (own,)

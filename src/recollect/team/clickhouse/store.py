@@ -150,6 +150,11 @@ class ClickHouseStore:
             Tombstone(sign=sign, erased=when) for sign, when in self._db.rows(sql, {})
         ]
 
+    def refuse(self, tombstones: Iterable[Tombstone]) -> None:
+        """Refuse what another store has erased."""
+        rows = [(one.sign, one.erased) for one in tombstones]
+        self._db.insert("tombstone", ("sign", "erased"), rows)
+
     def stray(self) -> Sequence[str]:
         """Return addresses of erased objects that may still be there."""
         rows = self._db.rows(
@@ -189,6 +194,11 @@ class ClickHouseStore:
             {"kind": kind},
         )
         return dict(rows)
+
+    def kinds(self) -> Sequence[str]:
+        """Return of which kinds there are notes."""
+        sql = "SELECT DISTINCT kind FROM note FINAL WHERE is_over = 0 ORDER BY kind"
+        return [row[0] for row in self._db.rows(sql, {})]
 
     def set_note(self, kind: str, key: str, value: bytes | None) -> None:
         """Keep a note, or forget it."""

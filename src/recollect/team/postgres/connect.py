@@ -26,48 +26,57 @@ class Postgres:
     """
 
     def __init__(self, address: str) -> None:
-        self._address = address
         self._lock = RLock()
-        self._is_limited = False
-        self._connected = self._connect()
-
-    def _connect(self) -> psycopg.Connection[Any]:
+        self._address = address
+        self._seen: str | None = None
+        self._depth = 0
         with translated():
-            return psycopg.connect(
-                self._address,
-                autocommit=True,
-                options="-c search_path=recollect,public",
-            )
+            self.db = self._open()
 
-    @property
-    def db(self) -> psycopg.Connection[Any]:
-        """The connection; made anew where the server has dropped it.
+    def _open(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            self._address, autocommit=True, options="-c search_path=recollect,public"
+        )
 
-        One that is limited stays as it is: a new one would see everything.
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Have the connection to oneself; open it again if the server went away.
+
+        Not in the midst of something that is to be written at once: that is lost.
         """
-        if self._connected.broken and not self._is_limited:
-            self._connected = self._connect()
-        return self._connected
+        with self._lock, translated():
+            if self.db.broken and not self._depth:
+                self.db = self._open()
+                if self._seen is not None:
+                    self._limit(self._seen)
+            yield
 
     def limit(self, holders: Sequence[int]) -> None:
         """Let the connection see rows of some holders only, and change nothing."""
-        self._is_limited = True
-        seen = ",".join(map(str, holders))
-        self.rows(
-            "SELECT set_config('recollect.holders', %(seen)s, false)", {"seen": seen}
-        )
-        self.execute(f"SET ROLE {READER}")
-        self.execute("SET default_transaction_read_only = on")
+        self._seen = ",".join(map(str, holders))
+        with self._ready():
+            self._limit(self._seen)
+
+    def _limit(self, seen: str) -> None:
+        sql = b"SELECT set_config('recollect.holders', %s, false)"
+        try:
+            self.db.execute(sql, (seen,))
+            self.db.execute(f"SET ROLE {READER}".encode())
+            self.db.execute(b"SET default_transaction_read_only = on")
+        except BaseException:
+            # Nobody may read over a connection that is limited by half.
+            self.db.close()
+            raise
 
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a statement with ``%(name)s`` in it."""
-        with self._lock, translated():
+        with self._ready():
             found = self.db.execute(sql.encode(), _without_zeros(values)).fetchall()
         return [_with_zeros(row) if _has_zeros(row) else row for row in found]
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
         """Run a statement; return how many rows it changed."""
-        with self._lock, translated():
+        with self._ready():
             given = _without_zeros(values) if values is not None else None
             return self.db.execute(sql.encode(), given).rowcount
 
@@ -79,8 +88,7 @@ class Postgres:
             return
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
         with (
-            self._lock,
-            translated(),
+            self._ready(),
             self.db.cursor() as cursor,
             cursor.copy(sql.encode()) as to,
         ):
@@ -90,8 +98,12 @@ class Postgres:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Have all that is written be there, or nothing of it."""
-        with self._lock, translated(), self.db.transaction():
-            yield
+        with self._ready(), self.db.transaction():
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
 
     def visible(self, table: str) -> str:
         """Return a table's rows that are of ``%(holders)s``, to be selected from."""
@@ -114,7 +126,7 @@ class Postgres:
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._connected.close()
+        self.db.close()
 
 
 @contextmanager

@@ -156,6 +156,15 @@ class PostgresStore:
         rows = self._db.rows("SELECT sign, erased FROM tombstone ORDER BY erased", {})
         return [Tombstone(sign=bytes(sign), erased=when) for sign, when in rows]
 
+    def refuse(self, tombstones: Iterable[Tombstone]) -> None:
+        """Refuse what another store has erased."""
+        for one in tombstones:
+            self._db.execute(
+                "INSERT INTO tombstone VALUES (%(sign)s, %(erased)s)"
+                " ON CONFLICT DO NOTHING",
+                {"sign": one.sign, "erased": one.erased},
+            )
+
     def stray(self) -> Sequence[str]:
         """Return addresses of erased objects that may still be there."""
         rows = self._db.rows("SELECT address FROM stray ORDER BY address", {})
@@ -189,6 +198,11 @@ class PostgresStore:
         """Return all notes of a kind."""
         sql = "SELECT key, value FROM note WHERE kind = %(kind)s ORDER BY key"
         return {key: bytes(value) for key, value in self._db.rows(sql, {"kind": kind})}
+
+    def kinds(self) -> Sequence[str]:
+        """Return of which kinds there are notes."""
+        rows = self._db.rows("SELECT DISTINCT kind FROM note ORDER BY kind", {})
+        return [row[0] for row in rows]
 
     def set_note(self, kind: str, key: str, value: bytes | None) -> None:
         """Keep a note, or forget it."""

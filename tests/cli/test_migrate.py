@@ -1,0 +1,63 @@
+"""``recollect migrate``: everything arrives, and is answered as before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from recollect.cli.migrate import migrate
+from recollect.team.contract import Batch, Objects, Selector, TeamStore
+from recollect.team.deriving import derive
+from recollect.team.moving import move
+from tests.team.engines import opened
+from tests.team.homes import PEOPLE, People, send
+
+Made = tuple[TeamStore, Objects]
+CASES = Path(__file__).resolve().parents[1] / "cases"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Made, Made]]:
+    homes = [CASES / name / "input" for name in ("linear", "file_edits", "images")]
+    people = People(homes, tmp_path_factory.mktemp("people"))
+    with opened("postgresql") as make:
+        old, new = make(), make()
+        for person in PEOPLE:
+            send(*old, person, people.homes[person])
+        derive(*old)
+        yield old, new
+        old[0].close()
+        new[0].close()
+
+
+def test_all_that_was_sent_arrives_and_once(two: tuple[Made, Made]) -> None:
+    (old, _), (new, objects) = two
+    old.set_note("token", "ann", b"hash")
+    old.hold(Selector(person="ann"), reason="a dispute")
+
+    moved = move(old, new)
+
+    def sent(store: TeamStore) -> list[Batch]:
+        return sorted(store.batches(), key=lambda batch: batch.source.id)
+
+    assert sent(new) == sent(old)
+    assert moved.sessions > 0
+    assert new.notes("token") == {"ann": b"hash"}
+    assert new.holds() == old.holds()
+    assert objects.bytes_of(sent(new)[0].spans[0].address)
+    assert move(old, new).sessions == 0
+
+
+def test_answers_are_compared(two: tuple[Made, Made], tmp_path: Path) -> None:
+    (old, _), (new, _) = two
+    queries = tmp_path / "queries"
+    queries.write_text("hello\n\nfix\n", "utf-8")
+    words = ["--from", old._address, "--to", new._address]  # type: ignore[attr-defined]
+
+    told = CliRunner().invoke(migrate, [*words, "--queries", str(queries)])
+
+    assert told.exit_code == 0, told.output
+    assert "2 of 2 queries are answered as before" in told.output
