@@ -156,6 +156,8 @@ class Posting(Struct, frozen=True):
     length: int
     places: Mapping[str, Sequence[int]]
     """Where each term stands in it."""
+    position: tuple[int, int, int, int] | None = None
+    """The number of its record's id, its source, and where it stands there."""
 
 
 class Scorer:

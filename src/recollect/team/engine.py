@@ -34,6 +34,8 @@ from recollect.team.packing import pack, unpack
 __all__ = ["TeamEngine", "Words"]
 
 _MOST_PHRASES = 500
+_FEW = 50
+"""Sessions whose texts are all looked at, where no session is named."""
 _TOLD = 50
 """Texts of a bucket that are told of, where those of all sessions are."""
 
@@ -71,8 +73,12 @@ class Words(Protocol):
 class TeamEngine:
     """Makes questions and has them answered."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(
+        self, words: Words, placed: dict[int, tuple[int, int, int, int]] | None = None
+    ) -> None:
         self._words = words
+        self._placed = {} if placed is None else placed
+        """Where records stand that were found: whoever found one opens it next."""
         self._counted: dict[str, int] = {}
         self._forms: dict[str, tuple[str, ...]] = {}
         self._begun: dict[str, list[tuple[str, int]]] = {}
@@ -199,32 +205,47 @@ class TeamEngine:
     def texts(self, asked: Question, limit: int) -> tuple[int, list[Text]]:
         """Return how many texts are found, and those that fit best, best first.
 
-        Texts are told of one session only. Of several, it is told in which buckets
-        they lie: sessions are chosen by them, and no text is opened.
+        Where they lie in many sessions, it is told in which buckets some of them lie,
+        to choose sessions by, and that there are more than were asked for: whoever
+        wants to open them asks session by session.
         """
         session = session_in(asked)
-        if session is None:
-            counts = self.counts(asked)
-            return sum(counts.values()), [
-                Text(0, bucket, 0.0)
-                for bucket, count in counts.items()
-                for _ in range(min(count, _TOLD))
-            ]
+        if session is not None:
+            return self._best(asked, [session], limit)
+        counts = self.counts(asked)
+        sessions = {bucket // KINDS for bucket in counts}
+        if len(sessions) <= _FEW and sum(counts.values()) <= limit:
+            return self._best(asked, sorted(sessions), limit)
+        return (limit + 1 if counts else 0), [
+            Text(0, bucket, 0.0)
+            for bucket, count in counts.items()
+            for _ in range(min(count, _TOLD))
+        ]
+
+    def _best(
+        self, asked: Question, sessions: Sequence[int], limit: int
+    ) -> tuple[int, list[Text]]:
+        """Return how many texts of sessions are found, and the best of them."""
         terms = list(dict.fromkeys(terms_in(asked)))
         counted = self._frequencies(terms)
         size, length = self._totals
-        scorer = Scorer(session, size, length / size if size else 0.0, counted)
-        found = [
-            (-score, text.text, text)
-            for text in self._words.postings(
-                session, terms, everything=not _needs_terms(asked)
-            )
-            if (score := scorer.score(asked, text)) is not None
-        ]
-        best = nsmallest(limit, found, key=lambda one: one[:2])
+        everything = not _needs_terms(asked)
+        found: list[tuple[float, int, int, Posting]] = []
+        for session in sessions:
+            scorer = Scorer(session, size, length / size if size else 0.0, counted)
+            for text in self._words.postings(session, terms, everything=everything):
+                score = scorer.score(asked, text)
+                if score is not None:
+                    found.append((-score, session, text.text, text))
+        best = nsmallest(limit, found, key=lambda one: one[:3])
+        self._placed.update(
+            (pack(session, text.record), text.position)
+            for _, session, _, text in best
+            if text.position is not None
+        )
         return len(found), [
             Text(pack(session, text.record), session * KINDS + text.kind, -score)
-            for score, _, text in best
+            for score, session, _, text in best
         ]
 
     def terms_of(self, text: str) -> list[str]:

@@ -141,6 +141,8 @@ class TeamPlaces:
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
+        self.placed: dict[int, tuple[int, int, int, int]] = {}
+        """Where records stand, as far as a search has seen it already."""
 
     def _lengths(self) -> list[tuple[int, bytes]]:
         return self._sight.rows("SELECT number, lengths FROM {session} AS s")
@@ -174,6 +176,8 @@ class TeamPlaces:
 
     def place(self, record: int) -> Place | None:
         """Return where a record stands."""
+        if record in self.placed:
+            return Place(*self.placed[record])
         session, within = unpack(record)
         row = self._sight.first(
             "SELECT uuid, source, start, length FROM {record} AS r"

@@ -31,15 +31,15 @@ from recollect.team.spending import TeamSpending
 
 __all__ = ["TeamShelf"]
 
-_OPEN = 16
+_OPEN = 64
+"""Objects that are kept unpacked: most are a megabyte at most."""
 _SOURCE = (
     "SELECT number, machine, home, path, kind, project, session, agent, generation,"
     " upto, mtime_ns FROM {source} AS s"
 )
 _SPANS = (
     "SELECT start, stop, sha256, address FROM {span} AS p WHERE number = %(number)s"
-    " AND generation = %(generation)s AND start < %(stop)s AND stop > %(start)s"
-    " ORDER BY start"
+    " AND generation = %(generation)s ORDER BY start"
 )
 _END = (1 << 62) - 1
 
@@ -52,10 +52,13 @@ class TeamChunks:
         self._raw = lru_cache(_OPEN)(objects.bytes_of)
         self._known: dict[int, Kept | None] = {}
         """Sources that were looked up for the question that is being answered."""
+        self._spanned: dict[tuple[int, int], list[tuple[int, int, bytes, str]]] = {}
+        """Their spans."""
 
     def begin(self) -> None:
         """Look at everything anew: another question is asked."""
         self._known.clear()
+        self._spanned.clear()
 
     def sources(self) -> Iterator[Kept]:
         """Yield all sources."""
@@ -115,9 +118,11 @@ class TeamChunks:
     def _spans(
         self, number: int, generation: int, start: int, stop: int
     ) -> list[tuple[int, int, bytes, str]]:
-        return self._sight.rows(
-            _SPANS, number=number, generation=generation, start=start, stop=stop
-        )
+        if (number, generation) not in self._spanned:
+            found = self._sight.rows(_SPANS, number=number, generation=generation)
+            self._spanned[number, generation] = found
+        found = self._spanned[number, generation]
+        return [row for row in found if row[0] < stop and row[1] > start]
 
     def _bytes(self, row: tuple[int, int, bytes, str]) -> bytes:
         raw = self._raw(row[3])
@@ -183,7 +188,8 @@ class TeamShelf:
     def engine(self) -> TeamEngine:
         """Return the words as they are now."""
         self.chunks.begin()
-        return TeamEngine(self._words)
+        self.places.placed.clear()
+        return TeamEngine(self._words, self.places.placed)
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return nothing: tags and notes stay with whoever wrote them."""

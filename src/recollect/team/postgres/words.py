@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from recollect.team.asking import Match, Posting, Question
 from recollect.team.conditions import Condition, widest
@@ -55,6 +56,31 @@ class PostgresWords:
         )
         return [row[0] for row in rows]
 
+    def _matched(self, session: int, terms: Sequence[str]) -> list[Posting]:
+        """Return the texts of a session that have a term, in one question."""
+        rows = self._sight.rows(
+            "SELECT s.text, s.piece, u.lexeme, u.positions, s.record, s.kind,"
+            " s.length, r.uuid, r.source, r.start, r.length"
+            " FROM {said} AS s JOIN {record} AS r"
+            " ON r.number = s.number AND r.record = s.record,"
+            " unnest(s.tsv) AS u WHERE s.number = %(number)s"
+            " AND s.tsv @@ %(asked)s::tsquery AND u.lexeme = ANY(%(terms)s)"
+            " ORDER BY s.text, s.piece",
+            number=session,
+            asked=query_of([(term,) for term in terms]),
+            terms=list(terms),
+        )
+        facts: dict[int, tuple[Any, ...]] = {}
+        places: dict[int, dict[str, list[int]]] = {}
+        for text, piece, term, found, *rest in rows:
+            _add_places(places.setdefault(text, {}), piece, term, found)
+            if text not in facts or not piece:
+                facts[text] = tuple(rest)
+        return [
+            Posting(text, record, kind, length, places[text], tuple(where))
+            for text, (record, kind, length, *where) in facts.items()
+        ]
+
     def counts(self, asked: Question) -> list[tuple[int, int, int]]:
         """Return how many texts are found, by session and kind."""
         condition = Condition(self._sight.db, _matching)
@@ -74,6 +100,8 @@ class PostgresWords:
         self, session: int, terms: Sequence[str], *, everything: bool
     ) -> list[Posting]:
         """Return the texts of a session that have a term, or all of its texts."""
+        if terms and not everything:
+            return self._matched(session, terms)
         places: dict[int, dict[str, list[int]]] = {}
         if terms:
             rows = self._sight.rows(
@@ -86,10 +114,7 @@ class PostgresWords:
                 terms=list(terms),
             )
             for text, piece, term, found in rows:
-                own = places.setdefault(text, {}).setdefault(term, [])
-                ahead = piece * (PIECE - OVERLAP)
-                known = set(own[-OVERLAP:])
-                own += [at + ahead for at in found if at + ahead not in known]
+                _add_places(places.setdefault(text, {}), piece, term, found)
         sql = "SELECT text, record, kind, length FROM {said} AS s"
         sql += " WHERE number = %(number)s AND piece = 0"
         sql += "" if everything else " AND text = ANY(%(texts)s)"
@@ -98,6 +123,16 @@ class PostgresWords:
             Posting(text, record, kind, length, places.get(text, {}))
             for text, record, kind, length in rows
         ]
+
+
+def _add_places(
+    places: dict[str, list[int]], piece: int, term: str, found: Sequence[int]
+) -> None:
+    """Add where a term stands in a piece; what two pieces share counts once."""
+    own = places.setdefault(term, [])
+    ahead = piece * (PIECE - OVERLAP)
+    known = set(own[-OVERLAP:])
+    own += [at + ahead for at in found if at + ahead not in known]
 
 
 def _matching(asked: Match, add: Callable[[object], str]) -> str:
