@@ -143,6 +143,18 @@ class TeamPlaces:
         self._sight = sight
         self.placed: dict[int, tuple[int, int, int, int]] = {}
         """Where records stand, as far as a search has seen it already."""
+        self._all: _All | None = None
+
+    def begin(self) -> None:
+        """Look at everything anew: somebody begins to search."""
+        self.placed.clear()
+        self._all = None
+
+    @property
+    def _loaded(self) -> _All:
+        if self._all is None:
+            self._all = _All(self._sight)
+        return self._all
 
     def _lengths(self) -> list[tuple[int, bytes]]:
         return self._sight.rows("SELECT number, lengths FROM {session} AS s")
@@ -168,6 +180,9 @@ class TeamPlaces:
 
     def listed(self, number: int) -> Listed | None:
         """Return a session's line by its number."""
+        if self._loaded.is_whole:
+            blob = self._loaded.listed.get(number)
+            return decode_listed(blob) if blob is not None else None
         return _listed(self._sight, number)
 
     def each_listed(self) -> Iterator[tuple[int, Listed]]:
@@ -207,11 +222,15 @@ class TeamPlaces:
 
     def rewound(self, session: int) -> set[int]:
         """Return what was left of a session: the numbers of its records' ids."""
+        if self._loaded.is_whole:
+            return self._loaded.rewound.get(session, set())
         sql = "SELECT uuid FROM {rewound} AS w WHERE number = %(number)s"
         return {row[0] for row in self._sight.rows(sql, number=session)}
 
     def agent_type(self, session: int, agent: str) -> str | None:
         """Return of which type an agent run is."""
+        if self._loaded.is_whole:
+            return self._loaded.runs.get((session, agent))
         sql = "SELECT type FROM {run} AS r WHERE number = %(number)s"
         row = self._sight.first(
             f"{sql} AND agent = %(agent)s", number=session, agent=agent
@@ -239,6 +258,24 @@ class TeamPlaces:
             rows = self._sight.rows(sql + among, number=session, records=some)
             found.update(row[0] for row in rows)
         return frozenset(found)
+
+
+class _All:
+    """What a search looks up of every session, at once where they are not too many."""
+
+    def __init__(self, sight: Sight) -> None:
+        row = sight.first("SELECT count(*) FROM {session} AS s")
+        self.is_whole = row is not None and row[0] <= _AT_ONCE
+        self.listed: dict[int, bytes] = {}
+        self.rewound: dict[int, set[int]] = {}
+        self.runs: dict[tuple[int, str], str | None] = {}
+        if not self.is_whole:
+            return
+        self.listed.update(sight.rows("SELECT number, listed FROM {session} AS s"))
+        for number, uuid in sight.rows("SELECT number, uuid FROM {rewound} AS w"):
+            self.rewound.setdefault(number, set()).add(uuid)
+        rows = sight.rows("SELECT number, agent, type FROM {run} AS r")
+        self.runs.update({(number, agent): kind for number, agent, kind in rows})
 
 
 class TeamChanges:

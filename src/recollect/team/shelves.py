@@ -188,7 +188,7 @@ class TeamShelf:
     def engine(self) -> TeamEngine:
         """Return the words as they are now."""
         self.chunks.begin()
-        self.places.placed.clear()
+        self.places.begin()
         return TeamEngine(self._words, self.places.placed)
 
     def annotations(self) -> dict[SessionId, Annotations]:
