@@ -13,6 +13,7 @@ from recollect.errors import (
     ArchiveMissing,
     NothingFound,
     PathMissing,
+    SystemRefused,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def _bring_up(archive: Archive, homes: tuple[Path, ...], asked: Asked) -> None:
         _tell(asked, f"shown as it was: {error}")
     except OSError as error:
         _tell(asked, f"shown as it was: {error.strerror or error}")
+    except SystemRefused as error:
+        _tell(asked, f"shown as it was: {error}")
     else:
         if asked.verbose:
             _tell_report(report)

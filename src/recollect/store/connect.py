@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import apsw
 
@@ -18,18 +18,23 @@ from recollect.errors import (
     RecollectError,
     SystemRefused,
 )
+from recollect.store.lock import is_held
 
 __all__ = [
+    "NO_ROOM",
     "copy_to",
     "damage_in",
     "every",
     "first",
+    "has_room",
     "is_damage",
+    "is_refusal",
     "make_folder",
     "open_archive",
     "open_index",
     "opening_error",
     "reading_of",
+    "refusal",
     "translated",
 ]
 
@@ -43,6 +48,8 @@ _REFUSALS = (
 )
 _DAMAGES = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _WAIT_MS = 10_000
+_ROOM = 1 << 20
+NO_ROOM = "no space left on the disk"
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
 
@@ -107,12 +114,37 @@ def opening_error(error: apsw.Error, path: Path) -> RecollectError:
     """Return our error for one of the engine's, met when a database was opened."""
     # A sound archive on a medium that is full, or lets nobody write, is not damaged.
     if isinstance(error, _REFUSALS):
-        return SystemRefused(f"{path}: {error}")
+        return refusal(error, path)
     return ArchiveDamaged(path, str(error))
 
 
+def refusal(error: Exception, path: Path) -> SystemRefused:
+    """Return our error for a system that refused something to do with a path."""
+    is_full = isinstance(error, apsw.FullError) or not has_room(path)
+    return SystemRefused(f"{path}: {NO_ROOM if is_full else error}")
+
+
+def has_room(path: Path, room: int = _ROOM) -> bool:
+    """Whether the disk that a path is on, or would be on, has some room left.
+
+    The engines do not always say why they could not write.
+    """
+    from shutil import disk_usage  # noqa: PLC0415 (hardly ever)
+
+    for place in (path, *path.absolute().parents):
+        try:
+            return disk_usage(place).free >= room
+        except OSError:
+            continue
+    return True
+
+
 def _connect(path: Path, *, write: bool) -> apsw.Connection:
-    """Open a file; on a medium that lets nobody write, as one that cannot change."""
+    """Open a file; where a reader cannot leave a note, as one that does not change.
+
+    On a full disk, or one that lets nobody write, there is no place for what readers
+    and writers share; nobody writes there either.
+    """
     if write:
         return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
@@ -120,9 +152,11 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
         # While the last writer closes, the log is being taken away for a moment.
         db.set_busy_timeout(_WAIT_MS)
         first(db, "SELECT 1 FROM sqlite_schema")
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
+    except _REFUSALS:
         log = path.with_name(f"{path.name}-wal")
-        if log.exists() and log.stat().st_size:
+        is_logged = log.exists() and log.stat().st_size
+        # The lock is in the archive's folder, and an index is two folders below it.
+        if is_logged or any(is_held(folder) for folder in list(path.parents)[:3]):
             raise
         from urllib.parse import quote  # noqa: PLC0415 (hardly ever)
 
@@ -135,6 +169,11 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
 def is_damage(error: BaseException | None) -> bool:
     """Whether SQLite says with an error that what it read cannot be."""
     return isinstance(error, _DAMAGES)
+
+
+def is_refusal(error: BaseException | None) -> TypeGuard[apsw.Error]:
+    """Whether SQLite says with an error that the system refused something."""
+    return isinstance(error, _REFUSALS)
 
 
 def damage_in(db: apsw.Connection) -> str:
@@ -165,6 +204,8 @@ def translated(error: Exception) -> RecollectError | None:
         return ArchiveDamaged(Path("the archive"), str(error))
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return ArchiveInUse(Path("the archive"))
+    if isinstance(error, apsw.FullError):
+        return SystemRefused(NO_ROOM)
     return SystemRefused(str(error)) if isinstance(error, apsw.Error) else None
 
 
@@ -183,6 +224,8 @@ def copy_to(db: apsw.Connection, path: Path) -> None:
             backup.step()
         # A copy is one file: without a log it can be read from anywhere.
         target.pragma("journal_mode", "DELETE")
+    except _REFUSALS as error:
+        raise refusal(error, path) from error
     finally:
         target.close()
 

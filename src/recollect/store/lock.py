@@ -16,7 +16,7 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-__all__ = ["LOCK_FILE", "writing"]
+__all__ = ["LOCK_FILE", "is_held", "writing"]
 
 LOCK_FILE = "writer.lock"
 _STEP = 0.05
@@ -30,6 +30,18 @@ def writing(folder: Path, *, wait: float = 5.0) -> Iterator[None]:
     try:
         _take(handle, folder, wait)
         yield
+    finally:
+        os.close(handle)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether somebody writes to an archive at this moment, as far as can be seen."""
+    try:
+        handle = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _try(handle)
     finally:
         os.close(handle)
 

@@ -13,7 +13,7 @@ import tantivy
 
 from recollect.errors import SystemRefused
 from recollect.model.buckets import KINDS
-from recollect.store.connect import make_folder
+from recollect.store.connect import NO_ROOM, has_room, make_folder
 from recollect.store.words import Words
 
 __all__ = ["TextIndex"]
@@ -41,15 +41,15 @@ def _schema() -> tantivy.Schema:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(folder: Path) -> Iterator[None]:
     """Turn what the engine says of the system into our error: it has but one kind."""
     try:
         yield
     except ValueError as error:
-        raise _refusal(error) or error from error
+        raise _refusal(error, folder) or error from error
 
 
-def _refusal(error: ValueError) -> SystemRefused | None:
+def _refusal(error: ValueError, folder: Path) -> SystemRefused | None:
     """Return the refusal that the engine tells of; ``None`` if it is something else."""
     told = str(error)
     found = _SYSTEM.search(told)
@@ -59,7 +59,8 @@ def _refusal(error: ValueError) -> SystemRefused | None:
         )
     if _WORKER in told:
         # Its own thread met with the error, and kept it to itself.
-        return SystemRefused("the text index could not be written")
+        reason = "could not be written" if has_room(folder, _HEAP) else NO_ROOM
+        return SystemRefused(f"the text index: {reason}")
     return None
 
 
@@ -68,8 +69,9 @@ class TextIndex:
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self._writer: tantivy.IndexWriter | None = None
+        self._folder = folder
         if not write:
-            with _translated():
+            with _translated(self._folder):
                 self.index = tantivy.Index.open(str(folder))
             return
         make_folder(folder)
@@ -77,7 +79,7 @@ class TextIndex:
         # must not be readable by others.
         self._umask = os.umask(_PRIVATE)
         try:
-            with _translated():
+            with _translated(self._folder):
                 self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
                 self._writer = self.index.writer(heap_size=_HEAP, num_threads=1)
         except BaseException:
@@ -102,7 +104,7 @@ class TextIndex:
         try:
             self._writing.add_document(document)
         except ValueError as error:  # here by hand: this is done a million times
-            raise _refusal(error) or error from error
+            raise _refusal(error, self._folder) or error from error
 
     def remove(self, records: Iterable[int]) -> None:
         """Remove what records say."""
@@ -111,7 +113,7 @@ class TextIndex:
         for start in range(0, len(named), _AT_ONCE):
             some = named[start : start + _AT_ONCE]
             query = tantivy.Query.term_set_query(self.index.schema, "record", some)
-            with _translated():
+            with _translated(self._folder):
                 self._writing.delete_documents_by_query(query)
 
     def remove_after(self, record: int) -> None:
@@ -120,12 +122,12 @@ class TextIndex:
         later = tantivy.Query.range_query(
             schema, "record", kind, record + 1, (1 << 62), include_upper=True
         )
-        with _translated():
+        with _translated(self._folder):
             self._writing.delete_documents_by_query(later)
 
     def commit(self) -> None:
         """Make what was added visible to readers that open or reload."""
-        with _translated():
+        with _translated(self._folder):
             self._writing.commit()
 
     def reload(self) -> None:
@@ -153,7 +155,7 @@ class TextIndex:
             return
         writer, self._writer = self._writer, None
         try:
-            with _translated():
+            with _translated(self._folder):
                 writer.wait_merging_threads()
         finally:
             os.umask(self._umask)

@@ -18,7 +18,14 @@ from recollect.errors import (
     IndexMissing,
 )
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
-from recollect.store.connect import damage_in, is_damage, make_folder, reading_of
+from recollect.store.connect import (
+    damage_in,
+    is_damage,
+    is_refusal,
+    make_folder,
+    reading_of,
+    refusal,
+)
 from recollect.store.index import Index, stamp_of
 
 if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
@@ -183,11 +190,13 @@ class Vault:
             self.close()
 
     def tell(self, error: BaseException | None) -> None:
-        """Raise our error for damage that the engine met with, if it did.
+        """Raise our error for what the engine met with: damage, or a full disk.
 
-        It does not say in which of the two databases that was: the index is looked
+        It does not say in which of the two databases damage is: the index is looked
         through, as it is the smaller one.
         """
+        if is_refusal(error):
+            raise refusal(error, self.folder) from error
         if not is_damage(error):
             return
         if self.index is not None and (told := damage_in(self.index.db)):

@@ -1,0 +1,125 @@
+"""Opening databases where a system refuses: a full disk, a log, another's lock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode, SystemRefused
+from recollect.store import text as texts
+from recollect.store.chunks import Chunks
+from recollect.store.connect import NO_ROOM, copy_to, has_room, refusal, translated
+from recollect.store.lock import writing
+from tests.build import prompt, session_id, thread
+from tests.store.keeping import Keeping
+
+if sys.platform != "win32":
+    import resource
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="has no such limits")
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Let no file grow, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def keeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeping:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), thread(prompt("a full disk can be read")))
+    keeping.ingest()
+    assert not list(keeping.archive.glob("archive.db-*"))
+    return keeping
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["show", "last"], ["search", "disk"], ["verify"]]
+)
+def test_what_is_on_a_full_disk_can_be_read(
+    words: list[str], keeping: Keeping, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed = [] if words == ["verify"] else ["--no-ingest"]
+
+    with no_room():
+        code = main([*words, *fixed, "--archive", str(keeping.archive)])
+
+    told = capsys.readouterr()
+    assert code == ExitCode.DONE, told.err
+    assert "can be read" in told.out or "sound: 1 file" in told.out
+
+
+def test_what_is_on_a_full_disk_is_shown_as_it_was(
+    keeping: Keeping, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeping.home.session(session_id(2), thread(prompt("there is no room for this")))
+    home = str(keeping.home.path)
+
+    with no_room():
+        code = main(["list", "--home", home, "--archive", str(keeping.archive), "-v"])
+
+    told = capsys.readouterr()
+    assert code == ExitCode.DONE, told.err
+    assert "full disk" in told.out
+    assert "shown as it was: " in told.err
+
+
+def test_nothing_is_taken_for_unchanging_while_somebody_writes(
+    keeping: Keeping,
+) -> None:
+    with writing(keeping.archive), no_room(), pytest.raises(SystemRefused):
+        Chunks(keeping.archive)
+
+
+def test_nothing_is_taken_for_unchanging_that_has_a_log(keeping: Keeping) -> None:
+    (keeping.archive / "archive.db-wal").write_bytes(b"not yet in the database")
+
+    with no_room(), pytest.raises(SystemRefused):
+        Chunks(keeping.archive)
+
+
+def test_a_full_disk_is_called_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "not" / "yet"
+    told = [refusal(apsw.FullError("not an error"), place)]
+    told.append(SystemRefused(str(translated(apsw.FullError("not an error")))))
+    assert has_room(place)
+    assert NO_ROOM not in str(refusal(apsw.IOError("disk I/O error"), place))
+
+    free = shutil.disk_usage(tmp_path)._replace(free=4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    told.append(refusal(apsw.IOError("disk I/O error"), place))
+    told.append(
+        texts._refusal(ValueError("Worker thread failed"), place) or SystemRefused("")
+    )
+
+    assert all(NO_ROOM in str(error) for error in told), told
+
+
+def test_a_copy_for_which_there_is_no_room_says_where(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = shutil.disk_usage(keeping.folder)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    chunks = Chunks(keeping.archive)
+
+    with no_room(), pytest.raises(SystemRefused, match=f"copy.db: {NO_ROOM}"):
+        copy_to(chunks.db, keeping.folder / "copy.db")
+
+    chunks.close()
