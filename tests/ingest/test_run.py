@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recollect.model.ids import Position
+from recollect.model.problems import Problem
+from recollect.model.sources import Source
 from recollect.sources import read_stretches
-from tests.build import prompt, session_id
+from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 
@@ -35,3 +39,32 @@ def test_what_was_read_before_an_interruption_is_kept_after_a_while(
     assert list(keeping.bytes().values()) == [[first]]
     assert keeping.ingest().new == 1
     assert unlike_rebuilt(keeping) == []
+
+
+def test_a_file_that_could_never_be_read_is_not_kept_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    closed = keeping.home.session(session_id(1), thread(prompt("closed")))
+    keeping.home.session(session_id(2), thread(prompt("open")))
+    keeping.home.session(session_id(3), [])  # really empty, which can be read
+
+    def refused(
+        source: Source, *, size: int, start: int = 0
+    ) -> Iterator[tuple[int, bytes] | Problem]:
+        if source.id == str(closed):
+            yield Problem("unreadable", Position(source.id, 0, 0, 0))
+        else:
+            yield from read_stretches(source, size=size, start=start)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("recollect.ingest.run.read_stretches", refused)
+        report = keeping.ingest()
+
+    assert (report.new, len(report.problems)) == (2, 1)
+    assert set(keeping.sources()) == {f"{session_id(n)}.jsonl" for n in (2, 3)}
+
+    report = keeping.ingest()
+
+    assert (report.new, report.unchanged, report.problems) == (1, 2, [])
+    assert keeping.generations(closed) == [closed.read_bytes()]

@@ -10,7 +10,7 @@ from recollect.archive import Archive
 from recollect.store import index as indexing
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
-from recollect.upkeep import rebuild
+from recollect.upkeep import rebuild, verify
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -170,3 +170,16 @@ def test_an_index_that_lags_is_brought_level(keeping: Keeping, tmp_path: Path) -
 def test_there_is_an_archive_where_one_was_made(keeping: Keeping) -> None:
     assert Vault.exists(keeping.archive)
     assert not Vault.exists(keeping.home.path)
+
+
+def test_words_can_be_read_where_the_engine_may_leave_no_lock(keeping: Keeping) -> None:
+    (place,) = (keeping.archive / "index").iterdir()
+    lock = place / "text" / ".tantivy-meta.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # which it cannot open, whoever runs this
+
+    with keeping.vault() as reader:
+        found = len(list(reader.text.documents()))
+
+    assert found == 3
+    assert verify(keeping.archive, deep=True).is_sound

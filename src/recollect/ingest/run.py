@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -145,6 +145,12 @@ class _Ingestion:
 
     def _take(self, change: Change) -> None:
         """Bring one source into the archive and the index."""
+        begun = _Begun(change.source) if change.kept is None else None
+        if begun and isinstance(begun.first, Problem):
+            # It is no file that is kept until a byte of it was read, if it has any.
+            self._report.problems.append(begun.first)
+            self._report.new -= 1
+            return
         kept = change.settle(self._chunks)
         if change.is_moved:
             self._indexer.see_anew(kept)
@@ -156,7 +162,7 @@ class _Ingestion:
             kept = self._chunks.begin_anew(kept)
             taking = _Taking(self._chunks, kept)
         problems = len(self._report.problems)
-        for found in read_stretches(source, size=CHUNK_SIZE, start=kept.kept):
+        for found in begun or read_stretches(source, size=CHUNK_SIZE, start=kept.kept):
             if isinstance(found, Problem):
                 self._report.problems.append(found)
             elif source.kind.is_transcript and not found[1].endswith(b"\n"):
@@ -205,6 +211,21 @@ class _Ingestion:
         self._due = time.monotonic() + PATIENCE
         if not last:
             self._chunks.db.execute("BEGIN IMMEDIATE")
+
+
+class _Begun:
+    """A source of which the first stretch has been read, to see whether it can be."""
+
+    def __init__(self, source: Source) -> None:
+        self._stretches = read_stretches(source, size=CHUNK_SIZE)
+        self.first = next(self._stretches, None)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes] | Problem]:
+        first, self.first = self.first, None
+        if first is not None:
+            yield first
+        del first  # which may be a giant line
+        yield from self._stretches
 
 
 class _Taking:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ENOENT
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tantivy
 
@@ -15,6 +16,9 @@ from recollect.errors import SystemRefused
 from recollect.model.buckets import KINDS
 from recollect.store.connect import NO_ROOM, has_room, make_folder
 from recollect.store.words import Words
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 __all__ = ["TextIndex"]
 
@@ -70,9 +74,9 @@ class TextIndex:
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self._writer: tantivy.IndexWriter | None = None
         self._folder = folder
+        self._beside: TemporaryDirectory[str] | None = None
         if not write:
-            with _translated(self._folder):
-                self.index = tantivy.Index.open(str(folder))
+            self._open()
             return
         make_folder(folder)
         # The engine makes its files itself, also while it merges beside us; they
@@ -85,6 +89,28 @@ class TextIndex:
         except BaseException:
             os.umask(self._umask)
             raise
+
+    def _open(self) -> None:
+        """Open it for reading; where that is refused, by way of another folder.
+
+        The engine leaves a file even where it only reads, and there are folders in
+        which nobody may.
+        """
+        try:
+            with _translated(self._folder):
+                self.index = tantivy.Index.open(str(self._folder))
+        except SystemRefused:
+            from tempfile import TemporaryDirectory  # noqa: PLC0415 (hardly ever)
+
+            self._beside = TemporaryDirectory(prefix="recollect-")
+            for path in self._folder.iterdir():
+                place = Path(self._beside.name) / path.name
+                if path.suffix == ".json":  # what there is, as it is now
+                    place.write_bytes(path.read_bytes())
+                elif path.suffix != ".lock":
+                    place.symlink_to(path.absolute())
+            with _translated(self._folder):
+                self.index = tantivy.Index.open(self._beside.name)
 
     @property
     def _writing(self) -> tantivy.IndexWriter:
@@ -151,6 +177,8 @@ class TextIndex:
 
     def close(self) -> None:
         """Wait for merges that are under way, and let go of the writer's lock."""
+        if self._beside is not None:
+            self._beside.cleanup()
         if self._writer is None:
             return
         writer, self._writer = self._writer, None
