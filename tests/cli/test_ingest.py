@@ -144,13 +144,13 @@ def test_a_second_writer_waits_and_then_gives_way(
     assert "\n\nhint: wait until" in told
 
 
-def test_a_folder_that_cannot_be_written_is_a_sentence(
+def test_a_folder_that_is_a_file_is_a_sentence(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (kept_home.path.parent / "archive").write_text("a file")
 
-    assert main(["ingest"]) == ExitCode.FAILED
-    assert capsys.readouterr().err.startswith("error: the system refused: ")
+    assert main(["ingest"]) == ExitCode.ASKED_WRONGLY
+    assert "archive is not a folder\n" in capsys.readouterr().err
 
 
 @on_terminals

@@ -295,3 +295,84 @@ def test_an_ingestion_makes_a_damaged_index_anew(
     assert "10 files: 1 new" in capsys.readouterr().out
     assert main(["verify", "--deep"]) == ExitCode.DONE
     assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")
+
+
+def test_verify_tells_damaged_pages_in_words_on_lines(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil_table(archive / "archive.db", "fragment")
+
+    assert main(["verify"]) == ExitCode.ARCHIVE_DAMAGED
+
+    told = capsys.readouterr().out
+    assert "  the database: Tree " in told
+    assert "\\n" not in told
+
+
+READERS = (["list", "--no-ingest"], ["verify"], ["rebuild"], ["search", "x", "-q"])
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_an_empty_file_is_no_archive_for_anybody(words: list[str], place: Path) -> None:
+    (place / "there").mkdir()
+    path = place / "there" / "archive.db"
+    path.touch()
+
+    code = main([*words, "--archive", str(place / "there")])
+
+    assert code == ExitCode.NO_ARCHIVE
+    assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize("version", [0, 1, 77])
+@pytest.mark.parametrize("words", [*READERS, ["ingest"]])
+@pytest.mark.usefixtures("kept_home")
+def test_a_database_of_another_program_is_left_alone(
+    words: list[str],
+    version: int,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "there").mkdir()
+    path = place / "there" / "archive.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+        db.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+
+    code = main([*words, "--archive", str(place / "there")])
+
+    assert code == ExitCode.ASKED_WRONGLY
+    assert "is a database of another program" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [*READERS, ["ingest"]])
+@pytest.mark.usefixtures("kept_home")
+def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
+    words: list[str],
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "there").mkdir()
+    (place / "there" / "archive.db").write_bytes(b"a letter to a friend\n" * 400)
+
+    code = main([*words, "--archive", str(place / "there")])
+
+    assert code == ExitCode.ARCHIVE_DAMAGED
+    assert "recollect verify" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [*READERS, ["ingest"]])
+@pytest.mark.usefixtures("kept_home")
+def test_a_file_where_the_folder_would_be_is_called_one(
+    words: list[str],
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "afile").write_text("x", "utf-8")
+
+    code = main([*words, "--archive", str(place / "afile")])
+
+    assert code == ExitCode.ASKED_WRONGLY
+    assert "afile is not a folder" in capsys.readouterr().err

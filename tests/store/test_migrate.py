@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from recollect.errors import ArchiveTooNew
 from recollect.ingest import ingest
 from recollect.store import migrate as migrating
 from recollect.store.chunks import Chunks
-from recollect.store.connect import open_archive
+from recollect.store.connect import APPLICATION, open_archive
 from recollect.store.migrate import LATEST, migrate, steps
 from tests.build import session, session_id
+from tests.faults.test_lasting import VERSIONS
 from tests.store.keeping import Keeping
 
 
@@ -116,3 +118,17 @@ def test_a_newer_archive_is_refused_and_left_alone(keeping: Keeping) -> None:
             attempt()
 
     assert path.read_bytes() == before
+
+
+def test_an_archive_is_marked_as_ours_also_if_it_was_made_before_there_was_a_mark(
+    tmp_path: Path,
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    shutil.copy(VERSIONS / "0001.archive.db", old / "archive.db")
+    Chunks(old).close()  # can be read as it is
+
+    for folder in (old, tmp_path / "new"):
+        chunks = Chunks(folder, write=True)
+        assert chunks.db.pragma("application_id") == APPLICATION
+        chunks.close()

@@ -28,7 +28,10 @@
     + ArchiveMissing
     + ArchiveTooNew
     + ArchiveInUse
+    + ArchiveForeign
+    + NotAFolder
     + ArchiveDamaged
+      * NotADatabase
     + IndexMissing
     + IndexDamaged
     + BackupRefused
@@ -87,6 +90,7 @@ __all__ = [
     "Ambiguous",
     "ArchiveDamaged",
     "ArchiveError",
+    "ArchiveForeign",
     "ArchiveInUse",
     "ArchiveMissing",
     "ArchiveTooNew",
@@ -104,6 +108,8 @@ __all__ = [
     "IndexDamaged",
     "IndexMissing",
     "NameUnreadable",
+    "NotADatabase",
+    "NotAFolder",
     "NotArchived",
     "NotOfTeams",
     "NotSummed",
@@ -409,6 +415,32 @@ class ArchiveDamaged(ArchiveError):
 
     def __str__(self) -> str:
         return f"{self.path} is damaged: {self.detail}"
+
+
+class NotADatabase(ArchiveDamaged):
+    """What stands in the archive's place is no database at all."""
+
+    hint = "restore a backup, or name another folder with --archive"
+
+
+class ArchiveForeign(ArchiveError):
+    """A database of another program stands where the archive would."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "name another folder with --archive; this file was left alone"
+
+    def __str__(self) -> str:
+        return f"{self.path} is a database of another program"
+
+
+class NotAFolder(ArchiveError):
+    """A file stands where the archive's folder would."""
+
+    exit_code = ExitCode.ASKED_WRONGLY
+    hint = "an archive is a folder: name one, or one that does not exist yet"
+
+    def __str__(self) -> str:
+        return f"{self.path} is not a folder"
 
 
 class IndexMissing(ArchiveError):

@@ -12,16 +12,21 @@ import apsw
 
 from recollect.errors import (
     ArchiveDamaged,
+    ArchiveForeign,
     ArchiveInUse,
     ArchiveMissing,
     ArchiveTooNew,
+    NotADatabase,
+    NotAFolder,
     RecollectError,
     SystemRefused,
 )
 from recollect.store.lock import is_held
 
 __all__ = [
+    "APPLICATION",
     "NO_ROOM",
+    "check_folder",
     "copy_to",
     "damage_in",
     "every",
@@ -48,6 +53,8 @@ _REFUSALS = (
 )
 _DAMAGES = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _WAIT_MS = 10_000
+APPLICATION = int.from_bytes(b"Rcll", "big")
+"""What the header of an archive says, by which other files are told from it."""
 _ROOM = 1 << 20
 NO_ROOM = "no space left on the disk"
 _PRIVATE_FILE = 0o600
@@ -57,8 +64,15 @@ _PRIVATE_FOLDER = 0o700
 def make_folder(path: Path) -> None:
     """Make a folder that only its owner can look into, with those above it."""
     for folder in (*reversed(path.parents), path):
+        check_folder(folder)
         if not folder.exists():
             folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a path at which something other than a folder is."""
+    if path.exists() and not path.is_dir():
+        raise NotAFolder(path)
 
 
 def open_archive(
@@ -91,14 +105,13 @@ def _open(path: Path, *, write: bool, known: int | None = None) -> apsw.Connecti
     if write:
         _create(path)
     elif not path.exists():
+        check_folder(path.parent)
         raise ArchiveMissing(path.parent)
     try:
         db = _connect(path, write=write)
         db.set_busy_timeout(_WAIT_MS)
-        found = int(str(db.pragma("user_version")))
-        if known is not None and found > known:
-            db.close()
-            raise ArchiveTooNew(path, found=found, known=known)
+        if known is not None:
+            _check_owner(db, path, known)
         if write:
             db.pragma("journal_mode", "WAL")
             db.pragma("wal_autocheckpoint", 4000)
@@ -110,11 +123,30 @@ def _open(path: Path, *, write: bool, known: int | None = None) -> apsw.Connecti
     return db
 
 
+def _check_owner(db: apsw.Connection, path: Path, known: int) -> None:
+    """Refuse what is another program's, or a later version's, before it is touched."""
+    mark, found = (
+        int(str(db.pragma(name))) for name in ("application_id", "user_version")
+    )
+    if mark != APPLICATION:
+        names = {row[0] for row in every(db, "SELECT name FROM sqlite_schema")}
+        # The first version had no mark; and a file in which nothing is can become one.
+        is_ours = {"identity", "chunk"} <= names if found == 1 else not (found or names)
+        if mark or not is_ours:
+            db.close()
+            raise ArchiveForeign(path)
+    if found > known:
+        db.close()
+        raise ArchiveTooNew(path, found=found, known=known)
+
+
 def opening_error(error: apsw.Error, path: Path) -> RecollectError:
     """Return our error for one of the engine's, met when a database was opened."""
     # A sound archive on a medium that is full, or lets nobody write, is not damaged.
     if isinstance(error, _REFUSALS):
         return refusal(error, path)
+    if isinstance(error, apsw.NotADBError):
+        return NotADatabase(path, str(error))
     return ArchiveDamaged(path, str(error))
 
 

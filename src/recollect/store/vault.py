@@ -19,6 +19,7 @@ from recollect.errors import (
 )
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import (
+    check_folder,
     damage_in,
     is_damage,
     is_refusal,
@@ -58,7 +59,10 @@ class Vault:
     @staticmethod
     def exists(folder: Path) -> bool:
         """Whether there is an archive in a folder."""
-        return (folder / ARCHIVE_FILE).exists()
+        check_folder(folder)
+        path = folder / ARCHIVE_FILE
+        # Whoever was about to make an empty one was stopped.
+        return path.exists() and path.stat().st_size > 0
 
     def _open_index(self, place: Path | None) -> None:
         self._text: TextIndex | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from recollect.errors import ArchiveMissing
 from recollect.ingest.filling import rebuild_in
 from recollect.ingest.report import Progress, Report, Silence
+from recollect.store.chunks import Chunks
 from recollect.store.lock import writing
 from recollect.store.vault import Vault
 
@@ -19,5 +20,6 @@ def rebuild(
     """Build a new index beside the old one and swap; readers go on meanwhile."""
     if not Vault.exists(folder):
         raise ArchiveMissing(folder)
+    Chunks(folder).close()  # which a file is not in which nothing was ever kept
     with writing(folder, wait=wait), Vault(folder, write=True) as vault:
         return rebuild_in(vault, progress or Silence())
