@@ -95,6 +95,18 @@ def test_what_was_added_is_taken_away_to_the_byte(
     assert files(tmp_path) == before
 
 
+def test_no_folder_is_left_behind(places: Places, tmp_path: Path) -> None:
+    own = tmp_path / ".claude" / "commands" / "mine.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+
+    add(places)
+    take_away(places)
+
+    assert [*tmp_path.rglob("*/")] == [tmp_path / ".claude", own.parent]
+    assert own.read_text() == "mine"
+
+
 def test_what_others_wrote_since_stays(places: Places) -> None:
     add(places)
     settings = json.loads(places.settings.read_text())

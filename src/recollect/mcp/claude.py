@@ -232,5 +232,8 @@ def _written(path: Path, content: bytes) -> None:
 
 def _gone(path: Path) -> None:
     path.unlink(missing_ok=True)
-    if path.parent.name in {_OURS, "recall"} and not any(path.parent.iterdir()):
-        path.parent.rmdir()
+    # The folder of ours, and that in which such folders lie: an empty one says nothing.
+    for folder in (path.parent, path.parent.parent):
+        is_ours = folder.name in {_OURS, "recall", "skills", "commands"}
+        if is_ours and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
