@@ -76,6 +76,8 @@ FACTS = (
         Fact("tool", "T*"),
         Fact("answers", "Write"),
         Fact("answers", "T*"),
+        Fact("answers.file", "a"),
+        Scoped("answers.cmd", Word("look")),
         Fact("file", "demo/a"),
         Fact("git", "x"),
     ),

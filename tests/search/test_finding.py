@@ -173,6 +173,17 @@ def test_a_pasted_line_of_which_half_was_searched_finds_it_first(
     assert first.listed.id == session_id(1)
 
 
+def test_a_text_of_blanks_is_no_hit(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    records = thread(prompt("Begin"), reply("\n\n"), reply(" \n"), reply("Done"))
+    home.session(session_id(1), records)
+
+    with asking(home, tmp_path / "archive") as asked:
+        (found,) = asked.found("is:agent OR session:5e55", hits=9).sessions
+
+    assert [hit.excerpt.text for hit in found.hits] == ["Begin", "Done"]
+
+
 def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
     found = asked.found("docker zzyzx")
 

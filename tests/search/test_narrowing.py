@@ -65,6 +65,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         ("agent:Explore", ["prompt", "reply"]),
         ("agent:main walrus", ["thinking", "tool", "tool", "result"]),
         ("is:error tool:Edit", ["result"]),
+        ("is:error file:walrus_parser", ["result"]),
+        ('is:error cmd:"git edit"', ["result"]),
+        ("in:result cmd:walrus -file:x fatal", ["result"]),
     ],
 )
 def test_few_records_are_opened_for(

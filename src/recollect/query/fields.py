@@ -99,7 +99,8 @@ FIELDS = (
     ),
     Field(
         name="answers",
-        meaning="what a tool of this name gave back; tool: beside is:error means it",
+        meaning="what a tool of this name gave back; beside is:error or in:result, "
+        "tool: means this, and file: and cmd: mean those of the call",
         example="answers:Bash timeout",
         value=Value.NAME,
         also=("result", "output"),
@@ -240,4 +241,17 @@ TIMES = (
     ),
 )
 
-BY_NAME: Mapping[str, Field] = {field.name: field for field in FIELDS}
+OF_ANSWERS = {"tool": "answers", "file": "answers.file", "cmd": "answers.cmd"}
+"""What fields of a call are called beside what only the answer to one can be.
+
+Names with a point cannot be typed: they are written as the fields of the call.
+"""
+
+BY_NAME: Mapping[str, Field] = {
+    **{field.name: field for field in FIELDS},
+    **{
+        OF_ANSWERS[field.name]: field
+        for field in FIELDS
+        if "." in OF_ANSWERS.get(field.name, "")
+    },
+}

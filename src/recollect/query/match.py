@@ -64,6 +64,9 @@ class Subject(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     """The tools that gave it back."""
+    answered_paths: tuple[str, ...] = ()
+    answered_commands: tuple[str, ...] = ()
+    """What the calls name that it answers."""
     agent: AgentId | None = None
     """The agent run in which it was said."""
     agent_type: str | None = None
@@ -168,7 +171,7 @@ def _fielded(
     term: Scoped | Fact | Period, subject: Subject, reader: _Reader
 ) -> bool | None:
     if isinstance(term, Scoped):
-        texts = subject.commands if term.field == "cmd" else (subject.title,)
+        texts = _texts(subject)[term.field]
         # No text at all says no word, but a sign asks for nothing even there.
         asked = [_says(term.term, text, reader) for text in ("", *texts)]
         return _joined(asked, any)
@@ -177,8 +180,16 @@ def _fielded(
     if term == Fact("agent", MAIN):
         return subject.agent is None
     field = BY_NAME[term.field]
-    facts = _facts(subject)[field.name]
+    facts = _facts(subject)[term.field]
     return any(fits(field, term.value, there) for there in facts)
+
+
+def _texts(subject: Subject) -> dict[str, Iterable[str]]:
+    return {
+        "cmd": subject.commands,
+        "answers.cmd": subject.answered_commands,
+        "title": (subject.title,),
+    }
 
 
 def _is_during(period: Period, time: datetime | None) -> bool:
@@ -195,6 +206,7 @@ def _facts(subject: Subject) -> dict[str, Iterable[str | None]]:
         "tool": subject.tools,
         "answers": subject.answers,
         "file": subject.paths,
+        "answers.file": subject.answered_paths,
         "model": subject.models,
         "branch": ("rewound" if subject.is_rewound else "live",),
         "git": subject.git_branches,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recollect.model.query import And, Fact, Flag, Not, Or, Part, Term, Words
+from recollect.model.query import And, Fact, Flag, Not, Or, Part, Scoped, Term, Words
+from recollect.query.fields import OF_ANSWERS
 
 __all__ = ["all_of", "any_of", "of_answers", "without"]
 
@@ -39,7 +40,7 @@ def without(term: Term) -> Term:
 
 
 def of_answers(term: Term | None) -> Term | None:
-    """Return a term in which a tool's name is meant of what the tool gave back.
+    """Return a term in which what is said of a call is meant of what it gave back.
 
     That is so beside what only an answer can be: no call is an error, or a result.
     """
@@ -49,8 +50,10 @@ def of_answers(term: Term | None) -> Term | None:
 
 
 def _answering(term: Term) -> Term:
-    if isinstance(term, Fact) and term.field == "tool":
-        return Fact("answers", term.value)
+    if isinstance(term, Fact) and term.field in OF_ANSWERS:
+        return Fact(OF_ANSWERS[term.field], term.value)
+    if isinstance(term, Scoped) and term.field in OF_ANSWERS:
+        return Scoped(OF_ANSWERS[term.field], term.term)
     if isinstance(term, Not):
         return Not(_answering(term.term))
     if isinstance(term, Or):

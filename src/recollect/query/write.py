@@ -80,11 +80,12 @@ def _quoted(term: Phrase | Prefix) -> str:
 
 
 def _fielded(term: Scoped | Fact | Period) -> str:
+    if isinstance(term, Period):
+        return _period(term.start, term.end)
+    name = term.field.rpartition(".")[2]
     if isinstance(term, Scoped):
-        return f"{term.field}:{_scoped(term.field, term.term)}"
-    if isinstance(term, Fact):
-        return f"{term.field}:{_value(term.field, term.value)}"
-    return _period(term.start, term.end)
+        return f"{name}:{_scoped(name, term.term)}"
+    return f"{name}:{_value(name, term.value)}"
 
 
 def _word(text: str) -> str:

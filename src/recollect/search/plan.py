@@ -36,6 +36,7 @@ from recollect.model.query import (
     Words,
 )
 from recollect.query import Subject, matches
+from recollect.query.fields import OF_ANSWERS
 from recollect.query.match import MAIN
 from recollect.query.needed import needed, pieces_of
 from recollect.query.terms import Reading, Run, counted, readings
@@ -252,14 +253,14 @@ def _kind_of(term: Term) -> Term | None:
     """Return what tells the only kinds of text of which a term can hold, if any."""
     if isinstance(term, Scoped) and term.field == "cmd":
         return Fact("in", Part.TOOL)
+    if isinstance(term, Fact | Scoped) and term.field in OF_ANSWERS.values():
+        return Fact("in", Part.RESULT)
     if not isinstance(term, Fact):
         return None
     if term == Fact("has", Has.IMAGE):
         return Not(Fact("role", Role.ASSISTANT))
     if term.field == "agent":
         return Fact("is", Flag.AGENT) if term != Fact("agent", MAIN) else None
-    if term.field == "answers":
-        return Fact("in", Part.RESULT)
     is_of_calls = term.field in {"tool", "file"} or term == _EDIT
     return Fact("in", Part.TOOL) if is_of_calls else None
 

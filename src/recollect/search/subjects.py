@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recollect.errors import ArchiveDamaged
 from recollect.model.buckets import is_error, part_of, session_of
 from recollect.model.hits import Excerpt, Hit
-from recollect.model.ids import AgentId, Line, Position, RecordId, ToolUseId
+from recollect.model.ids import AgentId, Line, Position, RecordId
 from recollect.model.listing import Listed
 from recollect.model.nodes import Node
 from recollect.model.parts import Role
@@ -93,6 +93,8 @@ class Subjects:
             if one.part is part and one.is_error is failed
         ]
         passages = record.passages if part is Part.TOOL else ()
+        is_result = part is Part.RESULT
+        answered = self._answered(record, session) if is_result else ()
         agent = self._agent(record)
         subject = replace(
             of_session(listed, part),
@@ -100,7 +102,9 @@ class Subjects:
             tools=_texts(passages, IndexField.TOOL),
             paths=_texts(passages, IndexField.PATH),
             commands=_texts(passages, IndexField.COMMAND),
-            answers=self._answered(record, session) if part is Part.RESULT else (),
+            answers=_texts(answered, IndexField.TOOL),
+            answered_paths=_texts(answered, IndexField.PATH),
+            answered_commands=_texts(answered, IndexField.COMMAND),
             agent=agent,
             agent_type=self.places.agent_type(session, agent) if agent else None,
             is_rewound=record.place.uuid in self._rewound(session),
@@ -132,21 +136,23 @@ class Subjects:
     def _rewound(self, session: int) -> set[int]:
         return self.places.rewound(session)
 
-    def _answered(self, record: Record, session: int) -> tuple[str, ...]:
-        """Return the tools whose calls a record answers, from the records above it."""
+    def _answered(self, record: Record, session: int) -> tuple[Passage, ...]:
+        """Return what the calls say that a record answers, from the records above."""
         wanted = {b.id for b in record.node.blocks if b.id and b.name is None}
-        found: dict[ToolUseId, str] = {}
+        found: list[Passage] = []
         opened: Record | None = record
         for _ in range(_ABOVE):
-            if opened is None or not wanted - set(found):
+            if opened is None or not wanted:
                 break
             above = opened.node.source_record or opened.node.parent
             number = self.places.record(session, id_number(above)) if above else None
             opened = self._record(number) if number is not None else None
-            for block in opened.node.blocks if opened is not None else ():
-                if block.id in wanted and block.name:
-                    found[block.id] = block.name
-        return tuple(dict.fromkeys(found.values()))
+            blocks = opened.node.blocks if opened is not None else ()
+            called = {b.id for b in blocks if b.id in wanted and b.name}
+            if opened is not None and called:
+                found += opened.passages
+                wanted -= called
+        return tuple(found)
 
     def _agent(self, record: Record) -> AgentId | None:
         if record.node.agent is not None:

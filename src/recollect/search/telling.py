@@ -127,7 +127,8 @@ class Teller:
             if one is not None and self._fits(one[0]):
                 # A record in two files is one hit, and so is what is said twice.
                 hit = self._hit(one)
-                found.setdefault(hit.excerpt.text, hit)
+                if hit.excerpt.text:
+                    found.setdefault(hit.excerpt.text, hit)
         also = map(self._places.listed, self._gone.get(session, ()))
         title = excerpt(self._hide(listed.title.text), self._marking)
         if session in self._titled:
