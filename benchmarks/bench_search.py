@@ -1,7 +1,9 @@
-"""How fast search answers: ``python -m benchmarks.bench_search ARCHIVE``.
+"""How fast search answers: ``python -m benchmarks.bench_search ARCHIVE [--home HOME]``.
 
 Words are drawn from the archive's own vocabulary, the same ones every time. Times are
-CPU seconds, in a process that is warm and in one that is fresh.
+CPU time, in a process that is warm and in one that is fresh. A busy machine lengthens
+CPU time too, so each is also told as a multiple of what ``python -c pass`` takes in the
+same minute. With a home, a fresh process looks whether it is current.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,6 +33,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 EACH = 20
 """Queries of each kind."""
+_FRESH = 5
+"""Queries of each kind that are asked in a process of their own."""
+_UNSET = {"PYTHONDONTWRITEBYTECODE"}
 
 
 def vocabulary(folder: Path) -> tuple[list[str], list[str]]:
@@ -83,51 +89,68 @@ def warm(archive: Archive, text: str, times: int) -> float:
     return best
 
 
-def fresh(folder: Path, text: str) -> float:
-    """Return the CPU seconds of a whole process."""
-    words = [
-        sys.executable,
-        "-m",
-        "recollect",
-        "search",
-        "--archive",
-        str(folder),
-        text,
-    ]
+def cpu(words: list[str], cache: Path) -> float:
+    """Return the CPU seconds of a whole process, with its modules compiled before."""
+    env = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    env |= {"PYTHONPATH": str(ROOT / "src"), "PYTHONPYCACHEPREFIX": str(cache)}
+    env |= {"XDG_STATE_HOME": str(cache)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        words,
-        check=True,
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    subprocess.run([sys.executable, *words], check=True, capture_output=True, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def fresh(asked: argparse.Namespace, texts: list[str], cache: Path) -> float:
+    """Return the median of the CPU seconds of whole processes."""
+    home = ["--home", str(asked.home)] if asked.home else []
+    words = ["-m", "recollect", "search", "--archive", str(asked.archive), *home]
+    cpu([*words, texts[0]], cache)
+    return statistics.median(cpu([*words, text], cache) for text in texts)
+
+
+def idle(cache: Path) -> float:
+    """Return the CPU seconds of an interpreter that does nothing."""
+    return statistics.median(cpu(["-c", "pass"], cache) for _ in range(9))
+
+
+def rows(asked: argparse.Namespace, cache: Path) -> Iterator[str]:
+    """Yield the lines of a table, a kind of query each."""
+    yield (
+        "| query | p50 ms | p95 ms | p99 ms | p95, x python | fresh process ms"
+        " | fresh, x python |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    with Archive.open(asked.archive) as archive:
+        warm(archive, "anything", 1)
+        for kind, texts in queries(asked.archive):
+            each = sorted(warm(archive, text, asked.repeat) for text in texts)
+            before = idle(cache)
+            alone = fresh(asked, texts[:_FRESH], cache)
+            nothing = statistics.mean((before, idle(cache)))
+            cuts = [
+                each[min(len(each) - 1, int(len(each) * p))] for p in (0.5, 0.95, 0.99)
+            ]
+            cells = [f"{cut * 1000:.1f}" for cut in cuts]
+            cells += [f"{cuts[1] / nothing:.1f}", f"{alone * 1000:.0f}"]
+            yield f"| {kind} | {' | '.join(cells)} | {alone / nothing:.1f} |"
 
 
 def main(words: list[str]) -> int:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_search")
     parser.add_argument("archive", type=Path)
+    parser.add_argument("--home", type=Path, help="what the archive is to be as new as")
     parser.add_argument("--repeat", type=int, default=5, help="best of so many")
     parser.add_argument("--out", type=Path, help="write the table here too")
     asked = parser.parse_args(words)
-    lines = [
-        "| query | p50 ms | p95 ms | p99 ms | fresh process, median ms |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    with Archive.open(asked.archive) as archive:
-        warm(archive, "anything", 1)
-        for kind, texts in queries(asked.archive):
-            each = sorted(warm(archive, text, asked.repeat) for text in texts)
-            alone = statistics.median(fresh(asked.archive, t) for t in texts[:5])
-            cuts = [
-                each[min(len(each) - 1, int(len(each) * p))] for p in (0.5, 0.95, 0.99)
-            ]
-            cells = " | ".join(f"{cut * 1000:.1f}" for cut in cuts)
-            lines.append(f"| {kind} | {cells} | {alone * 1000:.0f} |")
+    with tempfile.TemporaryDirectory() as cache:
+        lines = list(rows(asked, Path(cache)))
+        nothing = idle(Path(cache))
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    lines.append(f"\nCPU time, best of {asked.repeat}; load of the machine {load:.1f}.")
+    lines.append(
+        f"\nCPU time, best of {asked.repeat}; fresh processes: median of {_FRESH};"
+        f" python -c pass {nothing * 1000:.0f} ms; load of the machine {load:.1f}."
+    )
     print(*lines, sep="\n")
     if asked.out:
         asked.out.write_text("\n".join(lines) + "\n", "utf-8")

@@ -26,8 +26,8 @@ _WIDE = (
     "\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
 )
 """Signs that are words, or parts of words between which nobody puts a space."""
-_ALONE = f"([{_WIDE}])"
-_FOLDED = f"[\u00aa-\u036f\u1e00-\u1fff\ufb00-\ufb4f\uff00-\uffef{_WIDE}]"
+_FOLDED = f"\u00aa-\u036f\u1e00-\u1fff\ufb00-\ufb4f\uff00-\uffef{_WIDE}"
+"""Signs for whose sake a text is taken apart, as ranges like those of wide signs."""
 _MARKS = (
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f]+"
 )
@@ -52,8 +52,9 @@ def prepared(text: str, raw: bytes | None = None) -> str:
 
     ``raw`` is the text in UTF-8, where somebody has it already.
     """
-    if not _is_simple(text) and _pattern(_FOLDED).search(text):
-        text = _pattern(_ALONE).sub(r" \1 ", text)
+    if not _is_simple(text) and _has(text, _FOLDED):
+        if _has(text, _WIDE):
+            text = _pattern(f"([{_WIDE}])").sub(r" \1 ", text)
         text = without_accents(text)
         raw = None
     if raw is None:
@@ -87,6 +88,16 @@ def without_accents(text: str) -> str:
 
 def _is_simple(text: str) -> bool:
     return text.isascii() or (len(text) < _SHORT and _SIMPLE.issuperset(text))
+
+
+def _has(text: str, ranges: str) -> bool:
+    """Whether a text has a sign of some ranges."""
+    if len(text) >= _SHORT:
+        return _pattern(f"[{ranges}]").search(text) is not None
+    # To make the pattern takes longer than to look at a short text without it.
+    bounds = list(zip(ranges[::3], ranges[2::3], strict=True))
+    strange = {sign for sign in text if not sign.isascii()}
+    return any(low <= sign <= high for sign in strange for low, high in bounds)
 
 
 @cache
