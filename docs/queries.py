@@ -18,11 +18,13 @@ fields. Upper and lower case are the same everywhere, except in `OR`.
 _READING = f"""\
 ## How a query is read
 
-- All words count. `OR` joins the two things beside it and nothing further: `a b OR c`
-  is `a (b OR c)`.
+- Phrases, fields and what is excluded must all hold. Of plain words one must be there;
+  sessions that have more of them are better, and up to three words come first.
+- `OR` joins the two things beside it and nothing further: `a b OR c` is `a (b OR c)`.
 - What is pasted is read as words where it can be: a quotation mark or parenthesis
   without its other half, `std::vector`, `http://example.org`, `--flag`, a name before a
-  colon that is no field. A note says so.
+  colon that is no field. A note says so where something else may have been meant. Among
+  more than five words a letter behind a dash, as in `git push -u`, is a word too.
 - A parenthesis or a quotation mark inside a word is part of the word, as in `main()`.
 - A regular expression stands between slashes, with a space or nothing behind it; a path
   has slashes inside and is a word. It cannot look ahead or behind, nor refer back.

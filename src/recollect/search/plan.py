@@ -44,7 +44,7 @@ from recollect.search.narrowing import narrowed
 from recollect.search.subjects import EDITING, ROLES
 from recollect.store.shelf import Asked, Engine
 
-__all__ = ["Plan", "Unit", "kinds_of", "plan_of", "relaxed"]
+__all__ = ["Plan", "Unit", "kinds_of", "leaves", "plan_of", "relaxed"]
 
 _OF_SESSION = {"project", "model", "git", "entrypoint", "session", "tag", "title"}
 _OF_KIND = {"in", "role"}
@@ -208,12 +208,13 @@ def kinds_of(terms: Sequence[Term]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _leaves(term: Term) -> Iterator[Term]:
+def leaves(term: Term) -> Iterator[Term]:
+    """Yield what a term is made of."""
     if isinstance(term, Not):
-        yield from _leaves(term.term)
+        yield from leaves(term.term)
     elif isinstance(term, And | Or):
         for part in term.terms:
-            yield from _leaves(part)
+            yield from leaves(part)
     else:
         yield term
 
@@ -228,7 +229,7 @@ def _is_session(term: Term) -> bool:
             and leaf.field == "is"
             and leaf.value in _SESSION_FLAGS
         )
-        for leaf in _leaves(term)
+        for leaf in leaves(term)
     )
 
 
@@ -236,7 +237,7 @@ def _is_kind(term: Term) -> bool:
     """Whether the kind of a text alone settles a term."""
     return all(
         isinstance(leaf, Fact) and (leaf.field in _OF_KIND or leaf in _KIND_FACTS)
-        for leaf in _leaves(term)
+        for leaf in leaves(term)
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct
 
 from recollect.model.buckets import KINDS, part_of
 from recollect.model.hits import WordShare
 from recollect.model.query import Part, Period, Query, Term
-from recollect.query import matches
+from recollect.query import Subject, matches
 from recollect.query.rank import Measures, Scored, Sought, newness, scores, worth
 from recollect.search.counting import Counting, Wanted, Within
-from recollect.search.plan import Plan, Unit, kinds_of
+from recollect.search.plan import Plan, Unit, kinds_of, leaves
 from recollect.search.subjects import of_session
 from recollect.search.titles import Titles
 from recollect.store.search import stem_of
@@ -22,6 +23,8 @@ from recollect.store.shelf import Engine, Placing
 __all__ = ["Ranked", "Ranking", "Sort"]
 
 _DAY_MS = 86_400_000
+_OWN = {"title", "session"}
+"""Fields that tell one session from all others."""
 
 
 class Sort(StrEnum):
@@ -155,15 +158,28 @@ class Ranking:
         if not settled:
             return allowed
         analyse = self._engine.terms_of
-        return {
-            number
-            for number, listed in self._places.each_listed()
-            if number in allowed
-            and all(
-                matches(Query(term), of_session(listed), analyse, stem_of)
-                for term in settled
-            )
+        asked = {
+            getattr(leaf, "field", "") for term in settled for leaf in leaves(term)
         }
+        known: dict[object, bool] = {}
+        found = set()
+        for number, one in self._sessions:
+            if number not in allowed:
+                continue
+            key = one.session if asked & _OWN else _shared(one)
+            if key not in known:
+                known[key] = all(
+                    matches(Query(term), one, analyse, stem_of) for term in settled
+                )
+            if known[key]:
+                found.add(number)
+        return found
+
+    @cached_property
+    def _sessions(self) -> list[tuple[int, Subject]]:
+        """What can be asked about each session, by its number."""
+        listed = self._places.each_listed()
+        return [(number, of_session(one)) for number, one in listed]
 
     def _titled(
         self, plan: Plan, units: Sequence[Unit], checked: Query, within: Within
@@ -197,6 +213,11 @@ def _found(plan: Plan, units: Sequence[Unit], scored: Scored) -> Mapping[int, fl
     having = zip(units, scored.having, strict=True)
     words = (sessions for unit, sessions in having if unit.is_word)
     return {s: scored.total[s] for s in frozenset().union(*words)}
+
+
+def _shared(one: Subject) -> tuple[object, ...]:
+    """Return what many sessions have in common, of all that can be asked about one."""
+    return one.project, one.models, one.git_branches, one.tags, one.flags
 
 
 def _touches(span: tuple[int, int], periods: Sequence[Period]) -> bool:
