@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from recollect.model.annotations import Annotations
+from recollect.model.ids import SessionId
 from recollect.model.parts import Role
 from recollect.model.query import Part
 from recollect.search import Sort
@@ -171,6 +173,20 @@ def test_a_pasted_line_of_which_half_was_searched_finds_it_first(
         first, *_ = asked.found(f"{half} -u which nobody ever saw in a text").sessions
 
     assert first.listed.id == session_id(1)
+
+
+def test_a_session_is_found_by_the_tag_that_a_reader_gave_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    for number in (1, 2):
+        home.session(session_id(number), thread(prompt(f"walrus {number}")))
+    with asking(home, tmp_path / "archive") as asked:
+        tagged = Annotations(tags=("zoo",))
+        asked.archive.annotate([SessionId(session_id(2))], lambda _: tagged)
+
+        for text in ("tag:zoo walrus", "tag:zoo", "tag:zoo OR /nothing/"):
+            (found,) = asked.found(text).sessions
+            assert found.listed.id == session_id(2)
+        assert asked.found("walrus -tag:zoo").sessions[0].listed.id == session_id(1)
 
 
 def test_a_text_of_blanks_is_no_hit(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from recollect.model.query import Part
 from recollect.query.rank import Measures, Sought, idf, scores
 from recollect.search.plan import Plan, Unit
 from recollect.search.titles import Titles
+from recollect.store.search import Text
 from recollect.store.shelf import Asked, Engine
 
 __all__ = ["Counted", "Counting", "Wanted", "Within"]
@@ -95,11 +96,14 @@ class Counting:
         best: Asked | None = None
         spent = 0
         units = wanted.units
-        sizes = [self._size(unit) for unit in units]
+        # What is asked for by more than words must be found to know how much it is.
+        is_sampled = len(units) == 1 and (units[0].is_begun or units[0].is_exact)
+        sample = self._sample(wanted) if is_sampled else None
+        sizes = [self._size(unit) for unit in units] if not sample else [sample[0]]
         for at in sorted(range(len(units)), key=sizes.__getitem__):
             spent += sizes[at]
             if best is None and spent > _EXACT and self._sessions > _FEW:
-                chosen = self._best(wanted, list(found.values()))
+                chosen = self._best(wanted, list(found.values()), sample)
                 best = self._engine.of_sessions(chosen)
             one = self._sought(wanted, units[at], best)
             if best is not None:
@@ -139,7 +143,18 @@ class Counting:
         number = len({bucket // KINDS for bucket in counts})
         return Sought(idf(number, self._sessions), counts, unit.is_name)
 
-    def _best(self, wanted: Wanted, counted: Sequence[Sought]) -> set[int]:
+    def _sample(self, wanted: Wanted) -> tuple[int, list[Text]]:
+        """Return how many texts have a unit, and those that the engine likes best."""
+        # One form of each word is enough to choose by, and takes half as long.
+        asked = self._engine.any_of([_first(unit) for unit in wanted.units])
+        return self._engine.texts(self._with(wanted.plan, asked), _TEXTS)
+
+    def _best(
+        self,
+        wanted: Wanted,
+        counted: Sequence[Sought],
+        sample: tuple[int, list[Text]] | None,
+    ) -> set[int]:
         """Return sessions that may be among the best.
 
         These are the best by what was counted, by titles, and, where this is little,
@@ -155,9 +170,7 @@ class Counting:
         chosen.update(nlargest(_BEST, named, key=lambda one: (named[one], one)))
         if len(total) >= _BEST:
             return chosen
-        # One form of each word is enough to choose by, and takes half as long.
-        asked = self._engine.any_of([_first(unit) for unit in wanted.units])
-        _, texts = self._engine.texts(self._with(wanted.plan, asked), _TEXTS)
+        _, texts = sample or self._sample(wanted)
         counts = wanted.within.filtered(Counter(text.bucket for text in texts))
         total = scores([Sought(1.0, counts)], self._measures).total
         chosen.update(nlargest(_BEST, total, key=total.__getitem__))

@@ -44,7 +44,9 @@ class Searching:
         places = self._places = shelf.places
         self._families = places.families()
         self._titles = Titles(places, self._engine.terms_of)
-        self._ranking = Ranking(self._engine, places, self._titles)
+        added = shelf.annotations().items()
+        self._tags = {session: one.tags for session, one in added if one.tags}
+        self._ranking = Ranking(self._engine, places, self._titles, self._tags)
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
@@ -79,7 +81,7 @@ class Searching:
         ranked = self._ranking.ranked(
             plan, checked, asked.sort, asked.offset + asked.limit
         )
-        subjects = Subjects(self._chunks, self._places)
+        subjects = Subjects(self._chunks, self._places, self._tags)
         teller = Teller(
             subjects,
             self._engine,

@@ -15,7 +15,7 @@ from recollect.query import Subject, matches
 from recollect.query.rank import Measures, Scored, Sought, newness, scores, worth
 from recollect.search.counting import Counting, Wanted, Within
 from recollect.search.plan import Plan, Unit, kinds_of, leaves
-from recollect.search.subjects import of_session
+from recollect.search.subjects import Tags, of_session
 from recollect.search.titles import Titles
 from recollect.store.search import stem_of
 from recollect.store.shelf import Engine, Placing
@@ -82,7 +82,10 @@ class Ranked(Struct, frozen=True):
 class Ranking:
     """Ranks the sessions of one index."""
 
-    def __init__(self, engine: Engine, places: Placing, titles: Titles) -> None:
+    def __init__(
+        self, engine: Engine, places: Placing, titles: Titles, tags: Tags
+    ) -> None:
+        self._tags = tags
         self._engine = engine
         self._places = places
         self._titles = titles
@@ -179,7 +182,8 @@ class Ranking:
     def _sessions(self) -> list[tuple[int, Subject]]:
         """What can be asked about each session, by its number."""
         listed = self._places.each_listed()
-        return [(number, of_session(one)) for number, one in listed]
+        tags = self._tags
+        return [(number, of_session(one, tags=tags)) for number, one in listed]
 
     def _titled(
         self, plan: Plan, units: Sequence[Unit], checked: Query, within: Within
@@ -195,7 +199,7 @@ class Ranking:
             listed = self._places.listed(number)
             if listed and matches(
                 checked,
-                of_session(listed, Part.TITLE),
+                of_session(listed, Part.TITLE, self._tags),
                 self._engine.terms_of,
                 stem_of,
             ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from recollect.errors import ArchiveDamaged
 from recollect.model.buckets import is_error, part_of, session_of
 from recollect.model.hits import Excerpt, Hit
-from recollect.model.ids import AgentId, Line, Position, RecordId
+from recollect.model.ids import AgentId, Line, Position, RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.nodes import Node
 from recollect.model.parts import Role
@@ -24,7 +25,7 @@ from recollect.store.places import Place
 from recollect.store.search import Text
 from recollect.store.shelf import Keeping, Placing
 
-__all__ = ["EDITING", "ROLES", "Record", "Subjects", "of_session"]
+__all__ = ["EDITING", "ROLES", "Record", "Subjects", "Tags", "of_session"]
 
 ROLES = {
     Part.PROMPT: Role.USER,
@@ -51,8 +52,15 @@ class Record(Struct, frozen=True):
     passages: tuple[Passage, ...]
 
 
-def of_session(listed: Listed, part: Part = Part.OTHER) -> Subject:
+Tags = Mapping[SessionId, tuple[str, ...]]
+"""What readers have tagged sessions with."""
+
+
+def of_session(
+    listed: Listed, part: Part = Part.OTHER, tags: Tags | None = None
+) -> Subject:
     """Return what can be asked about a session, in the shape of a text."""
+    added = tags.get(listed.id, ()) if tags else ()
     return Subject(
         session=listed.id,
         project=listed.project,
@@ -60,7 +68,7 @@ def of_session(listed: Listed, part: Part = Part.OTHER) -> Subject:
         models=listed.models,
         git_branches=listed.git_branches,
         entrypoints=listed.entrypoints,
-        tags=listed.tags,
+        tags=(*listed.tags, *added),
         started=listed.started,
         flags=frozenset(listed.flags),
         part=part,
@@ -72,8 +80,11 @@ def of_session(listed: Listed, part: Part = Part.OTHER) -> Subject:
 class Subjects:
     """Opens texts that were found, from the archive's chunks."""
 
-    def __init__(self, chunks: Keeping, places: Placing) -> None:
+    def __init__(
+        self, chunks: Keeping, places: Placing, tags: Tags | None = None
+    ) -> None:
         self._chunks = chunks
+        self._tags = tags
         self.places = places
         self.opened = 0
         """How many records were opened so far."""
@@ -97,7 +108,7 @@ class Subjects:
         answered = self._answered(record, session) if is_result else ()
         agent = self._agent(record)
         subject = replace(
-            of_session(listed, part),
+            of_session(listed, part, self._tags),
             role=ROLES.get(part),
             tools=_texts(passages, IndexField.TOOL),
             paths=_texts(passages, IndexField.PATH),
