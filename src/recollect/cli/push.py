@@ -13,6 +13,7 @@ import click
 from recollect.cli.options import Asked, archive_options, homes_of, json_option
 from recollect.cli.push_words import pushed_lines, pushed_row
 from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.terminal import StageBar
 from recollect.errors import ExitCode, NothingNamed, RecollectError
 from recollect.settings import PushedByUser, pushed_by_user
 
@@ -60,13 +61,14 @@ def _once(told: PushedByUser, asked: Asked, *, dry: bool, as_json: bool) -> None
     from recollect.push import Courier, push  # noqa: PLC0415
 
     way = Courier(told.hub, told.token) if told.hub else nullcontext()
-    with way as courier:
+    with way as courier, StageBar() as bar:
         done = push(
             asked.folder,
             told.projects,
             redactor=own_redactor(),
             courier=courier,
             dry=dry,
+            progress=bar,
         )
     if as_json:
         print_row(pushed_row(done, is_dry=dry))

@@ -7,13 +7,15 @@ in its answer to each. So nothing can be out of step with it, whoever was killed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from recollect.archive import Archive
 from recollect.errors import ArchiveDamaged, HubUnreachable, IndexMissing
+from recollect.ingest import Progress
+from recollect.ingest.report import Silence
 from recollect.model.ids import SessionId, SourceId
 from recollect.push.choosing import Chosen, choose
 from recollect.push.courier import Carrying
@@ -28,7 +30,6 @@ from recollect.store.vault import Vault
 
 __all__ = ["Pushed", "Share", "push"]
 
-Tell = Callable[["Pushed"], None]
 _Place = tuple[str, str]
 _PASSES = 5
 """How often a push begins anew when the hub is not where it was thought to be."""
@@ -81,9 +82,9 @@ class _Push:
         self._refused: set[_Place] = set()
         self.done = Pushed(shared=len(chosen.shared))
 
-    def run(self, *, dry: bool, tell: Tell | None) -> Pushed:
+    def run(self, *, dry: bool, progress: Progress) -> Pushed:
         for _ in range(_PASSES):
-            if self._is_through(dry=dry, tell=tell):
+            if self._is_through(dry=dry, progress=progress):
                 break
         else:
             address = getattr(self._courier, "address", "the hub")
@@ -95,17 +96,18 @@ class _Push:
         self.done.foreign = self._packing.foreign
         return self.done
 
-    def _is_through(self, *, dry: bool, tell: Tell | None) -> bool:
+    def _is_through(self, *, dry: bool, progress: Progress) -> bool:
         """Send all that is missing; return whether the hub has it as we do."""
         known = self._known(dry=dry)
-        for parcel, lines in parcels(self._machine, self._pieces(known)):
+        progress.begin("sending", sum(kept.kept for kept in self._chosen.sources))
+        pieces = self._pieces(known, progress)
+        for parcel, lines in parcels(self._machine, pieces):
             if self._courier is not None and not dry:
                 answer = self._courier.send(parcel)
                 if not self._is_level(parcel, answer):
                     return False
             self._count(parcel.pieces, lines)
-            if tell is not None:
-                tell(self.done)
+        progress.end()
         return True
 
     def _known(self, *, dry: bool) -> dict[_Place, Known]:
@@ -142,7 +144,9 @@ class _Push:
                 self._refused.add(place)
         return True
 
-    def _pieces(self, known: dict[_Place, Known]) -> Iterator[Piece]:
+    def _pieces(
+        self, known: dict[_Place, Known], progress: Progress
+    ) -> Iterator[Piece]:
         for kept in self._chosen.sources:
             place = self._packing.place(kept)
             try:
@@ -153,6 +157,7 @@ class _Push:
                     yield piece
             except ArchiveDamaged:
                 self.done.damaged += 1
+            progress.advance(kept.kept)
 
     def _note(self, kept: Kept, piece: Piece) -> None:
         """Count a file with its session and project, once."""
@@ -183,12 +188,12 @@ def push(  # noqa: PLR0913 (all but two by name)
     redactor: Redactor,
     courier: Carrying | None,
     dry: bool = False,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Pushed:
     """Send what a hub lacks of projects; return what that was.
 
     With ``dry`` nothing is sent; without a courier there is no hub to ask, and it has
-    nothing. ``tell`` hears of every parcel that has arrived.
+    nothing. ``progress`` hears how many bytes were looked at.
     """
     with Archive.open(folder) as archive, Vault(folder) as vault:
         if vault.index is None:
@@ -196,4 +201,6 @@ def push(  # noqa: PLR0913 (all but two by name)
         chosen = choose(archive, Derived(vault.index), projects)
         names = names_in(chosen.sessions.values())
         mask = Mask(redactor.with_names(names))
-        return _Push(vault, chosen, mask, courier).run(dry=dry, tell=tell)
+        return _Push(vault, chosen, mask, courier).run(
+            dry=dry, progress=progress or Silence()
+        )
