@@ -1,0 +1,218 @@
+"""How a team's store takes in and finds: ``python -m benchmarks.bench_hub HOME``.
+
+One PostgreSQL is started; the home goes into it twice: as a hub would put it, and as
+agentsview pushes it to its own mirror. Then both are asked the same words in turn, by
+one who keeps asking. The peer looks for words as pieces of text and ranks nothing; ours
+ranks sessions. Seconds are of the clock, as most of the work is the server's;
+only ratios within one run say something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import psycopg
+
+from benchmarks.contenders import PEERS
+from recollect.archive import Archive
+from recollect.query import parse
+from recollect.query.terms import FILLERS
+from recollect.team.contract import Scope
+from recollect.team.deriving import derive
+from recollect.team.postgres import PostgresStore
+from tests.team.homes import send
+from tests.team.servers import Postgres, postgres
+
+__all__ = ["main"]
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+PEER = next(peer for peer in PEERS if peer.name == "agentsview")
+EACH = 20
+"""Queries of each kind."""
+_LONG = 3
+
+
+class Taken(NamedTuple):
+    """What taking in cost."""
+
+    seconds: float
+    rows: int
+
+
+def ours(server: Postgres, home: Path) -> tuple[Taken, Archive, list[str]]:
+    """Put a home into a store; return what it took, the archive, and its words."""
+    address = _database(server, "ours")
+    store = PostgresStore(address)
+    store.prepare()
+    objects = store.objects()
+    begun = time.perf_counter()
+    send(store, objects, "ann", [home], step=1 << 20)
+    derive(store, objects)
+    seconds = time.perf_counter() - begun
+    with psycopg.connect(address) as db:
+        (row,) = db.execute("SELECT count(*) FROM recollect.record").fetchall()
+        found = db.execute(
+            "SELECT term, texts FROM recollect.word ORDER BY texts DESC, term"
+        ).fetchall()
+    words = [
+        term
+        for term, _ in found
+        if term.isalpha() and term.isascii() and len(term) > _LONG
+        if term not in FILLERS
+    ]
+    shelf = store.shelf(Scope(person="ann"), objects)
+    return Taken(seconds, row[0]), Archive.on(shelf), words
+
+
+def theirs(server: Postgres, home: Path, scratch: Path) -> tuple[Taken, dict[str, str]]:
+    """Have the peer push the same home to its mirror; return what that took."""
+    address = _database(server, "theirs")
+    room = scratch / "hub-room"
+    room.mkdir(parents=True, exist_ok=True)
+    if not (room / ".claude").exists():
+        (room / ".claude").symlink_to(home, target_is_directory=True)
+    env = {
+        "HOME": str(room),
+        "PATH": os.defpath,
+        "LANG": "C.UTF-8",
+        "AGENTSVIEW_PG_URL": f"{address}?sslmode=disable",
+        **PEER.env,
+    }
+    program = _program(scratch)
+    begun = time.perf_counter()
+    for words in (["sync"], ["pg", "push", "--full", "--no-vectors"]):
+        subprocess.run([program, *words], env=env, check=True, capture_output=True)
+    seconds = time.perf_counter() - begun
+    with psycopg.connect(address) as db:
+        (row,) = db.execute("SELECT count(*) FROM agentsview.messages").fetchall()
+    return Taken(seconds, row[0]), env
+
+
+@contextmanager
+def serving(scratch: Path, env: dict[str, str]) -> Iterator[int]:
+    """Let the peer serve its mirror; yield its port."""
+    words = [_program(scratch), "pg", "serve", "--no-browser", "--port", "0"]
+    running = subprocess.Popen(
+        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert running.stdout is not None
+        for line in running.stdout:
+            found = re.search(r"http://[^:]+:(\d+)", line)
+            if found:
+                yield int(found[1])
+                return
+        raise RuntimeError("the peer does not listen")
+    finally:
+        running.terminate()
+        running.wait(20)
+
+
+def questions(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the kinds of queries, with some queries of each."""
+    dice = random.Random(7)  # noqa: S311 (a draw that can be repeated)
+    frequent, middling = words[:30], words[200:4000]
+    yield "one word", dice.sample(middling, EACH)
+    yield "three words", [" ".join(dice.sample(middling, 3)) for _ in range(EACH)]
+    yield "a common word", dice.sample(frequent, EACH)
+
+
+def timed(
+    asked: Sequence[str], ask: Sequence[Callable[[str], None]]
+) -> list[list[float]]:
+    """Return the milliseconds of each query, for each who is asked, in turn."""
+    took: list[list[float]] = [[] for _ in ask]
+    for query in asked:
+        for at, one in enumerate(ask):
+            begun = time.perf_counter()
+            one(query)
+            took[at].append(1000 * (time.perf_counter() - begun))
+    return took
+
+
+def _asker(port: int) -> Callable[[str], None]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
+
+    def ask(query: str) -> None:
+        path = f"/api/v1/search?q={quote(query)}&limit=10"
+        connection.request("GET", path)
+        told = connection.getresponse()
+        body = told.read()
+        assert told.status == 200, body[:200]  # noqa: PLR2004 (HTTP)
+
+    return ask
+
+
+def report(home: Path, scratch: Path) -> Iterator[str]:
+    """Yield the lines of the tables."""
+    with postgres() as server:
+        put, archive, words = ours(server, home)
+        pushed, env = theirs(server, home, scratch)
+        yield "\n## Taking in\n"
+        yield "| contender | rows | rows/s | seconds for the home, of theirs |"
+        yield "|---|---:|---:|---:|"
+        for name, taken in (("recollect", put), (PEER.name, pushed)):
+            rate = taken.rows / taken.seconds
+            share = taken.seconds / pushed.seconds
+            yield f"| {name} | {taken.rows:,} | {rate:,.0f} | {share:.2f} |"
+
+        def ask(query: str) -> None:
+            archive.search(parse(query, now=NOW, zone=UTC))
+
+        with archive, serving(scratch, env) as port:
+            yield "\n## Searching\n"
+            yield "| queries | contender | median ms | p95 ms | p95 of theirs |"
+            yield "|---|---|---:|---:|---:|"
+            both = (ask, _asker(port))
+            timed(["warming", "up"], both)
+            for kind, asked in questions(words):
+                own, other = timed(asked, both)
+                last = _p95(other)
+                for name, took in (("recollect", own), (PEER.name, other)):
+                    yield (
+                        f"| {kind} | {name} | {statistics.median(took):.1f} |"
+                        f" {_p95(took):.1f} | {_p95(took) / last:.2f} |"
+                    )
+
+
+def _p95(took: Sequence[float]) -> float:
+    return statistics.quantiles(took, n=20)[-1]
+
+
+def _database(server: Postgres, name: str) -> str:
+    with psycopg.connect(server.address, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    return server.address.removesuffix("postgres") + name
+
+
+def _program(scratch: Path) -> str:
+    return str(scratch / "programs" / PEER.name / "bin" / PEER.name)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--scratch", type=Path, default=Path("/tmp"))  # noqa: S108
+    given = parser.parse_args(words)
+    for line in report(given.home.resolve(), given.scratch):
+        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
