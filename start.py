@@ -28,6 +28,7 @@ PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / "installed"
 PINS = ROOT / "requirements-dev.txt"
+BROWSER_TESTS = ROOT / "tests" / "browser"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 APT = "apt-get -qq update; apt-get install -y -qq --no-install-recommends chromium"
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
@@ -72,6 +73,7 @@ def main(words: list[str]) -> int:
         return 1
     if testing:
         install_browser()
+        install_checker()
         return run_gates(words[1:])
     if words:
         return recollect(words)
@@ -150,21 +152,35 @@ def install_browser() -> None:
         return
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         return
-    print("Installing chromium, for the tests of pages …", file=sys.stderr, flush=True)
+    bring("browser", ["/bin/sh", "-c", APT])
+
+
+def install_checker() -> None:
+    """Bring axe-core, which holds pages against the rules of accessibility."""
+    npm = shutil.which("npm")
+    if npm is None or (BROWSER_TESTS / "node_modules" / "axe-core").exists():
+        return
+    bring("checker", [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"])
+
+
+def bring(what: str, words: list[str]) -> None:
+    """Install something for the tests of pages, and say so if that fails."""
+    print(f"Installing a {what}, for the tests of pages …", file=sys.stderr, flush=True)
     try:
         done = subprocess.run(
-            ["/bin/sh", "-c", APT],
+            words,
             check=False,
             timeout=300,
             capture_output=True,
             stdin=subprocess.DEVNULL,
+            cwd=BROWSER_TESTS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        print(f"There is no browser: {error}", file=sys.stderr)
+        print(f"There is no {what}: {error}", file=sys.stderr)
         return
     if done.returncode:
         told = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        print(f"There is no browser: {told}", file=sys.stderr)
+        print(f"There is no {what}: {told}", file=sys.stderr)
 
 
 def run_gates(words: list[str]) -> int:

@@ -151,3 +151,32 @@ def test_a_browser_is_brought_where_that_is_possible(
     start.install_browser()
 
     assert bool(ran) is tried
+
+
+@pytest.mark.parametrize(
+    ("found", "is_there", "tried"),
+    [(("npm",), False, True), (("npm",), True, False), ((), False, False)],
+)
+def test_the_checker_of_pages_is_brought_where_npm_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    found: tuple[str, ...],
+    is_there: bool,
+    tried: bool,
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        ran.append(words)
+        return subprocess.CompletedProcess([], 0, b"", b"")
+
+    if is_there:
+        (tmp_path / "node_modules" / "axe-core").mkdir(parents=True)
+    monkeypatch.setattr(start, "BROWSER_TESTS", tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in found else None)
+    monkeypatch.setattr(subprocess, "run", run)
+
+    start.install_checker()
+
+    assert [words[:2] for words in ran] == ([["npm", "ci"]] if tried else [])

@@ -292,6 +292,12 @@ class Archive:
 
         return project_named(self.projects(empty=True), name)
 
+    def tools(self) -> dict[str, frozenset[SessionId]]:
+        """Return the sessions that called each tool, their agents included."""
+        from recollect.usage.callers import callers_of  # noqa: PLC0415
+
+        return callers_of(self._shelf)
+
     def usage(
         self,
         by: Grouping | str = "day",

@@ -78,6 +78,15 @@ def test_every_page_is_whole(
         assert _violations(seen.page) == []
 
 
+def test_the_checker_of_accessibility_is_there() -> None:
+    if not AXE.exists():
+        pytest.skip(
+            "NO CHECKER: pages were not held against the rules of accessibility; "
+            "`npm ci` in tests/browser brings one"
+        )
+    assert b"axe" in AXE.read_bytes()[:200]
+
+
 def _violations(page: Page) -> list[str]:
     """Return what hinders people with disabilities, if the checker is there."""
     if not AXE.exists():

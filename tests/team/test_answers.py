@@ -153,6 +153,7 @@ def test_sums_are_the_same(both: Asked, person: str, by: Grouping) -> None:
     team, folder = both(person)
 
     assert team.usage(by, now=NOW) == folder.usage(by, now=NOW)
+    assert team.tools() == folder.tools()
 
 
 @pytest.mark.parametrize(

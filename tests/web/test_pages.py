@@ -227,10 +227,10 @@ def test_a_search_marks_what_was_looked_for(page: Asking) -> None:
 
 
 def test_a_search_can_be_narrowed_by_what_it_found(page: Asking) -> None:
-    text = page.get("/search/answer?q=question").text
+    text = page.get("/search/facets?q=question").text
     (narrower,) = re.findall(r'<a href="([^"]*)" title="/work/other"', text)
 
-    narrowed = page.get(narrower.replace("&amp;", "&"))
+    narrowed = page.get(narrower.replace("/search?", "/search/facets?"))
 
     assert "project%3A%2Fwork%2Fother" in narrower
     assert 'aria-current="true"' in narrowed.text

@@ -11,6 +11,8 @@ from recollect.store.shelf import Stock
 __all__ = ["ChunkLoader"]
 
 _STORED_LIMIT = 16 * 1024 * 1024
+_AHEAD = 64 * 1024
+"""Bytes that are read at once where records are small; what is kept never changes."""
 
 
 class ChunkLoader(RecordLoader):
@@ -20,9 +22,19 @@ class ChunkLoader(RecordLoader):
         super().__init__()
         self._chunks = vault.chunks
         self._known: dict[str, Kept] = {}
+        self._ahead = ("", 0, 0, b"")
+        """Some bytes of a source's generation: records are read in order."""
 
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where they are damaged or missing."""
+        source, generation, start, ahead = self._ahead
+        at = position.offset - start
+        if (
+            0 <= at <= len(ahead) - position.length
+            and source == position.source
+            and generation == position.generation
+        ):
+            return ahead[at : at + position.length]
         try:
             # Of one moment: a line that is finished meanwhile moves into a chunk.
             with self._chunks.at_once():
@@ -39,7 +51,11 @@ class ChunkLoader(RecordLoader):
             # An unfinished last line may be a whole record all the same.
             start = position.offset - kept.kept
             return self._chunks.fragment(*place)[start : start + position.length]
-        return self._chunks.read(*place, position.offset, position.length)
+        if position.length >= _AHEAD:
+            return self._chunks.read(*place, position.offset, position.length)
+        found = self._chunks.read(*place, position.offset, _AHEAD)
+        self._ahead = (position.source, position.generation, position.offset, found)
+        return found[: position.length]
 
     def stored(self, position: Position, path: str) -> str | None:
         """Return a long output that was archived with its session.

@@ -254,23 +254,18 @@ class Summing(Protocol):
 
     def purses(self, sessions: Iterable[int] | None = None) -> list[Purse]:
         """Return all purses, or those of sessions by their numbers."""
-        ...
 
     def names(self) -> Mapping[int, tuple[SessionId, str | None]]:
         """Return the id and the project of each session, by its number."""
-        ...
 
     def claims(self) -> list[tuple[int, Claim]]:
         """Return what Claude Code claims, by the session's number."""
-        ...
 
     def bounds(self) -> tuple[int, int] | None:
         """Return two times between which about everything was said."""
-        ...
 
     def titles(self) -> Mapping[SessionId, str]:
         """Return the titles of all sessions."""
-        ...
 
     def sums(  # noqa: PLR0913 (each a way to part the sums, all by name)
         self,
@@ -285,13 +280,14 @@ class Summing(Protocol):
         only_claimed: bool = False,
     ) -> Iterator[Sum]:
         """Yield what was spent, parted as far as a price or a report needs it."""
-        ...
+
+    def tools(self) -> list[tuple[int, str]]:
+        """Return which tools each session called, by its number."""
 
     def fills(
         self, *, where: Term | None, among: Callable[[Fact | Scoped], Among]
     ) -> list[FillSum]:
         """Return what each tool put into contexts."""
-        ...
 
 
 class Engine(Protocol):

@@ -305,6 +305,10 @@ class Spending:
                 last_ms=last,
             )
 
+    def tools(self) -> list[tuple[int, str]]:
+        """Return which tools each session called, by its number."""
+        return every(self._db, "SELECT DISTINCT session, tool FROM fill")
+
     def fills(
         self, *, where: Term | None, among: Callable[[Fact | Scoped], Among]
     ) -> list[FillSum]:

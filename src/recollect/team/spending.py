@@ -141,6 +141,11 @@ class TeamSpending:
                 last_ms=last,
             )
 
+    def tools(self) -> list[tuple[int, str]]:
+        """Return which tools each session called, by its number."""
+        rows = self._sight.rows("SELECT DISTINCT number, tool FROM {fill} AS e")
+        return [(number, tool) for number, tool in rows]
+
     def fills(
         self, *, where: Term | None, among: Callable[[Fact | Scoped], Among]
     ) -> list[FillSum]:

@@ -31,6 +31,7 @@ from recollect.web.live import live
 from recollect.web.openapi import openapi
 from recollect.web.pages import (
     about,
+    facets,
     files,
     home,
     problems,
@@ -89,6 +90,7 @@ ROUTES = (
     RouteRow("/session/{id}/agent/{agent}/find", session.find),
     RouteRow("/search", search.search),
     RouteRow("/search/answer", search.answer),
+    RouteRow("/search/facets", facets.facets),
     RouteRow("/search/hints", search.hint_rows),
     RouteRow("/projects", projects.projects),
     RouteRow("/files", files.files),

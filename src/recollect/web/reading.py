@@ -19,7 +19,7 @@ from recollect.web.readers import OpenSession
 
 __all__ = ["WINDOW", "Mark", "MarkKind", "Reading", "reading_of"]
 
-WINDOW = 40
+WINDOW = 16
 """Messages that are loaded at once."""
 _WORDS = 160
 
@@ -93,7 +93,7 @@ class Reading:
         return self._marks
 
 
-_KEPT = 64
+_KEPT = 160
 """Windows whose markup is kept."""
 
 

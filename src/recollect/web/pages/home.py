@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.responses import HTMLResponse, Response
 
 from recollect.archive import Archive
+from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.model.reports import NANOS, UsageReport, UsageRow
 from recollect.render.figures import lasting, several, tokens
@@ -31,6 +32,7 @@ class Filters(Struct, frozen=True, kw_only=True):
 
     project: str = ""
     model: str = ""
+    tool: str = ""
     text: str = ""
     on: date | None = None
     days: int = 0
@@ -42,6 +44,7 @@ class Filters(Struct, frozen=True, kw_only=True):
         return cls(
             project=visit.text("project"),
             model=visit.text("model"),
+            tool=visit.text("tool"),
             text=visit.text("text"),
             on=visit.day("on"),
             days=visit.number("days", 0, 0, 10_000),
@@ -54,6 +57,7 @@ class Filters(Struct, frozen=True, kw_only=True):
         return {
             "project": self.project,
             "model": self.model,
+            "tool": self.tool,
             "text": self.text,
             "on": self.on.isoformat() if self.on else "",
             "days": self.days,
@@ -113,11 +117,18 @@ def everything(archive: Archive) -> tuple[Listed, ...]:
 
 
 def _sessions(visit: Visit, filters: Filters) -> list[Listed]:
+    called = _callers(visit).get(filters.tool, frozenset()) if filters.tool else None
     return [
         one
         for one in visit.readers.told("sessions", everything)
-        if (filters.all or not one.is_empty) and filters.fits(one, visit.now)
+        if (filters.all or not one.is_empty)
+        and (called is None or one.id in called)
+        and filters.fits(one, visit.now)
     ]
+
+
+def _callers(visit: Visit) -> dict[str, frozenset[SessionId]]:
+    return visit.readers.told("tools", Archive.tools)
 
 
 def _running(visit: Visit, sessions: Sequence[Listed]) -> Html:
@@ -197,6 +208,7 @@ def _form(visit: Visit, filters: Filters) -> Html:
     known = visit.readers.told("sessions", everything)
     projects = Counter(one.project for one in known if one.project)
     models = Counter(model for one in known for model in one.models)
+    tools = Counter({tool: len(ids) for tool, ids in _callers(visit).items()})
     spans = (("0", "any time"), ("1", "a day"), ("7", "a week"), ("30", "a month"))
     on = NOTHING
     if filters.on:
@@ -212,6 +224,7 @@ def _form(visit: Visit, filters: Filters) -> Html:
         f'aria-label="Filter by title" value="{escape(filters.text)}">'
         f"{_select('project', 'All projects', _most(projects), filters.project)}"
         f"{_select('model', 'All models', _most(models), filters.model)}"
+        f"{_select('tool', 'All tools', _most(tools), filters.tool)}"
         f"{_select('days', '', spans, str(filters.days))}"
         f'{on}<button type="submit" class="unseen-with-script">Filter</button></form>'
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 import msgspec
@@ -34,7 +33,6 @@ __all__ = ["answer", "asked_query", "found_for", "hint_rows", "search"]
 
 _PAGE = 10
 _HITS = 2
-_FACETS = 8
 _SORTS = (("best", "Best"), ("newest", "Newest"), ("oldest", "Oldest"))
 
 
@@ -125,7 +123,8 @@ def _answers(visit: Visit, asked: _Asked) -> Html:
     results = joined(
         (_line(asked, found), _remarks(found), shown, _pages(asked, found))
     )
-    return joined((_facets(asked, found), tag("div", results, kind="results")))
+    facets = tag("div", kind="facets", aria_label="Narrow", role="group")
+    return joined((facets, tag("div", results, kind="results")))
 
 
 _NO_FACETS = Html('<div class="facets"></div>')
@@ -244,53 +243,6 @@ def _marked(excerpt: Excerpt) -> Iterator[Html]:
     yield text(excerpt.text[at:])
     if excerpt.is_cut:
         yield Html("…")
-
-
-def _facets(asked: _Asked, found: Found) -> Html:
-    """Return what could narrow a search, with how often it was met on this page."""
-    sessions = found.sessions
-    hits = [hit for one in sessions for hit in one.hits]
-    groups: tuple[tuple[str, str, Iterable[str]], ...] = (
-        ("Project", "project", (s.listed.project or "" for s in sessions)),
-        ("Tool", "tool", (tool for hit in hits for tool in set(hit.tools))),
-        ("Role", "role", (str(hit.role) if hit.role else "" for hit in hits)),
-        ("Month", "on", map(_month, sessions)),
-    )
-    parts = []
-    for title, field, values in groups:
-        counts = Counter(value for value in values if value)
-        lines = [
-            _facet(asked, field, value, count)
-            for value, count in counts.most_common(_FACETS)
-        ]
-        if lines:
-            heading = tag("h2", words(title))
-            inner = joined((heading, tag("ul", joined(lines))))
-            parts.append(tag("section", inner))
-    return tag("div", joined(parts), kind="facets", aria_label="Narrow")
-
-
-def _month(one: FoundSession) -> str:
-    time = one.listed.ended or one.listed.started
-    return f"{time.astimezone():%Y-%m}" if time else ""
-
-
-def _facet(asked: _Asked, field: str, value: str, count: int) -> Html:
-    term = f'{field}:"{value}"' if _needs_quotes(value) else f"{field}:{value}"
-    is_on = term in asked.text.split(" ") or f" {term} " in f" {asked.text} "
-    typed = _without(asked.text, term) if is_on else f"{asked.text} {term}".strip()
-    inner = joined((tag("span", words(short(value))), tag("span", words(f"{count:,}"))))
-    to = asked.address(q=typed)
-    made = tag("a", inner, href=to, title=value, aria_current="true" if is_on else "")
-    return tag("li", made)
-
-
-def _needs_quotes(value: str) -> bool:
-    return not all(sign.isalnum() or sign in "-_./~" for sign in value)
-
-
-def _without(typed: str, term: str) -> str:
-    return f" {typed} ".replace(f" {term} ", " ", 1).strip()
 
 
 def _pages(asked: _Asked, found: Found) -> Html:

@@ -13,6 +13,20 @@ for (const theme of themes) {
   });
 }
 
+// Whoever points at a session is about to open it: its page is made meanwhile.
+const PAUSE = 65;
+const pointed = new Set();
+let soon = 0;
+addEventListener("pointerover", (event) => {
+  clearTimeout(soon);
+  const link = event.target.closest?.('a[href^="/session/"]');
+  if (!link || pointed.has(link.href)) return;
+  soon = setTimeout(() => {
+    pointed.add(link.href);
+    fetch(link.href, { priority: "low" }).catch(() => pointed.delete(link.href));
+  }, PAUSE);
+}, { passive: true });
+
 // Keys. A page may bring more of them.
 const keys = new Map();
 export function onKey(key, told, act) { keys.set(key, { told, act }); }

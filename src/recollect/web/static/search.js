@@ -8,6 +8,24 @@ const PAUSE = 90;
 let asking = null;
 let timer = 0;
 
+// What narrows the search counts everything that was found: asked for at leisure.
+const LEISURE = 250;
+let later = 0;
+let shown = new DocumentFragment();
+function narrow(url) {
+  const place = answers.querySelector(".facets");
+  if (!place || !url.searchParams.get("q")) return;
+  place.replaceChildren(shown.cloneNode(true));
+  clearTimeout(later);
+  later = setTimeout(async () => {
+    try {
+      const { content } = await load(`/search/facets${url.search}`, asking?.signal);
+      shown = content.cloneNode(true);
+      place.replaceChildren(content);
+    } catch (error) { if (error.name !== "AbortError") say("the counts failed"); }
+  }, LEISURE);
+}
+
 async function ask(address, { push = false } = {}) {
   asking?.abort();
   asking = new AbortController();
@@ -16,6 +34,7 @@ async function ask(address, { push = false } = {}) {
     const { content } = await load(`/search/answer${url.search}`, asking.signal);
     answers.replaceChildren(content);
     history[push ? "pushState" : "replaceState"](null, "", url.pathname + url.search);
+    narrow(url);
     say(answers.querySelector(".answer-line span")?.textContent ?? "");
   } catch (error) { if (error.name !== "AbortError") say("the search failed"); }
 }
@@ -112,4 +131,4 @@ box.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 box.addEventListener("blur", hide);
-if (!box.value) box.focus();
+if (box.value) narrow(new URL(location.href)); else box.focus();

@@ -5,7 +5,7 @@ import { load, make, say } from "./html.js";
 
 const NEAR = 1600;   // pixels around the screen within which windows are loaded
 const FAR = 12000;   // pixels beyond which they are emptied
-const GUESS = 5200;  // height of a window that nobody has seen
+const GUESS = 2100;  // height of a window that nobody has seen
 
 class Conversation {
   constructor(place, { own, branch, total, size, root = null }) {

@@ -1,0 +1,18 @@
+"""Which sessions called which tools."""
+
+from __future__ import annotations
+
+from recollect.model.ids import SessionId
+from recollect.store.shelf import Shelf
+
+__all__ = ["callers_of"]
+
+
+def callers_of(shelf: Shelf) -> dict[str, frozenset[SessionId]]:
+    """Return the sessions that called each tool, their agents included."""
+    names = shelf.spending.names()
+    found: dict[str, set[SessionId]] = {}
+    for number, tool in shelf.spending.tools():
+        if number in names:
+            found.setdefault(tool, set()).add(names[number][0])
+    return {tool: frozenset(sessions) for tool, sessions in found.items()}

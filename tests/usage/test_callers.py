@@ -1,0 +1,17 @@
+"""Which sessions called which tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recollect.archive import Archive
+from tests.web.places import AGENT, EDITED, PLAIN, furnished
+
+
+def test_every_session_is_known_by_the_tools_that_it_called(tmp_path: Path) -> None:
+    with Archive.open(furnished(tmp_path).folder) as archive:
+        found = archive.tools()
+
+    assert found["Bash"] == {PLAIN}
+    assert found["Edit"] == {EDITED}
+    assert AGENT in frozenset().union(*found.values())

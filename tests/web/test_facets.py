@@ -1,0 +1,65 @@
+"""What narrows a search counts everything that was found, not one page of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from recollect.archive import Archive
+from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+from tests.web.asking import Asking, asking
+from tests.web.places import EDITED, PLAIN, Kept
+
+MANY = 25
+
+
+def counts(text: str) -> dict[str, int]:
+    """Return the values of all facets with their counts."""
+    found = re.findall(r'title="([^"]*)"[^>]*><span>[^<]*</span><span>([\d,]+)<', text)
+    return {value: int(count.replace(",", "")) for value, count in found}
+
+
+def test_all_sessions_are_counted_that_a_search_finds(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in range(MANY):
+        tool = "Bash" if number % 5 else "Grep"
+        words = thread(
+            prompt(f"find the needle {number}", uuid=f"p{number}"),
+            reply([tool_use(tool, id=f"t{number}", command="ls")], uuid=f"r{number}"),
+            tool_result(f"t{number}", "found", uuid=f"a{number}"),
+            start=3600 * number,
+        )
+        home.session(session_id(number), words)
+
+    folder = tmp_path / "archive"
+    Archive.ingest(folder, [home.path])
+
+    text = asking(Kept(home, folder)).get("/search/facets?q=needle").text
+    found = counts(text)
+
+    assert found["Bash"] == 20
+    assert found["Grep"] == 5
+    assert found["user"] == MANY
+    assert sum(count for value, count in found.items() if value[:2] == "20") == MANY
+
+
+def test_a_facet_that_is_on_takes_itself_away(page: Asking) -> None:
+    text = page.get("/search/facets?q=wc+tool:Bash").text
+
+    assert 'aria-current="true"' in text
+    assert '/search?q=wc"' in text
+
+
+def test_a_query_that_cannot_be_read_has_no_facets(page: Asking) -> None:
+    answer = page.get("/search/facets?q=tool:")
+
+    assert answer.status == 200
+    assert counts(answer.text) == {}
+
+
+def test_home_can_be_narrowed_to_a_tool(page: Asking) -> None:
+    text = page.get("/?tool=Edit").text
+
+    assert f'data-session="{EDITED}"' in text
+    assert f'data-session="{PLAIN}"' not in text
+    assert '<option value="Edit" selected>' in text
