@@ -1,0 +1,52 @@
+"""The interface for programs against its own description, asked by schemathesis."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from recollect.web.app import ROUTES
+from recollect.web.openapi import description
+from tests.web.asking import Asking
+
+# By its name: following its types makes ignored imports of ours known to mypy.
+schemathesis: Any = import_module("schemathesis")
+checks: Any = import_module("schemathesis.specs.openapi.checks")
+CHECKS = [
+    import_module("schemathesis.checks").not_a_server_error,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+OPERATIONS = [
+    (path, method)
+    for path, methods in description(ROUTES)["paths"].items()
+    for method in methods
+]
+
+
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_every_answer_is_as_it_is_described(
+    path: str, method: str, page: Asking
+) -> None:
+    described = schemathesis.openapi.from_asgi(
+        "/api/openapi.json", page.app, headers=page.usual
+    )
+    statuses = set()
+
+    @settings(
+        max_examples=12,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=described[path][method.upper()].as_strategy())
+    def asked(case: Any) -> None:  # noqa: ANN401 (see above)
+        answer = case.call_and_validate(headers=page.usual, checks=CHECKS)
+        statuses.add(answer.status_code)
+
+    asked()
+    # Whoever is not let in sees nothing of the interface.
+    assert statuses - {401, 403, 421}
