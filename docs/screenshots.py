@@ -12,6 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from docs.requirements import ROOT
+from docs.web_pictures import check_fonts
 from recollect.export import Making, coster, made
 from recollect.prices import load_prices
 from recollect.reading import read
@@ -28,6 +29,7 @@ SHOTS = (
 
 def main() -> None:
     """Take every picture."""
+    check_fonts()
     (session,) = read(SESSION)
     making = Making(redactor=Redactor(), cost=coster(load_prices()))
     browser_path = shutil.which("chromium")

@@ -6,6 +6,7 @@ Needs Chromium; the pictures lie in ``docs/pictures`` and are looked at, not com
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,10 +31,15 @@ SHOTS = (
 
 def main() -> None:
     """Take every picture."""
+    check_fonts()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "demo")
         now = datetime.now(UTC)  # noqa: TID251 (a picture is taken at some time)
-        Archive.ingest(place / "archive", [write_home(place, now)])
+        home = write_home(place, now)
+        for path in home.rglob("*.jsonl"):
+            # A picture shows where people work, not where it was taken.
+            path.write_bytes(path.read_bytes().replace(bytes(place), b"/work"))
+        Archive.ingest(place / "archive", [home])
         with Archive.open(place / "archive") as archive:
             rewound = next(one.id for one in archive.sessions() if one.branches > 1)
         links: list[str] = []
@@ -43,6 +49,18 @@ def main() -> None:
         take(links[0], rewound)
         serving.stop()
         running.join()
+
+
+def check_fonts() -> None:
+    """Refuse to take pictures in which a language would be a row of squares."""
+    found = subprocess.run(  # noqa: S603 (of words that are ours)
+        [shutil.which("fc-list") or "fc-list", ":lang=zh"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    if not found.stdout.strip():
+        raise SystemExit("no font has Chinese: apt-get install fonts-noto-cjk")
 
 
 def take(link: str, rewound: str) -> None:
