@@ -267,10 +267,8 @@ class Archive:
     ) -> Found:
         """Return sessions that answer a query, best first, and their best hits.
 
-        The words of a sentence need not all be there. ``sort`` may be ``newest`` or
-        ``oldest``. What is written after the first search of an open archive is found
-        once it is refreshed. ``hide`` is given every text before it is cut to an
-        excerpt.
+        A session need not have all words; ``sort`` may be ``newest`` or ``oldest``. What
+        is new is found once refreshed; ``hide`` is given texts before they are cut.
         """
         if self._searching is None:
             from recollect.search import Searching  # noqa: PLC0415 (see above)
