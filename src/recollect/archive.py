@@ -267,8 +267,8 @@ class Archive:
     ) -> Found:
         """Return sessions that answer a query, best first, and their best hits.
 
-        A session need not have all words; ``sort`` may be ``newest`` or ``oldest``. What
-        is new is found once refreshed; ``hide`` is given texts before they are cut.
+        A session need not have all words; ``sort`` may be ``newest`` or ``oldest``. New
+        texts are found once refreshed; ``hide`` is given texts before they are cut.
         """
         if self._searching is None:
             from recollect.search import Searching  # noqa: PLC0415 (see above)
