@@ -1,0 +1,60 @@
+"""Real transcripts of other people, dealt to three invented ones: the same answers.
+
+They are not part of the project; where they are absent there is nothing to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.query import parse
+from recollect.team.contract import Objects, Scope, TeamStore
+from recollect.team.deriving import derive
+from tests.team.homes import PEOPLE, People, send
+
+Made = tuple[TeamStore, Objects]
+CORPUS = Path(__file__).resolve().parents[2] / ".." / "shared" / "corpus"
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+MOST = 1_500_000
+"""Bytes of a folder that is tried here: all of them take minutes."""
+QUERIES = ("test", "fix the bug", "error file", '"unit test"', "tool:Bash", "handl*")
+
+
+def small() -> list[Path]:
+    def weight(folder: Path) -> int:
+        return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+
+    folders = (path for path in sorted(CORPUS.glob("*")) if path.is_dir())
+    return [folder for folder in folders if 0 < weight(folder) <= MOST][:9]
+
+
+@pytest.mark.skipif(not small(), reason=f"no transcripts at {CORPUS}")
+def test_real_sessions_are_the_same(engine: Callable[[], Made], tmp_path: Path) -> None:
+    people = People(small(), tmp_path)
+    store, objects = engine()
+    for person in PEOPLE:
+        send(store, objects, person, people.homes[person])
+    derive(store, objects)
+
+    seen = 0
+    for person in PEOPLE:
+        shelf = store.shelf(Scope(person=person), objects)
+        with people.archive(person) as folder, Archive.on(shelf) as team:
+            listed = list(folder.sessions(empty=True))
+            assert list(team.sessions(empty=True)) == listed
+            assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
+            for query in QUERIES:
+                asked = parse(query, now=NOW, zone=UTC)
+                ours, theirs = team.search(asked), folder.search(asked)
+                assert ours.total == theirs.total
+                assert [one.score for one in ours.sessions] == pytest.approx(
+                    [one.score for one in theirs.sessions]
+                )
+            seen += len(listed)
+    store.close()
+    assert seen
