@@ -20,7 +20,7 @@ from tests.team.homes import PEOPLE, People, send
 Made = tuple[TeamStore, Objects]
 CORPUS = Path(__file__).resolve().parents[2] / ".." / "shared" / "corpus"
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-MOST = 1_500_000
+MOST = 300_000
 """Bytes of a folder that is tried here: all of them take minutes."""
 QUERIES = ("test", "fix the bug", "error file", '"unit test"', "tool:Bash", "handl*")
 
@@ -30,7 +30,7 @@ def small() -> list[Path]:
         return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
 
     folders = (path for path in sorted(CORPUS.glob("*")) if path.is_dir())
-    return [folder for folder in folders if 0 < weight(folder) <= MOST][:9]
+    return [folder for folder in folders if 0 < weight(folder) <= MOST][:6]
 
 
 @pytest.mark.skipif(not small(), reason=f"no transcripts at {CORPUS}")

@@ -49,11 +49,16 @@ _ENGINES = {
 }
 _ORDER = {
     "session": "holder, session, number",
-    "record": "uuid, number, record",
+    "record": "number, record",
     "edit": "path, number, place",
     "summary": "leaf, number",
     "booked": "source, number",
 }
+_INDEXES = {
+    "record": ", INDEX by_uuid uuid TYPE bloom_filter GRANULARITY 1"
+    ", INDEX by_message message TYPE bloom_filter GRANULARITY 1",
+}
+"""Records are opened by session, and seldom looked for by their ids."""
 _WORDS = {
     "said": "text UInt32, record UInt32, kind UInt8, length UInt32",
     "post": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
@@ -69,7 +74,9 @@ def prepare(db: ClickHouse) -> None:
             f"CREATE TABLE IF NOT EXISTS {table} ({columns})"
             f" ENGINE = {_ENGINES[table]} {_SOON}"
         )
-    stamp = f"{crc32(f'{TABLES}{_WORDS}{_ORDER}{DERIVING_VERSION}'.encode()):08x}"
+    stamp = (
+        f"{crc32(f'{TABLES}{_WORDS}{_ORDER}{_INDEXES}{DERIVING_VERSION}'.encode()):08x}"
+    )
     found = db.rows("SELECT value FROM stamp FINAL WHERE key = 'derived'", {})
     if not found or found[0][0] != stamp:
         _derive_anew(db)
@@ -103,6 +110,6 @@ def _table(table: str) -> str:
         )
     order = _ORDER.get(table, "number")
     return (
-        f"CREATE TABLE {table} ({', '.join(columns)})"
+        f"CREATE TABLE {table} ({', '.join(columns)}{_INDEXES.get(table, '')})"
         f" ENGINE = MergeTree ORDER BY ({order}) {_SOON}"
     )
