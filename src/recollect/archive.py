@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Self
 from recollect.errors import Ambiguous, ArchiveMissing, NotArchived, NotOfTeams
 from recollect.model.addresses import is_address, without_password
 from recollect.model.ids import SessionId, SourceId
-from recollect.model.listing import Listed
+from recollect.model.listing import Listed, is_in
 from recollect.store.annotations import annotated
+from recollect.store.purged import is_erasing
 from recollect.store.shelf import FolderShelf, Shelf
 from recollect.store.vault import Vault
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from recollect.store.chunks import Kept
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
-__all__ = ["Archive", "is_in"]
+__all__ = ["Archive"]
 
 _TOLD = 5
 """Names that an error mentions."""
@@ -423,18 +424,22 @@ class Archive:
 
         return mentions(self._vault.chunks, sessions)
 
+    def erased(self, name: str) -> SessionId | None:
+        """Return the session that was purged under this name, if one was."""
+        from recollect.upkeep.erased import erased  # noqa: PLC0415 (see above)
+
+        return erased(self._vault.chunks, name)
+
+    @property
+    def is_erasing(self) -> bool:
+        """Whether a purge is not done; the next one finishes it."""
+        return is_erasing(self._vault.chunks.db)
+
     def raws(self, source: SourceId) -> Iterator[bytes]:
         """Yield the bytes of a source as they were written, piece by piece."""
-        from recollect.upkeep import kept_bytes  # noqa: PLC0415 (see above)
+        from recollect.upkeep.restore import raws_of  # noqa: PLC0415 (see above)
 
-        if self._team:
-            kept = self._shelf.chunks.named(source)
-            found = (
-                self._shelf.chunks.tried(kept.number, kept.generation) if kept else ()
-            )
-            return (raw for _, raw in found if raw is not None)
-        kept = next((k for k in self._vault.chunks.sources() if k.id == source), None)
-        return kept_bytes(self._vault, kept) if kept is not None else iter(())
+        return raws_of(self._shelf, source)
 
     def backup(self, folder: str | Path) -> int:
         """Write a consistent copy of the archive and return its size."""
@@ -474,15 +479,19 @@ class Archive:
         )
 
     def purge(
-        self, sources: Iterable[Kept], *, progress: Progress | None = None
+        self,
+        sources: Iterable[Kept],
+        *,
+        sessions: Sequence[SessionId] = (),
+        progress: Progress | None = None,
     ) -> Purged:
-        """Erase files for good, and refuse them when they are met again."""
+        """Erase files for good, finish what was stopped, and refuse it from now on."""
         from recollect.upkeep import purge  # noqa: PLC0415 (see above)
 
         folder, numbers = self._vault.folder, [kept.number for kept in sources]
         self.close()
         try:
-            return purge(folder, numbers, progress=progress)
+            return purge(folder, numbers, sessions=sessions, progress=progress)
         finally:
             self._open()
 
@@ -491,10 +500,3 @@ def _folder(name: str | Path) -> Path:
     if is_address(str(name)):
         raise NotOfTeams(Path(name).name)
     return Path(name)
-
-
-def is_in(path: str | None, folder: str) -> bool:
-    """Whether a path is a folder, or is below it."""
-    sign = "\\" if "\\" in folder and "/" not in folder else "/"
-    below = folder.rstrip("/\\") + sign
-    return path is not None and (path == folder or path.startswith(below))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal, piped
 
 FIRST, SECOND = session_id(1), session_id(2)
+GONE = "77aa0000-0000-4000-8000-000000000009"
 SECRET = "xyzzy-plugh-4711"  # noqa: S105 (no password)
 
 
@@ -113,6 +116,116 @@ def test_a_file_that_names_a_purged_session_is_told_of(
 
     assert main(["purge", session_id(5), "--mentions", "-y"]) == ExitCode.DONE
     assert traces(archive, SECRET) == []
+
+
+@pytest.mark.parametrize("length", [36, 8])
+def test_a_mention_is_erased_also_after_the_session_was(
+    archive: Path, capsys: pytest.CaptureFixture[str], kept_home: Home, length: int
+) -> None:
+    kept_home.session(GONE, thread(prompt("Erased"), start=20))
+    typed = {"display": SECRET, "sessionId": GONE}
+    other = {"display": "stays out of it", "sessionId": session_id(4)}
+    kept_home.history([typed, other])
+    main(["ingest", "-q"])
+    main(["purge", GONE, "-y"])
+    main(["purge", session_id(5), "-y"])
+    assert traces(archive, SECRET)
+    capsys.readouterr()
+
+    name = GONE[:length]
+    assert main(["purge", name, "--mentions", "--yes"]) == ExitCode.DONE
+
+    assert "erased before\n0 sessions: 1 file, " in capsys.readouterr().out
+    assert traces(archive, SECRET) == []
+    assert traces(archive, GONE) == []
+
+
+def test_a_session_that_was_never_purged_is_not_known_by_its_mention(
+    archive: Path, kept_home: Home
+) -> None:
+    kept_home.history([{"display": "stays", "sessionId": session_id(4)}])
+    main(["ingest", "-q"])
+
+    words = ["purge", session_id(4), "--mentions", "-y"]
+    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert traces(archive, session_id(4))
+
+
+def test_a_beginning_that_two_purged_sessions_have_names_neither(
+    archive: Path, capsys: pytest.CaptureFixture[str], kept_home: Home
+) -> None:
+    ids = (GONE, GONE.replace("-4", "-5"))
+    for id_ in ids:
+        kept_home.session(id_, thread(prompt("Erased"), start=20))
+    kept_home.history([{"display": "x", "sessionId": id_} for id_ in ids])
+    main(["ingest", "-q"])
+    main(["purge", *ids, "-y"])
+
+    assert main(["purge", GONE[:8], "--mentions", "-y"]) == ExitCode.ASKED_WRONGLY
+
+    assert " or ".join(ids) in capsys.readouterr().err
+    assert traces(archive, GONE)
+
+
+STOP = """
+import os, signal, sys
+from recollect.cli import main
+from recollect.store.{module} import {owner}
+{owner}.{step} = lambda *_: os.kill(os.getpid(), signal.SIG{sign})
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals there")
+@pytest.mark.parametrize(
+    ("step", "sign", "words"),
+    [
+        ("erase", "KILL", [GONE[:8]]),
+        ("pack", "KILL", [GONE[:8]]),
+        ("empty_log", "INT", [GONE]),
+        ("begin_index", "INT", [GONE[:8]]),
+        ("begin_index", "KILL", ["--project", "secret"]),
+    ],
+)
+def test_a_purge_that_was_stopped_is_asked_for_again(
+    archive: Path, kept_home: Home, words: list[str], *, step: str, sign: str
+) -> None:
+    records = thread(prompt(SECRET, cwd="/work/secret"), reply(f"{SECRET}, then"))
+    kept_home.session(GONE, records, project="-work-secret")
+    main(["purge", session_id(5), "-y"])
+    main(["ingest", "-q"])
+    owner = ("vault", "Vault") if step == "begin_index" else ("chunks", "Chunks")
+    code = STOP.format(module=owner[0], owner=owner[1], step=step, sign=sign)
+    asked = ("purge", *words, "--yes")
+    stopped = subprocess.run(
+        [sys.executable, "-c", code, *asked],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    is_told = "interrupted: " in stopped.stderr and "run it again" in stopped.stderr
+    assert is_told or sign == "KILL"
+    assert stopped.returncode in {-9, ExitCode.INTERRUPTED}
+
+    done = piped(*asked)
+
+    assert (done.returncode, done.stderr.count("error")) == (ExitCode.DONE, 0)
+    assert traces(archive, SECRET) == traces(archive, GONE) == []
+    assert sessions(archive) == {FIRST, SECOND}
+    assert main(["verify", "--deep", "-q"]) == ExitCode.DONE
+    assert piped("purge", "--before", "1999-01-01", "-y").stderr == ""
+
+
+def test_a_purge_of_what_is_erased_changes_nothing(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["purge", FIRST, "--yes"]) == ExitCode.DONE
+    capsys.readouterr()
+
+    assert main(["purge", FIRST]) == ExitCode.DONE
+
+    assert f"{FIRST[:8]}  erased before\n" in capsys.readouterr().out
+    assert sessions(archive) == {SECOND, session_id(5)}
 
 
 def test_a_purge_that_the_system_stopped_is_asked_for_again(

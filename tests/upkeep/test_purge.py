@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.model.ids import SessionId
 from recollect.store.chunks import ARCHIVE_FILE
 from recollect.store.vault import Vault
 from recollect.upkeep import purge, verify
@@ -121,6 +122,43 @@ def test_what_was_purged_is_refused_wherever_it_lies(keeping: Keeping) -> None:
 
     assert (report.refused, again.refused) == (4, 4)
     assert left(keeping) == []
+
+
+def test_a_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
+    purge(keeping.archive, numbers(keeping))
+    agent = keeping.home.agent(
+        ONE, "zzz", [prompt(CANARIES[0])], flat=True, meta={"description": CANARIES[1]}
+    )
+    agent.write_bytes(b"no record\n" + b"x" * 100_000 + b"\n" + agent.read_bytes())
+
+    report = keeping.ingest()
+
+    assert (report.refused, report.new, report.bytes) == (7, 0, 0)
+    assert left(keeping) == []
+
+
+def test_a_session_is_refused_by_its_id_whatever_its_file_was_called(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session("copy", session("a", "b<a", sessionId=ONE))
+    keeping.ingest()
+    purge(keeping.archive, numbers(keeping, session="copy"), sessions=[SessionId(ONE)])
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
+
+    assert keeping.ingest().refused == 3
+
+
+def test_a_new_agent_of_another_session_is_taken_in(keeping: Keeping) -> None:
+    purge(keeping.archive, numbers(keeping))
+    keeping.home.agent(TWO, "yyy", [prompt("Count")], flat=True)
+    keeping.home.agent(TWO, "empty", [], flat=True)
+
+    report = keeping.ingest()
+
+    assert (report.refused, report.new) == (5, 2)
+    assert unlike_rebuilt(keeping) == []
 
 
 def test_a_purge_takes_the_copies_of_older_versions_along(keeping: Keeping) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 
 import click
 
+from recollect.archive import Archive
 from recollect.cli.options import shown_path
 from recollect.cli.terminal import fit_right
 from recollect.model.ids import SessionId
@@ -16,22 +17,27 @@ from recollect.render.figures import clock, several, size
 from recollect.render.safe import safe_line
 from recollect.store.chunks import Kept
 
-__all__ = ["confirm", "tell", "tell_kin"]
+__all__ = ["confirm", "tell", "tell_interruption", "tell_kin", "tell_unfinished"]
 
 _TOLD = 10
 _TITLE = 60
 
 
-def tell(chosen: Sequence[Listed], files: int, count: int) -> None:
-    """Print what would be erased."""
+def tell(
+    chosen: Sequence[Listed], gone: Sequence[SessionId], files: int, count: int
+) -> None:
+    """Print what would be erased, and which of it is erased already."""
     for one in chosen[:_TOLD]:
         when = clock(one.ended, None) if one.ended else " " * 16
         title = fit_right(safe_line(one.title.text), _TITLE)
         click.echo(f"{safe_line(one.id)[:8]}  {when}  {title}")
     if len(chosen) > _TOLD:
         click.echo(f"and {len(chosen) - _TOLD:,} more")
-    told = f"{several(len(chosen), 'session')}: {several(files, 'file')}, {size(count)}"
-    click.echo(told)
+    for id_ in gone:
+        click.echo(f"{safe_line(id_)[:8]}  erased before")
+    if chosen or files or not gone:
+        sessions = several(len(chosen), "session")
+        click.echo(f"{sessions}: {several(files, 'file')}, {size(count)}")
 
 
 def tell_kin(kin: AbstractSet[SessionId], shared: Sequence[Kept]) -> None:
@@ -42,6 +48,32 @@ def tell_kin(kin: AbstractSet[SessionId], shared: Sequence[Kept]) -> None:
     for kept in shared:
         place = safe_line(shown_path(kept.id))
         sys.stderr.write(f"note: {place} names them and stays; see --mentions\n")
+
+
+def tell_unfinished(archive: Archive, *, dry_run: bool) -> bool:
+    """Say whether a purge was stopped before no byte was left, and return it."""
+    is_left = archive.is_erasing
+    if is_left:
+        told = "asking for it again finishes it" if dry_run else "this finishes it"
+        sys.stderr.write(f"note: a purge was stopped halfway; {told}\n")
+    return is_left
+
+
+def tell_interruption(archive: Archive, sources: Sequence[Kept]) -> None:
+    """Say how far a purge came that was stopped, and what to do."""
+    left = {kept.number for kept in archive.sources()}
+    if archive.is_erasing:
+        told = (
+            "it is erased and nothing shows it, but its bytes may still be in the"
+            " file; run it again to finish"
+        )
+    elif any(kept.number in left for kept in sources):
+        told = "nothing is erased; run it again"
+    else:
+        told = "all of it is erased"
+    sys.stderr.write(f"\ninterrupted: {told}\n")
+    if not archive.has_index:
+        sys.stderr.write("the index is made anew by that, or by recollect rebuild\n")
 
 
 def confirm(*, yes: bool) -> None:

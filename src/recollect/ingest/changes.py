@@ -9,19 +9,31 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from recollect.errors import ArchiveDamaged
+from recollect.ingest.gist import decode
 from recollect.ingest.report import Report
-from recollect.model.ids import Position, SourceId
+from recollect.model.ids import Position, SessionId, SourceId
 from recollect.model.problems import Problem
-from recollect.model.sources import Source
-from recollect.sources import Growth, Mark, check, native_path, path_text, read_at
-from recollect.store.chunks import Chunks, Kept, purged_signs
+from recollect.model.sources import Source, SourceKind
+from recollect.sources import (
+    Growth,
+    Mark,
+    check,
+    native_path,
+    path_text,
+    read_at,
+    read_lines,
+)
+from recollect.store.chunks import Chunks, Kept
 from recollect.store.press import digest
+from recollect.store.purged import erased_signs, purged_signs, session_sign
 
 __all__ = ["Change", "Changes"]
 
 SOON_READ = 32 * 1024 * 1024
 """Bytes of a file that are read and compared as soon as it grows: a tenth of a second
 at most. Of longer files the ends are, until somebody looks thoroughly."""
+
+_BEGINNING = 1 << 16
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -60,7 +72,7 @@ class Changes:
         self._report = report
         self._is_thorough = is_thorough
         self._known = {kept.id: kept for kept in chunks.sources()}
-        self._purged = chunks.purged()
+        self._purged = erased_signs(chunks.db)
         self._gone: list[int] = []
         self._back: list[int] = []
         self.touched: list[Kept] = []
@@ -70,6 +82,7 @@ class Changes:
         """Return the changed sources, in the order of the walk."""
         changes: list[Change] = []
         fresh: list[Source] = []
+        refused: set[SourceId] = set()
         met: set[SourceId] = set()
         for source in sources:
             if source.id in met:
@@ -78,15 +91,30 @@ class Changes:
             kept = self._known.get(source.id)
             if kept is not None:
                 changes.extend(self._known_change(source, kept))
-            elif self._purged and purged_signs(source) & self._purged:
-                self._report.refused += 1
+            elif self._purged and self._is_purged(source):
+                refused.add(source.id)
             else:
                 fresh.append(source)
+        taken = [source for source in fresh if _owner(source) not in refused]
+        self._report.refused = len(refused) + len(fresh) - len(taken)
         missing = _Missing(self._missing(met, walked))
-        changes.extend([self._fresh_change(source, missing) for source in fresh])
+        changes.extend([self._fresh_change(source, missing) for source in taken])
         self._gone = [k.number for k in missing if k.gone_ns is None]
         self._report.gone = len(self._gone)
         return changes
+
+    def _is_purged(self, source: Source) -> bool:
+        """Whether a file was erased, or is an agent's of a session that was.
+
+        The place of an agent that lies beside its session does not say whose it is;
+        its first record does.
+        """
+        if purged_signs(source) & self._purged:
+            return True
+        if source.kind is not SourceKind.AGENT or source.session is not None:
+            return False
+        starter = _starter(source)
+        return starter is not None and session_sign(starter) in self._purged
 
     def note(self) -> None:
         """Mark files that are gone, that are back, or that were merely touched."""
@@ -228,6 +256,22 @@ def _signs(path: str, inode: int) -> tuple[str | int, ...]:
 
 def _read(source: Source, start: int, stop: int) -> bytes | Problem:
     return read_at(Position(source.id, 0, start, stop - start))
+
+
+def _owner(source: Source) -> str:
+    """Return where the agent is that a sidecar would tell of."""
+    return f"{source.id.removesuffix('.meta.json')}.jsonl"
+
+
+def _starter(source: Source) -> SessionId | None:
+    """Return the session that an agent's records name first."""
+    for line in read_lines(source, block=_BEGINNING):
+        if isinstance(line, Problem):
+            break
+        for node in decode([line])[1]:
+            if node.session:
+                return node.session
+    return None
 
 
 def _looks_same(source: Source, kept: Kept) -> bool:

@@ -11,7 +11,7 @@ from recollect.model.parts import Lineage, Title
 from recollect.model.query import Flag
 from recollect.model.usage import Usage
 
-__all__ = ["Listed"]
+__all__ = ["Listed", "is_in"]
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -46,3 +46,10 @@ class Listed(Struct, frozen=True, kw_only=True):
     note: str = ""
     """What a reader wrote beside it."""
     is_starred: bool = False
+
+
+def is_in(path: str | None, folder: str) -> bool:
+    """Whether a path is a folder, or is below it."""
+    sign = "\\" if "\\" in folder and "/" not in folder else "/"
+    below = folder.rstrip("/\\") + sign
+    return path is not None and (path == folder or path.startswith(below))

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from recollect.archive import Archive, is_in
+from recollect.archive import Archive
 from recollect.model.ids import SessionId
+from recollect.model.listing import is_in
 from recollect.model.sources import SourceKind
 from recollect.store.chunks import Kept
 from recollect.store.derived import Derived

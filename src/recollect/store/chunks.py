@@ -27,14 +27,14 @@ from recollect.store.connect import (
 from recollect.store.kept import Chunk, Kept, kept_of_row
 from recollect.store.migrate import LATEST, migrate
 from recollect.store.press import Pressed, digest, press, unpress
+from recollect.store.purged import add_signs, purged_signs
 
-__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept", "purged_signs"]
+__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept"]
 
 ARCHIVE_FILE = "archive.db"
 CHUNK_SIZE = 512 * 1024
 """Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
 _OPEN_CHUNKS = 16
-_UUID_LENGTH = 36
 _UUID = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
 
 
@@ -326,10 +326,6 @@ class Chunks:
             (number, generation),
         )
 
-    def purged(self) -> set[bytes]:
-        """Return the signs of what was erased and must not come back."""
-        return {row[0] for row in self.db.execute("SELECT hash FROM purged")}
-
     def read(self, number: int, generation: int, offset: int, length: int) -> bytes:
         """Return bytes of a source; fewer where the archive has fewer."""
         parts = []
@@ -378,11 +374,7 @@ class Chunks:
         if kept.session is not None:
             sql = "DELETE FROM annotation WHERE session = ?"
             self.db.execute(sql, (kept.session,))
-        now = time.time_ns()
-        self.db.executemany(
-            "INSERT OR IGNORE INTO purged VALUES (?, ?)",
-            [(sign, now) for sign in purged_signs(kept.source)],
-        )
+        add_signs(self.db, purged_signs(kept.source))
 
     def pack(self) -> bool:
         """Write the database anew without free pages, and empty its log.
@@ -392,6 +384,10 @@ class Chunks:
         """
         self._raw.cache_clear()
         self.db.execute("VACUUM")
+        return self.empty_log()
+
+    def empty_log(self) -> bool:
+        """Write all of the log to the database, and return whether that was done."""
         row = first(self.db, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not row[0]
 
@@ -425,17 +421,3 @@ class Chunks:
     def backup(self, path: Path) -> None:
         """Write a copy of the archive that is consistent, whoever writes meanwhile."""
         copy_to(self.db, path)
-
-
-def purged_signs(source: Source) -> set[bytes]:
-    """Return the hashes by which a purged file is known again, wherever it comes.
-
-    Its path within the home is one; its session or its agent is another, where that
-    is an id that no other file has by chance.
-    """
-    signs = {source.path}
-    if source.session is not None and len(source.session) == _UUID_LENGTH:
-        signs.add(f"session {source.session}")
-    elif source.session is None and source.agent is not None:
-        signs.add(f"agent {source.agent}")
-    return {digest(sign.encode("utf-8", "replace")) for sign in signs}

@@ -9,7 +9,7 @@ from recollect.model.sources import SourceKind
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.shelf import Deriving, Knowing
 
-__all__ = ["belongings", "kin", "mentions"]
+__all__ = ["belongings", "kin", "mentions", "shared_raws"]
 
 
 def belongings(
@@ -80,17 +80,19 @@ def kin(
 def mentions(chunks: Chunks, sessions: Sequence[SessionId]) -> list[Kept]:
     """Return files of no session that name one of these, such as the history."""
     names = [session.encode() for session in sessions]
-    return [
-        kept
-        for kept in chunks.sources()
-        if not kept.kind.is_transcript
-        and kept.session is None
-        and any(name in raw for raw in _raws(chunks, kept) for name in names)
-    ]
+    found = {
+        kept.number: kept
+        for kept, raw in shared_raws(chunks)
+        if any(name in raw for name in names)
+    }
+    return list(found.values())
 
 
-def _raws(chunks: Chunks, kept: Kept) -> Iterator[bytes]:
-    """Yield all bytes of a source, also those of older generations."""
-    for generation in range(kept.generation + 1):
-        for _, raw in chunks.chunks(kept.number, generation):
-            yield raw
+def shared_raws(chunks: Chunks) -> Iterator[tuple[Kept, bytes]]:
+    """Yield files of no session, piece by piece, also their older generations."""
+    for kept in list(chunks.sources()):
+        if kept.kind.is_transcript or kept.session is not None:
+            continue
+        for generation in range(kept.generation + 1):
+            for _, raw in chunks.chunks(kept.number, generation):
+                yield kept, raw

@@ -9,7 +9,10 @@ from msgspec import Struct
 
 from recollect.ingest.filling import rebuild_in
 from recollect.ingest.report import Progress, Silence
+from recollect.model.ids import SessionId
+from recollect.store.chunks import Chunks
 from recollect.store.lock import writing
+from recollect.store.purged import begin_erasing, end_erasing
 from recollect.store.vault import Vault
 
 __all__ = ["Purged", "purge"]
@@ -28,29 +31,42 @@ def purge(
     folder: Path,
     numbers: Sequence[int],
     *,
+    sessions: Sequence[SessionId] = (),
     progress: Progress | None = None,
     wait: float = 5.0,
 ) -> Purged:
     """Erase sources from the archive and make the index anew without them.
 
     Freed pages are overwritten, the database is packed and its log emptied. A file
-    that was purged is refused when it is met again.
+    that was purged is refused when it is met again, and so is what belongs to one of
+    the ``sessions``. If this is stopped, the next purge finishes it, whatever it is of.
     """
     done = Purged()
     with writing(folder, wait=wait), Vault(folder, write=True) as vault:
         chunks = vault.chunks
         wanted = set(numbers)
         gone = [kept for kept in chunks.sources() if kept.number in wanted]
-        # First, so that neither tells of what is gone if this is stopped: nobody could
-        # ask for it once more. A copy from before a migration has the same bytes.
-        for copy in folder.glob(f"{chunks.path.name}.version-*"):
-            copy.unlink()
-        vault.drop_index()
-        with chunks.db:
-            for kept in gone:
-                done.sources += 1
-                done.bytes += kept.kept
-                chunks.erase(kept)
+        if gone:
+            # First, so that neither tells of what is gone if this is stopped. A copy
+            # from before a migration has the same bytes.
+            for copy in folder.glob(f"{chunks.path.name}.version-*"):
+                copy.unlink()
+            vault.drop_index()
+            with chunks.db:
+                begin_erasing(chunks.db, sessions)
+                for kept in gone:
+                    done.sources += 1
+                    done.bytes += kept.kept
+                    chunks.erase(kept)
         done.is_packed = chunks.pack()
-        rebuild_in(vault, progress or Silence())
+        if vault.index is None:
+            rebuild_in(vault, progress or Silence())
+        if done.is_packed:
+            done.is_packed = _forget_names(chunks)
     return done
+
+
+def _forget_names(chunks: Chunks) -> bool:
+    with chunks.db:
+        end_erasing(chunks.db)
+    return chunks.empty_log()

@@ -13,13 +13,24 @@ from msgspec import Struct
 
 from recollect.errors import ArchiveDamaged
 from recollect.ingest.report import Progress, Silence
+from recollect.model.ids import SourceId
 from recollect.sources import project_key
 from recollect.store.chunks import Kept
 from recollect.store.generations import older
+from recollect.store.shelf import FolderShelf, Shelf
 from recollect.store.vault import Vault
 from recollect.upkeep.relocate import target_of, whole_lines
 
-__all__ = ["Plan", "Restored", "Rewrite", "Standing", "plan_restore", "restore"]
+__all__ = [
+    "Plan",
+    "Restored",
+    "Rewrite",
+    "Standing",
+    "kept_bytes",
+    "plan_restore",
+    "raws_of",
+    "restore",
+]
 
 Rewrite = Callable[[bytes], bytes]
 """Returns a line of a transcript as it shall be written."""
@@ -190,6 +201,17 @@ def kept_bytes(vault: Vault, kept: Kept) -> Iterator[bytes]:
     fragment = vault.chunks.fragment(kept.number, kept.generation)
     if fragment:
         yield fragment
+
+
+def raws_of(shelf: Shelf, source: SourceId) -> Iterator[bytes]:
+    """Yield all that is kept of a source; of a team's, what is whole of it."""
+    kept = shelf.chunks.named(source)
+    if kept is None:
+        return iter(())
+    if isinstance(shelf, FolderShelf):
+        return kept_bytes(shelf.vault, kept)
+    found = shelf.chunks.tried(kept.number, kept.generation)
+    return (raw for _, raw in found if raw is not None)
 
 
 def _write(path: Path, raws: Iterable[bytes], mtime_ns: int, done: Restored) -> None:

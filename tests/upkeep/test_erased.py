@@ -1,0 +1,56 @@
+"""A session that was purged is known again by its id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Ambiguous
+from recollect.model.ids import SessionId
+from recollect.store.purged import begin_erasing, end_erasing
+from recollect.upkeep.erased import erased
+from tests.build import session, session_id
+from tests.store.keeping import Keeping
+
+ONE, NEVER = SessionId(session_id(1)), SessionId(session_id(3))
+TWO = SessionId("5e55ffff-0000-4000-8000-000000000002")
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    """Return an archive of a history that names one session of two."""
+    keeping = Keeping(tmp_path)
+    keeping.home.session(NEVER, session("a", "b<a"))
+    keeping.home.history([{"display": "Count", "sessionId": ONE}])
+    keeping.ingest()
+    with keeping.vault(write=True) as vault:
+        begin_erasing(vault.chunks.db, [ONE, TWO])
+    return keeping
+
+
+def known(keeping: Keeping, name: str) -> str | None:
+    with keeping.vault() as vault:
+        return erased(vault.chunks, name)
+
+
+def test_a_whole_id_is_known_by_its_hash(keeping: Keeping) -> None:
+    assert [known(keeping, name) for name in (ONE, TWO, NEVER)] == [ONE, TWO, None]
+
+
+def test_a_beginning_is_known_while_the_purge_is_not_done(keeping: Keeping) -> None:
+    assert known(keeping, TWO[:8]) == TWO
+    with pytest.raises(Ambiguous, match=f"{ONE} or {TWO}"):
+        known(keeping, ONE[:4])
+
+
+def test_a_beginning_is_known_by_what_still_names_it(keeping: Keeping) -> None:
+    with keeping.vault(write=True) as vault:
+        end_erasing(vault.chunks.db)
+
+    assert (known(keeping, ONE[:4]), known(keeping, TWO[:8])) == (ONE, None)
+
+
+@pytest.mark.parametrize("name", ["", ".*", "Coun", '"', "%", NEVER])
+def test_what_was_not_purged_is_not_known(keeping: Keeping, name: str) -> None:
+    assert known(keeping, name) is None
