@@ -12,7 +12,13 @@ import pytest
 
 from recollect import Archive, read
 from recollect.assemble import listed, projects_of
-from recollect.errors import Ambiguous, ArchiveMissing, IndexMissing, NotArchived
+from recollect.errors import (
+    Ambiguous,
+    ArchiveMissing,
+    IndexMissing,
+    NameUnreadable,
+    NotArchived,
+)
 from recollect.model.sources import Source
 from recollect.sources import discover
 from recollect.survey import survey
@@ -92,6 +98,15 @@ def test_a_beginning_that_several_have_names_them(opened: Archive) -> None:
         opened.record("aaaa")
 
     assert set(error.value.fitting) == {A, B}
+
+
+@pytest.mark.parametrize("name", ["\ud800", "5e55\udcff"])
+def test_a_name_that_is_no_text_is_told_from_one_that_is_not_there(
+    opened: Archive, name: str
+) -> None:
+    for asked in (opened.session, opened.record):
+        with pytest.raises(NameUnreadable):
+            asked(name)
 
 
 @pytest.mark.parametrize("name", ["", "9", "aaaa1111-0000-4000-8000-000000000009", "%"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from recollect.errors import Ambiguous, ArchiveMissing, NotArchived, NotOfTeams
 from recollect.model.addresses import is_address, without_password
-from recollect.model.ids import SessionId, SourceId
+from recollect.model.ids import SessionId, SourceId, as_text
 from recollect.model.listing import Listed, is_in
 from recollect.store.annotations import annotated
 from recollect.store.purged import is_erasing
@@ -200,7 +200,7 @@ class Archive:
     def listed(self, name: str) -> Listed:
         """Return a session's line by its id, or by a beginning that only it has."""
         finding = self._shelf.finding
-        found = finding.sessions_like(name, _TOLD) if name else []
+        found = finding.sessions_like(as_text(name), _TOLD) if name else []
         if len(found) > 1:
             told = [f"{one.id} ({one.title.text})" for one in found]
             raise Ambiguous("session", name, told)

@@ -15,7 +15,7 @@ from recollect import Archive
 from recollect.cli import main
 from recollect.errors import ExitCode
 from recollect.store.lock import writing
-from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.cli.terminals import Terminal, piped, words_of
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
@@ -33,6 +33,17 @@ def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) ->
         shown.out,
     )
     assert shown.err == ""
+
+
+def test_empty_sessions_are_counted_apart(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept_home.session(session_id(8), [summary("Nobody spoke", "x")])
+
+    assert main(["ingest"]) == ExitCode.DONE
+
+    shown = capsys.readouterr().out
+    assert "3 sessions touched\n2 sessions and 1 empty one in ~/archive\n" in shown
 
 
 @pytest.mark.usefixtures("kept_home")

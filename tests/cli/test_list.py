@@ -30,6 +30,17 @@ def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_an_id_that_is_no_text_is_seen(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = os.fsencode(kept_home.path / "projects" / "-work-demo")
+    with open(folder + b"/\xff\xfe.jsonl", "wb") as file:  # noqa: PTH123 (bytes)
+        file.write(b'{"type":"mode","mode":"normal"}\n')
+
+    assert "\n\\uefff\\ueffe " in out(capsys, "list", "--all")
+
+
 def test_a_pipe_gets_every_column_and_nothing_cut(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

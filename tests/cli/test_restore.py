@@ -88,6 +88,34 @@ def test_a_beginning_that_two_sessions_have_is_not_enough(
     assert not lost[0].path.exists()
 
 
+def test_a_name_that_is_neither_session_nor_project_is_said_to_be_neither(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["restore", "nosuch", FIRST]) == ExitCode.ASKED_WRONGLY
+
+    assert "has no session or project 'nosuch'" in capsys.readouterr().err
+    assert not lost[0].path.exists()
+
+
+def test_projects_and_sessions_can_be_named_together(
+    kept_home: Home, tmp_path: Path
+) -> None:
+    for number in (6, 7):
+        records = thread(prompt("Elsewhere", cwd=f"/work/far{number}"), start=9)
+        kept_home.session(session_id(number), records, project=f"-work-far{number}")
+    main(["ingest", "-q"])
+    to = tmp_path / "to"
+
+    assert main(["restore", "far6", "far7", FIRST, "--to", str(to)]) == ExitCode.DONE
+
+    assert {Path(name).stem for name in files(to) if "subagents" not in name} >= {
+        FIRST,
+        session_id(6),
+        session_id(7),
+    }
+    assert session_id(2) not in str(files(to))
+
+
 def test_a_dry_run_tells_and_writes_nothing(
     lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +150,7 @@ def test_a_file_that_differs_is_left_alone_unless_told(
     original = path.read_bytes()
     path.write_bytes(original + b"mine\n")
 
-    assert main(["restore", FIRST]) == ExitCode.DONE
+    assert main(["restore", FIRST]) == ExitCode.FAILED
     assert path.read_bytes() == original + b"mine\n"
     assert "1 file differs from the archive" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 
 
 @click.command("export")
-@click.argument("names", nargs=-1, metavar="[SESSION]...|[PROJECT]")
+@click.argument("names", nargs=-1, metavar="[SESSION|PROJECT]...")
 @click.option("--all", "everything", is_flag=True, help="All that the archive has.")
 @click.option(
     "--from",

@@ -175,7 +175,7 @@ def _archived(archive: Archive, wish: Wish, start: datetime | None) -> Iterator[
         wanted = _searched(archive, wish.search)
     elif not wish.everything:
         found = meant(archive, wish.names)
-        wanted = {*found.sessions, *(found.project.sessions if found.project else ())}
+        wanted = {*found.sessions}.union(*(one.sessions for one in found.projects))
     for listed in archive.sessions(empty=wanted is not None and bool(wanted)):
         if wanted is not None and listed.id not in wanted:
             continue

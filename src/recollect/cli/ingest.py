@@ -84,5 +84,8 @@ def _tell(report: Report, folder: Path) -> None:
     for line in report_lines(report):
         click.echo(line)
     with Archive.open(folder) as opened:
-        count = sum(1 for _ in opened.sessions())
-    click.echo(f"{several(count, 'session')} in {plain(shown_path(folder))}")
+        empty = [one.is_empty for one in opened.sessions(empty=True)]
+    told = several(empty.count(False), "session")
+    if any(empty):
+        told += f" and {several(empty.count(True), 'empty one')}"
+    click.echo(f"{told} in {plain(shown_path(folder))}")

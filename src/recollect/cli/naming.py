@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from recollect.model.listing import Listed
     from recollect.model.parts import Project
     from recollect.model.sessions import Session
+    from recollect.store.chunks import Kept
 
 __all__ = [
     "LAST",
@@ -35,10 +37,17 @@ LAST = "last"
 
 
 class Meant(NamedTuple):
-    """Sessions, and the project if one was named."""
+    """Sessions and projects, as they were named."""
 
     sessions: tuple[SessionId, ...] = ()
-    project: Project | None = None
+    projects: tuple[Project, ...] = ()
+
+    def sources(self, archive: Archive) -> list[Kept]:
+        """Return the files of all of them, each once."""
+        of_sessions = archive.sources(sessions=self.sessions)
+        of_projects = [archive.sources(project=one) for one in self.projects]
+        found = chain(of_sessions, *of_projects)
+        return list({kept.number: kept for kept in found}.values())
 
 
 def project_named(archive: Archive, name: str) -> Project:
@@ -58,19 +67,23 @@ def project_named(archive: Archive, name: str) -> Project:
 
 
 def meant(archive: Archive, names: Sequence[str]) -> Meant:
-    """Return the sessions that names stand for, or the project that one does."""
-    sessions = []
-    for name in names:
+    """Return the sessions and the projects that names stand for."""
+    found = [_either(archive, name) for name in names]
+    sessions = [one for one in found if isinstance(one, str)]
+    projects = [one for one in found if not isinstance(one, str)]
+    return Meant(tuple(dict.fromkeys(sessions)), tuple(projects))
+
+
+def _either(archive: Archive, name: str) -> SessionId | Project:
+    try:
+        return archive.listed(session_id(archive, name)).id
+    except NotArchived as error:
         try:
-            sessions.append(archive.listed(session_id(archive, name)).id)
-        except NotArchived as error:
-            if len(names) > 1 and not _is_path(name):
+            return project_named(archive, name)
+        except NotArchived:
+            if _is_path(name):
                 raise
-            try:
-                return Meant(project=project_named(archive, name))
-            except NotArchived as other:
-                raise (other if _is_path(name) else error) from None
-    return Meant(sessions=tuple(dict.fromkeys(sessions)))
+            raise NotArchived("session or project", name, error.close) from None
 
 
 def session_id(archive: Archive, name: str) -> str:

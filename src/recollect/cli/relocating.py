@@ -14,8 +14,7 @@ __all__ = ["rewrite_of"]
 def rewrite_of(archive: Archive, wanted: Meant, place: str | None) -> Rewrite | None:
     """Return how to rewrite the records of sessions that lie in one directory."""
     olds = {archive.listed(id_).project for id_ in wanted.sessions}
-    if wanted.project is not None:
-        olds.add(wanted.project.path)
+    olds.update(one.path for one in wanted.projects)
     olds.discard(None)
     if len(olds) > 1:
         raise click.UsageError(

@@ -25,7 +25,7 @@ __all__ = ["restore"]
 @click.argument(
     "names",
     nargs=-1,
-    metavar="[SESSION]...|[PROJECT]",
+    metavar="[SESSION|PROJECT]...",
     shell_complete=complete_sessions,
 )
 @click.option("--all", "everything", is_flag=True, help="All that the archive has.")
@@ -72,7 +72,8 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     A SESSION is an id or the beginning of one; a PROJECT is its directory or its
     name. Agents, sidecars, long outputs, backups of edited files, todos and tasks come
     along, with the times they had, so that claude --resume works. A file that is
-    there and differs is left alone unless --overwrite is given, which keeps a copy.
+    there and differs is left alone, which ends with code 1, unless --overwrite is
+    given, which keeps a copy.
 
     \b
     recollect restore old-project --as ~/src/new-place --rewrite-cwd
@@ -81,11 +82,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     _check(names, project, everything=everything, rewrite_cwd=rewrite_cwd)
     with opened(archive) as archived:
         wanted = Meant() if everything else meant(archived, names)
-        sources = (
-            archived.sources()
-            if everything
-            else archived.sources(sessions=wanted.sessions, project=wanted.project)
-        )
+        sources = archived.sources() if everything else wanted.sources(archived)
         place = os.path.realpath(project.expanduser()) if project else None
         rewrite = rewrite_of(archived, wanted, place) if rewrite_cwd else None
         plans = archived.plan_restore(
@@ -108,12 +105,14 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
         tell(plans, done)
     if done is not None and done.damaged:
         raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
+    if done is not None and done.skipped:
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _check(
     names: Sequence[str], project: Path | None, *, everything: bool, rewrite_cwd: bool
 ) -> None:
     if everything == bool(names) or (everything and project is not None):
-        raise click.UsageError("name sessions or a project, or ask for --all alone")
+        raise click.UsageError("name sessions or projects, or ask for --all alone")
     if rewrite_cwd and project is None:
         raise click.UsageError("--rewrite-cwd goes with --as")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.cli.terminal import fit_right, width
 from recollect.render.figures import price, tokens
-from recollect.render.safe import safe_line
+from recollect.render.safe import safe_line, safe_name
 
 if TYPE_CHECKING:
     from recollect.cli.screen import Screen
@@ -110,7 +110,7 @@ def _title(one: Listed) -> str:
 
 
 def _short(id_: str) -> str:
-    return id_[:_SHORT_ID]
+    return safe_name(id_[:_SHORT_ID])
 
 
 def _name(path: str | None) -> str:

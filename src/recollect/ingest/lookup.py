@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from recollect.errors import Ambiguous, NotArchived
 from recollect.ingest.gist import decode
 from recollect.model.finds import FoundRecord
-from recollect.model.ids import Line, Position, RecordId, SessionId
+from recollect.model.ids import Line, Position, RecordId, SessionId, as_text
 from recollect.model.nodes import Node
 from recollect.model.parts import Loader
 from recollect.model.sessions import Session
@@ -26,7 +26,7 @@ def find_record(
 ) -> FoundRecord:
     """Return a record by its uuid, or by a beginning that only it has."""
     found: dict[RecordId, list[tuple[int, Node]]] = {}
-    for row in finding.records_like(name, _TOLD) if name else ():
+    for row in finding.records_like(as_text(name), _TOLD) if name else ():
         for node in _nodes_at(vault, loader, row):
             if node.uuid is not None and node.uuid.startswith(name):
                 found.setdefault(node.uuid, []).append((row.session, node))

@@ -6,6 +6,8 @@ from typing import NewType
 
 from msgspec import Struct
 
+from recollect.errors import NameUnreadable
+
 __all__ = [
     "AgentId",
     "Line",
@@ -16,6 +18,7 @@ __all__ = [
     "SessionId",
     "SourceId",
     "ToolUseId",
+    "as_text",
 ]
 
 AgentId = NewType("AgentId", str)
@@ -59,3 +62,15 @@ class Line(Struct, frozen=True, gc=False):
     raw: bytes
     ended: bool = True
     """Whether a newline followed; only a source's last line may lack one."""
+
+
+def as_text(name: str) -> str:
+    """Return a name that somebody gave, or raise if nothing can be called so.
+
+    Bytes of a command line that are no text come as half pairs, which no engine takes.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise NameUnreadable(name) from None
+    return name

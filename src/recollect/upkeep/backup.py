@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from recollect.errors import ArchiveDamaged, ArchiveError, BackupRefused
+from recollect.render.figures import several
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder
 from recollect.store.lock import LOCK_FILE, writing
@@ -31,7 +32,9 @@ def backup(vault: Vault, folder: Path) -> int:
         raise BackupRefused(folder)
     damages = _damages(vault)
     if damages and path.exists():
-        told = f"{damages} chunks; the older backup in {folder} was left alone"
+        told = (
+            f"{several(damages, 'chunk')}; the older backup in {folder} was left alone"
+        )
         raise ArchiveDamaged(vault.chunks.path, told)
     make_folder(folder)
     beside = folder / f"{ARCHIVE_FILE}{_UNFINISHED}"
@@ -46,7 +49,7 @@ def backup(vault: Vault, folder: Path) -> int:
         finally:
             _remove(beside)
     if damages:
-        told = f"{damages} chunks; the copy in {folder} has the same damage"
+        told = f"{several(damages, 'chunk')}; the copy in {folder} has the same damage"
         raise ArchiveDamaged(vault.chunks.path, told)
     return path.stat().st_size
 
