@@ -362,18 +362,9 @@ class Archive:
 
         What several sessions hold, because one goes on with another, comes once.
         """
-        from recollect.ingest.typed import typed_text  # noqa: PLC0415 (see above)
-        from recollect.model.finds import FoundPrompt  # noqa: PLC0415
+        from recollect.ingest.typed import typed_prompts  # noqa: PLC0415 (see above)
 
-        finding = self._shelf.finding
-        for row in self._shelf.typed.newest_first():
-            yield FoundPrompt(
-                id=row.record,
-                session=row.session,
-                time=row.time,
-                branch=row.branch,
-                text=typed_text(self._shelf, finding, self._loader, row),
-            )
+        return typed_prompts(self._shelf, self._loader)
 
     def edits(
         self, *, session: str | None = None, path: str | None = None

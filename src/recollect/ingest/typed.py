@@ -1,18 +1,33 @@
-"""What a person typed in full, where the index has its beginning only."""
+"""What a person typed, in full also where the index has its beginning only."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from recollect.model.blocks import Text
+from recollect.model.finds import FoundPrompt
 from recollect.model.ids import Position
 from recollect.model.nodes import HEAD_LIMIT
 from recollect.parse import RecordLoader, read_text
 from recollect.store.records import PromptRow
-from recollect.store.shelf import Knowing, Stock
+from recollect.store.shelf import Knowing, Shelf, Stock
 
-__all__ = ["typed_text"]
+__all__ = ["typed_prompts"]
 
 
-def typed_text(
+def typed_prompts(shelf: Shelf, loader: RecordLoader) -> Iterator[FoundPrompt]:
+    """Yield what a person typed, newest first."""
+    for row in shelf.typed.newest_first():
+        yield FoundPrompt(
+            id=row.record,
+            session=row.session,
+            time=row.time,
+            branch=row.branch,
+            text=_typed_text(shelf, shelf.finding, loader, row),
+        )
+
+
+def _typed_text(
     vault: Stock, finding: Knowing, loader: RecordLoader, prompt: PromptRow
 ) -> str:
     """Return a prompt whole; as it begins where its record cannot be opened."""
