@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from recollect.archive import Archive
 from recollect.errors import RecollectError
 from recollect.store.lock import writing
@@ -82,6 +84,16 @@ def test_a_hook_succeeds_where_nothing_can_be_done(place: Path) -> None:
 
     run_hook(place)
     run_hook(place, event="no event")
+
+
+@pytest.mark.parametrize("settings", ["bogus = [", "bogus = 1", "homes = 7"])
+def test_a_hook_succeeds_where_the_settings_are_broken(
+    place: Path, settings: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "settings.toml").write_text(settings)
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(place / "settings.toml"))
+
+    run_hook(place)
 
 
 def test_what_a_hook_is_told_is_not_trusted(place: Path) -> None:

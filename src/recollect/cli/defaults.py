@@ -15,6 +15,7 @@ __all__ = ["defaults_for", "given_to_all", "global_options"]
 
 _MILD = {"colour", "quiet", "verbose"}
 """What does not matter to a command that has no use for it."""
+_SETTABLE = {"colour", "iso", "as_is"}
 
 
 def global_options() -> list[click.Option]:
@@ -51,7 +52,9 @@ def defaults_for(
     for name in given.keys() - taken - _MILD:
         flag = {"as_json": "--json", "homes": "--home"}.get(name, f"--{name}")
         raise click.UsageError(f"{command.name} takes no {flag}")
-    return {k: v for k, v in {**_set_by_user(), **given}.items() if k in taken}
+    # Broken settings stop nobody who has no use for them, a hook least of all.
+    told = _set_by_user() if taken & _SETTABLE else {}
+    return {k: v for k, v in {**told, **given}.items() if k in taken}
 
 
 def _set_by_user() -> dict[str, Any]:
