@@ -52,6 +52,22 @@ def test_a_file_that_is_no_json_is_left_alone(
     assert not (place / ".claude.json").exists()
 
 
+@pytest.mark.parametrize("words", [["--add"], ["--remove", "--yes"]])
+def test_a_file_with_a_key_twice_is_left_alone(
+    place: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = place / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"hooks": {"SessionEnd": []}, "hooks": {}}')
+
+    code = main(["integrate", "claude", *words])
+
+    assert code == ExitCode.FAILED
+    assert "'hooks' stands twice" in capsys.readouterr().err
+    assert settings.read_text() == '{"hooks": {"SessionEnd": []}, "hooks": {}}'
+    assert not (place / ".claude.json").exists()
+
+
 def test_both_at_once_is_asked_wrongly(place: Path) -> None:
     code = main(["integrate", "claude", "--add", "--remove"])
 

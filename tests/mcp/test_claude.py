@@ -147,7 +147,15 @@ def test_a_skill_that_was_changed_stays(places: Places) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", ['{"a": 1', "// x\n{}", "[]", '{"hooks": 7}', "\xff"]
+    "broken",
+    [
+        '{"a": 1',
+        "// x\n{}",
+        "[]",
+        '{"hooks": 7}',
+        '{"hooks": {"SessionEnd": []}, "hooks": {}}',
+        "\xff",
+    ],
 )
 def test_one_file_that_cannot_be_read_stops_everything(
     places: Places, tmp_path: Path, broken: str

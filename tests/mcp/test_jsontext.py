@@ -96,6 +96,17 @@ def test_what_is_no_object_is_not_touched(text: str) -> None:
         put(text, ["new"], OURS)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{"new": 1, "a": 2, "new": 1}', '{"b": [{"a": 1, "\\u0061": 2}]}'],
+)
+def test_a_key_that_stands_twice_is_not_touched(text: str) -> None:
+    with pytest.raises(Unreadable, match="stands twice"):
+        put(text, ["other"], OURS)
+    with pytest.raises(Unreadable, match="stands twice"):
+        remove(text, ["a"], is_ours)
+
+
 @pytest.mark.parametrize("path", [["a", "b"], ["a"]])
 def test_a_value_in_the_way_is_not_touched(path: list[str]) -> None:
     with pytest.raises(Unreadable):

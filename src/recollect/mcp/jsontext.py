@@ -34,14 +34,34 @@ class _Part(NamedTuple):
 
 
 def read(text: str) -> dict[str, Any]:
-    """Return the object that a text holds."""
+    """Return the object that a text holds.
+
+    A key that stands twice is refused: programs differ in which of the two they take.
+    """
     try:
         found = msgspec.json.decode(text.encode())
     except _FAILURES as error:
         raise Unreadable(str(error)) from error
     if not isinstance(found, dict):
         raise Unreadable("it holds no object")
+    _refuse_repeated_keys(text)
     return found
+
+
+def _refuse_repeated_keys(text: str) -> None:
+    seen: list[set[str]] = []
+    before = ""
+    for token in _TOKEN.finditer(text):
+        if token[0] in "{[":
+            seen.append(set())
+        elif token[0] in "}]":
+            seen.pop()
+        elif token[0] == ":":
+            key: str = msgspec.json.decode(before)
+            if key in seen[-1]:
+                raise Unreadable(f"{key!r} stands twice in one object")
+            seen[-1].add(key)
+        before = token[0]
 
 
 def put(text: str, path: Sequence[str], value: object) -> str:
