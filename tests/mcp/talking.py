@@ -9,6 +9,7 @@ from typing import Any
 
 from recollect.mcp.protocol import Speaker
 from recollect.mcp.recall import Caller, Recall
+from recollect.render.redact import Redactor
 from tests.build import CWD
 from tests.store.keeping import Keeping
 
@@ -28,7 +29,9 @@ class Talk:
         caller = Caller(
             directory=Path(CWD), session=session, clock=lambda: NOW, zone=UTC
         )
-        self.speaker = Speaker(Recall(self.keeping.archive, caller))
+        redactor = Redactor(names=["zebraquux"])
+        recall = Recall(self.keeping.archive, caller, redactor=redactor)
+        self.speaker = Speaker(recall)
 
     def call(self, tool: str, **arguments: Any) -> tuple[str, bool]:  # noqa: ANN401
         params = {"name": tool, "arguments": arguments}

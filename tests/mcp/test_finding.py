@@ -104,6 +104,17 @@ def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
     assert "holds a pangolin" not in told
 
 
+def test_who_quotes_what_was_recalled_is_heard(talk: Talk) -> None:
+    pasted = f"{NOTICE} Is it true that the scheduler has an axolotl?"
+    talk.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
+    talk.keeping.ingest()
+
+    told = talk.ask("search", query="axolotl")
+
+    assert "an axolotl" in body(told)
+    assert "Left out: results that quote these tools, and your own session." in told
+
+
 def test_a_rewound_branch_and_an_agent_are_labelled(talk: Talk) -> None:
     first = prompt("begin", uuid="a")
     left = prompt("try the zeppelin", uuid="b", parent="a")

@@ -105,7 +105,7 @@ def test_reading_tells_who_said_what(talk: Talk) -> None:
     told = body(talk.ask("read", session=ONE))
 
     assert "prompt: Please count the lines\n" in told
-    assert "Claude: I shall count.\n  $ wc -l notes.txt\n" in told
+    assert "Claude:\n| I shall count.\n  $ wc -l notes.txt\n" in told
     assert "how many may it be" not in told
     assert "3 notes.txt" not in told
 
@@ -120,7 +120,7 @@ def test_the_talk_alone_has_no_calls(talk: Talk) -> None:
 def test_in_full_there_is_thinking_input_and_output(talk: Talk) -> None:
     told = body(talk.ask("read", session=ONE, detail="full"))
 
-    assert "(thinking) how many may it be" in told
+    assert "\n~ how many may it be\n| I shall count.\n" in told
     assert "    | 3 notes.txt" in told
 
 
@@ -301,3 +301,13 @@ def test_what_is_asked_wrongly_is_told_to_the_model(
 
 def test_without_an_archive_the_answer_says_so(tmp_path: Path) -> None:
     assert "no archive in" in Talk(tmp_path).fail("recent")
+
+
+def test_names_that_settings_hide_are_hidden_from_agents(talk: Talk) -> None:
+    said = thread(prompt("Ask Zebraquux"), reply("zebraquux says yes"))
+    talk.home.session(session_id(7), said)
+    talk.keeping.ingest()
+
+    told = [talk.ask("read", session=session_id(7)), talk.ask("search", query="says")]
+
+    assert not any("zebraquux" in one.lower() for one in told)

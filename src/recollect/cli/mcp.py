@@ -16,6 +16,8 @@ from recollect.cli.options import Asked, archive_option, as_is_option, home_opti
 from recollect.mcp.protocol import Speaker
 from recollect.mcp.recall import Caller, Recall
 from recollect.mcp.stdio import serve_stdio
+from recollect.render.redact import Redactor
+from recollect.settings import hidden_by_user
 
 __all__ = ["mcp"]
 
@@ -56,7 +58,9 @@ def mcp(
     recollect mcp --http --port 8766
     """
     asked = Asked(archive=archive, homes=homes, as_is=as_is)
-    speaker = Speaker(Recall(asked.folder, _caller()))
+    own = hidden_by_user(os.environ, Path.home())
+    redactor = Redactor(names=own.names, patterns=own.patterns.items())
+    speaker = Speaker(Recall(asked.folder, _caller(), redactor=redactor))
     rest = _keeping_current(asked)
     if http:
         _serve_http(speaker, port, rest)

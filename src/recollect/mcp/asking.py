@@ -116,7 +116,8 @@ class ReadAsked(Asked, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Literal["talk", "calls", "full"],
         Meta(
             description="talk: prompts and replies; calls: a line for each tool call as"
-            " well; full: also thinking, inputs and outputs."
+            " well; full: also thinking, inputs and outputs. Lines behind | were"
+            " said, those behind ~ thought."
         ),
     ] = "calls"
 

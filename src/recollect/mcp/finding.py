@@ -9,7 +9,7 @@ from recollect.mcp.naming import plain_id, short_session
 from recollect.mcp.quoting import NOTICE, Quoted
 from recollect.mcp.telling import first_line, is_ours
 from recollect.model.hits import Found, FoundSession, Hit
-from recollect.model.query import Fact, Not, Part, Phrase, Query, Term
+from recollect.model.query import And, Fact, Not, Part, Phrase, Query, Term
 from recollect.query.tree import all_of
 from recollect.render.figures import several
 from recollect.render.remarks import remarks
@@ -40,10 +40,14 @@ class Finding:
         self._query = query
         self._hits = hits
         self._hide = hide
-        # What was recalled before is no history, and who asks knows what was said.
-        self._apart: list[Term] = [Not(Phrase(NOTICE))]
+        # What was recalled before is no history, and who asks knows what was said. Who
+        # quotes us in a prompt or an answer is heard all the same.
+        self._apart: list[Term] = [Not(And((Fact("in", "result"), Phrase(NOTICE))))]
+        self.left_out = "Left out: results that quote these tools"
+        """What is not looked at, for whoever wonders."""
         if caller is not None:
             self._apart.append(Not(Fact("session", caller)))
+            self.left_out += ", and your own session"
 
     def scopes(self, project: str | None, *, is_only: bool) -> list[list[Term]]:
         """Return what to ask for besides: the project first, then all others."""

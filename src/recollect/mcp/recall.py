@@ -53,10 +53,11 @@ class Recall:
         folder: Path,
         caller: Caller,
         opening: Callable[[], Archive] | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self._opening = opening or (lambda: Archive.open(folder))
         self._caller = caller
-        self._redactor = Redactor()
+        self._redactor = redactor or Redactor()
 
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
@@ -118,7 +119,7 @@ class Recall:
             counted += f" found{here}"
             partly = "; not all was looked at" if first.is_partial else ""
             return answer(
-                f"Recollect: {counted}{partly}. {_budget(asked)}.",
+                f"Recollect: {counted}{partly}. {finding.left_out}. {_budget(asked)}.",
                 finding.rows(scopes, first, int(start.place)),
                 start.offset,
                 budget=asked.max_bytes,

@@ -25,6 +25,18 @@ _OURS = "recollect__"
 """What a tool's name holds where an agent called us."""
 
 
+_SAID = "| "
+"""Before every line that somebody said: only what begins without it is ours."""
+_THOUGHT = "~ "
+"""Before every line that Claude thought."""
+
+
+def _marked(text: str, mark: str) -> list[str]:
+    """Return the lines of a text, each behind a mark that it cannot take away."""
+    told = safe(text).strip("\n")
+    return [mark + line for line in told.split("\n")] if told else []
+
+
 def is_ours(tool: str) -> bool:
     """Whether a call asked for what was recalled before; its output is no history."""
     return tool.startswith("mcp__") and _OURS in tool
@@ -63,11 +75,14 @@ class Teller:
     def _text(self, number: int) -> str:
         message = self._way.messages[number]
         who, parts = self._told(message)
-        told = "\n".join(part for part in parts if part)
-        if not told:
+        rows = [row for part in parts for row in part]
+        if not rows:
             return ""
-        head = [f"#{self._way.names.name(number)}", self._when(number), who]
-        return f"{' '.join(filter(None, head))}: {told}\n"
+        name = f"#{self._way.names.name(number)}"
+        head = " ".join(filter(None, [name, self._when(number), who]))
+        if len(rows) == 1 and rows[0].startswith(_SAID):
+            return f"{head}: {rows[0].removeprefix(_SAID)}\n"
+        return "\n".join([f"{head}:", *rows]) + "\n"
 
     def _when(self, number: int) -> str:
         """Return the time of day, with the day where it is not that of the last."""
@@ -78,7 +93,7 @@ class Teller:
         is_same = before is not None and before.date() == time.date()
         return f"{time:%H:%M}" if is_same else f"{time:%Y-%m-%d %H:%M}"
 
-    def _told(self, message: Message) -> tuple[str, list[str]]:
+    def _told(self, message: Message) -> tuple[str, list[list[str]]]:
         if message.role is Role.ASSISTANT:
             return "Claude", list(self._answer(message))
         if message.is_prompt:
@@ -88,22 +103,23 @@ class Teller:
             elif message.is_steering:
                 who = "prompt while Claude worked"
             notes = [block_note(b) for b in message.blocks if not isinstance(b, Text)]
-            return who, [safe(typed(message, read_text)).strip("\n"), *notes]
+            notes = [f"  {note}" for note in notes if note]
+            return who, [_marked(typed(message, read_text), _SAID), notes]
         if self._detail == "talk" and message.compaction is None:
             return "", []
         lines = (text_of(row) for row in heard(message, self._heard))
-        return str(message.origin or "notice"), ["\n".join(lines)]
+        told = "\n".join(lines)
+        return str(message.origin or "notice"), [_marked(told, _SAID)]
 
-    def _answer(self, message: Message) -> Iterator[str]:
+    def _answer(self, message: Message) -> Iterator[list[str]]:
         for block in message.blocks:
             if isinstance(block, Text):
-                yield safe(block.text or "").strip("\n")
+                yield _marked(block.text or "", _SAID)
             elif isinstance(block, Thinking) and self._detail == "full":
-                thought = safe(block.thinking or "").strip("\n")
-                yield f"(thinking) {thought}" if thought else ""
+                yield _marked(block.thinking or "", _THOUGHT)
         if self._detail != "talk":
             for call in message.calls:
-                yield from self._call(call)
+                yield list(self._call(call))
 
     def _call(self, call: ToolCall) -> Iterator[str]:
         for row in call_rows(self._lines.line(call), None):
