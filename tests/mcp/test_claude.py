@@ -122,6 +122,26 @@ def test_what_others_wrote_since_stays(places: Places) -> None:
     assert "statusLine" not in left
 
 
+@pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
+def test_nothing_of_ours_is_left_in_files_that_were_written_anew(
+    places: Places, indent: int | str | None
+) -> None:
+    own = {"model": "opus", "hooks": {"Stop": [], "Start": [{"hooks": []}]}}
+    servers = {"numStartups": 12}
+    for settings in (own, {"model": "opus"}):
+        places.settings.parent.mkdir(exist_ok=True)
+        places.settings.write_text(json.dumps(settings))
+        places.servers.write_text(json.dumps(servers))
+        add(places)
+        for path in (places.settings, places.servers):
+            path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+
+        take_away(places)
+
+        assert json.loads(places.settings.read_text()) == settings
+        assert json.loads(places.servers.read_text()) == servers
+
+
 def test_another_status_line_stays(places: Places) -> None:
     places.settings.parent.mkdir()
     places.settings.write_text('{"statusLine": {"type": "command", "command": "mine"}}')

@@ -2,7 +2,9 @@
 
 Somebody else's settings keep their order, their spaces and their line ends. What is
 put in can be taken out again to the byte. A container that is made here stands on one
-line; that tells it from one that was there before and was empty.
+line; that tells it from one that was there before and was empty. Where somebody has
+written the file anew since, on lines of its own, nothing tells them apart any more, and
+what our going leaves empty goes too.
 """
 
 from __future__ import annotations
@@ -94,35 +96,40 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 def remove(text: str, path: Sequence[str], is_ours: Callable[[object], bool]) -> str:
     """Return the text without what is ours: a member, or elements of a list.
 
-    A container that this leaves empty goes too if it was made here.
+    A container that this leaves empty goes too if it was made here, or if what is ours
+    was written anew, so that this cannot be told.
     """
     read(text)
     at = _at(text, path)
     if at is None:
         return text
     if text[at] != "[":
-        return _without(text, path) if is_ours(_value(text, at)) else text
+        if not is_ours(_value(text, at)):
+            return text
+        return _without(text, path, is_rewritten=not _is_on_one_line(text, at))
     parts = _parts(text, at)
     ours = [part for part in parts if is_ours(_value(text, part.value))]
-    if len(ours) == len(parts) and ours and _is_made_here(text, at):
-        return _without(text, path)
+    is_rewritten = not all(_is_on_one_line(text, part.value) for part in ours)
+    if len(ours) == len(parts) and ours and (is_rewritten or _is_on_one_line(text, at)):
+        return _without(text, path, is_rewritten=is_rewritten)
     for part in reversed(ours):
         text = _cut(text, at, part.start)
     return text
 
 
-def _without(text: str, path: Sequence[str]) -> str:
+def _without(text: str, path: Sequence[str], *, is_rewritten: bool) -> str:
     """Return the text without a member, and without objects made here for it."""
     parent = _at(text, path[:-1])
     assert parent is not None  # noqa: S101 (the member was found below it)
     parts = _parts(text, parent)
     part = next(p for p in parts if p.key == path[-1])
-    if len(parts) == 1 and len(path) > 1 and _is_made_here(text, parent):
-        return _without(text, path[:-1])
+    is_made_here = is_rewritten or _is_on_one_line(text, parent)
+    if len(parts) == 1 and len(path) > 1 and is_made_here:
+        return _without(text, path[:-1], is_rewritten=is_rewritten)
     return _cut(text, parent, part.start)
 
 
-def _is_made_here(text: str, at: int) -> bool:
+def _is_on_one_line(text: str, at: int) -> bool:
     return "\n" not in text[at : _end(text, at)]
 
 
