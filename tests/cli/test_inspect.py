@@ -91,6 +91,46 @@ def test_without_a_path_the_homes_of_the_machine_are_inspected(
     assert unasked == capsys.readouterr().out
 
 
+@pytest.mark.parametrize("how", ["variable", "option", "before", "settings"])
+def test_the_homes_are_those_that_other_commands_take_in(
+    how: str,
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home.path / "gone"))
+    words = ["inspect"]
+    if how == "variable":
+        monkeypatch.setenv("RECOLLECT_HOME", str(home.path))
+    elif how == "option":
+        words = ["inspect", "--home", str(home.path)]
+    elif how == "before":
+        words = ["--home", str(home.path), "inspect"]
+    else:
+        settings = home.path.parent / "settings.toml"
+        settings.write_text(f"homes = [{json.dumps(str(home.path))}]")
+        monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+
+    assert main(words) == ExitCode.DONE
+    shown = capsys.readouterr().out
+
+    assert main(["inspect", str(home.path)]) == ExitCode.DONE
+    assert shown == capsys.readouterr().out
+
+
+def test_a_home_and_a_path_are_inspected_together(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl([prompt("Hello")]))
+    words = ["inspect", "--json", "--home", str(home.path), str(path)]
+
+    assert main(words) == ExitCode.DONE
+
+    places = rows(capsys.readouterr().out)[0]["places"]
+    assert places == [str(path), str(home.path)]
+
+
 def test_problems_are_facts_and_not_failures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,26 +1,22 @@
-"""Places that are there: those that were named, else the homes of this machine."""
+"""Places that are there: those that were named, else the homes of this user."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from recollect.errors import NothingFound, PathMissing
-from recollect.sources import homes
+from recollect.cli.asked import homes_of
+from recollect.errors import PathMissing
 
 __all__ = ["existing"]
 
 
-def existing(paths: Sequence[Path]) -> Sequence[Path]:
+def existing(paths: Sequence[Path], homes: Sequence[Path] = ()) -> Sequence[Path]:
     """Return where to look; nothing is opened yet."""
     for path in paths:
         if _is_missing(path):
             raise PathMissing(path)
-    found = paths or homes(os.environ, Path.home())
-    if not found:
-        raise NothingFound
-    return found
+    return paths if paths and not homes else (*paths, *homes_of(homes))
 
 
 def _is_missing(path: Path) -> bool:

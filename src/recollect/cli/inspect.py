@@ -12,7 +12,7 @@ import msgspec
 
 from recollect import __version__
 from recollect.cli.existing import existing
-from recollect.cli.options import colour_option, json_option
+from recollect.cli.options import colour_option, home_option, json_option
 from recollect.cli.survey_page import Page, place_text
 from recollect.cli.terminal import (
     Colour,
@@ -34,19 +34,25 @@ __all__ = ["inspect"]
 @click.command("inspect")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option("--problems", "all_problems", is_flag=True, help="List every problem.")
+@home_option
 @json_option
 @colour_option
 def inspect(
-    paths: tuple[Path, ...], *, all_problems: bool, as_json: bool, colour: str
+    paths: tuple[Path, ...],
+    *,
+    all_problems: bool,
+    homes: tuple[Path, ...],
+    as_json: bool,
+    colour: str,
 ) -> None:
     """Say what transcripts hold: records, versions, problems, drift.
 
     A PATH is a transcript, a folder of transcripts or a Claude Code home; without one,
-    the homes of this machine are inspected. Nothing is written anywhere.
+    the homes that other commands take in are inspected. Nothing is written anywhere.
 
     Problems are facts about the files, not failures: finding some ends with code 0.
     """
-    places = existing(paths)
+    places = existing(paths, homes)
     write = _json if as_json else _plain
     if as_json:
         _json(StartRow(recollect=__version__, places=tuple(map(path_text, places))))

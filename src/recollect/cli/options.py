@@ -47,7 +47,7 @@ home_option = click.option(
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="A home to take in, repeatable; else RECOLLECT_HOME, else those found.",
+    help="A home to read, repeatable; else RECOLLECT_HOME, else those found.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object a line."
