@@ -271,7 +271,9 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
             "list of texts": _is_texts(value),
             "table": isinstance(value, dict),
         }
-        if not fits[kind] or (name == "color" and value not in _COLOURS):
+        if name == "color" and value not in _COLOURS:
+            raise ValueError("color has an odd value, not auto, always or never")
+        if not fits[kind]:
             raise ValueError(f"{name} has an odd value, not a {kind}")
     told = dict(found)
     if "homes" in told:
