@@ -12,7 +12,17 @@ import pytest
 
 from recollect.cli import main
 from recollect.errors import ExitCode
-from tests.build import SESSION, Home, prompt, reply, session_id, thread, title
+from tests.build import (
+    SESSION,
+    Home,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
 from tests.render.stories import STORIES, hostile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +134,37 @@ def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
     shown = capsys.readouterr().out
     assert "▌ Of the wind\n\nAir.\n" in shown
     assert "╰ the live branch goes on from here: 2 prompts" in shown
+
+
+def test_a_record_that_is_not_there_is_not_called_a_branch(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["show", str(home), SESSION, "--around", "zzz"]
+
+    assert main(words) == ExitCode.ASKED_WRONGLY
+    told = capsys.readouterr().err
+    assert "no branch of this session has a record 'zzz'" in told
+
+
+def test_turns_are_shown_around_the_answer_to_a_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = thread(
+        prompt("Count"),
+        reply([tool_use("Bash", command="wc -l")]),
+        tool_result("toolu_1", "3", outcome={"stdout": "3"}),
+        reply("Three."),
+        *(one for n in range(3) for one in (prompt(f"Next {n}"), reply("Yes."))),
+    )
+    Home(tmp_path).session(SESSION, records)
+
+    words = ["show", str(tmp_path), "--around", str(records[2]["uuid"])]
+    assert main(words) == ExitCode.DONE
+
+    shown = capsys.readouterr().out
+    assert "Three." in shown
+    assert "Next 0" in shown
+    assert "Next 1" not in shown
 
 
 def test_a_branch_that_is_not_there_is_asked_wrongly(

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from recollect.cli.terminal import fit_right, plain
 from recollect.model.sessions import Session
+from recollect.render.window import place_of
 
 __all__ = ["chosen_branch", "chosen_session"]
 
@@ -82,8 +83,15 @@ def _told(known: Sequence[_Known]) -> str:
     return ", ".join(map(str, newest[:_TOLD])) + more
 
 
-def chosen_branch(session: Session, wanted: str | None) -> int:
-    """Return the number of the branch with this number, leaf or record on it."""
+def chosen_branch(
+    session: Session, wanted: str | None, record: str | None = None
+) -> int:
+    """Return the number of the branch with this number, leaf or record on it.
+
+    Where none is wanted it is the one that shows a record, else the live one.
+    """
+    if not wanted and record is not None:
+        return _branch_showing(session, record)
     if wanted is None:
         return 0
     numbers = {str(branch.number): branch.number for branch in session.branches}
@@ -104,6 +112,16 @@ def chosen_branch(session: Session, wanted: str | None) -> int:
     rest = len(session.branches) - _TOLD
     more = f" and {rest:,} more" if rest > 0 else ""
     raise click.UsageError(f"no branch {wanted!r}; there are {told}{more}")
+
+
+def _branch_showing(session: Session, record: str) -> int:
+    exact = session.branch(record)
+    if exact is not None:
+        return exact.number
+    for branch in session.branches:
+        if place_of(session, branch.number, {record}) is not None:
+            return branch.number
+    raise click.UsageError(f"no branch of this session has a record {record!r}")
 
 
 def _branch_words(head: str) -> str:

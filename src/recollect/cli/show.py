@@ -97,7 +97,7 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
         # What an agent said is on no branch of the session itself.
         known = record.id if record and record.branch is not None else None
         view = View(
-            branch=chosen_branch(found, branch or around or known),
+            branch=chosen_branch(found, branch, around or known),
             branches=everything,
             agents=agents or everything,
             thinking=thinking,
