@@ -70,3 +70,12 @@ def test_a_field_that_is_none_is_noted(capsys: pytest.CaptureFixture[str]) -> No
     main(["prompts", "projekt:shop"])
 
     assert "note: " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("invented")
+def test_what_was_meant_by_a_field_that_is_none_is_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["list", "modl:opus"])
+
+    assert capsys.readouterr().err.count(" model:") == 1

@@ -48,7 +48,8 @@ def read_query(words: Sequence[str]) -> Query:
     now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
     query = parse(query_text(words), now=now, zone=now.astimezone().tzinfo or UTC)
     for note in query.notes:
-        meant = f"; {note.suggestion}" if note.suggestion else ""
+        is_told = note.suggestion in note.text
+        meant = "" if is_told else f"; {note.suggestion}"
         sys.stderr.write(plain(f"note: {note.text}{meant}") + "\n")
     return query
 

@@ -24,7 +24,7 @@ def remarks(found: Found) -> Iterator[str]:
         yield f"{_brief(one.typed)} stands nowhere; looked for {_brief(one.meant)}"
     if found.missing:
         told = ", ".join(map(_brief, found.missing))
-        yield f"nowhere in what is searched: {told}; of results that is the beginning"
+        yield f"nowhere in what is searched: {told} (of results, only the beginning is)"
     if found.is_partial:
         yield "there was too much to look at all of it; narrow it down"
 

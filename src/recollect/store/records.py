@@ -11,7 +11,7 @@ from recollect.model.ids import AgentId, RecordId, SessionId
 from recollect.store.connect import every
 from recollect.store.index import Index
 
-__all__ = ["Changes", "PromptRow", "Typed"]
+__all__ = ["Changes", "PromptRow", "Typed", "edit_of", "moment_of"]
 
 _LAST = "\U0010ffff"
 
@@ -41,14 +41,14 @@ class Changes:
     def of(self, session: SessionId) -> list[FoundEdit]:
         """Return the changes of a session, oldest first."""
         sql = f"{self._SQL} WHERE n.session = ?{self._ORDER}"
-        return [_edit(row) for row in every(self._db, sql, (session,))]
+        return [edit_of(row) for row in every(self._db, sql, (session,))]
 
     def at(self, path: str) -> list[FoundEdit]:
         """Return the changes of a file, or of all below a folder, oldest first."""
         folder = path.rstrip("/\\") + ("\\" if "\\" in path else "/")
         sql = f"{self._SQL} WHERE e.path = ? OR (e.path >= ? AND e.path < ?)"
         values = (path, folder, folder + _LAST)
-        return [_edit(row) for row in every(self._db, sql + self._ORDER, values)]
+        return [edit_of(row) for row in every(self._db, sql + self._ORDER, values)]
 
     def ending(self, path: str) -> list[FoundEdit]:
         """Return the changes of files whose path ends so, oldest first."""
@@ -56,7 +56,7 @@ class Changes:
             f"{self._SQL} WHERE e.path = ?1"
             " OR substr(replace(e.path, '\\', '/'), -length(?1) - 1) = '/' || ?1"
         )
-        return [_edit(row) for row in every(self._db, sql + self._ORDER, (path,))]
+        return [edit_of(row) for row in every(self._db, sql + self._ORDER, (path,))]
 
     def paths(self) -> list[str]:
         """Return the paths of all files that were changed."""
@@ -83,26 +83,28 @@ class Typed:
             " ORDER BY p.time_ms DESC, p.rowid DESC"
         )
         for session, record, time_ms, branch, head in rows:
-            yield PromptRow(session, record, _time(time_ms), branch, head)
+            yield PromptRow(session, record, moment_of(time_ms), branch, head)
 
 
-def _edit(
+def edit_of(
     row: tuple[str, str, int, str | None, int | None, int, int, int],
 ) -> FoundEdit:
+    """Return a change from its row, in whichever engine it lies."""
     path, session, branch, agent, time_ms, added, removed, is_new = row
     return FoundEdit(
         path=path,
         session=SessionId(session),
         branch=branch,
         agent=AgentId(agent) if agent is not None else None,
-        time=_time(time_ms),
+        time=moment_of(time_ms),
         added=added,
         removed=removed,
         is_new=bool(is_new),
     )
 
 
-def _time(milliseconds: int | None) -> datetime | None:
+def moment_of(milliseconds: int | None) -> datetime | None:
+    """Return the moment of a row's milliseconds since 1970."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from recollect.model.finds import FoundEdit
-from recollect.model.ids import AgentId, RecordId, SessionId
+from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.store.derived import decode_listed
 from recollect.store.finding import RecordRow
 from recollect.store.lengths import Lengths
 from recollect.store.numbers import id_number, id_range
 from recollect.store.places import Place
-from recollect.store.records import PromptRow
+from recollect.store.records import PromptRow, edit_of, moment_of
 from recollect.team.database import Sight
 from recollect.team.packing import pack, unpack
 
@@ -293,7 +293,7 @@ class TeamChanges:
     def of(self, session: SessionId) -> list[FoundEdit]:
         """Return the changes of a session, oldest first."""
         sql = f"{self._SQL} s.session = %(session)s{self._ORDER}"
-        return [_edit(row) for row in self._sight.rows(sql, session=session)]
+        return [edit_of(row) for row in self._sight.rows(sql, session=session)]
 
     def at(self, path: str) -> list[FoundEdit]:
         """Return the changes of a file, or of all below a folder, oldest first."""
@@ -303,7 +303,7 @@ class TeamChanges:
             f" AND e.path < %(last)s)){self._ORDER}"
         )
         rows = self._sight.rows(sql, path=path, folder=folder, last=folder + _LAST)
-        return [_edit(row) for row in rows]
+        return [edit_of(row) for row in rows]
 
     def ending(self, path: str) -> list[FoundEdit]:
         """Return the changes of files whose path ends so, oldest first."""
@@ -315,7 +315,7 @@ class TeamChanges:
         for start in range(0, len(paths), _AT_ONCE):
             some = paths[start : start + _AT_ONCE]
             sql = f"{self._SQL} {among}{self._ORDER}"
-            found += [_edit(row) for row in self._sight.rows(sql, paths=some)]
+            found += [edit_of(row) for row in self._sight.rows(sql, paths=some)]
         return found
 
 
@@ -334,7 +334,7 @@ class TeamTyped:
         )
         first: dict[tuple[int, str], PromptRow] = {}
         for family, record, session, time_ms, branch, head in rows:
-            row = PromptRow(session, record, _time(time_ms), branch, head)
+            row = PromptRow(session, record, moment_of(time_ms), branch, head)
             first.setdefault((family, record), row)
         oldest = datetime.min.replace(tzinfo=UTC)
         found = sorted(first.values(), key=lambda row: row.time or oldest)
@@ -354,25 +354,3 @@ def _numbered(sight: Sight) -> Iterator[tuple[int, Listed]]:
 
 def _ends(path: str, wanted: str) -> bool:
     return path == wanted or path.replace("\\", "/").endswith(f"/{wanted}")
-
-
-def _edit(
-    row: tuple[str, str, int, str | None, int | None, int, int, int],
-) -> FoundEdit:
-    path, session, branch, agent, time_ms, added, removed, is_new = row
-    return FoundEdit(
-        path=path,
-        session=SessionId(session),
-        branch=branch,
-        agent=AgentId(agent) if agent is not None else None,
-        time=_time(time_ms),
-        added=added,
-        removed=removed,
-        is_new=bool(is_new),
-    )
-
-
-def _time(milliseconds: int | None) -> datetime | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
