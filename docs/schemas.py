@@ -15,7 +15,7 @@ import msgspec
 
 from recollect.model import reports as usage
 from recollect.render import json as show
-from recollect.rows import archive, search, team
+from recollect.rows import archive, made, search, team
 
 __all__ = ["schemas_page"]
 
@@ -49,7 +49,7 @@ def schemas_page() -> str:
         "them it is. See [at the terminal](../guide/terminal.md) and [keep what was "
         "said](../guide/archive.md).\n"
     )
-    parts.extend(shape_tables(archive.ROWS))
+    parts.extend(shape_tables((*archive.ROWS, *made.ROWS)))
     parts.append(
         f"## usage\n\nSchema {archive.SCHEMA}; see the [guide](../guide/usage.md).\n"
     )

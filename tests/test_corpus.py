@@ -19,6 +19,7 @@ from recollect.reading import raws, read, transcript_of
 from recollect.render.redact import Finds, Redactor, is_private_line, redacted_line
 from recollect.sources import discover
 from tests.properties.forests import reached
+from tests.render.shared import check_sums
 
 CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"
 FOLDERS = sorted(path for path in CORPUS.glob("*") if path.is_dir())
@@ -154,3 +155,9 @@ def test_few_messages_are_flagged_without_a_reason() -> None:
 
     # All that are flagged count as false here, though some are not.
     assert flagged <= records / 1000
+
+
+@every_folder
+def test_the_lines_of_a_drawing_add_up(folder: Path) -> None:
+    for session in read(folder):
+        check_sums(session)

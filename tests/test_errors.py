@@ -30,11 +30,13 @@ from recollect.errors import (
     IndexDamaged,
     IndexMissing,
     NameUnreadable,
+    NoHome,
     NotADatabase,
     NotAFolder,
     NotArchived,
     NothingFound,
     NothingNamed,
+    NothingToShow,
     NotOfTeams,
     NotSummed,
     NumberUnknown,
@@ -64,12 +66,13 @@ from recollect.errors import (
 PLACE = Place("a is:wrong b", 5, 5)
 
 ERRORS = (
-    NothingFound(),
+    NoHome(),
     NothingFound(Path("a"), Path("b")),
     PathMissing(Path("a")),
     BadRequest("limit has to be a number"),
     NameUnreadable("\udcff"),
     ArchiveMissing(Path("a")),
+    NothingToShow(Path("a")),
     ArchiveTooNew(Path("a"), found=9, known=1),
     ArchiveInUse(Path("a")),
     ArchiveDamaged(Path("a"), "chunk 7 has another hash"),
@@ -148,7 +151,7 @@ def test_nothing_found_says_where_it_looked() -> None:
 
 
 def test_nothing_found_anywhere_means_there_is_no_home() -> None:
-    assert str(NothingFound()) == "this machine has no Claude Code home"
+    assert str(NoHome()) == "this machine has no Claude Code home"
 
 
 def test_a_missing_path_was_asked_for_wrongly() -> None:

@@ -133,7 +133,7 @@ def test_settings_are_where_each_system_puts_them(
 def test_what_a_user_wants_hidden_is_read(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     environ = {"RECOLLECT_SETTINGS": str(path)}
-    assert hidden_by_user(environ, tmp_path) == HiddenByUser()
+    assert hidden_by_user({}, tmp_path) == HiddenByUser()
 
     path.write_text("[redact]\nnames = ['Ada']\n[redact.patterns]\nticket = 'T-1'\n")
 
@@ -236,3 +236,36 @@ def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
     assert found == ("https://h", "t", (str(tmp_path / "a"), "/c"))
     assert stronger == ("https://h", "u", (str(tmp_path / "a"), "/c"))
     assert pushed_by_user({}, tmp_path) == ("", "", ())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("color", "blue", "color has an odd value, not auto, always or never"),
+        ("iso", "maybe", "iso has an odd value, not true or false"),
+        ("ingest", "2", "ingest has an odd value, not true or false"),
+    ],
+)
+def test_a_variable_is_refused_as_the_file_is(
+    name: str, value: str, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsUnreadable) as in_file:
+        told(tmp_path, f'{name} = "{value}"')
+    with pytest.raises(SettingsUnreadable) as in_variable:
+        told(tmp_path, "", **{f"RECOLLECT_{name.upper()}": value})
+
+    assert in_file.value.reason == in_variable.value.reason == reason
+    assert str(in_variable.value).startswith(f"RECOLLECT_{name.upper()} holds no")
+
+
+def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
+    empty = {f"RECOLLECT_{name}": " " for name in ("COLOR", "ISO", "INGEST")}
+
+    found = told(tmp_path, 'color = "always"\niso = true\ningest = false', **empty)
+
+    assert (found.color, found.iso, found.ingest) == ("always", True, False)
+
+
+def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(PathMissing, match=r"gone\.toml does not exist"):
+        read_settings({"RECOLLECT_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)

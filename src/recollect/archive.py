@@ -40,6 +40,8 @@ __all__ = ["Archive"]
 
 _TOLD = 5
 """Names that an error mentions."""
+_SIGNS = 50
+"""Of a title that it mentions."""
 
 
 class Archive:
@@ -202,7 +204,7 @@ class Archive:
         finding = self._shelf.finding
         found = finding.sessions_like(as_text(name), _TOLD) if name else []
         if len(found) > 1:
-            told = [f"{one.id} ({one.title.text})" for one in found]
+            told = [f"{one.id} ({one.title.text[:_SIGNS]})" for one in found]
             raise Ambiguous("session", name, told)
         if not found:
             from difflib import get_close_matches  # noqa: PLC0415 (see above)

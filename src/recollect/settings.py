@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
+from recollect.errors import NoHome, PathMissing, SettingsUnreadable
 from recollect.model.addresses import is_address
 from recollect.sources.homes import homes
 
@@ -20,6 +20,7 @@ __all__ = [
     "ARCHIVE_VARIABLE",
     "CLEANUP_DAYS",
     "HOME_VARIABLE",
+    "PLACES",
     "PRICES_VARIABLE",
     "SETTINGS",
     "SETTINGS_VARIABLE",
@@ -142,7 +143,7 @@ def source_homes(
             raise PathMissing(path)
     found = asked or [_whole(path) for path in homes(environ, user_home)]
     if not found:
-        raise NothingFound
+        raise NoHome
     return tuple(dict.fromkeys(found))
 
 
@@ -220,8 +221,12 @@ SETTINGS = (
     ),
 )
 _COLOURS = ("auto", "always", "never")
-_YES = ("1", "true", "yes", "on")
-_NO = ("0", "false", "no", "off")
+_SWITCHES = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+PLACES = {"archive", "homes"}
+"""What is looked up where it is needed."""
 
 
 def read_settings(
@@ -230,22 +235,37 @@ def read_settings(
     """Return what the user has set; a variable is stronger than the file.
 
     :raises SettingsUnreadable: if the file or a variable is not what it should be.
+    :raises PathMissing: if the file was named and is not there.
     """
     path = settings_file(environ, user_home, platform)
+    if environ.get(SETTINGS_VARIABLE, "").strip() and not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
+        raise PathMissing(path)
     try:
         told = _checked(_read_toml(path))
     except (ValueError, OSError) as error:
         raise SettingsUnreadable(path, " ".join(str(error).split())) from error
-    for name in ("iso", "ingest"):
-        value = environ.get(f"RECOLLECT_{name.upper()}", "").strip().lower()
-        if value in _YES + _NO:
-            told[name] = value in _YES
-    for name in ("color", "pager"):
-        if (variable := f"RECOLLECT_{name.upper()}") in environ:
-            told[name] = environ[variable].strip()
-    if told.get("color") not in (None, *_COLOURS):
-        told.pop("color")
-    return Settings(**told)
+    return Settings(**told | _told_by_variables(environ))
+
+
+def _told_by_variables(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what variables set, each of its kind as in the file; empty means not set.
+
+    Only that no pager is wanted can be said with nothing.
+    """
+    told: dict[str, Any] = {}
+    for one in SETTINGS:
+        value = environ.get(one.variable)
+        if one.name in PLACES or value is None:
+            continue
+        value = value.strip()
+        if value or one.name == "pager":
+            is_switch = one.kind == "true or false"
+            told[one.name] = _SWITCHES.get(value.lower(), value) if is_switch else value
+            try:
+                _check(one, told[one.name])
+            except ValueError as error:
+                raise SettingsUnreadable(one.variable, str(error)) from error
+    return told
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -260,21 +280,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _checked(found: dict[str, Any]) -> dict[str, Any]:
     """Return settings of which each is known, and is of its kind."""
-    kinds = {one.name: one.kind for one in SETTINGS}
+    known = {one.name: one for one in SETTINGS}
     for name, value in found.items():
-        kind = kinds.get(name)
-        if kind is None:
+        if name not in known:
             raise ValueError(f"nothing is called {name!r}")
-        fits = {
-            "text": isinstance(value, str),
-            "true or false": isinstance(value, bool),
-            "list of texts": _is_texts(value),
-            "table": isinstance(value, dict),
-        }
-        if name == "color" and value not in _COLOURS:
-            raise ValueError("color has an odd value, not auto, always or never")
-        if not fits[kind]:
-            raise ValueError(f"{name} has an odd value, not a {kind}")
+        _check(known[name], value)
     told = dict(found)
     if "homes" in told:
         told["homes"] = tuple(told["homes"])
@@ -283,6 +293,21 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
     if "push" in told:
         told["push"] = _pushed(told["push"])
     return told
+
+
+def _check(one: Setting, value: object) -> None:
+    """Refuse a value that is not of its setting's kind."""
+    fits = {
+        "text": isinstance(value, str),
+        "true or false": isinstance(value, bool),
+        "list of texts": _is_texts(value),
+        "table": isinstance(value, dict),
+    }
+    if one.name == "color" and value not in _COLOURS:
+        raise ValueError("color has an odd value, not auto, always or never")
+    if not fits[one.kind]:
+        kind = one.kind if one.kind == "true or false" else f"a {one.kind}"
+        raise ValueError(f"{one.name} has an odd value, not {kind}")
 
 
 def _is_texts(value: object) -> bool:

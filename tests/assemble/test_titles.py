@@ -79,6 +79,14 @@ def test_a_long_title_is_cut() -> None:
     assert text.endswith("…")
 
 
+@pytest.mark.req("N1")
+def test_a_title_that_was_given_is_whole() -> None:
+    given = "words " * 100
+
+    assert called([prompt("Hi"), title(given, custom=True)])[1] == given.strip()
+    assert len(called([title("x" * 1_000_000, custom=True)])[1]) == 2_000
+
+
 @pytest.mark.req("N2")
 def test_a_summary_is_found_in_any_file_of_the_project() -> None:
     talk = transcript(session_id(1), session("p", "a<p"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -118,3 +119,14 @@ def test_the_demo_needs_no_place(
 
     assert "recollect-demo-" in capsys.readouterr().err
     assert len(list(place.glob("recollect-demo-*/claude-home"))) == 1
+
+
+def test_programs_get_the_place_and_the_sessions(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "here", "--json"]) == ExitCode.DONE
+
+    begin, made, *sessions = map(json.loads, capsys.readouterr().out.splitlines())
+    assert begin["archive"] == made["archive"] == str(place / "here" / "archive")
+    assert made["home"] == str(place / "here" / "claude-home")
+    assert {row["row"] for row in sessions} == {"session"}

@@ -15,6 +15,9 @@ from recollect.cli import main
 from recollect.cli.demo_home import write_home
 from recollect.cli.terminal import width
 from recollect.errors import ExitCode
+from recollect.store.lock import writing
+from recollect.store.purged import begin_erasing
+from recollect.store.vault import Vault
 from tests.cli.terminals import Terminal
 
 
@@ -141,3 +144,56 @@ def test_a_narrow_terminal_breaks_what_must_be_read_whole(colour: str) -> None:
     assert "settings.json" in text
     assert "keep them as well, set" in " ".join(text.split())
     assert all(width(line) <= 60 or "/" in line for line in text.splitlines())
+
+
+WRONG = {
+    "RECOLLECT_SETTINGS=color.toml": "color.toml holds no settings: color has an odd",
+    "RECOLLECT_SETTINGS=broken.toml": "broken.toml holds no settings: ",
+    "RECOLLECT_SETTINGS=gone.toml": "gone.toml does not exist",
+    "RECOLLECT_ISO=maybe": "RECOLLECT_ISO holds no settings: iso has an odd value",
+    "RECOLLECT_HOMES=x": "RECOLLECT_HOMES means nothing; did you mean RECOLLECT_HOME?",
+    "RECOLLECT_HOME=/gone": "/gone does not exist: it was set as a home",
+}
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("variable", WRONG)
+def test_what_is_wrong_with_settings_is_told_and_does_not_count(
+    variable: str,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (place / "color.toml").write_text("color = 3")
+    (place / "broken.toml").write_text("= broken")
+    monkeypatch.setenv(*variable.split("="))
+    complaint = WRONG[variable]
+
+    assert main(["doctor"]) == ExitCode.DONE
+    assert complaint in capsys.readouterr().out
+    assert main(["doctor", "--json"]) == ExitCode.DONE
+    row = json.loads(capsys.readouterr().out.splitlines()[1])
+    assert complaint in row["wrong"][0]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_settings_count_again_behind_the_doctor(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "mine.toml").write_text("color = 3")
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(place / "mine.toml"))
+
+    assert main(["doctor"]) == ExitCode.DONE
+    assert os.environ["RECOLLECT_SETTINGS"] == str(place / "mine.toml")
+    assert main(["list"]) == ExitCode.ASKED_WRONGLY
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_purge_that_was_stopped_is_told_of(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with writing(place / "archive"), Vault(place / "archive", write=True) as vault:
+        begin_erasing(vault.chunks.db, [])
+
+    assert main(["doctor"]) == ExitCode.DONE
+    assert "a purge was stopped halfway: ask for it again" in capsys.readouterr().out

@@ -240,3 +240,32 @@ def test_what_cannot_be_meant_is_refused(
 
     assert code in {ExitCode.ASKED_WRONGLY, ExitCode.FAILED}
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_programs_are_told_what_was_written_and_hidden(
+    archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported(session_id(3), "--json", "--report", "hidden.jsonl")
+
+    told = capsys.readouterr()
+    begin, row = map(json.loads, told.out.splitlines())
+    assert told.err == ""
+    assert begin["command"] == "export"
+    assert row["files"] == [row["path"]] == [f"{session_id(3)}.html"]
+    assert row["bytes"] == (archived / row["path"]).stat().st_size
+    assert row["is_redacted"]
+    assert row["hidden"]["github-token"] == 3
+    assert row["report"] == "hidden.jsonl"
+
+
+@pytest.mark.usefixtures("archived")
+def test_programs_are_told_of_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    exported("--all", "--json", "--to", "site")
+    (_, first) = map(json.loads, capsys.readouterr().out.splitlines())
+    exported("--all", "--json", "--to", "site")
+    (_, again) = map(json.loads, capsys.readouterr().out.splitlines())
+
+    assert first["path"] == str(Path("site/index.html"))
+    assert (first["sessions"], again["sessions"], again["same"]) == (3, 0, 3)
+    words = ["export", FIRST, "-o", "-", "--json"]
+    assert main(words) == ExitCode.ASKED_WRONGLY

@@ -61,7 +61,7 @@ def test_a_name_that_is_nothing_is_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["files", "nothing"]) == ExitCode.ASKED_WRONGLY
-    assert "nothing" in capsys.readouterr().err
+    assert "no session or changed file 'nothing'" in capsys.readouterr().err
 
 
 def test_a_session_without_changes_says_so(

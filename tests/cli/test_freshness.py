@@ -105,6 +105,40 @@ def test_a_home_that_was_asked_for_must_be_there(
     assert "nowhere does not exist" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("archived")
+def test_a_home_that_the_variable_names_must_be_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_HOME", "nowhere")
+
+    assert main(["list"]) == ExitCode.ASKED_WRONGLY
+    assert "nowhere does not exist" in capsys.readouterr().err
+    assert main(["list", "--no-ingest"]) == ExitCode.DONE
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_home_of_the_settings_may_be_away_for_a_while(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = place / "away"
+    (place / "mine.toml").write_text(f"homes = ['{away}']")
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(place / "mine.toml"))
+
+    assert main(["list"]) == ExitCode.DONE
+
+    told = capsys.readouterr()
+    assert "Counting lines" in told.out
+    assert told.err == f"note: shown as it was: {away} does not exist\n"
+
+
+@pytest.mark.parametrize("words", [["list", "--archive="], ["--archive=", "list"]])
+def test_an_empty_word_is_no_folder(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert "an empty word is no path" in capsys.readouterr().err
+
+
 def test_an_archive_that_is_named_is_shown_as_it_is(
     archived: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,3 +210,34 @@ def test_last_is_the_newest_session(
 
     assert main(["show", "last"]) == ExitCode.DONE
     assert "A third one" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("words", [[], ["list"], ["show"], ["show", "5e55"]])
+def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.NO_ARCHIVE
+
+    told = capsys.readouterr().err
+    assert "and no Claude Code home on this machine" in told
+    assert "`recollect demo` makes one up to try" in told
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["list", "--archive", "no where"], "ingest"),
+        (["--archive=no where", "list"], "ingest"),
+        (["show", "nope", "--archive=archive"], "list"),
+    ],
+)
+def test_a_hint_is_about_the_archive_that_was_named(
+    words: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) != ExitCode.DONE
+
+    named = "archive" if "archive" in " ".join(words).split("=") else "'no where'"
+    told = capsys.readouterr().err
+    assert f"`recollect {command} --archive {named}" in told

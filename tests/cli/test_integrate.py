@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,18 @@ def test_both_at_once_is_asked_wrongly(place: Path) -> None:
 
     assert code == ExitCode.ASKED_WRONGLY
     assert not (place / ".claude").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_programs_get_the_parts_and_what_was_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["integrate", "claude", "--json"]) == ExitCode.DONE
+    begin, *parts = map(json.loads, capsys.readouterr().out.splitlines())
+    assert begin["command"] == "integrate"
+    assert "archive" not in begin
+    assert {row["state"] for row in parts} == {"missing"}
+    assert not any(row.get("is_done") for row in parts)
+    assert main(["integrate", "claude", "--add", "--json"]) == ExitCode.DONE
+    _, *done = map(json.loads, capsys.readouterr().out.splitlines())
+    assert all(row["is_done"] and Path(row["path"]).exists() for row in done)

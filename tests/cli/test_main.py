@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from recollect import __version__
 from recollect.cli import main
 from recollect.cli.group import CommandGroup, run
 from recollect.cli.table import COMMANDS, CommandRow
+from recollect.cli.terminal import width
 from recollect.errors import ExitCode, PathMissing, SystemRefused
 
 HERE = Path(__file__).parent
@@ -105,6 +106,45 @@ def test_examples_stand_on_lines_of_their_own(
     assert all(line.count("recollect ") <= 1 for line in page.splitlines())
 
 
+def every_page(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command, and of those below it."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        yield (*words, name)
+        if isinstance(command, click.Group):
+            yield from every_page(command, *words, name)
+
+
+@pytest.mark.parametrize(
+    "words", [(), *every_page(CommandGroup(COMMANDS))], ids=" ".join
+)
+def test_no_line_of_a_help_page_is_wider_than_a_narrow_terminal(
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    assert main([*words, "--help"]) == ExitCode.DONE
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if width(line) > 60] == []
+
+
+@pytest.mark.parametrize("words", [["help", "query"], ["search", "--syntax"]])
+def test_no_line_about_queries_is_wider_than_a_narrow_terminal(
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    assert main(words) == ExitCode.DONE
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if width(line) > 60] == []
+
+
 def test_an_unknown_command_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -114,6 +154,13 @@ def test_an_unknown_command_is_asked_wrongly(
     assert shown.out == ""
     assert shown.err.startswith("error: no such command 'inspekt'")
     assert shown.err.endswith("\n\nhint: see recollect --help\n")
+
+
+def test_a_slip_in_an_option_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--projct", "x"]) == ExitCode.ASKED_WRONGLY
+
+    told = capsys.readouterr().err
+    assert "no such option '--projct'; did you mean '--project'?\n" in told
 
 
 def test_our_errors_are_a_sentence_a_hint_and_a_code(

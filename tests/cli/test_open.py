@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -138,3 +139,13 @@ def test_what_is_not_ours_is_not_opened(place: Path) -> None:
 def test_a_slip_is_told_as_anywhere_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["open", "zzz"]) == ExitCode.ASKED_WRONGLY
     assert "the archive has no session 'zzz'" in capsys.readouterr().err
+
+
+def test_programs_get_the_link_as_a_row() -> None:
+    with running("open", FIRST, "--no-browser", "--json") as (started, begin):
+        assert started.stdout is not None
+        row = json.loads(started.stdout.readline())
+
+        assert json.loads(begin)["command"] == "open"
+        assert (row["session"], row["is_served"]) == (FIRST, True)
+        assert FIRST in followed(row["url"])

@@ -85,3 +85,15 @@ def test_nothing_typed_is_no_failure(
 
     assert main(["prompts"]) == ExitCode.DONE
     assert capsys.readouterr().err == "no prompts\n"
+
+
+@pytest.mark.usefixtures("invented")
+def test_prompts_of_a_project_are_had_by_its_name_or_here(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert len(typed(capsys, "--project", "notes")) == 5
+    here = typed(capsys, "--project", ".")
+    assert len(here) == 6
+    retries = [text for text in here if "retry" in text.lower()]
+    assert typed(capsys, "--project", ".", "retry") == retries
+    assert main(["prompts", "--project", "ntes"]) == ExitCode.ASKED_WRONGLY

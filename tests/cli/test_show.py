@@ -258,3 +258,15 @@ def test_starting_up_imports_nothing_that_renders() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=False, env=environment())
 
     assert done.returncode == 0
+
+
+def test_a_record_must_be_on_the_branch_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    STORIES["rewound"](tmp_path)
+    words = ["show", str(tmp_path), "--around", "p3", "--branch"]
+
+    assert main([*words, "0"]) == ExitCode.ASKED_WRONGLY
+    assert "'p3' is not on branch 0, but on 2" in capsys.readouterr().err
+    assert main([*words, "2"]) == ExitCode.DONE
+    assert "Of the wind" in capsys.readouterr().out

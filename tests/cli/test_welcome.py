@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from recollect.cli import main
+from recollect.cli.table import COMMANDS
 from recollect.errors import ExitCode
 from tests.build import Home
 from tests.cli.terminals import Terminal
@@ -86,8 +87,12 @@ def test_options_may_stand_before_a_command(
 def test_what_a_command_has_no_use_for_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["--json", "help"]) == ExitCode.ASKED_WRONGLY
-    assert "help takes no --json" in capsys.readouterr().err
+    for words in (["--json", "completion", "bash"], ["completion", "bash", "--json"]):
+        assert main(words) == ExitCode.ASKED_WRONGLY
+        told = capsys.readouterr().err
+        assert "completion takes no --json: it prints a script for a shell" in told
+    assert main(["--home", "x", "help"]) == ExitCode.ASKED_WRONGLY
+    assert "help takes no --home" in capsys.readouterr().err
     assert main(["-v", "--color", "never", "help"]) == ExitCode.DONE
 
 
@@ -127,5 +132,16 @@ def test_help_is_had_in_both_ways(
 def test_help_about_nothing_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["help", "lisst"]) == ExitCode.ASKED_WRONGLY
-    assert "did you mean list?" in capsys.readouterr().err
+    for slip, topic in (("lisst", "list"), ("qury", "query")):
+        assert main(["help", slip]) == ExitCode.ASKED_WRONGLY
+        assert f"did you mean {topic}?" in capsys.readouterr().err
+
+
+def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "--json"]) == ExitCode.DONE
+    begin, *rows = map(json.loads, capsys.readouterr().out.splitlines())
+    assert begin["command"] == "help"
+    assert [row["topic"] for row in rows] == [*(row.name for row in COMMANDS), "query"]
+    assert main(["help", "list", "--json"]) == ExitCode.DONE
+    _, row = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["page"].startswith("Usage: recollect list")

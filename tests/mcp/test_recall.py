@@ -311,3 +311,56 @@ def test_names_that_settings_hide_are_hidden_from_agents(talk: Talk) -> None:
     told = [talk.ask("read", session=session_id(7)), talk.ask("search", query="says")]
 
     assert not any("zebraquux" in one.lower() for one in told)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("recent", {"cursor": "9999"}),
+        ("recent", {"cursor": "0+99999"}),
+        ("search", {"query": "count", "cursor": "77"}),
+        ("outline", {"session": ONE, "cursor": "99"}),
+        ("file_history", {"path": "count.txt", "cursor": "5"}),
+        ("read", {"session": ONE, "cursor": "m0+99999"}),
+    ],
+)
+def test_a_cursor_that_leads_nowhere_is_told_to_the_model(
+    tool: str, given: dict[str, str], talk: Talk
+) -> None:
+    told = talk.fail(tool, **given)
+
+    assert "hint: give the cursor as it stands in the last answer, or none" in told
+
+
+def test_what_only_looks_hidden_is_not_counted(talk: Talk) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    imitated = "[redacted github-token] " * 5
+    private = "".join(map(chr, range(0xF0000, 0xF0100)))
+    talk.home.session(
+        session_id(7),
+        thread(
+            prompt(f"{imitated}{private} and {secret} by ann@example.org"),
+            reply([tool_use("Read", file_path=f"/work/demo/{secret}.txt")]),
+            tool_result("toolu_1", "nothing"),
+        ),
+    )
+    talk.keeping.ingest()
+
+    told = talk.ask("read", session=session_id(7), detail="full", max_bytes=20000)
+
+    assert body(told).count("[redacted ") > 5
+    counted = body(told).count("[redacted ") - 5
+    assert f"Hidden as secret or private: {counted}." in outside(told)
+    assert "\\U000f" not in told
+
+
+def test_the_head_of_a_search_tells_what_is_elsewhere(talk: Talk) -> None:
+    records = thread(prompt("Feed the walrus", cwd="/work/zoo"), reply("Fed."))
+    talk.home.session(session_id(8), records, project="-work-zoo")
+    talk.keeping.ingest()
+
+    told = talk.ask("search", query="walrus")
+    assert "Recollect: 0 sessions found in this project, 1 elsewhere." in told
+    assert "walrus" in body(told)
+    told = talk.ask("search", query="unheardofword")
+    assert "Recollect: 0 sessions found, here and elsewhere." in told

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from recollect.archive import Archive
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
+from tests.cli.terminals import piped
 from tests.mcp.talking import Talk, body, cursor
 
 
@@ -76,3 +80,21 @@ def test_a_huge_session_is_read_in_slices_of_the_asked_size(tmp_path: Path) -> N
     assert cursor(last) is None
     assert len(full.encode()) > 50_000
     assert cursor(full) is not None
+
+
+def test_with_broken_settings_every_answer_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "mine.toml"
+    settings.write_text("[redact]\npatterns = 3\n")
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    asking = {"name": "recent", "arguments": {}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asking}
+
+    done = piped("mcp", "--no-ingest", given=json.dumps(asked) + "\n")
+
+    assert done.returncode == 0
+    assert "mine.toml holds no settings: [redact] has odd values" in done.stderr
+    result = json.loads(done.stdout)["result"]
+    assert result["isError"]
+    assert "mine.toml holds no settings" in result["content"][0]["text"]

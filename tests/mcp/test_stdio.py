@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.mcp import stdio
-from recollect.mcp.protocol import VERSIONS, Speaker
+from recollect.mcp.protocol import VERSIONS, Refused, Speaker
 from recollect.mcp.stdio import serve_stdio
 from tests.mcp.talking import Talk
 
@@ -123,3 +123,10 @@ def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
     )
 
     assert answers[-1] == {"jsonrpc": "2.0", "id": "end", "result": {}}
+
+
+@pytest.mark.parametrize("what", ["tools", "prompts", "resources"])
+def test_a_list_has_no_cursors(speaker: Speaker, what: str) -> None:
+    assert speaker.answer(f"{what}/list", {})[what] is not None
+    with pytest.raises(Refused, match="ask without one"):
+        speaker.answer(f"{what}/list", {"cursor": "abc"})

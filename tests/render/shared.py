@@ -7,7 +7,9 @@ from pathlib import Path
 
 from recollect.model.sessions import Session, ToolCall
 from recollect.parse import read_text
+from recollect.prices import load_prices
 from recollect.reading import read
+from recollect.render.drawing import MarkKind, marks
 from recollect.render.plain import Page, plain
 from recollect.render.walk import View
 from tests.build import (
@@ -21,7 +23,7 @@ from tests.build import (
     tool_use,
 )
 
-__all__ = ["PAGE", "call_of", "page", "session_of"]
+__all__ = ["PAGE", "call_of", "check_sums", "page", "session_of"]
 
 PAGE = Page(width=60, teller=read_text)
 """A narrow page."""
@@ -54,3 +56,15 @@ def page(session: Session, width: int | None = 80, **options: bool) -> str:
     """Return a session as the command shows it."""
     view = View(**options)
     return plain(session, view, Page(width=width, teller=read_text))
+
+
+def check_sums(session: Session) -> None:
+    """Check that the lines of a drawing add up to what is said above them."""
+    cost_of = load_prices().cost_of
+    lines = [m for m in marks(session, cost_of) if m.kind is not MarkKind.BRANCH]
+    costs = [mark.cost for mark in lines if mark.cost is not None]
+    whole = cost_of(session.spends)
+
+    assert sum(mark.usage.total for mark in lines) == session.total.total
+    assert sum(one.nanos or 0 for one in costs) == (whole.nanos or 0)
+    assert sum(one.unpriced_tokens for one in costs) == whole.unpriced_tokens

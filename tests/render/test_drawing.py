@@ -14,6 +14,8 @@ from recollect.render.drawing import Mark, MarkKind, drawn, marks
 from recollect.render.spans import text_of
 from recollect.render.widths import width
 from tests.build import Home, session, session_id
+from tests.cases.make import CASES, copied, stories
+from tests.render.shared import check_sums
 
 NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 
@@ -86,6 +88,32 @@ def test_a_deep_session_is_drawn(tmp_path: Path) -> None:
     found = told(tmp_path, *words)
 
     assert sum(1 for _ in marks(found)) >= 2999
+
+
+@pytest.mark.parametrize("name", sorted(stories()))
+def test_lines_add_up_to_what_a_session_spent(name: str, tmp_path: Path) -> None:
+    for found in read(copied(CASES / name, tmp_path)):
+        check_sums(found)
+
+
+def test_what_is_not_drawn_has_a_line(tmp_path: Path) -> None:
+    home = copied(CASES / "superseded_and_retracted", tmp_path)
+    (found,) = read(home)
+
+    *_, last = marks(found)
+
+    assert (last.kind, last.text) == ("elsewhere", "2 answers on no branch")
+    line = text_of(drawn(last, 60, UTC))
+    assert line.startswith("+ elsewhere: 2 answers on no branch")
+    assert line.endswith("6.5k")
+
+
+def test_an_agent_of_another_session_spent_nothing_here(tmp_path: Path) -> None:
+    _, later = read(copied(CASES / "agent_reused", tmp_path))
+
+    (agent,) = (mark for mark in marks(later) if mark.kind is MarkKind.AGENT)
+
+    assert agent.usage.total == 0
 
 
 @pytest.mark.parametrize("room", [40, 60, 80, 120])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import unicodedata
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.safe import safe, safe_json, safe_line, safe_name
+from recollect.render.safe import EMOJI, safe, safe_json, safe_line, safe_name
 
+JOINED = re.compile(f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])")
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 ATTACKS = {
     "colour": "\x1b[31mred\x1b[0m",
@@ -44,10 +46,34 @@ def test_an_attack_is_seen_and_not_carried_out(text: str) -> None:
 
 @given(st.text())
 def test_no_text_leaves_a_sign_that_is_not_seen(text: str) -> None:
-    kept = {s for s in safe(text) if unicodedata.category(s) in UNSEEN}
+    kept = {s for s in JOINED.sub("", safe(text)) if unicodedata.category(s) in UNSEEN}
 
     assert kept <= {"\n", "\t"}
-    assert not {s for s in safe_line(text) if unicodedata.category(s) in UNSEEN}
+    line = JOINED.sub("", safe_line(text))
+    assert not {s for s in line if unicodedata.category(s) in UNSEEN}
+
+
+@pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "🐦‍⬛"])
+def test_an_emoji_made_of_several_stays_one(text: str) -> None:
+    assert safe(f"a {text} b") == f"a {text} b"
+    assert safe_line(text) == safe_name(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\u200db",
+        "\u200d👩",
+        "👩\u200d",
+        "👩\u200d\u200d💻",
+        "👩\u200d\u202e💻",
+        "👩 \u200d💻",
+    ],
+)
+def test_what_joins_no_emoji_is_seen(text: str) -> None:
+    for shown in (safe(text), safe_line(text), safe_name(text)):
+        assert "\u200d" not in shown
+        assert "\\u200d" in shown
 
 
 def test_every_unseen_sign_that_there_is_becomes_visible() -> None:

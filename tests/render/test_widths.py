@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.widths import fit_right, width, wrap
+from recollect.render.widths import fit_left, fit_right, width, wrap
 
 WORDS = st.lists(
     st.text("abc日本語é", min_size=1, max_size=6), min_size=1, max_size=20
@@ -44,3 +44,14 @@ def test_an_address_stays_whole() -> None:
 
 def test_a_cut_is_marked() -> None:
     assert fit_right("日本語", 4) == "日…"
+
+
+@pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "👍🏽"])
+def test_an_emoji_made_of_several_has_the_width_of_one_and_is_not_cut(
+    text: str,
+) -> None:
+    assert width(text) == 2
+    assert width(f"a{text}b") == 4
+    assert fit_right(f"{text}abc", 4) == f"{text}a…"
+    assert fit_left(f"abc{text}", 4) == f"…c{text}"
+    assert list(wrap(f"ab {text}{text}", 4)) == ["ab", text * 2]

@@ -15,6 +15,9 @@ from recollect.model.texts import Origin
 __all__ = ["TITLE_LIMIT", "Summaries", "summaries_of", "tags_of", "title_of"]
 
 TITLE_LIMIT = 200
+"""Signs of a prompt that name a session."""
+_GIVEN_LIMIT = 2_000
+"""Signs of a title that somebody gave: more than anybody gives."""
 
 _SPACE = re.compile(r"\s+")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -41,7 +44,7 @@ def summaries_of(transcripts: Iterable[Transcript]) -> Summaries:
 def title_of(session: SessionId, nodes: Sequence[Node], summaries: Summaries) -> Title:
     """Return a session's title, and where it comes from."""
     for kind, text in _candidates(nodes, summaries):
-        cleaned = _clean(text)
+        cleaned = _clean(text, _GIVEN_LIMIT if kind.is_given else TITLE_LIMIT)
         if cleaned:
             return Title(cleaned, kind)
     return Title(session, TitleKind.ID)
@@ -93,10 +96,10 @@ def _last(nodes: Sequence[Node], kind: str) -> str:
     return ""
 
 
-def _clean(text: str) -> str:
+def _clean(text: str, limit: int) -> str:
     """Return a title on one line, without control characters, cut if long."""
     line = _SPACE.sub(" ", _CONTROL.sub("", text)).strip()
-    return line if len(line) <= TITLE_LIMIT else line[: TITLE_LIMIT - 1].rstrip() + "…"
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def tags_of(nodes: Sequence[Node]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.cli.terminal import short_path
 from recollect.model.addresses import without_password
-from recollect.settings import archive_folder, source_homes
+from recollect.settings import HOME_VARIABLE, archive_folder, source_homes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,11 @@ class Asked(NamedTuple):
         date with the homes that are named beside it, and with no others.
         """
         return self.as_is or (self.archive is not None and not self.homes)
+
+    @property
+    def names_homes(self) -> bool:
+        """Whether somebody says where the homes are, here or by the variable."""
+        return bool(self.homes or os.environ.get(HOME_VARIABLE, "").strip())
 
     @property
     def folder(self) -> Path:

@@ -13,6 +13,7 @@ from recollect.cli.options import (
     quiet_option,
     shown_path,
 )
+from recollect.cli.paths import path_type
 from recollect.cli.rows import BackupRow, BeginRow, print_row
 from recollect.cli.terminal import plain
 from recollect.render.figures import size
@@ -21,7 +22,7 @@ __all__ = ["backup"]
 
 
 @click.command("backup")
-@click.argument("folder", metavar="DEST", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DEST", type=path_type())
 @archive_option
 @json_option
 @quiet_option

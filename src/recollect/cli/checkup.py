@@ -25,7 +25,7 @@ _ENGINES = ("apsw", "tantivy", "zstandard", "msgspec")
 _OTHERS = 0o077
 
 
-def state(archive: Archive, homes: Sequence[Path]) -> DoctorRow:
+def state(archive: Archive, homes: Sequence[Path], wrong: Sequence[str]) -> DoctorRow:
     """Return what is where, and how the archive is."""
     if is_address(archive.folder.as_posix()):
         raise NotOfTeams(archive.folder.name)
@@ -35,12 +35,14 @@ def state(archive: Archive, homes: Sequence[Path]) -> DoctorRow:
     return DoctorRow(
         python=platform.python_version(),
         engines={name: version(name) for name in _ENGINES},
-        settings=str(told) if told.exists() else None,
+        settings=str(told) if told.is_file() else None,
+        wrong=tuple(wrong),
         archive_bytes=_weight(archive.folder, "archive.db*"),
         index_bytes=_weight(archive.folder / "index", "**/*"),
         is_private=_is_private(archive.folder),
         has_index=archive.has_index,
         is_current=archive.is_current(homes),
+        is_erasing=archive.is_erasing,
         sessions=sum(not one.is_empty for one in listed),
         projects=len({one.project for one in listed if not one.is_empty}),
         files=len(kept),

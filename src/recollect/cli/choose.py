@@ -14,7 +14,7 @@ from recollect.cli.terminal import fit_right, plain
 from recollect.model.sessions import Session
 from recollect.render.window import place_of
 
-__all__ = ["chosen_branch", "chosen_session"]
+__all__ = ["check_around", "chosen_branch", "chosen_session"]
 
 _LONGEST_AGO = datetime.min.replace(tzinfo=UTC)
 _TOLD = 5
@@ -94,6 +94,17 @@ def chosen_branch(
         return _branch_showing(session, record)
     if wanted is None:
         return 0
+    return _branch_named(session, wanted)
+
+
+def check_around(session: Session, number: int, record: str) -> None:
+    """Refuse a record that the branch which was chosen does not show."""
+    if place_of(session, number, {record}) is None:
+        where = _branch_showing(session, record)
+        raise click.UsageError(f"{record!r} is not on branch {number}, but on {where}")
+
+
+def _branch_named(session: Session, wanted: str) -> int:
     numbers = {str(branch.number): branch.number for branch in session.branches}
     if wanted in numbers:
         return numbers[wanted]

@@ -19,9 +19,15 @@ def completion(context: click.Context, shell: str) -> None:
     r"""Print what a shell needs to complete commands, sessions and projects.
 
     \b
-    recollect completion bash > ~/.local/share/bash-completion/completions/recollect
+    cd ~/.local/share/bash-completion/completions
+    recollect completion bash > recollect
+
+    \b
     recollect completion zsh > ~/.zfunc/_recollect
-    recollect completion fish > ~/.config/fish/completions/recollect.fish
+
+    \b
+    cd ~/.config/fish/completions
+    recollect completion fish > recollect.fish
     """
     found = get_completion_class(shell)
     above = context.parent

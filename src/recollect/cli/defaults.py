@@ -8,19 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recollect.cli.paths import path_type
+from recollect.errors import RecollectError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["defaults_for", "given_to_all", "global_options"]
+__all__ = ["defaults_for", "given_to_all", "global_options", "not_taken"]
 
 _MILD = {"colour", "quiet", "verbose"}
 """What does not matter to a command that has no use for it."""
 _SETTABLE = {"colour", "iso", "as_is"}
+_GOING_ON = {"doctor", "mcp"}
+"""Commands that tell by themselves what is wrong with the settings, and go on."""
+
+_NO_ROWS = {
+    "statusline": "it prints the line that Claude Code shows",
+    "completion": "it prints a script for a shell",
+    "hook": "it prints nothing",
+    "mcp": "it speaks JSON-RPC as it is",
+    "serve": "it prints a link, and goes on; `open` gives one as a row",
+    "migrate": "it prints what it compares as it goes on",
+    "hub": "`hub token list` and `hub erase` take it",
+}
+"""Why a command has nothing to tell in rows."""
 
 
 def global_options() -> list[click.Option]:
     """Return the options that may stand before a command as well as behind it."""
-    path = click.Path(path_type=Path)
+    path = path_type()
     colours = click.Choice(["auto", "always", "never"])
     return [
         click.Option(["--archive"], type=path, metavar="FOLDER", help="The archive."),
@@ -51,10 +67,21 @@ def defaults_for(
     given = given_to_all(params)
     for name in given.keys() - taken - _MILD:
         flag = {"as_json": "--json", "homes": "--home"}.get(name, f"--{name}")
-        raise click.UsageError(f"{command.name} takes no {flag}")
+        raise click.UsageError(not_taken(command.name or "", flag))
     # Broken settings stop nobody who has no use for them, a hook least of all.
-    told = _set_by_user() if taken & _SETTABLE else {}
+    told: dict[str, Any] = {}
+    try:
+        told = _set_by_user() if taken & _SETTABLE else {}
+    except RecollectError:
+        if command.name not in _GOING_ON:
+            raise
     return {k: v for k, v in {**told, **given}.items() if k in taken}
+
+
+def not_taken(command: str, flag: str) -> str:
+    """Return that a command has no use for an option that others have, and why."""
+    why = _NO_ROWS.get(command, "") if flag == "--json" else ""
+    return f"{command} takes no {flag}{f': {why}' if why else ''}"
 
 
 def _set_by_user() -> dict[str, Any]:

@@ -12,21 +12,23 @@ import click
 from recollect.archive import Archive
 from recollect.cli.costing import costs
 from recollect.cli.demo_home import write_home
-from recollect.cli.options import colour_option
+from recollect.cli.options import colour_option, json_option
+from recollect.cli.paths import path_type
+from recollect.cli.rows import BeginRow, SessionRow, print_row
 from recollect.cli.screen import Screen
 from recollect.cli.session_table import SessionTable
 from recollect.cli.terminal import plain
+from recollect.rows.made import DemoRow
 from recollect.settings import ARCHIVE_VARIABLE, HOME_VARIABLE
 
 __all__ = ["demo"]
 
 
 @click.command("demo")
-@click.argument(
-    "folder", required=False, type=click.Path(path_type=Path, file_okay=False)
-)
+@click.argument("folder", required=False, type=path_type(is_file=False))
+@json_option
 @colour_option
-def demo(*, folder: Path | None, colour: str) -> None:
+def demo(*, folder: Path | None, as_json: bool, colour: str) -> None:
     r"""Make a small invented home, take it in and say what to try.
 
     It has a rewind, agents, a compaction and changes of files. Everything lies in
@@ -47,6 +49,13 @@ def demo(*, folder: Path | None, colour: str) -> None:
     with Archive.open(archive) as opened:
         sessions = list(opened.sessions())
         spent = costs(opened, sessions)
+    if as_json:
+        row = DemoRow(folder=str(place), home=str(home), archive=str(archive))
+        print_row(BeginRow.of("demo", archive))
+        print_row(row)
+        for one in sessions:
+            print_row(SessionRow.of(one, spent.get(one.id)))
+        return
     screen.show(SessionTable(screen, spent).lines(sessions))
     rewound = next(one for one in sessions if one.branches > 1)
     sys.stderr.write(_advice(home, archive, rewound.id[:8]))

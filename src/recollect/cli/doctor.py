@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from recollect.cli.checkup import state
+from recollect.cli.complaints import set_aside
 from recollect.cli.doctor_page import (
     archive_lines,
     deletion_lines,
@@ -16,6 +19,10 @@ from recollect.cli.options import Asked, archive_options, colour_option, json_op
 from recollect.cli.retention import expiring, known_homes, retention
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 __all__ = ["doctor"]
 
@@ -29,12 +36,26 @@ def doctor(*, asked: Asked, as_json: bool, colour: str) -> None:
 
     Claude Code deletes a transcript some days after it was last written: 30, unless
     cleanupPeriodDays in its settings.json says otherwise. That setting is looked at
-    and never changed; what is in the archive stays, whatever it is.
+    and never changed; what is in the archive stays, whatever it is. Settings of
+    Recollect that are wrong are told of, and do not count here.
     """
-    screen = Screen.of(colour)
+    with set_aside() as wrong:
+        screen = Screen.of(colour)
+        homes = known_homes(asked.homes, wrong)
+        asked = asked._replace(as_is=asked.as_is or not homes)
+        _tell(asked, homes, wrong, screen, as_json=as_json)
+
+
+def _tell(
+    asked: Asked,
+    homes: tuple[Path, ...],
+    wrong: Sequence[str],
+    screen: Screen,
+    *,
+    as_json: bool,
+) -> None:
     with asked.current() as archive:
-        homes = known_homes(asked.homes)
-        found = state(archive, homes)
+        found = state(archive, homes, wrong)
         periods = retention(archive, homes)
         going = expiring(archive, periods, screen.now)
     if as_json:
@@ -43,7 +64,7 @@ def doctor(*, asked: Asked, as_json: bool, colour: str) -> None:
             print_row(row)
         return
     lines = [
-        *version_lines(found),
+        *version_lines(found, screen),
         *archive_lines(found, asked, screen),
         *home_lines(periods, screen),
         *deletion_lines(periods, going, screen),

@@ -39,11 +39,14 @@ def wrapped(lines: Iterable[str], room: int) -> Iterator[str]:
         yield from (line,) if "\x1b" in line else wrap(line, room, hang=_HANG)
 
 
-def version_lines(found: DoctorRow) -> Iterator[str]:
-    """Yield what this program is."""
+def version_lines(found: DoctorRow, screen: Screen) -> Iterator[str]:
+    """Yield what this program is, and what is wrong with what was set."""
     engines = " · ".join(f"{name} {one}" for name, one in found.engines.items())
     yield f"recollect {__version__} · Python {found.python} · {engines}"
     yield f"settings: {plain(shown_path(found.settings)) if found.settings else 'none'}"
+    for one in map(plain, found.wrong):
+        told = wrap(one, screen.room, hang=_HANG) if screen.room else (one,)
+        yield from map(screen.paint.alert, told)
 
 
 def archive_lines(found: DoctorRow, asked: Asked, screen: Screen) -> Iterator[str]:
@@ -61,6 +64,8 @@ def archive_lines(found: DoctorRow, asked: Asked, screen: Screen) -> Iterator[st
         yield f"  written by Claude Code {safe_line(first)} to {safe_line(last)}"
     if not found.is_private:
         yield paint.alert("  others on this machine can read it: chmod -R go= it")
+    if found.is_erasing:
+        yield paint.alert("  a purge was stopped halfway: ask for it again")
     if not found.is_current:
         yield paint.alert("  the homes have something new: recollect ingest")
     if found.problems:

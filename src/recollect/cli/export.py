@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import Any
 
 import click
 
-from recollect.cli.options import Asked, archive_options
+from recollect.cli.options import Asked, archive_options, json_option
+from recollect.cli.paths import path_type
 
 __all__ = ["export"]
 
@@ -20,7 +21,7 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 @click.option(
     "--from",
     "source",
-    type=click.Path(path_type=Path),
+    type=path_type(),
     metavar="PATH",
     help="Read a transcript, a folder of them or a home, without any archive.",
 )
@@ -35,7 +36,7 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 @click.option(
     "-o",
     "--to",
-    type=click.Path(path_type=Path),
+    type=path_type(),
     metavar="PATH",
     help="The file of a session, or the folder of several; - for stdout.",
 )
@@ -61,28 +62,13 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 )
 @click.option(
     "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=path_type(is_folder=False),
     metavar="FILE",
     help="Write the place of everything that was hidden.",
 )
 @archive_options
-def export(  # noqa: PLR0913 (one parameter an option, all by name)
-    names: tuple[str, ...],
-    *,
-    everything: bool,
-    source: Path | None,
-    form: str,
-    to: Path | None,
-    branch: str | None,
-    turns: str | None,
-    search: str | None,
-    since: str | None,
-    redact: bool,
-    private: bool,
-    second_opinion: bool,
-    report: Path | None,
-    asked: Asked,
-) -> None:
+@json_option
+def export(names: tuple[str, ...], *, asked: Asked, **wished: Any) -> None:  # noqa: ANN401 (the options, by the names that a wish has for them)
     r"""Write sessions as pages and files that can be given away.
 
     A SESSION is an id or the beginning of one; a PROJECT is its directory or its
@@ -93,27 +79,13 @@ def export(  # noqa: PLR0913 (one parameter an option, all by name)
 
     \b
     recollect export 5e551000
-    recollect export 5e551000 --format markdown -o talk.md --turns 2-4
+    recollect export 5e551000 --format markdown --turns 2-4
     recollect export . --to site
     recollect export --search "login test" --to site
-    recollect export --all --since 30d --to site --report hidden.jsonl
+    recollect export --all --since 30d --report hidden.jsonl
     """
     from recollect.cli import exporting  # noqa: PLC0415 (not for help)
 
-    wish = exporting.Wish(
-        names=names,
-        everything=everything,
-        source=source,
-        form=form,
-        to=to,
-        branch=branch,
-        turns=turns,
-        search=search,
-        since=since,
-        redact=redact,
-        private=private,
-        second_opinion=second_opinion,
-        report=report,
-    )
+    wish = exporting.Wish(names=names, **wished)
     exporting.check(wish)
     exporting.carry_out(wish, asked, sys.stdout, sys.stderr)

@@ -20,11 +20,11 @@ from recollect.cli.choose import chosen_branch
 from recollect.cli.hiding import own_redactor
 from recollect.cli.naming import meant
 from recollect.cli.options import Asked, shown_path
+from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.terminal import StageBar
 from recollect.errors import SecretsSuspected
 from recollect.export import (
     Chosen,
-    Exported,
     Format,
     Making,
     Raws,
@@ -45,7 +45,9 @@ from recollect.query.times import Now, period
 from recollect.reading import raws, read
 from recollect.render.figures import several, size
 from recollect.render.redact import Finds
+from recollect.rows.made import ExportedRow
 from recollect.settings import prices_file
+from recollect.sources.names import path_text
 
 __all__ = ["Wish", "carry_out", "check"]
 
@@ -71,6 +73,19 @@ class Wish(Struct, frozen=True, kw_only=True):
     private: bool = False
     second_opinion: bool = False
     report: Path | None = None
+    as_json: bool = False
+
+
+class _Written(Struct, frozen=True, kw_only=True):
+    """What an export wrote."""
+
+    path: Path
+    """What to open."""
+    files: tuple[Path, ...] = ()
+    sessions: int = 1
+    same: int = 0
+    bytes: int
+    tally: Tally
 
 
 def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
@@ -86,13 +101,19 @@ def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
         wanted = _looked_at(chosen, making, err) if wish.second_opinion else chosen
         first = list(islice(wanted, 2))
         if _is_single(wish, len(first)):
-            tally = _single(first[0].open(), wish, making, out)
+            done = _single(first[0].open(), wish, making, out)
         else:
-            tally = _folder(chain(first, wanted), wish, making, out)
+            done = _folder(chain(first, wanted), wish, making)
     if wish.report is not None:
-        write_whole(wish.report, [tally.report()], private=True)
+        write_whole(wish.report, [done.tally.report()], private=True)
+    if wish.as_json:
+        print_row(BeginRow.of("export", asked.folder if not wish.source else None))
+        print_row(_row(wish, done))
+        return
+    if wish.to != _STDOUT:
+        out.writelines(f"{path}\n" for path in done.files or (done.path,))
     if not asked.quiet:
-        err.write("".join(f"{told}\n" for told in _hidden(wish, tally)))
+        err.write("".join(f"{told}\n" for told in _told(wish, done)))
 
 
 def check(wish: Wish) -> None:
@@ -105,18 +126,40 @@ def check(wish: Wish) -> None:
         raise click.UsageError("--search looks through the whole archive")
     if wish.private and (wish.redact or wish.form != Format.JSONL):
         raise click.UsageError("--private goes with --no-redact --format jsonl alone")
+    if wish.as_json and wish.to == _STDOUT:
+        raise click.UsageError("-o - and --json both print; give -o a file")
     if wish.second_opinion and not wish.redact:
         raise click.UsageError("a second opinion is on what --redact leaves")
 
 
-def _hidden(wish: Wish, tally: Tally) -> Iterator[str]:
-    """Yield what is said of what was hidden, and of what was not."""
+def _row(wish: Wish, done: _Written) -> ExportedRow:
+    """Return what an export did, for programs."""
+    return ExportedRow(
+        path=path_text(done.path),
+        format=wish.form,
+        files=tuple(map(path_text, done.files)),
+        sessions=done.sessions,
+        same=done.same,
+        bytes=done.bytes,
+        is_redacted=wish.redact,
+        hidden=dict(done.tally.counts),
+        private=done.tally.private,
+        report=path_text(wish.report) if wish.report else None,
+    )
+
+
+def _told(wish: Wish, done: _Written) -> Iterator[str]:
+    """Yield what was written, what is said of what was hidden, and of what was not."""
+    if not done.files and wish.to != _STDOUT:
+        told = f"{several(done.sessions, 'session')} written, {size(done.bytes)}"
+        same = f"; {done.same:,} had not changed" if done.same else ""
+        yield f"{told}{same}, in {shown_path(wish.to or Path(_FOLDER))}"
     if wish.redact:
-        yield from filter(None, (tally.sentence(),))
+        yield from filter(None, (done.tally.sentence(),))
         return
     yield _NOTHING_HIDDEN
-    if tally.private:
-        left = several(tally.private, "private record")
+    if done.tally.private:
+        left = several(done.tally.private, "private record")
         yield f"{left} left out: --private writes those too"
 
 
@@ -220,7 +263,7 @@ def _is_single(wish: Wish, count: int) -> bool:
     return False
 
 
-def _single(session: Session, wish: Wish, making: Making, out: TextIO) -> Tally:
+def _single(session: Session, wish: Wish, making: Making, out: TextIO) -> _Written:
     view = structs.replace(
         making.view,
         branch=chosen_branch(session, wish.branch),
@@ -228,15 +271,16 @@ def _single(session: Session, wish: Wish, making: Making, out: TextIO) -> Tally:
     )
     making = structs.replace(making, view=view)
     finds = Finds()
+    path = wish.to or Path(f"{file_name(session.id)}{making.format.suffix}")
+    files: list[Path] = []
     if wish.to == _STDOUT:
         out.writelines(_texts(session, making, finds))
     else:
-        name = f"{file_name(session.id)}{making.format.suffix}"
-        files = export_session(session, wish.to or Path(name), making, finds)
-        out.writelines(f"{path}\n" for path in files)
+        files = export_session(session, path, making, finds)
     tally = Tally()
     tally.add(session.id, finds, keep=wish.report is not None)
-    return tally
+    weight = sum(one.stat().st_size for one in files)
+    return _Written(path=path, files=tuple(files), bytes=weight, tally=tally)
 
 
 def _texts(session: Session, making: Making, finds: Finds) -> Iterator[str]:
@@ -264,7 +308,7 @@ def _turns(text: str | None) -> dict[str, int | None]:
     return {"first": start, "last": end}
 
 
-def _folder(chosen: Iterable[Chosen], wish: Wish, making: Making, out: TextIO) -> Tally:
+def _folder(chosen: Iterable[Chosen], wish: Wish, making: Making) -> _Written:
     folder = wish.to or Path(_FOLDER)
     keep = wish.report is not None
     with StageBar() as bar:
@@ -273,19 +317,16 @@ def _folder(chosen: Iterable[Chosen], wish: Wish, making: Making, out: TextIO) -
             chosen = list(chosen)
             bar.begin("sessions", len(chosen))
         done = export_folder(_counted(chosen, bar), folder, making, report=keep)
-    page = folder / "index.html" if making.format is Format.HTML else folder
-    out.write(f"{page}\n")
-    _tell(done, folder)
-    return done.tally
+    return _Written(
+        path=folder / "index.html" if making.format is Format.HTML else folder,
+        sessions=done.written,
+        same=done.same,
+        bytes=done.bytes,
+        tally=done.tally,
+    )
 
 
 def _counted(chosen: Iterable[Chosen], bar: StageBar) -> Iterator[Chosen]:
     for one in chosen:
         yield one
         bar.advance(1)
-
-
-def _tell(done: Exported, folder: Path) -> None:
-    told = f"{several(done.written, 'session')} written, {size(done.bytes)}"
-    same = f"; {done.same:,} had not changed" if done.same else ""
-    click.echo(f"{told}{same}, in {shown_path(folder)}", err=True)

@@ -82,11 +82,12 @@ def _edits(archive: Archive, name: str) -> tuple[list[FoundEdit], bool]:
         try:
             id_ = newest(archive).id if name == LAST else name
             return archive.edits(session=id_), True
-        except NotArchived:
+        except NotArchived as error:
             if not os.path.lexists(name):
                 found = archive.edits(path=name)
                 if not found:
-                    raise
+                    what = "session or changed file"
+                    raise NotArchived(what, name, error.close) from None
                 return found, False
     whole = os.path.normpath(Path(name).expanduser().absolute())
     return archive.edits(path=whole) or archive.edits(path=name), False

@@ -12,6 +12,7 @@ from recollect.errors import (
     ArchiveInUse,
     ArchiveMissing,
     NothingFound,
+    NothingToShow,
     PathMissing,
     SystemRefused,
 )
@@ -29,8 +30,9 @@ def fresh(asked: Asked) -> Archive:
     """Return the archive that is asked for, with what is new taken in.
 
     Where nothing moved, that costs a look at the homes. While another ingests, or
-    where the homes are not there, the archive is shown as it is. An archive is made
-    only in front of somebody who sees it being made.
+    where the homes are not there, the archive is shown as it is; one that an option or
+    the variable names must be there. An archive is made only in front of somebody who
+    sees it being made.
     """
     folder = asked.folder
     if not Archive.exists(folder):
@@ -40,10 +42,14 @@ def fresh(asked: Asked) -> Archive:
         return archive
     try:
         homes = homes_of(asked.homes)
-    except (NothingFound, PathMissing) as error:
-        if asked.homes:
-            raise
+    except NothingFound as error:
         _tell(asked, f"shown as it was: {error}")
+        homes = ()
+    except PathMissing as error:
+        if asked.names_homes:
+            raise
+        # Set once and for all; the disk that it is on may be away for a while.
+        _warn(asked, f"shown as it was: {error}")
         homes = ()
     if homes and not archive.is_current(homes):
         _bring_up(archive, homes, asked)
@@ -92,12 +98,14 @@ def _ingest(folder: Path, homes: tuple[Path, ...]) -> Report:
 
 def _made(asked: Asked, folder: Path) -> Archive:
     """Return a new archive, made before the eyes of whoever asked for it."""
-    if asked.is_fixed or not sys.stderr.isatty():
+    if asked.is_fixed:
         raise ArchiveMissing(folder)
     try:
         homes = homes_of(asked.homes)
     except NothingFound as error:
-        raise ArchiveMissing(folder) from error
+        raise NothingToShow(folder) from error
+    if not sys.stderr.isatty():
+        raise ArchiveMissing(folder)
     places = ", ".join(plain(shown_path(home)) for home in homes)
     sys.stderr.write(
         f"no archive yet: taking in {places}, once, into {plain(shown_path(folder))}\n"
@@ -115,6 +123,11 @@ def _announce_index(asked: Asked) -> None:
 def _tell(asked: Asked, words: str) -> None:
     if asked.verbose or (sys.stderr.isatty() and not asked.quiet):
         sys.stderr.write(plain(words) + "\n")
+
+
+def _warn(asked: Asked, words: str) -> None:
+    if not asked.quiet:
+        sys.stderr.write(plain(f"note: {words}") + "\n")
 
 
 def _tell_report(report: Report) -> None:

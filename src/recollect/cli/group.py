@@ -11,7 +11,12 @@ from collections.abc import Iterable, Sequence
 import click
 
 from recollect import __version__
-from recollect.cli.defaults import defaults_for, given_to_all, global_options
+from recollect.cli.defaults import (
+    defaults_for,
+    given_to_all,
+    global_options,
+    not_taken,
+)
 from recollect.cli.table import COMMANDS, CommandRow
 from recollect.errors import (
     ExitCode,
@@ -24,6 +29,8 @@ from recollect.errors import (
 __all__ = ["CommandGroup", "run"]
 
 _DEBUG = "RECOLLECT_DEBUG"
+_COMMAND = "`recollect (ingest|list|projects|rebuild|verify)"
+"""How a hint names a command that is about an archive."""
 
 
 class CommandGroup(click.Group):
@@ -103,7 +110,7 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
     except BrokenPipeError:
         raise
     except RecollectError as error:
-        code = _report(str(error), error.hint, error.exit_code)
+        code = _report(str(error), _hint(error.hint, words), error.exit_code)
         if isinstance(error, QueryError):
             pointed = error.pointed.replace("\n", "\n    ")
             sys.stderr.write(f"\n    {pointed}\n")
@@ -113,7 +120,7 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
         known = _translated(error)
         if known is not None and not os.environ.get(_DEBUG):
-            return _report(str(known), known.hint, known.exit_code)
+            return _report(str(known), _hint(known.hint, words), known.exit_code)
         return _report_unexpected(error)
     return ExitCode.DONE
 
@@ -165,8 +172,29 @@ def _version_option() -> click.Option:
 
 
 def _sentence(error: click.ClickException) -> str:
+    command = (
+        error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
+    )
+    if isinstance(error, click.NoSuchOption) and command is not None:
+        shared = {name for one in global_options() for name in one.opts}
+        if error.option_name in shared and not error.possibilities:
+            return not_taken(command.name or "", error.option_name)
     words = " ".join(error.format_message().split()).removesuffix(".")
+    words = words.replace(". Did you mean", "; did you mean")
     return words[:1].lower() + words[1:]
+
+
+def _hint(hint: str, words: Sequence[str]) -> str:
+    """Return a hint in which commands are about the archive that was named."""
+    import re  # noqa: PLC0415 (only for an error)
+    from shlex import quote  # noqa: PLC0415
+
+    flags = [at for at, word in enumerate(words) if word.startswith("--archive")]
+    if not flags:
+        return hint
+    _, sign, folder = words[flags[0]].partition("=")
+    named = quote(folder if sign else (*words, "")[flags[0] + 1])
+    return re.sub(_COMMAND, lambda found: f"{found[0]} --archive {named}", hint)
 
 
 def _page(error: click.ClickException) -> str:

@@ -4,44 +4,60 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 
 import click
 
+from recollect.cli.options import json_option
 from recollect.cli.paging import page_out
+from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.table import COMMANDS, CommandRow
 from recollect.cli.terminal import columns
+from recollect.rows.made import HelpRow
 
 __all__ = ["help_about"]
 
 _WIDEST = 100
 
 
+_QUERY = CommandRow("query", "", "What can be typed to search and to list.")
+
+
 @click.command("help")
 @click.argument("topic", required=False)
+@json_option
 @click.pass_context
-def help_about(context: click.Context, topic: str | None) -> None:
+def help_about(context: click.Context, topic: str | None, *, as_json: bool) -> None:
     r"""Show the help page of a command, or what a query can be.
 
     \b
     recollect help list
     recollect help query
+    recollect help --json
     """
-    if topic == "query":
-        from recollect.query import help_text  # noqa: PLC0415 (only if asked for)
-
-        text = help_text(min(columns(sys.stdout, os.environ), _WIDEST))
-    else:
-        text = _page(context, topic)
-    page_out(text.rstrip("\n").split("\n"), on_terminal=sys.stdout.isatty())
+    known = {row.name: row for row in (*COMMANDS, _QUERY)}
+    if topic is not None and topic not in known:
+        close = get_close_matches(topic, known, n=2)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise click.UsageError(f"there is no help about {topic!r}{meant}")
+    if as_json:
+        print_row(BeginRow.of("help"))
+        for row in known.values() if topic is None else (known[topic],):
+            page = _page(context, topic) if topic is not None else ""
+            print_row(HelpRow(topic=row.name, summary=row.summary, page=page))
+        return
+    lines = _page(context, topic).rstrip("\n").split("\n")
+    page_out(lines, on_terminal=sys.stdout.isatty())
 
 
 def _page(context: click.Context, topic: str | None) -> str:
-    above = context.parent
-    if above is None or topic is None:
-        return (above or context).get_help()
+    if topic == _QUERY.name:
+        from recollect.query import help_text  # noqa: PLC0415 (only if asked for)
+
+        return help_text(min(columns(sys.stdout, os.environ), _WIDEST))
+    above = context.parent or context
     group = above.command
-    if not isinstance(group, click.Group):
-        raise click.UsageError(f"there is no help about {topic}")
+    if topic is None or not isinstance(group, click.Group):
+        return above.get_help()
     name, command, _ = group.resolve_command(above, [topic])
-    if command is None:
-        raise click.UsageError(f"there is no help about {topic}")
-    return click.Context(command, info_name=name, parent=above).get_help()
+    return click.Context(command or group, info_name=name, parent=above).get_help()

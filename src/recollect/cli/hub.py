@@ -22,7 +22,7 @@ def hub() -> None:
 
     \b
     recollect hub token new ann --team core
-    recollect hub serve --store postgresql:///team --raw /srv/team
+    recollect hub serve --store postgres:///a --raw /srv/a
     """
 
 

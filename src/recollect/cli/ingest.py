@@ -42,7 +42,7 @@ def ingest(
 
     \b
     recollect ingest
-    recollect ingest --home ~/.claude --home /mnt/laptop/.claude
+    recollect ingest --home ~/.claude --home /mnt/old/.claude
     """
     folder, paths = folder_of(archive), homes_of(homes)
     if as_json:

@@ -13,6 +13,7 @@ import msgspec
 from recollect import __version__
 from recollect.cli.existing import existing
 from recollect.cli.options import colour_option, home_option, json_option
+from recollect.cli.paths import path_type
 from recollect.cli.survey_page import Page, place_text
 from recollect.cli.terminal import (
     Colour,
@@ -32,7 +33,7 @@ __all__ = ["inspect"]
 
 
 @click.command("inspect")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=path_type())
 @click.option("--problems", "all_problems", is_flag=True, help="List every problem.")
 @home_option
 @json_option

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
 import recollect
-from recollect.cli.options import shown_path
+from recollect.cli.options import json_option, shown_path
+from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.terminal import plain
 from recollect.mcp.claude import Change, State, carry_out, places_of, plan
+from recollect.rows.made import PartRow
+from recollect.sources.names import path_text
 
 __all__ = ["integrate"]
 
@@ -32,8 +36,15 @@ _WORDS = {
 @click.option("--remove", is_flag=True, help="Show what would be taken away again.")
 @click.option("--statusline", is_flag=True, help="Also add the line below the prompt.")
 @click.option("--yes", is_flag=True, help="With --remove: do it.")
-def integrate(
-    *, program: str, add: bool, remove: bool, statusline: bool, yes: bool
+@json_option
+def integrate(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    program: str,
+    add: bool,
+    remove: bool,
+    statusline: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     r"""Add the tools, hooks and commands to Claude Code, or take them away.
 
@@ -51,7 +62,11 @@ def integrate(
         raise click.UsageError("--add and --remove exclude each other")
     places = places_of(os.environ, Path.home(), _plugin())
     changes = plan(places, _command(), removing=remove, statusline=statusline)
-    if not (add or (remove and yes)):
+    does = add or (remove and yes)
+    if as_json:
+        _print_rows(changes, carry_out(changes) if does else ())
+        return
+    if not does:
         _show(changes, removing=remove)
         return
     for change in carry_out(changes):
@@ -68,6 +83,20 @@ def _show(changes: list[Change], *, removing: bool) -> None:
     if any(change.is_needed for change in changes):
         how = "--remove --yes" if removing else "--add"
         sys.stderr.write(f"nothing was written; {how} does it\n")
+
+
+def _print_rows(changes: Sequence[Change], done: Iterable[Change]) -> None:
+    carried_out = list(done)
+    print_row(BeginRow.of("integrate"))
+    for change in changes:
+        row = PartRow(
+            what=change.what,
+            path=path_text(change.path),
+            state=change.state,
+            is_needed=change.is_needed,
+            is_done=change in carried_out,
+        )
+        print_row(row)
 
 
 def _plugin() -> Path:

@@ -70,7 +70,8 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     QUERY is in the language of searches, such as model:opus after:2w; see "recollect
     help query". MSGS counts prompts, and all messages on the live branch; AGENTS and
     BRANCHES are blank where there is nothing but the session itself. In a pipe
-    nothing is cut to a width; a title has 200 signs at most everywhere.
+    nothing is cut to a width. A session without a title is called by the first 200
+    signs of its prompt, which "recollect prompts --full" has whole.
 
     \b
     recollect list --project . -n 50

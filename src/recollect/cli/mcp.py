@@ -6,18 +6,15 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from recollect.cli.background import take_in_later
 from recollect.cli.options import Asked, archive_option, as_is_option, home_option
+from recollect.cli.recalling import recall_for
 from recollect.mcp.protocol import Speaker
-from recollect.mcp.recall import Caller, Recall
 from recollect.mcp.stdio import serve_stdio
-from recollect.render.redact import Redactor
-from recollect.settings import hidden_by_user
 
 __all__ = ["mcp"]
 
@@ -58,23 +55,12 @@ def mcp(
     recollect mcp --http --port 8766
     """
     asked = Asked(archive=archive, homes=homes, as_is=as_is)
-    own = hidden_by_user(os.environ, Path.home())
-    redactor = Redactor(names=own.names, patterns=own.patterns.items())
-    speaker = Speaker(Recall(asked.folder, _caller(), redactor=redactor))
+    speaker = Speaker(recall_for(asked))
     rest = _keeping_current(asked)
     if http:
         _serve_http(speaker, port, rest)
     else:
         serve_stdio(speaker, sys.stdin.buffer, sys.stdout.buffer, rest)
-
-
-def _caller() -> Caller:
-    return Caller(
-        directory=Path(os.environ.get("CLAUDE_PROJECT_DIR") or Path.cwd()),
-        session=os.environ.get("CLAUDE_CODE_SESSION_ID") or None,
-        clock=lambda: datetime.now(tz=UTC),  # noqa: TID251 (a face)
-        zone=datetime.now(tz=UTC).astimezone().tzinfo or UTC,  # noqa: TID251 (a face)
-    )
 
 
 def _keeping_current(asked: Asked) -> Callable[[], None]:

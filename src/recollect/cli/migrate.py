@@ -48,7 +48,7 @@ def migrate(here: str, there: str, *, queries: Path | None, quiet: bool) -> None
     Ends with code 1 if a query is answered otherwise than before.
 
     \b
-    recollect migrate --from postgresql://old/team --to clickhouse://new/team
+    recollect migrate --from postgres:///a --to clickhouse://b
     """
     from recollect.team.moving import move  # noqa: PLC0415 (not for a help page)
     from recollect.team.opening import open_store  # noqa: PLC0415

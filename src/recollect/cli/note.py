@@ -35,7 +35,7 @@ def note(
     The note is kept in the archive and takes the place of the one before.
 
     \b
-    recollect note last "the retry was the fix, not the timeout"
+    recollect note last "the retry was the fix"
     recollect note 5e551000 --delete
     """
     text = " ".join(words).strip()

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from recollect.cli.naming import session_place
-from recollect.cli.options import Asked, archive_options, complete_sessions
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    complete_sessions,
+    json_option,
+)
+from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.serving import running_link, serve_page, show_link
+from recollect.model.ids import RecordId, SessionId
+from recollect.render.encode import encoded
+from recollect.rows.made import LinkRow
 
 __all__ = ["open_page"]
 
@@ -15,7 +26,8 @@ __all__ = ["open_page"]
 @click.argument("session", default="last", shell_complete=complete_sessions)
 @click.option("--no-browser", is_flag=True, help="Print the link; open nothing.")
 @archive_options
-def open_page(*, session: str, no_browser: bool, asked: Asked) -> None:
+@json_option
+def open_page(*, session: str, no_browser: bool, asked: Asked, as_json: bool) -> None:
     r"""Open a session in the browser.
 
     SESSION is an id, the beginning of one, "last", the uuid of any record, or a number
@@ -32,7 +44,29 @@ def open_page(*, session: str, no_browser: bool, asked: Asked) -> None:
         folder = archive.folder
     to = f"/session/{name}" + (f"?at={record}" if record else "")
     link = running_link(folder)
+    line = partial(_row, name, record, is_served=link is None) if as_json else str
+    if as_json:
+        print_row(BeginRow.of("open", folder))
     if link is not None:
-        show_link(f"{link}&to={to}", opens=not no_browser)
+        show_link(f"{link}&to={to}", opens=not no_browser, line=line)
         return
-    serve_page(folder, asked, host="127.0.0.1", port=0, opens=not no_browser, to=to)
+    serve_page(
+        folder,
+        asked,
+        host="127.0.0.1",
+        port=0,
+        opens=not no_browser,
+        to=to,
+        line=line,
+    )
+
+
+def _row(session: str, record: str | None, link: str, *, is_served: bool) -> str:
+    return encoded(
+        LinkRow(
+            url=link,
+            session=SessionId(session),
+            record=RecordId(record) if record else None,
+            is_served=is_served,
+        )
+    )

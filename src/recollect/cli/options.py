@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from recollect.cli.asked import Asked, folder_of, homes_of, opened, shown_path
+from recollect.cli.paths import path_type
 from recollect.cli.terminal import Colour
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ __all__ = [
 
 archive_option = click.option(
     "--archive",
-    type=click.Path(path_type=Path),
+    type=path_type(),
     metavar="FOLDER",
     help="Where the archive is; else RECOLLECT_ARCHIVE, else the user's own place.",
 )
@@ -45,7 +45,7 @@ home_option = click.option(
     "--home",
     "homes",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=path_type(),
     metavar="PATH",
     help="A home to read, repeatable; else RECOLLECT_HOME, else those found.",
 )

@@ -27,29 +27,29 @@ __all__ = ["found_prompts", "prompt_lines", "typed_row"]
 def found_prompts(
     archive: Archive, lines: Mapping[SessionId, Listed], wanted: Query
 ) -> Iterator[FoundPrompt]:
-    """Yield the prompts that a query wants, newest first."""
+    """Yield the prompts of some sessions that a query wants, newest first."""
+    found = (one for one in archive.prompts() if one.session in lines)
     if wanted.root is None:
-        yield from archive.prompts()
+        yield from found
         return
     from recollect.store.search import stem_of  # noqa: PLC0415 (brings the engine)
     from recollect.store.words import terms_of  # noqa: PLC0415
 
-    for prompt in archive.prompts():
-        subject = _subject(prompt, lines.get(prompt.session))
-        if matches(wanted, subject, terms_of, stem_of):
+    for prompt in found:
+        if matches(wanted, _subject(prompt, lines[prompt.session]), terms_of, stem_of):
             yield prompt
 
 
-def _subject(prompt: FoundPrompt, line: Listed | None) -> Subject:
+def _subject(prompt: FoundPrompt, line: Listed) -> Subject:
     return Subject(
         session=prompt.session,
-        project=line.project if line else None,
-        title=line.title.text if line else "",
-        models=line.models if line else (),
-        git_branches=line.git_branches if line else (),
-        entrypoints=line.entrypoints if line else (),
-        tags=line.tags if line else (),
-        started=line.started if line else None,
+        project=line.project,
+        title=line.title.text,
+        models=line.models,
+        git_branches=line.git_branches,
+        entrypoints=line.entrypoints,
+        tags=line.tags,
+        started=line.started,
         role=Role.USER,
         part=Part.PROMPT,
         is_rewound=prompt.branch != 0,
@@ -58,12 +58,12 @@ def _subject(prompt: FoundPrompt, line: Listed | None) -> Subject:
     )
 
 
-def typed_row(prompt: FoundPrompt, line: Listed | None) -> TypedRow:
+def typed_row(prompt: FoundPrompt, line: Listed) -> TypedRow:
     """Return a prompt as programs get it."""
     return TypedRow(
         id=prompt.id,
         session=prompt.session,
-        project=line.project if line else None,
+        project=line.project,
         time=prompt.time,
         branch=prompt.branch,
         text=prompt.text,

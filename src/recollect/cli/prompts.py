@@ -9,10 +9,12 @@ import click
 
 from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.filtering import read_query
+from recollect.cli.naming import project_named
 from recollect.cli.options import (
     Asked,
     archive_options,
     colour_option,
+    complete_projects,
     iso_option,
     json_option,
 )
@@ -27,6 +29,12 @@ _PAGE = 20
 
 @click.command("prompts", cls=QueryCommand)
 @click.argument("query", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--project",
+    metavar="PATH|NAME",
+    shell_complete=complete_projects,
+    help="Only prompts of this project; a dot for that of this folder.",
+)
 @click.option("--full", is_flag=True, help="Print prompts whole, not a line of each.")
 @click.option(
     "-n",
@@ -41,6 +49,7 @@ _PAGE = 20
 def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
     *,
     query: tuple[str, ...],
+    project: str | None,
     full: bool,
     limit: int | None,
     iso: bool,
@@ -55,6 +64,7 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
 
     \b
     recollect prompts refactor project:web after:2w
+    recollect prompts --project . -n 50
     recollect prompts --full --json branch:live
     """
     screen = Screen.of(colour, iso=iso)
@@ -63,12 +73,13 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
         limit = _PAGE
     wanted = read_query(typed_words(query))
     with asked.current() as archive:
-        lines = {one.id: one for one in archive.sessions(empty=True)}
+        path = project_named(archive, project).path if project is not None else None
+        lines = {one.id: one for one in archive.sessions(project=path, empty=True)}
         found = islice(found_prompts(archive, lines, wanted), limit)
         if as_json:
             print_row(BeginRow.of("prompts", asked.folder))
             for prompt in found:
-                print_row(typed_row(prompt, lines.get(prompt.session)))
+                print_row(typed_row(prompt, lines[prompt.session]))
             return
         shown = list(found)
     if not shown:

@@ -12,6 +12,7 @@ import click
 
 from recollect.cli.naming import Meant, meant
 from recollect.cli.options import archive_option, complete_sessions, json_option, opened
+from recollect.cli.paths import path_type
 from recollect.cli.relocating import rewrite_of
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
@@ -31,14 +32,14 @@ __all__ = ["restore"]
 @click.option("--all", "everything", is_flag=True, help="All that the archive has.")
 @click.option(
     "--to",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=path_type(is_file=False),
     metavar="DIR",
     help="Write below this folder, as if it were the home.",
 )
 @click.option(
     "--as",
     "project",
-    type=click.Path(path_type=Path),
+    type=path_type(),
     metavar="PATH",
     help="Restore for a project that lies in this directory now.",
 )
@@ -76,7 +77,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     given, which keeps a copy.
 
     \b
-    recollect restore old-project --as ~/src/new-place --rewrite-cwd
+    recollect restore old-project --as ~/src/new --rewrite-cwd
     recollect restore --all --to /tmp/home --dry-run
     """
     _check(names, project, everything=everything, rewrite_cwd=rewrite_cwd)

@@ -64,11 +64,18 @@ def expiring(
     return sorted(left.values(), key=lambda row: row.days)
 
 
-def known_homes(given: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the homes of this machine; none where there are none."""
+def known_homes(given: Sequence[Path], wrong: list[str]) -> tuple[Path, ...]:
+    """Return the homes of this machine; none where there are none.
+
+    One that is set and not there is added to what is ``wrong``.
+    """
     try:
         return homes_of(given)
-    except (NothingFound, PathMissing):
+    except NothingFound:
         if given:
             raise
-        return ()
+    except PathMissing as error:
+        if given:
+            raise
+        wrong.append(f"{error}: it was set as a home")
+    return ()

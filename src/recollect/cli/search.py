@@ -75,7 +75,7 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
 
     \b
     recollect search why does the login test fail
-    recollect search '"connection reset by peer" tool:Bash after:2w'
+    recollect search '"reset by peer" tool:Bash after:2w'
     """
     # Nobody who asks for help need wait for the engines.
     from recollect.cli.filtering import query_text  # noqa: PLC0415

@@ -19,6 +19,8 @@ from recollect.errors import ExitCode, NothingFound, PathMissing
 from recollect.settings import state_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from recollect.cli.options import Asked
 
 __all__ = ["running_link", "serve_page", "show_link"]
@@ -28,9 +30,19 @@ _LONGEST = 4096
 
 
 def serve_page(  # noqa: PLR0913 (each a part of where and how, most by name)
-    folder: Path, asked: Asked, *, host: str, port: int, opens: bool, to: str = "/"
+    folder: Path,
+    asked: Asked,
+    *,
+    host: str,
+    port: int,
+    opens: bool,
+    to: str = "/",
+    line: Callable[[str], str] = str,
 ) -> None:
-    """Serve the archive in a folder until Ctrl-C, and say where the page is."""
+    """Serve the archive in a folder until Ctrl-C, and say where the page is.
+
+    ``line`` returns what is printed of a link.
+    """
     from recollect.cli.costing import own_prices  # noqa: PLC0415 (not for a help page)
     from recollect.web.server import Place, Serving  # noqa: PLC0415
 
@@ -41,7 +53,7 @@ def serve_page(  # noqa: PLR0913 (each a part of where and how, most by name)
         port=port,
         prices=own_prices(),
     )
-    teller = _Teller(folder, opens=opens)
+    teller = _Teller(folder, opens=opens, line=line)
     try:
         Serving(place, teller.tell, to).run()
     except KeyboardInterrupt:
@@ -71,9 +83,9 @@ def running_link(folder: Path) -> str | None:
     return link if b"`recollect serve`" in told else None
 
 
-def show_link(link: str, *, opens: bool) -> None:
+def show_link(link: str, *, opens: bool, line: Callable[[str], str] = str) -> None:
     """Print a link, and open it where there is a screen, if it is to be opened."""
-    sys.stdout.write(f"{link}\n")
+    sys.stdout.write(f"{line(link)}\n")
     sys.stdout.flush()
     if opens and _has_screen():
         webbrowser.open(link)
@@ -82,7 +94,10 @@ def show_link(link: str, *, opens: bool) -> None:
 class _Teller:
     """Says where the page is, opens it the first time, and leaves word for others."""
 
-    def __init__(self, folder: Path, *, opens: bool) -> None:
+    def __init__(
+        self, folder: Path, *, opens: bool, line: Callable[[str], str]
+    ) -> None:
+        self._line = line
         self._file = _file(folder)
         self._opens = opens
         self._is_first = True
@@ -93,7 +108,7 @@ class _Teller:
         self._leave(link.partition("&to=")[0])
         if self._is_first:
             sys.stderr.write("the page is there until Ctrl-C; this link opens it:\n")
-        show_link(link, opens=self._is_first and self._opens)
+        show_link(link, opens=self._is_first and self._opens, line=self._line)
         self._is_first = False
 
     def _leave(self, link: str) -> None:

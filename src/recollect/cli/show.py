@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recollect.cli.choose import chosen_branch
+from recollect.cli.choose import check_around, chosen_branch
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -103,6 +103,8 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
             thinking=thinking,
             tools=tools,
         )
+        if around:
+            check_around(found, view.branch, around)
         part = window(found, view.branch, around) if around else found
         view = view if around else at_hit(shown, view)
         if as_json:

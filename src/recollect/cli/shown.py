@@ -75,7 +75,7 @@ def found_session(name: str, session: str | None, asked: Asked) -> Iterator[Show
     try:
         archive = asked.current()
     except ArchiveMissing as error:
-        if asked.archive is not None:
+        if asked.archive is not None or not path.suffix:
             raise
         raise PathMissing(path) from error
     with archive:

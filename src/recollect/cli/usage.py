@@ -29,7 +29,9 @@ _PAGE = 30
     type=click.Choice([grouping.value for grouping in Grouping]),
     default=Grouping.DAY.value,
     show_default=True,
-    help="What to sum by; a block is five hours, tool is what filled contexts.",
+    metavar="WHAT",
+    help=f"What to sum by: {', '.join(Grouping)}; a block is five hours, and tool is"
+    " what filled contexts.",
 )
 @click.option("--since", metavar="TIME", help="From this day or moment on.")
 @click.option("--until", metavar="TIME", help="Up to the end of this day.")

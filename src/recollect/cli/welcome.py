@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.costing import costs
-from recollect.cli.options import Asked, homes_of
+from recollect.cli.options import Asked
 from recollect.cli.screen import Screen
 from recollect.cli.session_table import SessionTable
 from recollect.cli.terminal import Colour
-from recollect.errors import ArchiveMissing, NothingFound
+from recollect.errors import NothingToShow
 from recollect.render.widths import wrap
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def welcome(  # noqa: PLR0913 (what may stand before any command)
     screen = Screen.of(colour)
     try:
         opened = asked.current()
-    except ArchiveMissing:
-        if _has_homes(asked) or not screen.on_terminal:
+    except NothingToShow:
+        if not screen.on_terminal:
             raise
         sys.stderr.write(_NO_HOME)
         return
@@ -65,13 +65,6 @@ def welcome(  # noqa: PLR0913 (what may stand before any command)
         hint = _hint([*here, *others])
         for line in wrap(hint, screen.room) if screen.room else (hint,):
             sys.stderr.write(screen.paint.faint(line) + "\n")
-
-
-def _has_homes(asked: Asked) -> bool:
-    try:
-        return bool(homes_of(asked.homes))
-    except NothingFound:
-        return False
 
 
 def _parted(archive: Archive) -> tuple[list[Listed], list[Listed]]:

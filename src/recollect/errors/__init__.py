@@ -2,6 +2,7 @@
 
 * RecollectError
   - NothingFound
+    + NoHome
   - PathMissing
   - NameUnreadable
   - NotArchived
@@ -26,6 +27,7 @@
     + NotSummed
   - ArchiveError
     + ArchiveMissing
+      * NothingToShow
     + ArchiveTooNew
     + ArchiveInUse
     + ArchiveForeign
@@ -108,6 +110,7 @@ __all__ = [
     "IndexDamaged",
     "IndexMissing",
     "NameUnreadable",
+    "NoHome",
     "NotADatabase",
     "NotAFolder",
     "NotArchived",
@@ -115,6 +118,7 @@ __all__ = [
     "NotSummed",
     "NothingFound",
     "NothingNamed",
+    "NothingToShow",
     "NumberUnknown",
     "ParcelRefused",
     "PathMissing",
@@ -150,9 +154,16 @@ class NothingFound(RecollectError):
         self.looked_in = looked_in
 
     def __str__(self) -> str:
-        if not self.looked_in:
-            return "this machine has no Claude Code home"
         return f"no transcripts in {', '.join(map(str, self.looked_in))}"
+
+
+class NoHome(NothingFound):
+    """Nobody named a home, and there is none in the usual places."""
+
+    hint = "--home names one that lies elsewhere; `recollect demo` makes one up to try"
+
+    def __str__(self) -> str:
+        return "this machine has no Claude Code home"
 
 
 class PathMissing(RecollectError):
@@ -339,13 +350,14 @@ class SettingsUnreadable(RecollectError):
     exit_code = ExitCode.ASKED_WRONGLY
     hint = "docs/reference/settings.md shows what can be set; nothing need be"
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
+    def __init__(self, place: Path | str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        """The file, or the name of a variable."""
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.path} holds no settings: {self.reason}"
+        return f"{self.place} holds no settings: {self.reason}"
 
 
 class BadRequest(RecollectError):
@@ -374,6 +386,18 @@ class ArchiveMissing(ArchiveError):
 
     def __str__(self) -> str:
         return f"no archive in {self.path}"
+
+
+class NothingToShow(ArchiveMissing):
+    """There is no archive in the folder, and nothing to make one of."""
+
+    hint = (
+        "`recollect ingest --home PATH` takes in a home that lies elsewhere;"
+        " `recollect demo` makes one up to try"
+    )
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, and no Claude Code home on this machine"
 
 
 class ArchiveTooNew(ArchiveError):

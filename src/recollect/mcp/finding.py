@@ -68,18 +68,18 @@ class Finding:
         )
 
     def rows(
-        self, scopes: Sequence[Sequence[Term]], first: Found, start: int
+        self, scopes: Sequence[Sequence[Term]], known: Sequence[Found], start: int
     ) -> Iterator[Quoted]:
         """Yield rows from one on: how the query was read, then a session each.
 
-        ``first`` is what the first scope begins with; the second is looked up when all
-        of the first is told.
+        ``known`` is what the first scopes begin with; others are looked up when all of
+        those is told.
         """
         if start == 0:
-            yield Quoted("0", self._readings(first))
+            yield Quoted("0", self._readings(known[0]))
         number = 1
         for place, scope in enumerate(scopes):
-            begun = self.found(scope, 0) if place else first
+            begun = known[place] if place < len(known) else self.found(scope, 0)
             skipped = min(max(start - number, 0), begun.total)
             number += skipped
             while skipped < begun.total:

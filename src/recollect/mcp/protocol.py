@@ -57,14 +57,14 @@ class Speaker:
         self._methods: Mapping[str, Callable[[_Given], dict[str, Any]]] = {
             "initialize": self.hello,
             "ping": lambda _: {},
-            "tools/list": lambda _: {"tools": listing()},
+            "tools/list": lambda given: _whole(given, tools=listing()),
             "tools/call": self.call,
-            "prompts/list": lambda _: {"prompts": prompt_listing()},
+            "prompts/list": lambda given: _whole(given, prompts=prompt_listing()),
             "prompts/get": self.prompt,
             "resources/list": self.resources,
-            "resources/templates/list": lambda _: {
-                "resourceTemplates": list(TEMPLATES)
-            },
+            "resources/templates/list": lambda given: _whole(
+                given, resourceTemplates=list(TEMPLATES)
+            ),
             "resources/read": self.resource,
         }
 
@@ -125,9 +125,9 @@ class Speaker:
         content = {"type": "text", "text": words}
         return {"messages": [{"role": "user", "content": content}]}
 
-    def resources(self, _given: _Given) -> dict[str, Any]:
+    def resources(self, given: _Given) -> dict[str, Any]:
         """Return the sessions that can be attached."""
-        return {"resources": list(resource_listing(self._recall))}
+        return _whole(given, resources=list(resource_listing(self._recall)))
 
     def resource(self, given: _Given) -> dict[str, Any]:
         """Return what stands at an address."""
@@ -139,3 +139,11 @@ class Speaker:
         if text is None:
             raise Refused(NOT_FOUND, "no resource of ours")
         return {"contents": [{"uri": address, "mimeType": "text/plain", "text": text}]}
+
+
+def _whole(given: _Given, **listed: Any) -> dict[str, Any]:  # noqa: ANN401 (any JSON)
+    """Return a list, which is told whole at once: no cursor leads into it."""
+    if given.get("cursor") is not None:
+        words = "this list has no cursors: ask without one, it is told whole"
+        raise Refused(INVALID_PARAMS, words)
+    return listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
@@ -22,6 +23,7 @@ from recollect.mcp.asking import (
 )
 from recollect.mcp.naming import project_of, short_session, way_to
 from recollect.mcp.quoting import Cursor, Quoted, Slice, answer, read_cursor
+from recollect.model.hits import Found
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
 from recollect.render.figures import several
@@ -30,8 +32,9 @@ from recollect.render.safe import safe_line
 
 __all__ = ["Caller", "Recall"]
 
-_HIDDEN = "[redacted "
-"""How every stand-in for what is hidden begins."""
+_SIGNS = range(0xF0000, 0xFFFFE)
+"""Signs that nobody writes: one of them, drawn by lot, stands before what was hidden
+until it is counted. What a transcript has in place of a secret does not count."""
 
 # A client waits for the first answer: what only some answers need is imported by them.
 
@@ -57,7 +60,8 @@ class Recall:
     ) -> None:
         self._opening = opening or (lambda: Archive.open(folder))
         self._caller = caller
-        self._redactor = redactor or Redactor()
+        self._sign = chr(_SIGNS[int.from_bytes(os.urandom(8)) % len(_SIGNS)])
+        self._redactor = (redactor or Redactor()).with_sign(self._sign)
 
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
@@ -112,19 +116,13 @@ class Recall:
             )
             is_only = asked.scope == "project"
             scopes = finding.scopes(self._project(archive), is_only=is_only)
-            first = finding.found(scopes[0], 0)
-            start = self._start(asked)
-            here = " in this project, others behind them" if len(scopes) > 1 else ""
-            counted = first.bound.before(several(first.total, "session"))
-            counted += f" found{here}"
-            partly = "; not all was looked at" if first.is_partial else ""
-            return answer(
-                f"Recollect: {counted}{partly}. {finding.left_out}. {_budget(asked)}.",
-                finding.rows(scopes, first, int(start.place)),
-                start.offset,
-                budget=asked.max_bytes,
-                tail=_tail,
-            )
+            begun = [finding.found(scopes[0], 0)]
+            if not begun[0].total:
+                begun += [finding.found(scope, 0) for scope in scopes[1:]]
+            cursor = self._cursor(asked)
+            rows = finding.rows(scopes, begun, int(cursor.place) if cursor else 0)
+            head = f"Recollect: {_counted(begun, len(scopes))}. {finding.left_out}."
+            return self._answer(head, rows, cursor, asked)
 
     def file_history(self, asked: FileHistoryAsked) -> str:
         """Return who changed a file, when and why."""
@@ -156,7 +154,12 @@ class Recall:
             session = self._session(archive, asked.session)
             cursor = read_cursor(asked.cursor)
             wanted = cursor.place if cursor else asked.at
-            way, start = way_to(session, wanted, asked.branch, asked.agent)
+            try:
+                way, start = way_to(session, wanted, asked.branch, asked.agent)
+            except NotArchived as error:
+                if cursor is None or error.what != "record":
+                    raise
+                raise CursorUnreadable(asked.cursor) from error
             if cursor is None:
                 start = max(0, start - asked.before)
             from recollect.mcp.telling import Teller  # noqa: PLC0415 (see above)
@@ -167,13 +170,8 @@ class Recall:
             where = "live branch" if way.is_live else f"rewound branch {way.branch}"
             if way.agent is not None:
                 where = "agent run"
-            return answer(
-                f"Recollect: {place}, {where}. {_budget(asked)}.",
-                teller.rows(start),
-                cursor.offset if cursor else 0,
-                budget=asked.max_bytes,
-                tail=_tail,
-            )
+            head = f"Recollect: {place}, {where}."
+            return self._answer(head, teller.rows(start), cursor, asked)
 
     def _session(self, archive: Archive, name: str) -> Session:
         session = archive.session(name.removeprefix("#"))
@@ -202,41 +200,66 @@ class Recall:
     def _told(self, text: str) -> str:
         return self._redactor.text(text)
 
-    def _start(self, asked: Asked) -> Cursor:
-        """Return the number of the row to begin with."""
-        cursor = read_cursor(asked.cursor) or Cursor("0")
-        if not cursor.place.isdecimal():
+    def _cursor(self, asked: Asked) -> Cursor | None:
+        """Return the cursor of a list, which has the number of a row."""
+        cursor = read_cursor(asked.cursor)
+        if cursor is not None and not cursor.place.isdecimal():
             raise CursorUnreadable(asked.cursor)
         return cursor
 
     def _list(self, head: str, rows: Iterator[Quoted], asked: Asked) -> str:
         """Return an answer of rows that are found again by their number."""
-        cursor = self._start(asked)
-        start = int(cursor.place)
+        cursor = self._cursor(asked)
+        start = int(cursor.place) if cursor else 0
         numbered = (
             Quoted(str(number), row.text)
             for number, row in enumerate(rows)
             if number >= start
         )
-        return answer(
-            f"{head} {_budget(asked)}.",
-            numbered,
-            cursor.offset,
+        return self._answer(head, numbered, cursor, asked)
+
+    def _answer(
+        self, head: str, rows: Iterator[Quoted], cursor: Cursor | None, asked: Asked
+    ) -> str:
+        told = answer(
+            f"{head} At most {asked.max_bytes} bytes.",
+            rows if cursor is None else _from(rows, cursor),
+            cursor.offset if cursor else 0,
             budget=asked.max_bytes,
-            tail=_tail,
+            tail=self._tail,
         )
+        return told.replace(self._sign, "")
+
+    def _tail(self, told: Slice) -> Sequence[str]:
+        """Return what an answer leaves out, and how it goes on."""
+        hidden = told.body.count(self._sign)
+        return [
+            *([f"Hidden as secret or private: {hidden}."] if hidden else ()),
+            "This is all of it."
+            if told.rest is None
+            else f"Cut here: there is more. To go on: cursor {told.rest}",
+        ]
 
 
-def _budget(asked: Asked) -> str:
-    return f"At most {asked.max_bytes} bytes"
+def _from(rows: Iterator[Quoted], cursor: Cursor) -> Iterator[Quoted]:
+    """Yield rows, if there is one in which an answer can go on."""
+    first = next(rows, None)
+    if first is None or 0 < len(first.text) <= cursor.offset:
+        raise CursorUnreadable(str(cursor))
+    yield first
+    yield from rows
 
 
-def _tail(told: Slice) -> Sequence[str]:
-    """Return what an answer leaves out, and how it goes on."""
-    hidden = told.body.count(_HIDDEN)
-    return [
-        *([f"Hidden as secret or private: {hidden}."] if hidden else ()),
-        "This is all of it."
-        if told.rest is None
-        else f"Cut here: there is more. To go on: cursor {told.rest}",
-    ]
+def _counted(begun: Sequence[Found], scopes: int) -> str:
+    """Return how many sessions were found, here and elsewhere."""
+    here, *others = begun
+    told = f"{here.bound.before(several(here.total, 'session'))} found"
+    if others and others[0].total:
+        told += f" in this project, {others[0].bound.before(f'{others[0].total:,}')}"
+        told += " elsewhere"
+    elif others:
+        told += ", here and elsewhere"
+    elif scopes > 1:
+        told += " in this project, others behind them"
+    is_partial = any(one.is_partial for one in begun)
+    return f"{told}; not all was looked at" if is_partial else told

@@ -35,6 +35,8 @@ class MarkKind(StrEnum):
     BRANCH = "branch"
     AGENT = "agent"
     COMPACTION = "compaction"
+    ELSEWHERE = "elsewhere"
+    """What was spent in the session and is on no other line."""
 
 
 class Mark(Struct, frozen=True, kw_only=True):
@@ -55,7 +57,10 @@ class Mark(Struct, frozen=True, kw_only=True):
     duration: timedelta | None = None
     calls: int = 0
     usage: Usage = Usage()
-    """Of a turn, a branch's own turns, or an agent without those below it."""
+    """Of a turn, a branch's own turns, or an agent without those below it.
+
+    All but those of branches add up to what the session has spent.
+    """
     cost: Cost | None = None
     """Of the same; none where nobody asked."""
 
@@ -80,22 +85,35 @@ def marks(session: Session, pricer: Pricer | None = None) -> Iterator[Mark]:
 
 
 class _Bill:
-    """What was spent in turns, as long as somebody wants to know what it cost."""
+    """What a session spent, and which of it stands on some line."""
 
     def __init__(self, session: Session, pricer: Pricer | None) -> None:
         self._pricer = pricer
-        self._spends: dict[RecordId, list[Spend]] = {}
-        for spend in session.spends if pricer else ():
+        self._left = {spend.key: spend for spend in session.spends}
+        self._own = frozenset(self._left)
+        self._said: dict[RecordId, list[Spend]] = {}
+        for spend in session.spends:
             if spend.agent is None:
-                self._spends.setdefault(spend.record, []).append(spend)
+                self._said.setdefault(spend.record, []).append(spend)
 
     def turns(self, turns: Iterable[Turn]) -> Cost | None:
         """Return what turns cost, without the agents that were called in them."""
         pieces = (p for turn in turns for m in turn.messages for p in m.pieces)
-        return self.agent(s for p in pieces for s in self._spends.get(p.record, ()))
+        return self._cost([s for p in pieces for s in self._said.get(p.record, ())])
 
-    def agent(self, spends: Iterable[Spend]) -> Cost | None:
-        """Return what answers cost that an agent gave."""
+    def agent(self, run: AgentRun) -> tuple[Usage, Cost | None]:
+        """Return what an agent spent here; in another session it counts there."""
+        spends = [spend for spend in run.spends if spend.key in self._own]
+        return sum((one.usage for one in spends), Usage()), self._cost(spends)
+
+    def rest(self) -> tuple[list[Spend], Cost | None]:
+        """Return what stands on no line, and what that cost."""
+        spends = list(self._left.values())
+        return spends, self._cost(spends)
+
+    def _cost(self, spends: Sequence[Spend]) -> Cost | None:
+        for spend in spends:
+            self._left.pop(spend.key, None)
         return self._pricer(spends) if self._pricer else None
 
 
@@ -116,6 +134,7 @@ class _Drawing:
         for run in session.agents:
             if not run.calls:
                 yield self._agent(run, live.number, 1)
+        yield self._elsewhere(live.number)
 
     def _turns(self, branch: Branch, turns: Sequence[Turn], depth: int) -> _Way:
         leaving = self._leaving(branch, turns)
@@ -162,6 +181,7 @@ class _Drawing:
         if run.id in self._met or not run.kind.is_shown:
             return
         self._met.add(run.id)
+        usage, cost = self._bill.agent(run)
         yield Mark(
             kind=MarkKind.AGENT,
             depth=depth,
@@ -171,11 +191,31 @@ class _Drawing:
             time=run.started,
             duration=run.duration,
             calls=run.tool_count,
-            usage=run.usage,
-            cost=self._bill.agent(run.spends),
+            usage=usage,
+            cost=cost,
         )
         for below in run.agents:
             yield self._agent(below, branch, depth + 1)
+
+    def _elsewhere(self, branch: int) -> _Way:
+        """Yield what was spent by what is not drawn, so that all adds up."""
+        spends, cost = self._bill.rest()
+        if not spends:
+            return
+        runs = len({spend.agent for spend in spends if spend.agent is not None})
+        answers = sum(spend.agent is None for spend in spends)
+        told = (
+            f"{several(runs, 'agent run')} without a transcript" if runs else "",
+            f"{several(answers, 'answer')} on no branch" if answers else "",
+        )
+        yield Mark(
+            kind=MarkKind.ELSEWHERE,
+            depth=0,
+            branch=branch,
+            text=", ".join(filter(None, told)),
+            usage=sum((spend.usage for spend in spends), Usage()),
+            cost=cost,
+        )
 
 
 def _turn_mark(turn: Turn, branch: Branch, depth: int) -> Mark:
@@ -216,6 +256,8 @@ def drawn(mark: Mark, room: int | None, zone: tzinfo | None) -> Row:
     text = safe_line(mark.text) or "…"
     if mark.kind is MarkKind.BRANCH:
         text = f"branch {mark.branch}, rewound: {text}"
+    elif mark.kind is MarkKind.ELSEWHERE:
+        text = f"elsewhere: {text}"
     facts = "  ".join(filter(None, _facts(mark, zone)))
     if room is not None:
         left = room - width(bars + head) - width(facts) - 2
@@ -238,6 +280,8 @@ def _sign(mark: Mark) -> tuple[str, Style]:
             return "◆ ", Style.AGENT
         case MarkKind.COMPACTION:
             return "≡ ", Style.FACT
+        case MarkKind.ELSEWHERE:
+            return "+ ", Style.FACT
 
 
 def _text_style(mark: Mark) -> Style:
@@ -248,7 +292,7 @@ def _text_style(mark: Mark) -> Style:
             return Style.FORK
         case MarkKind.AGENT:
             return Style.AGENT
-        case MarkKind.COMPACTION:
+        case MarkKind.COMPACTION | MarkKind.ELSEWHERE:
             return Style.FACT
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["safe", "safe_json", "safe_line", "safe_name"]
+__all__ = ["EMOJI", "safe", "safe_json", "safe_line", "safe_name"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for the tab and the newline
@@ -24,6 +24,10 @@ _HIDDEN = (
 The two selectors that choose between an emoji and a letter stay: they stand behind
 half of all emoji, and hide nothing.
 """
+EMOJI = "\u2194\u2195\u2600-\u27bf\u2b1b\U0001f000-\U0001faff"
+"""Signs of which several can be joined to one."""
+_JOINER = f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])"
+"""What makes one emoji of two, of a woman and a laptop; elsewhere nobody sees it."""
 _STRAY = re.compile("(?<![^\\s\ufe0e\ufe0f])[\ufe0e\ufe0f]")
 """A selector that selects nothing, as in a text hidden in a row of them."""
 _RARE = re.compile(f"[{_HIDDEN}\ufe0e\ufe0f]")
@@ -35,7 +39,12 @@ _SPACE = re.compile(r"\s+")
 @cache
 def _unseen() -> re.Pattern[str]:
     # So many signs take a while to compile, and most texts have none of them.
-    return re.compile(f"[{_HIDDEN}]")
+    return re.compile(f"(?!{_JOINER})[{_HIDDEN}]")
+
+
+@cache
+def _joiner() -> re.Pattern[str]:
+    return re.compile(_JOINER)
 
 
 def safe(text: str) -> str:
@@ -73,8 +82,10 @@ def safe_name(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
+        sign
+        if sign.isprintable() or _joiner().match(text, at)
+        else sign.encode("unicode_escape").decode("ascii")
+        for at, sign in enumerate(text)
     )
 
 

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from recollect.render.safe import EMOJI
 
 __all__ = ["fit_left", "fit_right", "width", "wrap"]
 
 _ELLIPSIS = "…"
 _WORD = re.compile(r"\s+|\S+")
+_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+_JOINING = ("\u200d", *_TONES)
+_ONE = f"[{EMOJI}]\ufe0f?[{_TONES}]?"
+_CLUSTER = f"{_ONE}(?:\u200d{_ONE})+|[{EMOJI}][{_TONES}]|(?s:.)"
 
 
 def width(text: str) -> int:
     """Return how many columns a plain text takes on a terminal."""
     if text.isascii():
         return len(text)
-    return sum(map(_columns_of, text))
+    return sum(map(_columns_of, _parts(text)))
+
+
+def _parts(text: str) -> Sequence[str]:
+    """Return signs, and emoji that are made of several as one."""
+    is_joined = any(sign in text for sign in _JOINING)
+    return re.findall(_CLUSTER, text) if is_joined else text
 
 
 def _columns_of(sign: str) -> int:
+    if len(sign) > 1:
+        return 2
     if sign < "\u0300":
         return 1
     if unicodedata.combining(sign) or unicodedata.category(sign) in {"Mn", "Me", "Cf"}:
@@ -31,23 +45,27 @@ def fit_right(text: str, room: int) -> str:
     """Return text that takes at most ``room`` columns, its end cut off if need be."""
     if len(text) * 2 <= room or width(text) <= room:
         return text
-    return _beginning(text, room - 1).rstrip() + _ELLIPSIS if room > 0 else ""
+    if room <= 0:
+        return ""
+    return "".join(_beginning(_parts(text), room - 1)).rstrip() + _ELLIPSIS
 
 
 def fit_left(text: str, room: int) -> str:
     """Return text that takes at most ``room`` columns, its beginning cut off."""
     if len(text) * 2 <= room or width(text) <= room:
         return text
-    return _ELLIPSIS + _beginning(text[::-1], room - 1)[::-1] if room > 0 else ""
+    if room <= 0:
+        return ""
+    return _ELLIPSIS + "".join(_beginning(_parts(text)[::-1], room - 1)[::-1])
 
 
-def _beginning(text: str, room: int) -> str:
+def _beginning(parts: Sequence[str], room: int) -> Sequence[str]:
     taken = 0
-    for at, sign in enumerate(text):
-        taken += _columns_of(sign)
+    for at, part in enumerate(parts):
+        taken += _columns_of(part)
         if taken > room:
-            return text[:at]
-    return text
+            return parts[:at]
+    return parts
 
 
 def wrap(text: str, room: int, *, hang: str = "") -> Iterator[str]:
@@ -80,16 +98,13 @@ def _words(text: str) -> Iterator[str]:
         if word.isascii() or width(word) == len(word):
             yield word
             continue
-        narrow = ""
-        for sign in word:
-            if _columns_of(sign) == 2:  # noqa: PLR2004 (double width)
-                if narrow:
-                    yield narrow
-                narrow = sign
-            elif narrow and _columns_of(narrow[0]) == 2 and _columns_of(sign):  # noqa: PLR2004
-                yield narrow
-                narrow = sign
-            else:
-                narrow += sign
-        if narrow:
-            yield narrow
+        pending, is_wide = "", False
+        for sign in _parts(word):
+            columns = _columns_of(sign)
+            if pending and (columns == 2 or (columns and is_wide)):  # noqa: PLR2004 (double width)
+                yield pending
+                pending = ""
+            is_wide = columns == 2 if not pending else is_wide  # noqa: PLR2004
+            pending += sign
+        if pending:
+            yield pending

@@ -60,12 +60,12 @@ class BeginRow(Row, frozen=True, kw_only=True, tag="begin"):
     command: str
     recollect: str
     """The version that printed it."""
-    archive: str
+    archive: str = ""
 
     @classmethod
-    def of(cls, command: str, archive: Path) -> BeginRow:
+    def of(cls, command: str, archive: Path | None = None) -> BeginRow:
         """Return the first line of a command."""
-        place = without_password(path_text(archive))
+        place = without_password(path_text(archive)) if archive else ""
         return cls(schema=SCHEMA, command=command, recollect=__version__, archive=place)
 
 
@@ -385,6 +385,8 @@ class DoctorRow(Row, frozen=True, kw_only=True, tag="doctor"):
     """SQLite and what else is under the archive, by name and version."""
     settings: str | None = None
     """The settings file, if there is one."""
+    wrong: tuple[str, ...] = ()
+    """What is wrong with what was set; none of that counts here."""
     archive_bytes: int
     index_bytes: int
     is_private: bool
@@ -392,6 +394,8 @@ class DoctorRow(Row, frozen=True, kw_only=True, tag="doctor"):
     has_index: bool
     is_current: bool
     """Whether the homes have nothing that is new."""
+    is_erasing: bool = False
+    """Whether a purge was stopped, so that bytes of it may be left."""
     sessions: int
     projects: int
     files: int

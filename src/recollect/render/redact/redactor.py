@@ -45,7 +45,8 @@ class Redactor:
     """Hides what must not leave; made once, used for any number of texts.
 
     ``names`` are login names or any others to hide; ``patterns`` are RE2 expressions of
-    the user's own by name. A pattern with a group hides the group alone.
+    the user's own by name. A pattern with a group hides the group alone. ``sign`` is
+    put before all that stands in for something, for whoever has to tell it from text.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Redactor:
         *,
         names: Iterable[str] = (),
         patterns: Iterable[tuple[str, str]] = (),
+        sign: str = "",
     ) -> None:
+        self._sign = sign
         self.names = frozenset(names)
         self.patterns = tuple(patterns)
         own = tuple(Rule(name, pattern) for name, pattern in self.patterns)
@@ -73,7 +76,11 @@ class Redactor:
         return self if more == self.names else self._knowing(more)
 
     def _with(self, names: frozenset[str]) -> Redactor:
-        return Redactor(names=names, patterns=self.patterns)
+        return Redactor(names=names, patterns=self.patterns, sign=self._sign)
+
+    def with_sign(self, sign: str) -> Redactor:
+        """Return one that puts a sign before all that stands in for something."""
+        return Redactor(names=self.names, patterns=self.patterns, sign=sign)
 
     def for_line(self, line: bytes) -> Redactor | None:
         """Return what finds all that is to be hidden in a line of JSON, the cheapest.
@@ -89,7 +96,7 @@ class Redactor:
     @cached_property
     def _persons(self) -> Redactor:
         """One that hides persons alone, for lines without any sign of a secret."""
-        alone = Redactor(names=self.names)
+        alone = Redactor(names=self.names, sign=self._sign)
         alone._secrets = None
         return alone
 
@@ -111,7 +118,8 @@ class Redactor:
         parts: list[str] = []
         at = 0
         for one in found:
-            parts += (text[at : one.start], one.instead)
+            sign = "" if one.kind == "home" else self._sign
+            parts += (text[at : one.start], sign, one.instead)
             at = one.end
         parts.append(text[at:])
         return "".join(parts), found

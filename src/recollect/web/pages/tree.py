@@ -48,6 +48,8 @@ def _line(session: Session, mark: Mark) -> Html:
     name = mark.text or str(mark.kind)
     if mark.kind is MarkKind.BRANCH:
         name = f"branch {mark.branch}: {name}"
+    elif mark.kind is MarkKind.ELSEWHERE:
+        name = f"elsewhere: {name}"
     inner = joined(
         (
             link(_place(session, mark), words(name)),
