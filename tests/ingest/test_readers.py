@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,7 @@ from recollect.ingest import readers
 from recollect.ingest.gist import Gist, Stretch, gist_of
 from recollect.ingest.reader import Reader
 from recollect.ingest.readers import Readers
+from recollect.ingest.tasks import READING, Task
 from recollect.model.ids import SourceId
 from recollect.upkeep import rebuild
 from tests.build import jsonl, prompt, reply, session_id, thread
@@ -23,6 +28,10 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 def stretch(words: str, start: int = 0) -> Stretch:
     raw = jsonl(thread(prompt(words), reply("so be it")))
     return Stretch(SourceId("/h/a.jsonl"), 0, start, raw)
+
+
+def ask(some: Readers, asked: Stretch, then: Callable[[Gist], None]) -> None:
+    some.add(READING, asked, then, weight=len(asked.raw))
 
 
 @pytest.fixture
@@ -41,19 +50,19 @@ def one() -> Iterator[Reader]:
 
 def test_another_process_reads_what_this_one_does(one: Reader) -> None:
     for asked in (stretch("one"), stretch("two \u4e2d\u6587 \U0001f389", 99)):
-        assert one.read(asked) == gist_of(asked)
+        assert one.ask(READING, asked) == gist_of(asked)
     assert isinstance(one._child, Popen)
     assert not one._is_away
 
 
 def test_a_reader_that_dies_costs_nothing(one: Reader) -> None:
-    one.read(stretch("one"))
+    one.ask(READING, stretch("one"))
     assert one._child is not None
     one._child.kill()
     one._child.wait()
 
-    assert one.read(stretch("two")) == gist_of(stretch("two"))
-    assert one.read(stretch("three")) == gist_of(stretch("three"))
+    assert one.ask(READING, stretch("two")) == gist_of(stretch("two"))
+    assert one.ask(READING, stretch("three")) == gist_of(stretch("three"))
 
 
 def test_a_reader_that_cannot_be_started_costs_nothing(
@@ -61,7 +70,7 @@ def test_a_reader_that_cannot_be_started_costs_nothing(
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
 
-    assert one.read(stretch("one")) == gist_of(stretch("one"))
+    assert one.ask(READING, stretch("one")) == gist_of(stretch("one"))
 
 
 def test_a_reader_imports_nothing_from_the_folder_that_it_is_called_in(
@@ -75,14 +84,14 @@ def test_a_reader_imports_nothing_from_the_folder_that_it_is_called_in(
     )
     monkeypatch.chdir(tmp_path)
 
-    one.read(stretch("one"))
+    one.ask(READING, stretch("one"))
 
     assert not (tmp_path / "sprung").exists()
     assert not one._is_away
 
 
 def test_a_reader_ends_with_who_asked(one: Reader) -> None:
-    one.read(stretch("one"))
+    one.ask(READING, stretch("one"))
     child = one._child
     assert child is not None
     one.close()
@@ -101,11 +110,67 @@ def test_what_is_asked_for_is_handed_on_in_order() -> None:
     with Readers() as some:
         some.expect(1)
         for number in range(40):
-            some.add(stretch(f"words {number}"), partial(then, number))
+            ask(some, stretch(f"words {number}"), partial(then, number))
             some.then(partial(done.append, -number))
         some.finish()
 
     assert done == [sign * number for number in range(40) for sign in (1, -1)]
+
+
+@pytest.mark.usefixtures("beside")
+def test_what_no_other_process_has_begun_is_done_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Event()
+
+    def wait(_: Reader, __: Task[Any, Any], asked: Stretch) -> Gist:
+        # Nobody answers until this process has done something itself.
+        here.wait(timeout=60)
+        return gist_of(asked)
+
+    def read(asked: Stretch) -> Gist:
+        here.set()
+        return gist_of(asked)
+
+    monkeypatch.setattr(Reader, "ask", wait)
+    monkeypatch.setattr(READING, "deed", read)
+    done: list[Gist] = []
+    asked = [stretch(f"words {number}") for number in range(10)]
+    with Readers() as some:
+        some.expect(1)
+        for one in asked:
+            ask(some, one, done.append)
+        some.finish()
+
+    assert here.is_set()
+    assert done == [gist_of(one) for one in asked]
+
+
+@pytest.mark.usefixtures("beside")
+def test_turns_leave_nothing_for_the_collector() -> None:
+    with Readers() as some:
+        some.expect(1)
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(10):
+                ask(some, stretch(f"words {number}"), lambda _: None)
+            some.finish()
+            left = [one for one in gc.get_objects() if isinstance(one, Gist)]
+        finally:
+            gc.enable()
+
+    assert left == []
+
+
+@pytest.mark.usefixtures("beside")
+def test_threads_take_turns_as_before_once_all_is_read() -> None:
+    before = sys.getswitchinterval()
+    with Readers() as some:
+        some.expect(1)
+        assert sys.getswitchinterval() < before
+
+    assert sys.getswitchinterval() == before
 
 
 @pytest.mark.usefixtures("beside")
@@ -115,7 +180,7 @@ def test_what_fails_while_it_is_handed_on_is_not_kept_quiet() -> None:
 
     with Readers() as some:
         some.expect(1)
-        some.add(stretch("one"), fail)
+        ask(some, stretch("one"), fail)
         with pytest.raises(OSError, match="no room"):
             some.finish()
 

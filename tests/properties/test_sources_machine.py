@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from tests.faults.mutations import trusting_times
 from tests.faults.sizes import reached, sized
 from tests.properties.archives import NAMES, SCRATCH, lines
-from tests.store.keeping import Keeping, set_back, unlike_rebuilt
+from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 
 TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
 LARGE = b'{"type":"user","filler":"' + b"x" * 6000 + b'"}\n'
@@ -49,6 +49,7 @@ class Sources(RuleBasedStateMachine):
         """The contents that any file had at any look."""
         self.is_new = False
         self.steps = 0
+        self.age = 0
 
     def teardown(self) -> None:
         length = "30 steps and more" if self.steps >= 30 else "fewer steps"
@@ -179,6 +180,12 @@ class Sources(RuleBasedStateMachine):
         if not other.exists():
             self.keeping.home.path.rename(other)
             self.keeping.home.path = other
+
+    @rule()
+    def time_passes(self) -> None:
+        """Let the times of folders be old enough to tell that nothing came or went."""
+        self.age += 1
+        settle(self.keeping.home.path, self.age)
 
     @rule()
     def look(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
-from recollect.sources.pulse import feel, is_still, pulse
+from recollect.sources.pulse import Stir, Written, feel, is_still, pulse, stir
 from tests.build import Home, prompt, session_id
+from tests.store.keeping import settle
 
 
 @pytest.fixture
@@ -127,8 +129,7 @@ def test_other_homes_have_another_pulse(tmp_path: Path) -> None:
 
 def settled(home: Home) -> tuple[str, bytes]:
     """Return what is felt of a home in which nothing was made just now."""
-    for folder in [home.path, *(p for p in home.path.rglob("*") if p.is_dir())]:
-        os.utime(folder, ns=(10**18, 10**18))
+    settle(home.path)
     return feel([home.path])
 
 
@@ -183,3 +184,45 @@ def test_other_homes_are_other_homes(home: Home, tmp_path: Path) -> None:
 
     assert not is_still(felt, sign, [tmp_path])
     assert not is_still(felt, "another", [home.path])
+
+
+def test_what_was_written_is_told_where_nothing_came_or_went(home: Home) -> None:
+    sign, felt = settled(home)
+    path = next(home.path.rglob("*.jsonl"))
+
+    assert stir(felt, sign, [home.path]) == Stir([], sign, ANY)
+    with path.open("ab") as file:
+        file.write(b"{}\n")
+
+    found = stir(felt, sign, [home.path])
+    assert found is not None
+    status = path.stat()
+    assert found.files == [
+        Written(
+            path,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_ino,
+        )
+    ]
+    assert found.sign == pulse([home.path])
+    assert is_still(found.felt, found.sign, [home.path])
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_whatever_moves_is_told_or_left_to_a_walk(
+    home: Home, change: Callable[[Home], None]
+) -> None:
+    sign, felt = settled(home)
+
+    change(home)
+
+    found = stir(felt, sign, [home.path])
+    assert found is None or (found.files and found.sign == pulse([home.path]))
+
+
+def test_of_what_was_made_just_now_only_a_walk_can_tell(home: Home) -> None:
+    sign, felt = feel([home.path])
+
+    assert stir(felt, sign, [home.path]) is None

@@ -21,7 +21,7 @@ from recollect.store.vault import Vault
 from recollect.upkeep import rebuild
 from tests.build import Home
 
-__all__ = ["Keeping", "set_back", "unlike_rebuilt"]
+__all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]
 
 
 class Keeping:
@@ -92,6 +92,16 @@ def _parts(db: sqlite3.Connection, source: int, generation: int) -> Iterator[byt
             raw = zstandard.ZstdDecompressor().decompress(frame)
             end += len(raw)
             yield raw
+
+
+def settle(home: Path, age: int = 1) -> None:
+    """Have the folders of a home be as they are for long; ``age`` is another each time.
+
+    A folder's time tells whether something came or went, unless it is of just now.
+    """
+    folders = [path for path in home.rglob("*") if path.is_dir()]
+    for folder in [home, *folders]:
+        os.utime(folder, ns=(age * 10**12, age * 10**12))
 
 
 def unlike_rebuilt(keeping: Keeping) -> list[str]:

@@ -66,12 +66,17 @@ class Changes:
     """Compares a walk with what the archive knows."""
 
     def __init__(
-        self, chunks: Chunks, report: Report, *, is_thorough: bool = False
+        self,
+        chunks: Chunks,
+        report: Report,
+        known: Iterable[Kept],
+        *,
+        is_thorough: bool = False,
     ) -> None:
         self._chunks = chunks
         self._report = report
         self._is_thorough = is_thorough
-        self._known = {kept.id: kept for kept in chunks.sources()}
+        self._known = {kept.id: kept for kept in known}
         self._purged = erased_signs(chunks.db)
         self._gone: list[int] = []
         self._back: list[int] = []
@@ -102,6 +107,11 @@ class Changes:
         self._gone = [k.number for k in missing if k.gone_ns is None]
         self._report.gone = len(self._gone)
         return changes
+
+    @property
+    def is_any(self) -> bool:
+        """Whether files are gone or back, or were merely touched."""
+        return bool(self._gone or self._back or self.touched)
 
     def _is_purged(self, source: Source) -> bool:
         """Whether a file was erased, or is an agent's of a session that was.

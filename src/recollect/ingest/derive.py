@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 
-from recollect.assemble import listed
 from recollect.ingest.indexing import Indexer
-from recollect.ingest.loading import load_family
+from recollect.ingest.loading import gather_family
 from recollect.ingest.report import Progress, Report
+from recollect.ingest.tasks import DERIVING
 from recollect.model.ids import SessionId
-from recollect.model.parts import Loader
 from recollect.store.derived import Derived
+from recollect.store.sheets import Sheet
 from recollect.store.vault import Vault
 
 __all__ = ["derive"]
 
+_Tell = Callable[[int, SessionId], None]
+
 _BATCH = 500
+_OPENED = 8
+"""How much larger nodes are than the pages that they are kept in, about."""
 
 
 def derive(vault: Vault, indexer: Indexer, report: Report, progress: Progress) -> None:
@@ -30,27 +35,38 @@ def derive(vault: Vault, indexer: Indexer, report: Report, progress: Progress) -
         derived.spread_titles()
     dirty = derived.dirty()
     families = derived.families(dirty)
-    touched = frozenset(dirty)
+    tell = partial(_tell, report, frozenset(dirty))
     progress.begin("sessions", len(families))
     for start in range(0, len(families), _BATCH):
         with index.db:
             for family in families[start : start + _BATCH]:
-                for session in _derive(vault, derived, family):
-                    report.sessions += 1
-                    if index.number(session) in touched:
-                        report.touched.append(session)
+                gathered = gather_family(vault, derived, family, pages=index.frames)
+                then = partial(_write, derived, family, tell)
+                weight = gathered.weight * _OPENED
+                indexer.readers.add(DERIVING, gathered, then, weight=weight)
                 progress.advance(1)
+            indexer.readers.finish()
     progress.end()
 
 
-def _derive(vault: Vault, derived: Derived, family: list[int]) -> Iterator[SessionId]:
-    """Write the rows of a family; yield its sessions, also those that did not grow."""
-    index = derived.index
+def _write(
+    derived: Derived, family: list[int], tell: _Tell, sheets: list[Sheet]
+) -> None:
+    """Write the rows of a family; tell of its sessions."""
     for number in family:
         derived.remove(number)
-    for session in load_family(vault, derived, family, Loader()):
-        number = index.number(session.id)
+    for sheet in sheets:
+        number = derived.index.number(sheet.session)
         if number not in family:
             derived.remove(number)
-        derived.write(number, family[0], session, listed(session))
-        yield session.id
+        derived.write(number, family[0], sheet)
+        tell(number, sheet.session)
+
+
+def _tell(
+    report: Report, touched: frozenset[int], number: int, session: SessionId
+) -> None:
+    """Count a session, and name it if it grew: others of its family may not have."""
+    report.sessions += 1
+    if number in touched:
+        report.touched.append(session)

@@ -26,4 +26,4 @@ def fill(vault: Vault, report: Report, progress: Progress) -> None:
         indexer = Indexer(vault, report, readers)
         indexer.prepare(progress)
         indexer.commit(last=True)
-    derive(vault, indexer, report, progress)
+        derive(vault, indexer, report, progress)

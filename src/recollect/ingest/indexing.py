@@ -14,6 +14,7 @@ from recollect.ingest.gist import Gist, Stretch, decode, gist_of
 from recollect.ingest.pieces import lines_of
 from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report
+from recollect.ingest.tasks import READING
 from recollect.model.ids import Position, SourceId
 from recollect.model.nodes import Node, Transcript
 from recollect.model.problems import Problem
@@ -34,7 +35,7 @@ class Indexer:
     def __init__(self, vault: Vault, report: Report, readers: Readers) -> None:
         self._vault = vault
         self._report = report
-        self._readers = readers
+        self.readers = readers
         self._seen: dict[int, Seen] = {}
 
     @property
@@ -44,25 +45,29 @@ class Indexer:
             raise RuntimeError
         return index
 
-    def prepare(self, progress: Progress) -> None:
-        """Open the index, bring it level with the archive, and begin a batch."""
+    def prepare(self, progress: Progress, among: list[Kept] | None = None) -> None:
+        """Open the index, bring it level with the archive, and begin a batch.
+
+        Whoever knows that it is level but for some sources names those.
+        """
         if self._vault.index is None:
             self._vault.begin_index()
             self._vault.finish_index()
         self._seen = self._index.seen()
         self._mend_text()
         self._index.db.execute("BEGIN IMMEDIATE")
-        self._catch_up(progress)
+        if among is None:
+            among, lost = readable(self._vault.chunks)
+            self._report.problems.extend(map(_unreadable, lost))
+        self._catch_up(among, progress)
 
-    def _catch_up(self, progress: Progress) -> None:
-        sources, lost = readable(self._vault.chunks)
-        self._report.problems.extend(map(_unreadable, lost))
+    def _catch_up(self, sources: list[Kept], progress: Progress) -> None:
         behind = [kept for kept in sources if self._lags(kept)]
         if not behind:
             return
         total = sum(kept.kept for kept in behind)
         progress.begin("indexing", total)
-        self._readers.expect(total)
+        self.readers.expect(total)
         for kept in behind:
             # It may be moved as well as grown: what it is part of is asked once more.
             self.see_anew(kept)
@@ -123,13 +128,13 @@ class Indexer:
 
     def see_anew(self, kept: Kept) -> None:
         """Derive again what is kept of a source: its place is another one."""
-        self._readers.finish()
+        self.readers.finish()
         self.forget(kept)
         self._feed(kept)
 
     def see_touched(self, kept: Kept) -> None:
         """Have a source's session derived anew: its file looks younger or older."""
-        self._readers.finish()
+        self.readers.finish()
         self.touch(kept)
         if kept.number in self._seen:
             self._note_seen(kept, self._seen[kept.number])
@@ -150,8 +155,9 @@ class Indexer:
     def add(self, kept: Kept, stretch: Stretch) -> None:
         """Let the index see whole lines, soon."""
         if kept.kind.is_transcript:
-            self._readers.add(stretch, partial(self._write, kept, stretch.start))
-            self._readers.then(partial(self._note_upto, kept, stretch.stop))
+            then = partial(self._write, kept, stretch.start)
+            self.readers.add(READING, stretch, then, weight=len(stretch.raw))
+            self.readers.then(partial(self._note_upto, kept, stretch.stop))
 
     def _write(self, kept: Kept, start: int, gist: Gist) -> None:
         """Write down what a stretch holds that begins at ``start``."""
@@ -262,7 +268,7 @@ class Indexer:
 
     def finish(self, kept: Kept) -> None:
         """Note how far a source has been seen; its session must be derived anew."""
-        self._readers.then(partial(self._finish, kept))
+        self.readers.then(partial(self._finish, kept))
 
     def _finish(self, kept: Kept) -> None:
         seen = self._seen_of(kept)
@@ -298,7 +304,7 @@ class Indexer:
 
     def commit(self, *, last: bool = False) -> None:
         """Commit rows, then words, then the note that both are level."""
-        self._readers.finish()
+        self.readers.finish()
         index = self._index
         index.note_next()
         index.db.execute("COMMIT")

@@ -2,52 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from recollect.assemble import Steps, Summaries, assemble, steps_of
 from recollect.errors import ArchiveDamaged
 from recollect.ingest.gist import decode
 from recollect.ingest.pieces import lines_of
 from recollect.model.ids import RecordId
-from recollect.model.nodes import AgentNote, TitleFacts, Transcript
+from recollect.model.nodes import AgentNote, Node, TitleFacts, Transcript
 from recollect.model.parts import Loader
 from recollect.model.sessions import Session
 from recollect.model.sources import SourceKind
 from recollect.parse import parse_note
 from recollect.store.chunks import Kept
+from recollect.store.pages import unpack_nodes
+from recollect.store.press import unpress
 from recollect.store.shelf import Deriving, Stock
 
-__all__ = ["load_family"]
+__all__ = ["Family", "gather_family", "load_family"]
 
 _Told = tuple[tuple[int, str], RecordId, str]
 """The age of a file, a record, and what the file calls it."""
+
+
+def _nothing(_: int) -> tuple[Node, ...]:
+    return ()
+
+
+def _no_pages(_: int) -> list[bytes]:
+    return []
+
+
+class Family(Struct, frozen=True, array_like=True):
+    """All that sessions which share records are assembled from.
+
+    Gathered in one process, it can be assembled in another.
+    """
+
+    transcripts: list[Transcript]
+    pages: list[list[bytes]]
+    """Nodes that stand before those of each transcript, as the index keeps them."""
+    told: list[_Told]
+    """What other files call its records."""
+
+    @property
+    def weight(self) -> int:
+        """How many bytes there are to be opened."""
+        return sum(len(page) for pages in self.pages for page in pages)
+
+    def sessions(self, loader: Loader) -> tuple[Session, ...]:
+        """Return the sessions."""
+        transcripts = list(map(_opened, self.transcripts, self.pages))
+        told = [*self.told, *_own_summaries(transcripts)]
+        # The newest file has the last word.
+        told.sort(key=lambda one: one[0])
+        summaries = Summaries({leaf: text for _, leaf, text in told})
+        return assemble(transcripts, loader, summaries)
 
 
 def load_family(
     vault: Stock, derived: Deriving, family: Sequence[int], loader: Loader
 ) -> tuple[Session, ...]:
     """Return the sessions of a family, assembled from what the index has."""
-    sources = [source for number in family for source in derived.sources_of(number)]
-    found = (transcript(vault, source) for source in sources)
-    transcripts = list(_with_steps(vault, [t for t in found if t is not None]))
-    told = [*_summaries(vault, derived, family), *_own_summaries(transcripts)]
-    # The newest file has the last word.
-    told.sort(key=lambda one: one[0])
-    return assemble(transcripts, loader, Summaries({leaf: t for _, leaf, t in told}))
+    index = vault.index
+    if index is None:
+        return ()
+    return gather_family(vault, derived, family, nodes=index.nodes).sessions(loader)
 
 
-def transcript(vault: Stock, number: int) -> Transcript | None:
-    """Return the transcript of a source from the index."""
+def gather_family(
+    vault: Stock,
+    derived: Deriving,
+    family: Sequence[int],
+    *,
+    nodes: Callable[[int], tuple[Node, ...]] = _nothing,
+    pages: Callable[[int], list[bytes]] = _no_pages,
+) -> Family:
+    """Return what a family is assembled from: its nodes, or the pages with them."""
+    transcripts: list[Transcript] = []
+    packed: list[list[bytes]] = []
+    for number in family:
+        for source in derived.sources_of(number):
+            found = _transcript(vault, source, nodes(source))
+            if found is not None:
+                transcripts.append(found)
+                packed.append(pages(source))
+    told = _summaries(vault, derived, family)
+    return Family(list(_with_steps(vault, transcripts)), packed, told)
+
+
+def _opened(told: Transcript, pages: Iterable[bytes]) -> Transcript:
+    before = [node for page in pages for node in unpack_nodes(unpress(page))]
+    return structs.replace(told, nodes=(*before, *told.nodes)) if before else told
+
+
+def _transcript(vault: Stock, number: int, before: Sequence[Node]) -> Transcript | None:
+    """Return a source as a transcript: nodes that are known, and the last line."""
     kept, raw = _unfinished(vault, number)
     if kept is None or vault.index is None:
         return None
     _, nodes, problems = decode(lines_of(kept.id, kept.generation, kept.kept, raw))
     return Transcript(
         source=kept.source,
-        nodes=(*vault.index.nodes(number), *nodes),
+        nodes=(*before, *nodes),
         problems=(*vault.index.problems(kept), *problems),
         note=_note(vault, kept),
     )

@@ -1,4 +1,4 @@
-"""Reading stretches in a process of its own: asked through a pipe, told through one.
+"""Working in a process of its own: asked through a pipe, told through one.
 
 Ends when the pipe does, whatever became of who asked.
 """
@@ -10,23 +10,23 @@ import sys
 from contextlib import suppress
 from struct import Struct
 from subprocess import DEVNULL, PIPE, Popen
-from typing import IO
+from typing import IO, TypeVar
 
 import msgspec
 
-from recollect.ingest.gist import Gist, Stretch, gist_of
 from recollect.ingest.pace import uncollected
+from recollect.ingest.tasks import TASKS, Task
 
 __all__ = ["Reader", "spare_cores"]
 
-_LENGTH = Struct("<Q")
-_encode = msgspec.msgpack.Encoder().encode
-_gist = msgspec.msgpack.Decoder(Gist).decode
-_stretch = msgspec.msgpack.Decoder(Stretch).decode
+Asked = TypeVar("Asked")
+Told = TypeVar("Told")
+_HEAD = Struct("<BQ")
+"""Which task it is, and how many bytes follow."""
 _PIPE = 1 << 20
 """Bytes in a pipe, where the system lets us choose: a stretch fits in."""
 _AWAY = (OSError, EOFError, ValueError, msgspec.MsgspecError)
-"""What is raised if the other process is not there, or could not read a stretch."""
+"""What is raised if the other process is not there, or could not do a task."""
 
 
 def spare_cores() -> int:
@@ -37,29 +37,29 @@ def spare_cores() -> int:
 
 
 class Reader:
-    """Another process that reads; where it cannot, this one does."""
+    """Another process that works for this one; where it cannot, this one does."""
 
     def __init__(self) -> None:
         self._child: Popen[bytes] | None = None
         self._is_away = not sys.executable
 
-    def read(self, stretch: Stretch) -> Gist:
-        """Return the gist of a stretch."""
+    def ask(self, task: Task[Asked, Told], asked: Asked) -> Told:
+        """Return what a task makes of a value."""
         if not self._is_away:
             try:
-                return self._ask(stretch)
+                return task.told(self._answer(TASKS.index(task), task.question(asked)))
             except _AWAY:
                 self._is_away = True
-        return gist_of(stretch)
+        return task.deed(asked)
 
-    def _ask(self, stretch: Stretch) -> Gist:
+    def _answer(self, task: int, question: bytes) -> bytes:
         if self._child is None:
             self._child = _start()
         asked, told = self._child.stdin, self._child.stdout
         if asked is None or told is None:
             raise EOFError
-        _send(asked, _encode(stretch))
-        return _gist(_receive(told))
+        _send(asked, task, question)
+        return _receive(told)[1]
 
     def close(self) -> None:
         """Let the other process end."""
@@ -86,31 +86,33 @@ def _start() -> Popen[bytes]:
     )
 
 
-def _send(pipe: IO[bytes], raw: bytes) -> None:
-    pipe.write(_LENGTH.pack(len(raw)))
+def _send(pipe: IO[bytes], task: int, raw: bytes) -> None:
+    pipe.write(_HEAD.pack(task, len(raw)))
     pipe.write(raw)
     pipe.flush()
 
 
-def _receive(pipe: IO[bytes]) -> bytes:
-    head = pipe.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
+def _receive(pipe: IO[bytes]) -> tuple[int, bytes]:
+    head = pipe.read(_HEAD.size)
+    if len(head) < _HEAD.size:
         raise EOFError
-    raw = pipe.read(*_LENGTH.unpack(head))
-    if not raw:
+    task, length = _HEAD.unpack(head)
+    raw = pipe.read(length)
+    if len(raw) < length:
         raise EOFError
-    return raw
+    return task, raw
 
 
 def _work(asked: IO[bytes], told: IO[bytes]) -> None:
     with uncollected():
         while True:
-            _send(told, _encode(gist_of(_stretch(_receive(asked)))))
+            task, question = _receive(asked)
+            _send(told, task, TASKS[task].answer(question))
 
 
 if __name__ == "__main__":
     try:
         _work(sys.stdin.buffer, sys.stdout.buffer)
     except (*_AWAY, KeyboardInterrupt):
-        # Nobody asks any more; or who asks will read this stretch without us.
+        # Nobody asks any more; or who asks will do this without us.
         os._exit(0)

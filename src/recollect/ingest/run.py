@@ -14,13 +14,13 @@ from recollect.ingest.changes import Change, Changes
 from recollect.ingest.derive import derive
 from recollect.ingest.filling import rebuild_in
 from recollect.ingest.indexing import Indexer, stretch_of
+from recollect.ingest.looks import Look, look_at
 from recollect.ingest.pace import give_back, uncollected
 from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
-from recollect.sources import discover, mark_from, read_stretches
-from recollect.sources.pulse import pulse
+from recollect.sources import discover, mark_from, path_text, read_stretches
 from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
 from recollect.store.connect import make_folder
 from recollect.store.lock import writing
@@ -53,11 +53,9 @@ def ingest(
     grew, however long they are.
     """
     make_folder(folder)
-    # Felt before the walk: what is written after it makes the next one look again.
-    felt = pulse(paths)
     report = Report(problems=[])
     bring_up = partial(
-        _bring_up, folder, paths, progress or Silence(), felt, is_thorough=is_thorough
+        _bring_up, folder, paths, progress or Silence(), is_thorough=is_thorough
     )
     with writing(folder, wait=wait), uncollected():
         try:
@@ -74,7 +72,6 @@ def _bring_up(  # noqa: PLR0913 (of one function, done twice if need be)
     folder: Path,
     paths: Sequence[Path],
     progress: Progress,
-    felt: str,
     *,
     is_thorough: bool,
     report: Report,
@@ -83,13 +80,14 @@ def _bring_up(  # noqa: PLR0913 (of one function, done twice if need be)
     with Vault(folder, write=True) as vault:
         if anew or (vault.index is None and not vault.chunks.is_empty):
             rebuild_in(vault, progress)
+        look = look_at(vault, paths, is_thorough=is_thorough)
         with Press() as press, Readers() as readers:
             _Ingestion(vault, press, readers, report, progress=progress).run(
-                paths, is_thorough=is_thorough
+                paths, look, is_thorough=is_thorough
             )
         # What could not be read may be readable next time, and look the same.
         is_whole = all(problem.kind in _LASTING for problem in report.problems)
-        vault.note_pulse(felt if is_whole else "")
+        vault.note_pulse(look.sign if is_whole else "", look.felt)
 
 
 class _Ingestion:
@@ -111,11 +109,13 @@ class _Ingestion:
         self._weight = 0
         self._due = time.monotonic() + PATIENCE
 
-    def run(self, paths: Sequence[Path], *, is_thorough: bool) -> None:
+    def run(self, paths: Sequence[Path], look: Look, *, is_thorough: bool) -> None:
+        changes, found = self._look(paths, look, is_thorough=is_thorough)
+        if found or changes.is_any:
+            # Until all of it is derived, nobody may think that all is known.
+            self._vault.note_pulse("")
         self._indexer = Indexer(self._vault, self._report, self._readers)
-        self._indexer.prepare(self._progress)
-        changes = Changes(self._chunks, self._report, is_thorough=is_thorough)
-        found = changes.find(self._walk(paths), paths)
+        self._indexer.prepare(self._progress, look.known)
         total = sum(max(change.source.size - change.kept_bytes, 0) for change in found)
         self._progress.begin("reading", total)
         self._readers.expect(total)
@@ -133,6 +133,22 @@ class _Ingestion:
             raise
         self._progress.end()
         derive(self._vault, self._indexer, self._report, self._progress)
+
+    def _look(
+        self, paths: Sequence[Path], look: Look, *, is_thorough: bool
+    ) -> tuple[Changes, list[Change]]:
+        """Return what changed: by a walk, or among the files that were written."""
+        report = self._report
+        known = look.known if look.known is not None else self._chunks.sources()
+        changes = Changes(self._chunks, report, known, is_thorough=is_thorough)
+        if look.written is None:
+            return changes, changes.find(self._walk(paths), paths)
+        found = changes.find((source for source, _ in look.written), ())
+        report.files = self._chunks.count_present(
+            path_text(p.absolute()) for p in paths
+        )
+        report.unchanged += report.files - len(look.written)
+        return changes, found
 
     def _walk(self, paths: Iterable[Path]) -> Iterable[Source]:
         for path in paths:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from zlib import adler32, crc32
 
@@ -17,10 +17,12 @@ import msgspec
 from recollect.sources.places import HOME_FOLDERS, HOME_HISTORY, Shelf, settle
 from recollect.sources.walk import place_of
 
-__all__ = ["feel", "is_still", "pulse"]
+__all__ = ["Stir", "Written", "feel", "is_still", "pulse", "stir"]
 
 _Sign = tuple[bytes, int, int, int, int]
 """A file's name, size, times and place on the disk."""
+_Met = tuple[bytes, int, list[_Sign]]
+"""A folder, its time, and its files."""
 _SETTLED_NS = 3_000_000_000
 """How old a folder's time must be to tell that nothing came or went since: clocks of
 file systems tick as slowly as every two seconds."""
@@ -32,7 +34,7 @@ class _Felt(msgspec.Struct, array_like=True):
     sign: str
     at_ns: int
     roots: list[bytes]
-    folders: list[tuple[bytes, int, list[_Sign]]]
+    folders: list[_Met]
 
 
 def pulse(paths: Iterable[Path]) -> str:
@@ -45,7 +47,7 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
     at_ns = time.time_ns()
     signs: list[object] = []
     roots: list[bytes] = []
-    folders_met: list[tuple[bytes, int, list[_Sign]]] = []
+    folders_met: list[_Met] = []
     for path in paths:
         # Names as the system has them: they need not be text, and it is faster.
         root = os.fsencode(path.absolute())
@@ -74,60 +76,122 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
         return _sign(repr(signs).encode()), b""
 
 
+def _signed(name: bytes, found: os.stat_result) -> _Sign:
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return name, found.st_size, *times, found.st_ino
+
+
 def _sign(signed: bytes) -> str:
     return f"{crc32(signed):08x}{adler32(signed):08x}{len(signed):x}"
 
 
 def is_still(felt: bytes, sign: str, paths: Sequence[Path]) -> bool:
-    """Whether nothing moved since all was felt; ``False`` where that is not certain.
+    """Whether nothing moved since all was felt; ``False`` where that is not certain."""
+    before = _remembered(felt, sign, paths)
+    try:
+        return before is not None and next(_writings(before, paths), None) is None
+    except (OSError, _Unsure):
+        return False
 
-    Folders whose time is what it was are not listed again, which is half of the work.
-    """
+
+class Written(msgspec.Struct, frozen=True):
+    """A file that was written, as it is now."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class Stir(msgspec.Struct, frozen=True):
+    """Files that were written since all was felt; nothing came or went."""
+
+    files: list[Written]
+    sign: str
+    felt: bytes
+    """All that is felt now."""
+
+
+def stir(felt: bytes, sign: str, paths: Sequence[Path]) -> Stir | None:
+    """Return what was written since all was felt; ``None`` if more may have moved."""
+    at_ns = time.time_ns()
+    before = _remembered(felt, sign, paths)
+    if before is None:
+        return None
+    files: list[Written] = []
+    try:
+        for (folder, _, signs), at, new in list(_writings(before, paths)):
+            name, *facts = signs[at] = new
+            files.append(Written(Path(os.fsdecode(b"%b/%b" % (folder, name))), *facts))
+        signed = [(folder, None, files) for folder, _, files in before.folders]
+        sign = _sign(msgspec.msgpack.encode(signed))
+        now = _Felt(sign, at_ns, before.roots, before.folders)
+        return Stir(files, sign, msgspec.msgpack.encode(now))
+    except (OSError, OverflowError, _Unsure):
+        return None
+
+
+def _remembered(felt: bytes, sign: str, paths: Sequence[Path]) -> _Felt | None:
+    """Return what was felt, if it was of these paths and has this sign."""
     try:
         before = msgspec.msgpack.decode(felt, type=_Felt)
     except msgspec.MsgspecError:
-        return False
+        return None
     roots = [os.fsencode(path.absolute()) for path in paths]
-    if before.sign != sign or before.roots != roots:
-        return False
-    try:
-        return all(_is_same(before, one, paths) for one in before.folders)
-    except OSError:
-        return False
+    return before if before.sign == sign and before.roots == roots else None
 
 
-def _is_same(
-    before: _Felt, one: tuple[bytes, int, list[_Sign]], paths: Sequence[Path]
-) -> bool:
-    folder, met_ns, files = one
-    if folder in before.roots:
-        known = [folder for folder, _, _ in before.folders]
-        return _is_same_root(paths[before.roots.index(folder)], files, known)
-    if met_ns > before.at_ns - _SETTLED_NS:
-        return False
-    if os.stat(folder).st_mtime_ns != met_ns:  # noqa: PTH116 (bytes, as above)
-        return False
-    look = os.lstat
-    for name, size, mtime_ns, ctime_ns, inode in files:
-        found = look(b"%b/%b" % (folder, name))
-        if (
-            found.st_size != size
-            or found.st_mtime_ns != mtime_ns
-            or found.st_ctime_ns != ctime_ns
-            or found.st_ino != inode
-        ):
-            return False
-    return True
+class _Unsure(Exception):
+    """Something came or went, or may have."""
 
 
-def _is_same_root(path: Path, before: list[_Sign], known: list[bytes]) -> bool:
-    """Whether a home, in which much comes and goes, has what it had for us."""
+def _writings(
+    before: _Felt, paths: Sequence[Path]
+) -> Iterator[tuple[_Met, int, _Sign]]:
+    """Yield files that look different now: the folder, which of its files, how.
+
+    Folders whose time is what it was are not listed again, which is half of the work.
+    """
+    known = {folder for folder, _, _ in before.folders}
+    for met in before.folders:
+        folder, met_ns, files = met
+        if folder in before.roots:
+            path = paths[before.roots.index(folder)]
+            yield from ((met, *found) for found in _root_writings(path, files, known))
+            continue
+        if met_ns > before.at_ns - _SETTLED_NS:
+            raise _Unsure
+        if os.stat(folder).st_mtime_ns != met_ns:  # noqa: PTH116 (bytes, as above)
+            raise _Unsure
+        look = os.lstat
+        for at, (name, size, mtime_ns, ctime_ns, inode) in enumerate(files):
+            found = look(b"%b/%b" % (folder, name))
+            if (
+                found.st_size != size
+                or found.st_mtime_ns != mtime_ns
+                or found.st_ctime_ns != ctime_ns
+                or found.st_ino != inode
+            ):
+                yield met, at, _signed(name, found)
+
+
+def _root_writings(
+    path: Path, before: list[_Sign], known: set[bytes]
+) -> Iterator[tuple[int, _Sign]]:
+    """Yield what looks different in a home, where much comes and goes beside ours."""
     root = os.fsencode(path.absolute())
     files, folders, problem = _listed(root)
     files, folders = _looked_at(path, files, folders)
     sign = os.sep.encode()
     here = {one for one in known if one.rpartition(sign)[0] == root}
-    return problem is None and sorted(files) == before and {*folders} == here
+    files.sort()
+    is_same = [one[0] for one in files] == [one[0] for one in before]
+    if problem is not None or {*folders} != here or not is_same:
+        raise _Unsure
+    for at, one in enumerate(files):
+        if one != before[at]:
+            yield at, one
 
 
 def _time(folder: bytes) -> int:
@@ -147,13 +211,10 @@ def _listed(folder: bytes) -> tuple[list[_Sign], list[bytes], int | None]:
                 if child.is_dir(follow_symlinks=False):
                     folders.append(child.path)
                     continue
-                found = child.stat(follow_symlinks=False)
-                times = (found.st_mtime_ns, found.st_ctime_ns)
-                files.append((child.name, found.st_size, *times, found.st_ino))
+                files.append(_signed(child.name, child.stat(follow_symlinks=False)))
     except NotADirectoryError:
         found = os.stat(folder)  # noqa: PTH116 (no path in bytes has that)
-        times = (found.st_mtime_ns, found.st_ctime_ns)
-        return [(b"", found.st_size, *times, found.st_ino)], [], None
+        return [_signed(b"", found)], [], None
     except OSError as error:
         return files, folders, error.errno
     return files, folders, None

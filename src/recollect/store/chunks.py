@@ -109,6 +109,12 @@ class Chunks:
             for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
                 yield kept_of_row(row)
 
+    def count_present(self, homes: Iterable[str]) -> int:
+        """Return how many sources of homes were there when last looked for."""
+        sql = "SELECT count(*) FROM source WHERE home = ? AND gone_ns IS NULL"
+        with reading_of(self.path):
+            return sum(int(first(self.db, sql, (home,))[0]) for home in homes)
+
     def source(self, number: int) -> Kept | None:
         """Return a source by its number."""
         with reading_of(self.path):

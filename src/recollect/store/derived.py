@@ -11,19 +11,16 @@ import msgspec
 
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
-from recollect.model.parts import Title
 from recollect.store.connect import every, first
 from recollect.store.index import Index
 from recollect.store.lengths import Lengths
-from recollect.store.numbers import id_number, milliseconds
 
-if TYPE_CHECKING:  # whoever reads lines needs no whole sessions
-    from recollect.model.sessions import Session
+if TYPE_CHECKING:  # whoever reads lines needs no more than that
+    from recollect.store.sheets import Sheet
     from recollect.store.spending import Spending
 
 __all__ = ["Derived", "decode_listed"]
 
-_encode = msgspec.msgpack.Encoder().encode
 decode_listed = msgspec.msgpack.Decoder(Listed).decode
 _MANY = 200
 """Dirty sessions above which one look at all records is cheaper than many."""
@@ -170,52 +167,22 @@ class Derived:
             found.setdefault(session, []).append((told[0], told[1], told[2]))
         return found
 
-    def write(self, number: int, family: int, session: Session, line: Listed) -> None:
+    def write(self, number: int, family: int, sheet: Sheet) -> None:
         """Write the rows of a session that has none, or none any more."""
+        *line, listed = sheet.line
         self._db.execute(
             "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                number,
-                family,
-                line.project,
-                milliseconds(line.started),
-                milliseconds(line.ended),
-                line.is_empty,
-                _searched_title(line.title),
-                self._lengths(number),
-                _encode(line),
-            ),
+            (number, family, *line, self._lengths(number), listed),
         )
-        self._write_places(number, session)
-        self._spending.write(number, session)
-        self._db.executemany(
-            "INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    number,
-                    edit.path,
-                    id_number(edit.call.record),
-                    edit.branch,
-                    edit.agent,
-                    milliseconds(edit.time),
-                    edit.added,
-                    edit.removed,
-                    edit.is_new,
-                )
-                for edit in session.edits
-            ),
-        )
-        self._write_prompts(number, session)
-
-    def _write_prompts(self, number: int, session: Session) -> None:
-        self._db.executemany(
-            "INSERT INTO prompt VALUES (?, ?, ?, ?, ?)",
-            (
-                (number, said.id, milliseconds(said.time), branch.number, said.head)
-                for branch in session.branches
-                for said in branch.prompts
-            ),
-        )
+        self._spending.write(number, sheet)
+        rewound = [(record,) for record in sheet.rewound]
+        for sql, rows in (
+            ("INSERT OR IGNORE INTO rewound VALUES (?2, ?1)", rewound),
+            ("INSERT OR IGNORE INTO run VALUES (?, ?, ?)", sheet.runs),
+            ("INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", sheet.edits),
+            ("INSERT INTO prompt VALUES (?, ?, ?, ?, ?)", sheet.prompts),
+        ):
+            self._db.executemany(sql, [(number, *row) for row in rows])
 
     def _lengths(self, number: int) -> bytes:
         """Return how much a session's sources say."""
@@ -224,27 +191,6 @@ class Derived:
         for (packed,) in every(self._db, sql, (number,)):
             lengths.join(Lengths(packed))
         return lengths.packed()
-
-    def _write_places(self, number: int, session: Session) -> None:
-        """Write what cannot be told from a record alone: branches and agents."""
-        sql = "INSERT OR IGNORE INTO rewound VALUES (?, ?)"
-        branches = [b for b in session.branches if not b.is_live]
-        if branches:
-            live = {r for message in session.live.messages for r in message.records}
-            left = {
-                record
-                for branch in branches
-                for turn in branch.own
-                for message in turn.messages
-                for record in message.records
-            }
-            rows = ((id_number(record), number) for record in left - live)
-            self._db.executemany(sql, rows)
-        if session.agents:
-            self._db.executemany(
-                "INSERT OR IGNORE INTO run VALUES (?, ?, ?)",
-                ((number, agent.id, agent.type) for agent in session.all_agents),
-            )
 
     def remove(self, number: int) -> None:
         """Remove the rows of a session; it is clean then."""
@@ -284,7 +230,3 @@ class Derived:
             (number,),
         )
         return [row[0] for row in rows]
-
-
-def _searched_title(title: Title) -> str:
-    return title.text if title.kind.is_given else ""

@@ -249,9 +249,13 @@ class Index:
 
     def each_node(self, source: int) -> Iterator[Node]:
         """Yield the nodes of a source, in order."""
-        sql = "SELECT frame FROM page WHERE source = ? ORDER BY start"
-        for (frame,) in every(self.db, sql, (source,)):
+        for frame in self.frames(source):
             yield from unpack_nodes(unpress(frame))
+
+    def frames(self, source: int) -> list[bytes]:
+        """Return the nodes of a source as they are kept, in order."""
+        sql = "SELECT frame FROM page WHERE source = ? ORDER BY start"
+        return [frame for (frame,) in every(self.db, sql, (source,))]
 
     def problems(self, kept: Kept) -> Iterator[Problem]:
         """Yield what was odd in a source, in order."""

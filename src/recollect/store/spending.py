@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from recollect.model.fills import QUARTER, fills_of
+from recollect.model.fills import QUARTER
 from recollect.model.ids import AgentId, SessionId
 from recollect.model.parts import Title
 from recollect.model.query import And, Fact, Not, Or, Period, Scoped, Term
 from recollect.model.usage import Claim
 from recollect.store.connect import every
 from recollect.store.index import Index
-from recollect.store.numbers import id_number, milliseconds
+from recollect.store.numbers import milliseconds
 
-if TYPE_CHECKING:  # whoever sums rows needs no whole sessions
-    from recollect.model.sessions import Session
+if TYPE_CHECKING:  # whoever sums rows writes none
+    from recollect.store.sheets import Sheet
 
 __all__ = ["Among", "Clock", "FillSum", "Purse", "Spending", "Sum"]
 
-_encode = msgspec.msgpack.Encoder().encode
 _decode_claim = msgspec.msgpack.Decoder(Claim).decode
 _json = msgspec.json.Encoder().encode
 _CONTEXT = "(input + write_5m + write_1h + read)"
@@ -142,62 +141,28 @@ class Spending:
     def __init__(self, index: Index) -> None:
         self._db = index.db
 
-    def write(self, number: int, session: Session) -> None:
+    def write(self, number: int, sheet: Sheet) -> None:
         """Write what a session spent, what filled its contexts and what it claims."""
-        types = {run.id: run.type for run in session.all_agents}
-        purses: dict[tuple[object, ...], int] = {}
-        rows = []
-        for spend in session.spends:
-            agent = spend.agent
-            who = (agent, spend.model, spend.terms, spend.entrypoint)
-            purse = purses.get(who)
-            if purse is None:
-                kind = types.get(agent) if agent else None
-                purse = purses[who] = self._add_purse(number, kind, *who)
-            usage = spend.usage
-            rows.append(
-                (
-                    purse,
-                    id_number(spend.record),
-                    milliseconds(spend.time),
-                    spend.branch,
-                    usage.input,
-                    usage.output,
-                    usage.cache_write_5m,
-                    usage.cache_write_1h,
-                    usage.cache_read,
-                    usage.web_searches,
-                    spend.estimate,
-                )
-            )
-        sql = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        self._db.executemany(sql, rows)
+        purses = [self._add_purse(number, *purse) for purse in sheet.purses]
+        self._db.executemany(
+            "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(purses[who], *row) for who, *row in sheet.spends],
+        )
         if purses:
-            self._db.execute(_ADD_SPELLS, (min(purses.values()), max(purses.values())))
-        fills = fills_of(session).items()
+            self._db.execute(_ADD_SPELLS, (min(purses), max(purses)))
         self._db.executemany(
             "INSERT INTO fill VALUES (?, ?, ?, ?, ?)",
-            [(number, *key, *counts) for key, counts in fills],
+            [(number, *fill) for fill in sheet.fills],
         )
-        if session.claim is not None:
-            self._db.execute(
-                "INSERT INTO claim VALUES (?, ?, ?)",
-                (number, milliseconds(session.claimed), _encode(session.claim)),
-            )
+        if sheet.claim is not None:
+            sql = "INSERT INTO claim VALUES (?, ?, ?)"
+            self._db.execute(sql, (number, *sheet.claim))
 
-    def _add_purse(
-        self,
-        session: int,
-        agent_type: str | None,
-        agent: AgentId | None,
-        model: str | None,
-        *rest: tuple[str, ...] | str | None,
-    ) -> int:
-        terms, entrypoint = rest
+    def _add_purse(self, session: int, *purse: str | None) -> int:
         self._db.execute(
             "INSERT INTO purse (session, agent, agent_type, model, terms, entrypoint)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (session, agent, agent_type, model, " ".join(terms or ()), entrypoint),
+            (session, *purse),
         )
         return self._db.last_insert_rowid()
 

@@ -138,11 +138,13 @@ class Vault:
         """What the homes looked like when they were last taken in."""
         return self.index.stamp(_PULSE) if self.index is not None else None
 
-    def note_pulse(self, felt: str) -> None:
+    def note_pulse(self, sign: str, felt: bytes = b"") -> None:
         """Remember what the homes look like, now that they are taken in."""
-        if self.index is not None and self.pulse != felt:
+        if self.index is not None and self.pulse != sign:
             with self.index.db:
-                self.index.set_stamp(_PULSE, felt)
+                self.index.set_stamp(_PULSE, sign)
+            if felt:
+                self.note_felt(felt)
 
     def felt(self) -> bytes | None:
         """Return what the homes looked like in full, if somebody noted that."""

@@ -1,0 +1,72 @@
+"""The look at homes before anything is read: all of them, or what was written since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from recollect.model.sources import Source
+from recollect.sources import path_text
+from recollect.sources.pulse import Stir, Written, feel, stir
+from recollect.store.chunks import Chunks
+from recollect.store.kept import Kept
+from recollect.store.vault import Vault
+
+__all__ = ["Look", "look_at"]
+
+
+class Look(Struct, frozen=True):
+    """What was felt, and the only files that were written since the last time."""
+
+    sign: str
+    felt: bytes
+    written: list[tuple[Source, Kept]] | None = None
+    """``None`` where a walk must find out."""
+
+    @property
+    def known(self) -> list[Kept] | None:
+        """What is kept of the files that were written."""
+        return None if self.written is None else [kept for _, kept in self.written]
+
+
+def look_at(vault: Vault, paths: Sequence[Path], *, is_thorough: bool) -> Look:
+    """Return what is to be looked at; feels the homes before anything is read.
+
+    What is written after that makes the next ingestion look again.
+    """
+    stirred = None if is_thorough else _stirred(vault, paths)
+    if stirred is not None:
+        homes = [path_text(path.absolute()) for path in paths]
+        written = [_known(vault.chunks, homes, one) for one in stirred.files]
+        known = [pair for pair in written if pair is not None]
+        if len(known) == len(written):
+            return Look(stirred.sign, stirred.felt, known)
+    return Look(*feel(paths))
+
+
+def _stirred(vault: Vault, paths: Sequence[Path]) -> Stir | None:
+    sign, felt = vault.pulse, vault.felt()
+    return stir(felt, sign, paths) if sign and felt else None
+
+
+def _known(
+    chunks: Chunks, homes: Sequence[str], written: Written
+) -> tuple[Source, Kept] | None:
+    """Return a file as it is now and as it is kept, if it is one of ours."""
+    name = path_text(written.path)
+    for home in homes:
+        path = name.removeprefix(f"{home}/")
+        kept = chunks.find(home, path) if path != name else None
+        if kept is None or kept.gone_ns is not None:
+            continue
+        now = structs.replace(
+            kept.source,
+            size=written.size,
+            mtime_ns=written.mtime_ns,
+            ctime_ns=written.ctime_ns,
+            inode=written.inode,
+        )
+        return now, kept
+    return None

@@ -1,0 +1,143 @@
+"""The sheet of a session: all rows that lists, usage and edits need of it.
+
+Pure: a session in, rows out. So it can be made in this process or in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model.fills import fills_of
+from recollect.model.ids import SessionId
+from recollect.model.listing import Listed
+from recollect.store.numbers import id_number, milliseconds
+
+if TYPE_CHECKING:  # whoever reads rows needs no whole sessions
+    from recollect.model.sessions import Session
+
+__all__ = ["Purses", "Sheet", "sheet_of"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+Number = int | None
+Purses = list[tuple[str | None, str | None, str | None, str, str | None]]
+"""Of each its agent, the agent's type, the model, its terms, and the entrypoint."""
+
+
+class Sheet(Struct, frozen=True, array_like=True):
+    """The rows of a session; they name it by nothing."""
+
+    session: SessionId
+    line: tuple[str | None, Number, Number, bool, str, bytes]
+    """Its project, start and end, whether it is empty, its title, its line."""
+    rewound: list[int]
+    """Records that stand on branches which were left."""
+    runs: list[tuple[str, str | None]]
+    purses: Purses
+    spends: list[tuple[int, int, Number, int, int, int, int, int, int, int, int]]
+    """The first number of each says which of the purses."""
+    fills: list[tuple[str, Number, int, int]]
+    claim: tuple[Number, bytes] | None
+    edits: list[tuple[str, int, int, str | None, Number, int, int, bool]]
+    prompts: list[tuple[str, Number, int, str]]
+
+
+def sheet_of(session: Session, line: Listed) -> Sheet:
+    """Return the sheet of a session, whose line in lists is known."""
+    claim = session.claim
+    purses, spends = _spends(session)
+    return Sheet(
+        session=session.id,
+        line=(
+            line.project,
+            milliseconds(line.started),
+            milliseconds(line.ended),
+            line.is_empty,
+            line.title.text if line.title.kind.is_given else "",
+            _encode(line),
+        ),
+        rewound=sorted(_rewound(session)),
+        runs=[(run.id, run.type) for run in session.all_agents],
+        purses=purses,
+        spends=spends,
+        fills=[(*key, *counts) for key, counts in fills_of(session).items()],
+        claim=(milliseconds(session.claimed), _encode(claim)) if claim else None,
+        edits=[
+            (
+                edit.path,
+                id_number(edit.call.record),
+                edit.branch,
+                edit.agent,
+                milliseconds(edit.time),
+                edit.added,
+                edit.removed,
+                edit.is_new,
+            )
+            for edit in session.edits
+        ],
+        prompts=list(_prompts(session)),
+    )
+
+
+def _rewound(session: Session) -> set[int]:
+    """Return what cannot be told from a record alone: that its branch was left."""
+    branches = [branch for branch in session.branches if not branch.is_live]
+    if not branches:
+        return set()
+    live = {r for message in session.live.messages for r in message.records}
+    left = {
+        record
+        for branch in branches
+        for turn in branch.own
+        for message in turn.messages
+        for record in message.records
+    }
+    return {id_number(record) for record in left - live}
+
+
+def _prompts(session: Session) -> Iterator[tuple[str, Number, int, str]]:
+    for branch in session.branches:
+        for said in branch.prompts:
+            yield said.id, milliseconds(said.time), branch.number, said.head
+
+
+def _spends(
+    session: Session,
+) -> tuple[
+    Purses, list[tuple[int, int, Number, int, int, int, int, int, int, int, int]]
+]:
+    """Return who spends in a session, and what each answer cost whom."""
+    types = {run.id: run.type for run in session.all_agents}
+    known: dict[tuple[object, ...], int] = {}
+    purses: Purses = []
+    rows = []
+    for spend in session.spends:
+        agent = spend.agent
+        who = (agent, spend.model, spend.terms, spend.entrypoint)
+        purse = known.get(who)
+        if purse is None:
+            purse = known[who] = len(purses)
+            kind = types.get(agent) if agent else None
+            terms = " ".join(spend.terms or ())
+            purses.append((agent, kind, spend.model, terms, spend.entrypoint))
+        usage = spend.usage
+        rows.append(
+            (
+                purse,
+                id_number(spend.record),
+                milliseconds(spend.time),
+                spend.branch,
+                usage.input,
+                usage.output,
+                usage.cache_write_5m,
+                usage.cache_write_1h,
+                usage.cache_read,
+                usage.web_searches,
+                spend.estimate,
+            )
+        )
+    return purses, rows

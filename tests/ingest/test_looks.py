@@ -1,0 +1,158 @@
+"""Only what was written is looked at, where it is certain that nothing else moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.ingest import ingest, run
+from recollect.model.ids import SessionId
+from recollect.model.problems import Problem
+from recollect.model.sources import Source
+from recollect.sources import discover
+from recollect.upkeep import purge
+from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that were walked."""
+    found: list[Path] = []
+
+    def walk(path: Path) -> Iterator[Source | Problem]:
+        found.append(path)
+        yield from discover(path)
+
+    monkeypatch.setattr(run, "discover", walk)
+    return found
+
+
+@pytest.fixture
+def keeping(tmp_path: Path, walks: list[Path]) -> Keeping:
+    """An archive of a home in which nothing was made just now."""
+    found = Keeping(tmp_path)
+    for number in (1, 2):
+        told = thread(prompt(f"words {number}"), reply("an answer"))
+        found.home.session(session_id(number), told)
+    found.home.agent(session_id(1), "a1", [prompt("Look")], meta={})
+    settle(found.home.path)
+    found.ingest()
+    walks.clear()
+    return found
+
+
+def transcript(keeping: Keeping, number: int = 1) -> Path:
+    return next(keeping.home.path.rglob(f"{session_id(number)}.jsonl"))
+
+
+def append(path: Path, raw: bytes = jsonl([prompt("And more")])) -> None:
+    with path.open("ab") as file:
+        file.write(raw)
+
+
+def test_what_grows_is_taken_in_without_a_walk(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    path = transcript(keeping)
+    append(path)
+
+    report = keeping.ingest()
+
+    assert (report.grown, report.new, report.gone, report.anew) == (1, 0, 0, 0)
+    assert (report.files, report.unchanged) == (4, 3)
+    assert report.touched == [session_id(1)]
+    assert walks == []
+    assert keeping.generations(path) == [path.read_bytes()]
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_it_is_so_time_after_time(keeping: Keeping, walks: list[Path]) -> None:
+    for number in (1, 2, 1, 1, 2):
+        append(transcript(keeping, number))
+        assert keeping.ingest().grown == 1
+    for number in (1, 2):
+        append(transcript(keeping, number), b'{"unfinished')
+    assert keeping.ingest().grown == 2
+
+    assert walks == []
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_nothing_is_walked_where_nothing_moved(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    report = keeping.ingest()
+
+    assert (report.files, report.unchanged) == (4, 4)
+    assert walks == []
+
+
+def test_a_file_that_comes_or_goes_has_all_walked(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    keeping.home.session(session_id(3), [prompt("new")])
+    assert keeping.ingest().new == 1
+    assert walks == [keeping.home.path]
+    settle(keeping.home.path, 2)
+    keeping.ingest()
+    walks.clear()
+
+    transcript(keeping, 2).unlink()
+    assert keeping.ingest().gone == 1
+    assert walks == [keeping.home.path]
+
+
+def test_a_file_rewritten_in_place_is_anew_without_a_walk(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    path = transcript(keeping)
+    before = path.read_bytes()
+    set_back(path, before.replace(b"words 1", b"other 1"))
+
+    assert keeping.ingest().anew == 1
+    assert walks == []
+    assert keeping.generations(path) == [before, path.read_bytes()]
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_who_looks_thoroughly_walks(keeping: Keeping, walks: list[Path]) -> None:
+    append(transcript(keeping))
+
+    ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+
+    assert walks == [keeping.home.path]
+
+
+def test_a_purged_session_that_grows_is_still_refused(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    number = keeping.sources()[f"{session_id(2)}.jsonl"].number
+    purge(keeping.archive, [number], sessions=[SessionId(session_id(2))])
+    keeping.ingest()
+    append(transcript(keeping, 2))
+
+    assert keeping.ingest().refused == 1
+    assert walks
+    assert f"{session_id(2)}.jsonl" not in keeping.sources()
+
+
+def test_an_ingestion_that_was_stopped_leaves_the_next_to_a_walk(
+    keeping: Keeping, walks: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(transcript(keeping))
+    with monkeypatch.context() as stopped:
+        stopped.setattr(run, "derive", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            keeping.ingest()
+
+    keeping.ingest()
+
+    assert walks == [keeping.home.path]
+    assert unlike_rebuilt(keeping) == []
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
