@@ -17,8 +17,9 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+from recollect.render.html.blocks import HEADINGS, SIDES, blocks
 from recollect.render.html.code import CLASSES, highlighted
-from recollect.render.html.inline import READY, Inline, inlined
+from recollect.render.html.inline import READY, Inline, inlined, plain
 from recollect.render.html.markup import Html, tag, text
 from recollect.render.safe import safe
 
@@ -35,9 +36,6 @@ _TAGS = {
     *("table", "thead", "tbody", "tr", "th", "td"),
 }
 _SCHEMES = {"http", "https", "mailto"}
-_HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
-"""Headings of a message stand below those of the page."""
-_SIDES = {"text-align:right": "right", "text-align:center": "middle"}
 
 
 def prose(source: str) -> Html:
@@ -47,7 +45,10 @@ def prose(source: str) -> Html:
     source = safe(source)
     if not _MARKED.search(source):
         return Html(f'<div class="prose">{_paragraphs(source)}</div>')
-    return Html(f'<div class="prose">{_walled(_markdown().render(source))}</div>')
+    made = blocks(source, _inline, _code)
+    if made is None:
+        made = _markdown().render(source)
+    return Html(f'<div class="prose">{_walled(made)}</div>')
 
 
 def _paragraphs(source: str) -> str:
@@ -73,8 +74,8 @@ def _wall() -> nh3.Cleaner:
         allowed_classes={
             "span": {*CLASSES, "picture"},
             "div": {"table"},
-            "th": set(_SIDES.values()),
-            "td": set(_SIDES.values()),
+            "th": set(SIDES.values()),
+            "td": set(SIDES.values()),
         },
         url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
@@ -106,6 +107,11 @@ def _markdown() -> MarkdownIt:
     return markdown
 
 
+def _inline(source: str) -> str:
+    made = plain(source)
+    return _markdown().renderInline(source) if made is None else made
+
+
 def _ready(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
     return tokens[at].content
 
@@ -124,13 +130,17 @@ def _picture(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) 
 
 
 def _fence(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
-    token = tokens[at]
-    language = token.info.partition(" ")[0] if token.info else ""
-    return f"<pre><code>{highlighted(token.content, language)}</code></pre>\n"
+    return _code(tokens[at].content, tokens[at].info)
+
+
+def _code(code: str, told: str) -> str:
+    """Return a piece of code; what is told of it begins with its language."""
+    language = told.strip().partition(" ")[0]
+    return f"<pre><code>{highlighted(code, language)}</code></pre>\n"
 
 
 def _heading(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
-    name = _HEADINGS.get(tokens[at].tag, "h6")
+    name = HEADINGS.get(tokens[at].tag, "h6")
     return f"</{name}>\n" if tokens[at].nesting < 0 else f"<{name}>"
 
 
@@ -144,5 +154,5 @@ def _table_close(*_: object) -> str:
 
 def _cell(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
     token = tokens[at]
-    side = _SIDES.get(str(token.attrs.get("style", "")), "")
+    side = SIDES.get(str(token.attrs.get("style", "")), "")
     return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"
