@@ -12,8 +12,11 @@ from recollect import Archive, reading
 from recollect.errors import NothingFound, PathMissing
 from recollect.ingest.versions import archived_versions
 from recollect.model.blocks import Text
+from recollect.model.ids import Position
+from recollect.model.problems import Problem
 from recollect.model.sessions import ToolCall
 from recollect.reading import read
+from recollect.sources import read_at
 from tests.build import (
     SESSION,
     Home,
@@ -166,6 +169,26 @@ def test_a_call_its_result_and_its_outcome_are_opened(home: Home) -> None:
     assert call.outcome is not None
 
 
+def test_a_small_file_is_opened_once_for_all_that_it_says(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Near the end of a file fewer bytes are left than are read ahead.
+    home.session(SESSION, thread(*(prompt(f"{number}") for number in range(20))))
+    (session,) = read(home.path)
+    asked = []
+
+    def counted(position: Position, *, ahead: int) -> bytes | Problem:
+        asked.append(position)
+        return read_at(position, ahead=ahead)
+
+    monkeypatch.setattr(reading, "read_at", counted)
+
+    said = [message.blocks for message in session.live.messages]
+
+    assert said == [(Text(text=f"{number}"),) for number in range(20)]
+    assert len(asked) == 1
+
+
 def test_a_file_that_is_gone_opens_as_nothing(home: Home) -> None:
     records = thread(
         prompt("Hi"), reply([tool_use("Bash", id="t")]), tool_result("t", "x")
@@ -205,12 +228,12 @@ def test_a_session_read_or_archived_tells_the_versions_of_its_files(
 @pytest.mark.req("H1")
 def test_versions_are_opened_from_the_file(home: Home) -> None:
     path = home.session(SESSION, [prompt("Hi"), snapshot("p", {"a.py": None})])
-    (one,) = read(home.path)
+    (one,), (gone,) = read(home.path), read(home.path)
 
     assert [v.is_new for v in one.file_versions["a.py"]] == [True]
 
     path.unlink()
-    assert one.file_versions == {}
+    assert gone.file_versions == {}
 
 
 @pytest.mark.req("R6")

@@ -186,14 +186,12 @@ class FileLoader(RecordLoader):
         at = position.offset - start
         if source == position.source and 0 <= at <= len(known) - position.length:
             return known[at : at + position.length]
-        found: bytes | Problem
+        found = read_at(position, ahead=_AHEAD)
+        if isinstance(found, Problem):
+            return b""
         if position.length < _AHEAD:
-            found = read_at(structs.replace(position, length=_AHEAD))
-            if not isinstance(found, Problem):
-                self._ahead = (position.source, position.offset, found)
-                return found[: position.length]
-        found = read_at(position)
-        return b"" if isinstance(found, Problem) else found
+            self._ahead = (position.source, position.offset, found)
+        return found[: position.length]
 
     def stored(self, position: Position, path: str) -> str | None:
         """Return a long output from the session's own folder, whatever the path says.

@@ -145,6 +145,17 @@ def test_a_start_behind_the_end_is_a_problem(tmp_path: Path) -> None:
     assert problem.kind == "shrunk"
 
 
+def test_bytes_behind_a_position_are_read_as_far_as_there_are_any(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"abcdef")
+    position = Position(SourceId(f"{tmp_path.as_posix()}/a.jsonl"), 0, 1, 2)
+
+    found = [read_at(position, ahead=ahead) for ahead in (0, 1, 3, 99)]
+
+    assert found == [b"bc", b"bc", b"bcd", b"bcdef"]
+
+
 def test_bytes_that_are_gone_are_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"abc")
     position = Position(SourceId(f"{tmp_path.as_posix()}/a.jsonl"), 0, 1, 5)

@@ -90,21 +90,22 @@ def _last(start: int, raw: bytes) -> Iterator[tuple[int, bytes]]:
         yield start + end, raw[end:]
 
 
-def read_at(position: Position) -> bytes | Problem:
+def read_at(position: Position, *, ahead: int = 0) -> bytes | Problem:
     """Return the bytes at a position, or why they are not there any more.
 
-    Whether they are still the same bytes is not looked at: compare the source's
-    :class:`~recollect.sources.marks.Mark` for that.
+    ``ahead`` is how many to read if the file has them: who asks for one line will soon
+    ask for the next. Whether they are still the same bytes is not looked at: compare
+    the source's :class:`~recollect.sources.marks.Mark` for that.
     """
     with opened(position.source) as found:
         if isinstance(found, Problem):
             return found
-        end = position.offset + position.length
+        end = position.offset + max(position.length, ahead)
         try:
             raw = read_window(found[0], position.offset, min(end, found[1]))
         except OSError as error:
             return problem_of(error, position.source)
-    if len(raw) == position.length:
+    if len(raw) >= position.length:
         return raw
     return Problem(
         "shrunk", position, f"{len(raw)} of {position.length} bytes are left"
