@@ -24,6 +24,7 @@ from recollect.model.records import (
 )
 from recollect.parse.decode import Hook, Odd, decode_struct, field_names
 from recollect.parse.kinds import RECORDS, Record
+from recollect.parse.quick import quick_content
 from recollect.parse.salvage import Part, salvage, sound_text
 
 __all__ = [
@@ -174,7 +175,9 @@ def spoken_of(raw: bytes) -> Spoken | None:
         found = _SAYING.decode(raw)
         if found.type not in _SPEAKERS or found.message is None:
             return None
-        told = _content(found.message.content, "content", odd)
+        told = quick_content(found.message.content)
+        if told is None:
+            told = _content(found.message.content, "content", odd)
     except (*_FAILURES, RecursionError, _OddError):
         return None
     blocks = (Text(text=told),) if isinstance(told, str) else told or ()
