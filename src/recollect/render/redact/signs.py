@@ -67,6 +67,8 @@ _PERSONS = (
     # The letter before the @ is one, and not that of an escape such as \n.
     r"(?:[^\\]|\\\\)[A-Za-z0-9._%+-]@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2}",
 )
+_ESCAPED = (r"\\u00", r"\\/")
+"""Signs that may be written plainly, and are not."""
 _MEMORY = 64 * 1024 * 1024
 _ODD = frozenset('"\\/')
 """Signs that a line may hold in another spelling."""
@@ -76,31 +78,38 @@ class Signs:
     """Knows the signs of all rules, of persons, and of these names."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._secrets = _secrets()
+        self._anybody, self._secrets = _anybody()
         telling = sorted(filter(is_telling, names))
         self._is_plain = all(
             name.isprintable() and _ODD.isdisjoint(name) for name in telling
         )
         self._has_accents = not all(name.isascii() for name in telling)
-        spelled = (f"(?i){re2.escape(name)}" for name in telling)
-        self._persons = _pass((*_PERSONS, *(spelled if self._is_plain else ())))
+        spelled = [f"(?i){re2.escape(name)}" for name in telling]
+        self._names = _pass(spelled) if spelled and self._is_plain else None
 
     def seen(self, line: bytes) -> Seen:
         """Return what a line of JSON may hold, in whatever text of it."""
-        if not self._is_plain or b"\\u00" in line or b"\\/" in line:
+        if not self._is_plain or (self._has_accents and b"\\u" in line):
             return Seen.ANYTHING
-        if self._has_accents and b"\\u" in line:
+        found = self._anybody.Match(line)
+        if found and min(found) < self._secrets:
             return Seen.ANYTHING
-        if self._secrets.Match(line):
-            return Seen.ANYTHING
-        return Seen.PERSON if self._persons.Match(line) else Seen.NOTHING
+        if found or (self._names is not None and self._names.Match(line)):
+            return Seen.PERSON
+        return Seen.NOTHING
 
 
 @lru_cache(maxsize=1)
-def _secrets() -> re2.Set:
-    return _pass(
-        {_OTHERS.get(rule.name) or _spelled(rule.pattern): None for rule in RULES}
+def _anybody() -> tuple[re2.Set, int]:
+    """Return the signs of secrets and of persons, and how many are of secrets.
+
+    A sign in another spelling may be part of anything.
+    """
+    secrets = dict.fromkeys(
+        _OTHERS.get(rule.name) or _spelled(rule.pattern) for rule in RULES
     )
+    secrets |= dict.fromkeys(_ESCAPED)
+    return _pass((*secrets, *_PERSONS)), len(secrets)
 
 
 def _spelled(pattern: str) -> str:

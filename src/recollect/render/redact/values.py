@@ -21,6 +21,7 @@ from recollect.model.metadata import FileDelta, FileSnapshot
 from recollect.model.parts import Loader
 from recollect.model.sessions import Message, Session
 from recollect.model.tools import Outcome
+from recollect.render.redact.brief import brief
 from recollect.render.redact.json import redacted_json
 from recollect.render.redact.personal import names_in
 from recollect.render.redact.redactor import Found, Redactor
@@ -97,8 +98,11 @@ class _Redacting(Loader):
 
     def _outcome(self, position: Position) -> Outcome | None:
         # What an outcome says stands in the result's text too: noted there.
-        needed = self._redactor.for_line(self._inner.written(position)[1])
-        outcome = self._inner.outcome(position)
+        outcome = brief(self._inner.outcome(position), self._inner.blocks(position))
+        try:
+            needed = self._redactor.for_line(msgspec.json.encode(outcome))
+        except UnicodeEncodeError:
+            needed = self._redactor
         return outcome if needed is None else _Mapper(needed).mapped(outcome)
 
     def snapshot(self, position: Position) -> FileSnapshot | FileDelta | None:
