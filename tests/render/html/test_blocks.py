@@ -38,19 +38,19 @@ _leaves = st.one_of(
 )
 
 
-def _item(mark: str, lines: list[str]) -> list[str]:
+def _point(mark: str, lines: list[str]) -> list[str]:
     inner = (f"{' ' * len(mark)}{line}" if line else "" for line in lines[1:])
     return [mark + lines[0], *inner]
 
 
 def _nested(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
-    """Draw an item or a quote with these lines, with other lines behind it."""
+    """Draw a point or a quote with these lines, with other lines behind it."""
     mark = st.sampled_from(["- ", "* ", "1. ", "2. ", "> "])
     made = st.builds(
         lambda mark, lines: (
             [f"> {line}".rstrip() for line in lines]
             if mark == "> "
-            else _item(mark, lines)
+            else _point(mark, lines)
         ),
         mark,
         inner,

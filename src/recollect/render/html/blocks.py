@@ -21,8 +21,8 @@ SIDES = {"text-align:right": "right", "text-align:center": "middle"}
 
 _DEEPEST = 6
 """Lists and quotes within each other that are read here."""
-_ITEM = re.compile(r"(?:([-*+])|(\d{1,9})([.)])) {1,4}(?! )(?=.)")
-_ITEM_LIKE = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?: |\Z)")
+_POINT = re.compile(r"(?:([-*+])|(\d{1,9})([.)])) {1,4}(?! )(?=.)")
+_POINT_LIKE = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?: |\Z)")
 _HEADING = re.compile(r"(#{1,6})(?: |\Z)")
 _FENCE = re.compile(r"(`{3,}|~{3,})(.*)\Z")
 _RULE = re.compile(r"([-*_])(?: *\1){2,} *\Z")
@@ -70,7 +70,7 @@ def _whole(block: _Block) -> str:
 
 
 class _Reader:
-    """Reads lines; those of an item or a quote again, without what marks them."""
+    """Reads lines; those of an point or a quote again, without what marks them."""
 
     def __init__(
         self, inline: Callable[[str], str], code: Callable[[str, str], str]
@@ -108,7 +108,7 @@ class _Reader:
         if first in _STARTS:
             if first == " ":
                 raise _OddError
-            if _ITEM_LIKE.match(line) and not _RULE.match(line):
+            if _POINT_LIKE.match(line) and not _RULE.match(line):
                 return self._list(lines, at, depth)
             if first == ">":
                 return self._quote(lines, at, depth)
@@ -173,18 +173,18 @@ class _Reader:
         return _Block(f"<blockquote>\n{told}</blockquote>\n"), behind
 
     def _list(self, lines: Sequence[str], at: int, depth: int) -> tuple[_Block, int]:
-        mark = _ITEM.match(lines[at])
+        mark = _POINT.match(lines[at])
         number = mark[2] if mark else None
         sign = mark and (mark[1] or mark[3])
-        items = []
+        points = []
         is_loose = False
         while mark is not None:
-            inner, behind = _item(lines, at, mark.end())
+            inner, behind = _point(lines, at, mark.end())
             found, is_parted = self.read(inner, depth + 1)
             is_loose = is_loose or is_parted
-            items.append(found)
+            points.append(found)
             at += len(inner)
-            mark = _ITEM.match(lines[behind]) if behind < len(lines) else None
+            mark = _POINT.match(lines[behind]) if behind < len(lines) else None
             if mark is None or (mark[1] or mark[3]) != sign:
                 _end_of_list(lines, at, behind)
                 break
@@ -192,11 +192,11 @@ class _Reader:
                 raise _OddError
             is_loose = is_loose or behind > at
             at = behind
-        if not items:
+        if not points:
             raise _OddError
         name = "ul" if number is None else "ol"
         start = f' start="{int(number)}"' if number and int(number) != 1 else ""
-        told = "".join(_told_item(found, is_loose=is_loose) for found in items)
+        told = "".join(_told_point(found, is_loose=is_loose) for found in points)
         return _Block(f"<{name}{start}>\n{told}</{name}>\n"), at
 
     def _table(self, lines: Sequence[str], at: int) -> tuple[_Block, int]:
@@ -241,7 +241,7 @@ def _interrupts(line: str, lines: Sequence[str], at: int) -> bool:
         raise _OddError
     if first in "-*_" and _RULE.match(line):
         return True
-    if _ITEM_LIKE.match(line):
+    if _POINT_LIKE.match(line):
         return _begins_list(line)
     if first == "|":
         return at + 1 < len(lines) and _is_delimiter(lines[at + 1])
@@ -258,15 +258,15 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _begins_list(line: str) -> bool:
-    """Whether an item ends the paragraph above it: of those with numbers the first."""
-    mark = _ITEM.match(line)
+    """Whether an point ends the paragraph above it: of those with numbers the first."""
+    mark = _POINT.match(line)
     if mark is None:
         raise _OddError
     return mark[2] is None or int(mark[2]) == 1
 
 
-def _item(lines: Sequence[str], at: int, width: int) -> tuple[list[str], int]:
-    """Return the lines of an item without their indent, and the next that is not its.
+def _point(lines: Sequence[str], at: int, width: int) -> tuple[list[str], int]:
+    """Return the lines of an point without their indent, and the next that is not its.
 
     Empty lines at the end are not among them.
     """
@@ -297,12 +297,12 @@ def _end_of_list(lines: Sequence[str], at: int, behind: int) -> None:
     if behind == at and not (
         _HEADING.match(line)
         or _FENCE.match(line)
-        or (_ITEM.match(line) and line[0] in "-*+")
+        or (_POINT.match(line) and line[0] in "-*+")
     ):
         raise _OddError
 
 
-def _told_item(found: Sequence[_Block], *, is_loose: bool) -> str:
+def _told_point(found: Sequence[_Block], *, is_loose: bool) -> str:
     told = "<li>"
     is_bare = False
     for number, block in enumerate(found):
