@@ -126,54 +126,6 @@ def test_every_generation_stays_readable(keeping: Keeping) -> None:
             assert vault.chunks.read(1, generation, 0, 10**6) == raw
 
 
-def test_a_renamed_file_keeps_its_number_and_its_bytes(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
-    keeping.home.session(TWO, session("p"))
-    keeping.ingest()
-    renamed = path.with_name(f"{session_id(9)}.jsonl")
-    path.rename(renamed)
-
-    report = keeping.ingest()
-
-    assert (report.moved, report.new, report.gone, report.bytes) == (1, 0, 0, 0)
-    assert str(path) not in keeping.bytes()
-    assert keeping.generations(renamed) == [renamed.read_bytes()]
-    assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
-    assert level(keeping)
-
-
-def test_a_file_that_was_renamed_and_then_grew_is_whole(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
-    renamed = path.with_name(f"{session_id(9)}.jsonl")
-    path.rename(renamed)
-    with renamed.open("ab") as file:
-        file.write(jsonl(session("c<b")))
-
-    assert keeping.ingest().moved == 1
-    assert keeping.generations(renamed) == [renamed.read_bytes()]
-    assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
-    assert level(keeping)
-
-
-def test_a_home_that_was_moved_is_known_again(keeping: Keeping) -> None:
-    for number in range(3):
-        keeping.home.session(session_id(number), session(f"a{number}"))
-    keeping.home.agent(session_id(1), "abc1234", session("in"), meta={"agentType": "x"})
-    keeping.home.history(["typed"])
-    keeping.ingest()
-    elsewhere = keeping.folder / "elsewhere"
-    keeping.home.path.rename(elsewhere)
-
-    report = keeping.ingest(elsewhere)
-
-    assert (report.moved, report.new, report.gone, report.bytes) == (6, 0, 0, 0)
-    assert {Path(path): raws for path, raws in keeping.bytes().items()} == {
-        path: [path.read_bytes()] for path in elsewhere.rglob("*.json*")
-    }
-    assert unlike_rebuilt(keeping) == []
-
-
 def test_a_copy_is_a_source_of_its_own(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     keeping.ingest()

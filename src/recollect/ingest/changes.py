@@ -82,6 +82,8 @@ class Changes:
         self._back: list[int] = []
         self.touched: list[Kept] = []
         """Sources whose files have other times, and nothing else that is new."""
+        self.carried: list[Kept] = []
+        """Sources that were gone when their home moved, with the home they have now."""
 
     def find(self, sources: Iterable[Source], walked: Iterable[Path]) -> list[Change]:
         """Return the changed sources, in the order of the walk."""
@@ -104,6 +106,7 @@ class Changes:
         self._report.refused = len(refused) + len(fresh) - len(taken)
         missing = _Missing(self._missing(met, walked))
         changes.extend([self._fresh_change(source, missing) for source in taken])
+        self.carried = list(self._carried(changes, missing))
         self._gone = [k.number for k in missing if k.gone_ns is None]
         self._report.gone = len(self._gone)
         return changes
@@ -130,6 +133,8 @@ class Changes:
         """Mark files that are gone, that are back, or that were merely touched."""
         for kept in self.touched:
             self._chunks.set_mark(kept)
+        for kept in self.carried:
+            self._chunks.set_home(kept)
         self._chunks.set_gone(self._gone, time.time_ns())
         self._chunks.set_gone(self._back, None)
 
@@ -206,6 +211,24 @@ class Changes:
             is_looked_for = homes[kept.home] or id_ in roots
             if id_ not in met and is_looked_for and not id_.startswith(unseen):
                 yield kept
+
+    def _carried(
+        self, changes: Iterable[Change], missing: Iterable[Kept]
+    ) -> Iterator[Kept]:
+        """Yield what lies in a home that is gone as such, while its files moved."""
+        homes = {
+            change.kept.home: change.source.home
+            for change in changes
+            if change.kept
+            and change.is_moved
+            and change.kept.path == change.source.path
+        }
+        for kept in missing:
+            home = homes.get(kept.home, kept.home)
+            there = structs.replace(kept, home=home)
+            is_free = home != kept.home and there.id not in self._known
+            if is_free and not Path(native_path(kept.home)).exists():
+                yield there
 
     def _fresh_change(self, source: Source, missing: _Missing) -> Change:
         """Return a source under a new path: moved there, or new."""

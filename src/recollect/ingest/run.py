@@ -124,6 +124,8 @@ class _Ingestion:
             changes.note()
             for kept in changes.touched:
                 self._indexer.see_touched(kept)
+            for kept in changes.carried:
+                self._indexer.see_anew(kept)
             for change in found:
                 self._take(change)
             self._commit(last=True)

@@ -214,6 +214,11 @@ class Chunks:
             ),
         )
 
+    def set_home(self, kept: Kept) -> None:
+        """Note where the home of a source is now."""
+        sql = "UPDATE source SET home = ? WHERE id = ?"
+        self.db.execute(sql, (kept.home, kept.number))
+
     def set_gone(self, numbers: Iterable[int], when: int | None) -> None:
         """Note that files are not there any more, or that they are back."""
         self.db.executemany(

@@ -1,0 +1,106 @@
+"""Files and homes that move: known again, wherever they are now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.build import jsonl, session, session_id
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+ONE, TWO = session_id(1), session_id(2)
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    return Keeping(tmp_path)
+
+
+def level(keeping: Keeping) -> bool:
+    """Whether the index is what the archive gives, and a second look sees nothing."""
+    again = keeping.ingest()
+    return (again.changed, again.bytes) == (0, 0) and unlike_rebuilt(keeping) == []
+
+
+def test_a_renamed_file_keeps_its_number_and_its_bytes(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.home.session(TWO, session("p"))
+    keeping.ingest()
+    renamed = path.with_name(f"{session_id(9)}.jsonl")
+    path.rename(renamed)
+
+    report = keeping.ingest()
+
+    assert (report.moved, report.new, report.gone, report.bytes) == (1, 0, 0, 0)
+    assert str(path) not in keeping.bytes()
+    assert keeping.generations(renamed) == [renamed.read_bytes()]
+    assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
+    assert level(keeping)
+
+
+def test_a_file_that_was_renamed_and_then_grew_is_whole(keeping: Keeping) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    renamed = path.with_name(f"{session_id(9)}.jsonl")
+    path.rename(renamed)
+    with renamed.open("ab") as file:
+        file.write(jsonl(session("c<b")))
+
+    assert keeping.ingest().moved == 1
+    assert keeping.generations(renamed) == [renamed.read_bytes()]
+    assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
+    assert level(keeping)
+
+
+def test_a_home_that_was_moved_is_known_again(keeping: Keeping) -> None:
+    for number in range(3):
+        keeping.home.session(session_id(number), session(f"a{number}"))
+    keeping.home.agent(session_id(1), "abc1234", session("in"), meta={"agentType": "x"})
+    keeping.home.history(["typed"])
+    keeping.ingest()
+    elsewhere = keeping.folder / "elsewhere"
+    keeping.home.path.rename(elsewhere)
+
+    report = keeping.ingest(elsewhere)
+
+    assert (report.moved, report.new, report.gone, report.bytes) == (6, 0, 0, 0)
+    assert {Path(path): raws for path, raws in keeping.bytes().items()} == {
+        path: [path.read_bytes()] for path in elsewhere.rglob("*.json*")
+    }
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_what_was_gone_before_a_home_moved_goes_with_it(keeping: Keeping) -> None:
+    keeping.home.session(session_id(1), session("one"))
+    lost = keeping.home.session(session_id(2), session("two"))
+    keeping.ingest()
+    lost.unlink()
+    keeping.ingest()
+    other = keeping.folder / "elsewhere"
+    keeping.home.path.rename(other)
+
+    keeping.ingest(other)
+
+    kept = keeping.sources()[f"{session_id(2)}.jsonl"]
+    assert kept.home == str(other)
+    assert kept.gone_ns is not None
+    assert {one.home for one in keeping.sources().values()} == {str(other)}
+    assert unlike_rebuilt(keeping) == []
+    assert keeping.ingest(other).changed == 0
+
+
+def test_a_file_taken_out_of_a_home_takes_no_other_along(keeping: Keeping) -> None:
+    path = keeping.home.session(session_id(1), session("one"))
+    lost = keeping.home.session(session_id(2), session("two"))
+    keeping.ingest()
+    lost.unlink()
+    keeping.ingest()
+    other = keeping.folder / "elsewhere" / path.relative_to(keeping.home.path)
+    other.parent.mkdir(parents=True)
+    path.rename(other)
+
+    keeping.ingest(keeping.home.path, keeping.folder / "elsewhere")
+
+    kept = keeping.sources()[f"{session_id(2)}.jsonl"]
+    assert kept.home == str(keeping.home.path)
