@@ -10,13 +10,14 @@ from recollect.model.addresses import is_address, without_password
 from recollect.model.ids import SessionId, SourceId, as_text
 from recollect.model.listing import Listed, is_in
 from recollect.store.annotations import annotated
+from recollect.store.folder import FolderShelf
 from recollect.store.purged import is_erasing
-from recollect.store.shelf import FolderShelf, Shelf
 from recollect.store.vault import Vault
 
 # Most questions are small; what answers the large ones is imported when they are asked.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime, tzinfo
 
     from recollect.ingest import Progress, Report
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from recollect.prices import Prices
     from recollect.search import Searching
     from recollect.store.chunks import Kept
+    from recollect.store.shelf import Shelf
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
 __all__ = ["Archive"]
@@ -171,6 +173,14 @@ class Archive:
         self.close()
         self._open()
 
+    def at_once(self) -> AbstractContextManager[None]:
+        """Have all questions see one moment, whoever writes meanwhile.
+
+        One question sees one moment anyway; several do not, unless asked in here.
+        Not for long: writers cannot tidy up meanwhile.
+        """
+        return self._shelf.at_once()
+
     def close(self) -> None:
         """Let go of the archive."""
         self._shelf.close()
@@ -236,16 +246,9 @@ class Archive:
         return self._session(self.listed(name).id)
 
     def _session(self, id_: SessionId) -> Session:
-        from recollect.ingest.loading import load_family  # noqa: PLC0415 (see above)
+        from recollect.ingest.loading import load_session  # noqa: PLC0415 (see above)
 
-        derived = self._shelf.derived
-        number = derived.number_of(id_)
-        if number is not None:
-            family = derived.family_of(number) or [number]
-            for session in load_family(self._shelf, derived, family, self._loader):
-                if session.id == id_:
-                    return session
-        raise NotArchived("session", id_)
+        return load_session(self._shelf, id_, self._loader)
 
     def record(self, name: str) -> FoundRecord:
         """Return a record by its uuid, or by a beginning that only it has.
@@ -256,7 +259,8 @@ class Archive:
         from recollect.ingest.lookup import find_record  # noqa: PLC0415 (see above)
 
         where = (self._shelf, self._shelf.finding, self._loader)
-        return find_record(*where, name=name, open_session=self._session)
+        with self.at_once():
+            return find_record(*where, name=name, open_session=self._session)
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
@@ -409,7 +413,8 @@ class Archive:
         """Return other sessions that hold records of these, or that these hold of."""
         from recollect.upkeep.belongings import kin  # noqa: PLC0415 (see above)
 
-        return kin(self._shelf.derived, self._shelf.finding, sessions)
+        with self.at_once():
+            return kin(self._shelf.derived, self._shelf.finding, sessions)
 
     def mentions(self, sessions: Sequence[SessionId]) -> list[Kept]:
         """Return files of no session that name one of these, such as the history."""

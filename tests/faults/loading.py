@@ -7,8 +7,10 @@ nobody should hear is a fault; how long reading takes is told for every read.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +18,13 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from itertools import count, cycle
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 from recollect.errors import ExitCode
 from tests.build import jsonl, prompt, session_id
 
-__all__ = ["KINDS", "Load", "Read", "opened"]
+__all__ = ["KINDS", "Load", "Memory", "Read", "opened"]
 
 PROGRAM = """
 import sys
@@ -50,6 +52,13 @@ class Read(NamedTuple):
     seconds: float
 
 
+class Memory(NamedTuple):
+    """What a program has in memory, in megabytes: all of it, and what no file holds."""
+
+    resident: int
+    own: int
+
+
 class Load:
     """An archive, and all who use it until they are told to stop."""
 
@@ -58,13 +67,14 @@ class Load:
         self.home = home
         self.faults: list[str] = []
         self.reads: list[Read] = []
-        self.peaks: dict[str, list[int]] = {}
-        """Kilobytes of memory of each program, as it was looked at."""
+        self.peaks: dict[str, list[Memory]] = {}
+        """What each program had in memory whenever it was looked at."""
         self.writes = 0
         self._mutation = mutation
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._children: list[subprocess.Popen[str]] = []
+        self._children: list[tuple[subprocess.Popen[str], IO[str]]] = []
+        """Programs that go on, and where they write what they have to say."""
 
     def words(self, name: str, *more: str) -> list[str]:
         given = [name, "--archive", str(self.archive), *more]
@@ -117,7 +127,7 @@ class Load:
                 status, body = page(port, path, cookie)
                 self.reads.append(Read(path, time.monotonic() - began))
                 if status != 200 or not body:
-                    self.faults.append(f"{path} {status}")
+                    self.faults.append(f"{path} {status}: {_sentence(body)}")
                 time.sleep(0.05)
 
             self._repeat(read)
@@ -149,15 +159,21 @@ class Load:
 
     def start(self, name: str, *more: str) -> subprocess.Popen[str]:
         """Start a command that goes on until it is stopped."""
-        pipe = subprocess.PIPE
-        words = self.words(name, *more)
-        child = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)
-        self._children.append(child)
+        said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed in stop)
+        child = subprocess.Popen(
+            self.words(name, *more),
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            # A page whose answer goes wrong says why.
+            env=os.environ | {"RECOLLECT_DEBUG": "1"},
+        )
+        self._children.append((child, said))
         seen = self.peaks.setdefault(name, [])
 
         def look(_: int) -> None:
             with suppress(OSError):
-                seen.append(_resident(child.pid))
+                seen.append(_memory(child.pid))
             time.sleep(0.5)
 
         self._repeat(look)
@@ -170,15 +186,20 @@ class Load:
             thread.join(120)
             if thread.is_alive():
                 self.faults.append("somebody waits for ever")
-        for child in self._children:
-            if child.poll() is not None:
-                self.faults.append(f"ended by itself: {child.communicate()[1][-500:]}")
+        for child, said in self._children:
+            has_ended = child.poll() is not None
             child.terminate()
             with suppress(subprocess.TimeoutExpired):
-                _, said = child.communicate(timeout=30)
-                if "Traceback" in said:
-                    self.faults.append(said[-500:])
+                child.communicate(timeout=30)
             child.kill()
+            with said:
+                said.seek(0)
+                words = said.read()
+            if has_ended:
+                self.faults.append(f"ended by itself: {words[-2000:]}")
+            elif "Traceback" in words:
+                self.faults.append(words[:4000])
+        self._children.clear()
 
     @contextmanager
     def going_on(self, seconds: float, enough: Callable[[], object]) -> Iterator[None]:
@@ -199,9 +220,18 @@ class Load:
             self.stop()
 
 
-def _resident(pid: int) -> int:
-    told = Path(f"/proc/{pid}/statm").read_text("utf-8")
-    return int(told.split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+def _memory(pid: int) -> Memory:
+    told = Path(f"/proc/{pid}/status").read_text("utf-8")
+    found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", told, re.MULTILINE))
+    if "VmRSS" not in found:
+        raise ProcessLookupError  # it has ended, and nobody waited for it
+    return Memory(*(int(found[name]) // 1024 for name in ("VmRSS", "RssAnon")))
+
+
+def _sentence(body: bytes) -> str:
+    """Return what a page says, without what makes it a page."""
+    main = body.decode("utf-8", "replace").partition("<main")[2]
+    return " ".join(re.sub(r"<[^>]*>", " ", f"<main{main}").split())[:300]
 
 
 def opened(server: subprocess.Popen[str]) -> tuple[int, str]:

@@ -32,9 +32,9 @@ from recollect.query.terms import counted
 from recollect.search import Searching
 from recollect.search.plan import relaxed
 from recollect.search.subjects import Subjects, of_session
+from recollect.store.folder import FolderShelf
 from recollect.store.places import Places
 from recollect.store.search import Text, stem_of
-from recollect.store.shelf import FolderShelf
 from recollect.store.words import terms_of
 from tests.build import moment
 from tests.properties.archives import LONGER, ONE, kept_in, lay, layouts

@@ -8,10 +8,10 @@ from contextlib import suppress
 from msgspec import Struct, structs
 
 from recollect.assemble import Steps, Summaries, assemble, steps_of
-from recollect.errors import ArchiveDamaged
+from recollect.errors import ArchiveDamaged, NotArchived
 from recollect.ingest.gist import decode
 from recollect.ingest.pieces import lines_of
-from recollect.model.ids import RecordId
+from recollect.model.ids import RecordId, SessionId
 from recollect.model.nodes import AgentNote, Node, TitleFacts, Transcript
 from recollect.model.parts import Loader
 from recollect.model.sessions import Session
@@ -20,9 +20,9 @@ from recollect.parse import parse_note
 from recollect.store.chunks import Kept
 from recollect.store.pages import unpack_nodes
 from recollect.store.press import unpress
-from recollect.store.shelf import Deriving, Stock
+from recollect.store.shelf import Deriving, Shelf, Stock
 
-__all__ = ["Family", "gather_family", "load_family"]
+__all__ = ["Family", "gather_family", "load_family", "load_session"]
 
 _Told = tuple[tuple[int, str], RecordId, str]
 """The age of a file, a record, and what the file calls it."""
@@ -71,6 +71,19 @@ def load_family(
     if index is None:
         return ()
     return gather_family(vault, derived, family, nodes=index.nodes).sessions(loader)
+
+
+def load_session(shelf: Shelf, id_: SessionId, loader: Loader) -> Session:
+    """Return a session, as it is in one moment."""
+    with shelf.at_once():
+        derived = shelf.derived
+        number = derived.number_of(id_)
+        if number is not None:
+            family = derived.family_of(number) or [number]
+            for session in load_family(shelf, derived, family, loader):
+                if session.id == id_:
+                    return session
+    raise NotArchived("session", id_)
 
 
 def gather_family(

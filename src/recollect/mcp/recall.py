@@ -66,7 +66,7 @@ class Recall:
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
         # Opened anew for each answer: an ingestion may have made a new index.
-        with self._opening() as archive:
+        with self._opening() as archive, archive.at_once():
             yield archive
 
     def recent(self, asked: RecentAsked) -> str:

@@ -41,12 +41,14 @@ class Searching:
         self._chunks = shelf.chunks
         # The words first: what they name is looked up in the index they belong to.
         self._engine = shelf.engine()
+        self._at_once = shelf.at_once
         places = self._places = shelf.places
-        self._families = places.families()
-        self._titles = Titles(places, self._engine.terms_of)
-        added = shelf.annotations().items()
-        self._tags = {session: one.tags for session, one in added if one.tags}
-        self._ranking = Ranking(self._engine, places, self._titles, self._tags)
+        with shelf.at_once():
+            self._families = places.families()
+            self._titles = Titles(places, self._engine.terms_of)
+            added = shelf.annotations().items()
+            self._tags = {session: one.tags for session, one in added if one.tags}
+            self._ranking = Ranking(self._engine, places, self._titles, self._tags)
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
@@ -65,11 +67,12 @@ class Searching:
         before it is cut: a secret that is cut in two is no longer known for one.
         """
         page = _Page(limit, offset, hits, Sort(sort), hide)
-        found = self._answer(query, page)
-        loose = _loosened(query) if not found.total else query
-        if loose == query:
-            return found
-        other = self._answer(loose, page)
+        with self._at_once():
+            found = self._answer(query, page)
+            loose = _loosened(query) if not found.total else query
+            if loose == query:
+                return found
+            other = self._answer(loose, page)
         return replace(other, is_loosened=True) if other.total else found
 
     def _answer(self, query: Query, asked: _Page) -> Found:

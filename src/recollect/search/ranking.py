@@ -157,7 +157,8 @@ class Ranking:
         allowed = set(self._ends)
         if periods:
             spans = self._places.spans()
-            allowed = {s for s in allowed if _touches(spans[s], periods)}
+            # Of those that there still are: these may have come together since.
+            allowed = {s for s in allowed if s in spans and _touches(spans[s], periods)}
         if not settled:
             return allowed
         analyse = self._engine.terms_of

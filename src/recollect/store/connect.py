@@ -26,9 +26,11 @@ from recollect.store.lock import is_held
 __all__ = [
     "APPLICATION",
     "NO_ROOM",
+    "begin_reading",
     "check_folder",
     "copy_to",
     "damage_in",
+    "end_reading",
     "every",
     "first",
     "has_room",
@@ -196,6 +198,19 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         return apsw.Connection(fixed, flags=flags)
     return db
+
+
+def begin_reading(db: apsw.Connection) -> None:
+    """Have all that is read from now on be of this moment."""
+    db.execute("BEGIN")
+    # The moment is that of the first read.
+    first(db, "SELECT 1 FROM sqlite_schema")
+
+
+def end_reading(db: apsw.Connection) -> None:
+    """Have what is read from now on be of its own moment."""
+    if db.in_transaction:  # no more, where what was read is damaged
+        db.execute("COMMIT")
 
 
 def is_damage(error: BaseException | None) -> bool:

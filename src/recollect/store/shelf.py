@@ -1,18 +1,13 @@
 """What can be read of an archive, whatever keeps it: a folder or a team's store.
 
-Search, usage and the front door ask a :class:`Shelf`. The shelf of a folder is here;
-that of a team is in :mod:`recollect.team`.
+Search, usage and the front door ask a :class:`Shelf`. The shelf of a folder is in
+:mod:`recollect.store.folder`, that of a team in :mod:`recollect.team`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
-
-from recollect.errors import IndexMissing
-from recollect.store.annotations import all_annotations
-from recollect.store.derived import Derived
-from recollect.store.finding import Finding
 
 if TYPE_CHECKING:  # most questions are small, and answered before these are loaded
     from contextlib import AbstractContextManager
@@ -31,14 +26,12 @@ if TYPE_CHECKING:  # most questions are small, and answered before these are loa
     from recollect.store.records import PromptRow
     from recollect.store.search import Text
     from recollect.store.spending import Among, Clock, FillSum, Purse, Sum
-    from recollect.store.vault import Vault
 
 __all__ = [
     "Asked",
     "Changing",
     "Deriving",
     "Engine",
-    "FolderShelf",
     "Keeping",
     "Knowing",
     "Placing",
@@ -424,73 +417,10 @@ class Shelf(Stock, Protocol):
         """Return what readers added to sessions."""
         ...
 
+    def at_once(self) -> AbstractContextManager[None]:
+        """Have all that is read see one moment, as far as the engine can."""
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...
-
-
-class FolderShelf:
-    """What can be read of the archive in a folder."""
-
-    def __init__(self, vault: Vault) -> None:
-        self.vault = vault
-        self.chunks = vault.chunks
-
-    @property
-    def index(self) -> Seeing | None:
-        """What is known of the lines of sources."""
-        return self.vault.index
-
-    @property
-    def derived(self) -> Derived:
-        """The rows of sessions; an error where there is no index."""
-        if self.vault.index is None:
-            raise IndexMissing(self.vault.folder)
-        return Derived(self.vault.index)
-
-    @property
-    def finding(self) -> Finding:
-        """Sessions and records by what a person knows of them."""
-        return Finding(self.derived.index)
-
-    @property
-    def places(self) -> Placing:
-        """What a search must know besides words."""
-        from recollect.store.places import Places  # noqa: PLC0415 (see above)
-
-        return Places(self.derived.index)
-
-    @property
-    def changes(self) -> Changing:
-        """Which files calls changed."""
-        from recollect.store.records import Changes  # noqa: PLC0415 (see above)
-
-        return Changes(self.derived.index)
-
-    @property
-    def typed(self) -> Typing:
-        """What a person typed."""
-        from recollect.store.records import Typed  # noqa: PLC0415 (see above)
-
-        return Typed(self.derived.index)
-
-    @property
-    def spending(self) -> Summing:
-        """What was spent."""
-        from recollect.store.spending import Spending  # noqa: PLC0415 (see above)
-
-        return Spending(self.derived.index)
-
-    def engine(self) -> Engine:
-        """Return the words as they are now."""
-        from recollect.store.search import Engine  # noqa: PLC0415 (see above)
-
-        return Engine(self.vault.text)
-
-    def annotations(self) -> dict[SessionId, Annotations]:
-        """Return what readers added to sessions."""
-        return all_annotations(self.vault.chunks.db)
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        self.vault.close()

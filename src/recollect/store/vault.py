@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -19,8 +21,10 @@ from recollect.errors import (
 )
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import (
+    begin_reading,
     check_folder,
     damage_in,
+    end_reading,
     is_damage,
     is_refusal,
     make_folder,
@@ -49,6 +53,8 @@ class Vault:
         self._words = words
         """What stands where the text index would."""
         self.write = write
+        self._is_still = False
+        """Whether one moment is being looked at."""
         self.chunks = Chunks(folder, write=write)
         self.stamp = stamp_of(self.chunks.identity)
         if write:
@@ -75,6 +81,34 @@ class Vault:
             # An index that cannot be opened is no index: a new one can be made.
             place = None
         self.place = place
+        if self._is_still and self.index is not None:
+            begin_reading(self.index.db)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Have all reads see one moment, whoever writes meanwhile.
+
+        Who finds in one statement and looks up in the next would miss what was derived
+        anew between them. The index comes first: what it names is in the archive then.
+        """
+        if self._is_still or self.write:
+            yield
+            return
+        self._is_still = True
+        try:
+            if self.index is not None:
+                begin_reading(self.index.db)
+            begin_reading(self.chunks.db)
+            yield
+        finally:
+            self._end_moment()
+
+    def _end_moment(self) -> None:
+        if self._is_still:
+            self._is_still = False
+            end_reading(self.chunks.db)
+            if self.index is not None:
+                end_reading(self.index.db)
 
     @property
     def text(self) -> TextIndex:
@@ -181,6 +215,7 @@ class Vault:
 
     def close(self) -> None:
         """Let go of everything."""
+        self._end_moment()
         self._close_index()
         self.chunks.close()
 

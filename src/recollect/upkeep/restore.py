@@ -16,8 +16,9 @@ from recollect.ingest.report import Progress, Silence
 from recollect.model.ids import SourceId
 from recollect.sources import project_key
 from recollect.store.chunks import Kept
+from recollect.store.folder import FolderShelf
 from recollect.store.generations import older
-from recollect.store.shelf import FolderShelf, Shelf
+from recollect.store.shelf import Shelf
 from recollect.store.vault import Vault
 from recollect.upkeep.relocate import target_of, whole_lines
 

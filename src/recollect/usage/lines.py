@@ -19,6 +19,13 @@ def costs_of(
     shelf: Shelf, sessions: Iterable[SessionId], prices: Prices
 ) -> dict[SessionId, Cost]:
     """Return what each session cost with its agents, as a report by session says it."""
+    with shelf.at_once():
+        return _costs(shelf, sessions, prices)
+
+
+def _costs(
+    shelf: Shelf, sessions: Iterable[SessionId], prices: Prices
+) -> dict[SessionId, Cost]:
     spending, derived = shelf.spending, shelf.derived
     found = ((derived.number_of(name), name) for name in sessions)
     names = {number: name for number, name in found if number is not None}

@@ -49,7 +49,21 @@ def report_of(  # noqa: PLR0913 (one parameter a part of the question, all by na
 
     Times come in their own order, everything else by what it cost.
     """
-    by, zone = Grouping(by), zone or UTC
+    with shelf.at_once():
+        return _report(
+            shelf, Grouping(by), query, zone=zone or UTC, now=now, prices=prices
+        )
+
+
+def _report(  # noqa: PLR0913 (as above)
+    shelf: Shelf,
+    by: Grouping,
+    query: Query | None,
+    *,
+    zone: tzinfo,
+    now: datetime,
+    prices: Prices,
+) -> UsageReport:
     spending = shelf.spending
     purses = spending.purses()
     chosen = Chosen(query, purses, shelf.finding)
@@ -84,7 +98,8 @@ class _Question:
         self, *, unit: int = 0, zone: tzinfo | None = None, by_branch: bool = False
     ) -> Iterable[Sum]:
         bounds = self._spending.bounds() if zone else None
-        return self._spending.sums(
+        known = self.pricing.purses
+        found = self._spending.sums(
             where=self._chosen.where,
             among=self._chosen.among,
             unit=unit,
@@ -93,6 +108,8 @@ class _Question:
             ages=self.pricing.ages,
             by_branch=by_branch,
         )
+        # An engine that cannot hold a moment may have more of them by now.
+        return (one for one in found if one.purse in known)
 
     def _tallies(
         self, sums: Iterable[Sum], key: Callable[[Sum], str]

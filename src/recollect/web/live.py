@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from datetime import datetime
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from recollect.errors import NotArchived
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 
@@ -161,5 +163,9 @@ class Watching:
 
     def _tell(self, report: Report) -> None:
         self._readers.renew()
+        grown = []
         with self._readers.archive() as archive:
-            self._herald.tell([Grown.of(archive.listed(id_)) for id_ in report.touched])
+            for id_ in report.touched:
+                with suppress(NotArchived):  # it was purged since
+                    grown.append(Grown.of(archive.listed(id_)))
+        self._herald.tell(grown)

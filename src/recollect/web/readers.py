@@ -99,7 +99,8 @@ class Readers:
         """Lend an archive."""
         lent = self._taken()
         try:
-            yield lent.archive
+            with lent.archive.at_once():
+                yield lent.archive
         except BaseException:
             with lent.archive:  # closed, and asked what it is that is damaged
                 raise
