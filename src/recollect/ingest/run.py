@@ -126,8 +126,9 @@ class _Ingestion:
                 self._indexer.see_touched(kept)
             for kept in changes.carried:
                 self._indexer.see_anew(kept)
-            for change in found:
-                self._take(change)
+            found.reverse()
+            while found:  # let go one by one: there may be a hundred thousand
+                self._take(found.pop())
             self._commit(last=True)
         except BaseException:
             if self._chunks.db.in_transaction:

@@ -19,6 +19,7 @@ from recollect.sources.walk import place_of
 
 __all__ = ["Stir", "Written", "feel", "is_still", "pulse", "stir"]
 
+_encode = msgspec.msgpack.Encoder().encode
 _Sign = tuple[bytes, int, int, int, int]
 """A file's name, size, times and place on the disk."""
 _Met = tuple[bytes, int, list[_Sign]]
@@ -47,7 +48,8 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
     at_ns = time.time_ns()
     signs: list[object] = []
     roots: list[bytes] = []
-    folders_met: list[_Met] = []
+    folders_met: list[tuple[bytes, int, msgspec.Raw]] = []
+    is_told = True
     for path in paths:
         # Names as the system has them: they need not be text, and it is faster.
         root = os.fsencode(path.absolute())
@@ -63,17 +65,18 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
             # What a disk lists first depends on more than the names.
             files.sort()
             folders.sort()
-            signs.append((folder, problem, files))
-            folders_met.append((folder, at_ns if problem else met_ns, files))
+            # As bytes at once: there may be a hundred thousand files.
+            try:
+                packed = msgspec.Raw(_encode(files))
+            except OverflowError:
+                # A year that no number here can hold: all is felt anew next time.
+                packed, is_told = msgspec.Raw(_encode(repr(files))), False
+            signs.append((folder, problem, packed))
+            folders_met.append((folder, at_ns if problem else met_ns, packed))
             waiting.extend(folders)
     # It keeps no secret: two checksums are enough, and load faster than a hash does.
-    try:
-        signed = msgspec.msgpack.encode(signs)
-        sign = _sign(signed)
-        return sign, msgspec.msgpack.encode(_Felt(sign, at_ns, roots, folders_met))
-    except OverflowError:
-        # A file of a year that no number here can hold: all is felt anew next time.
-        return _sign(repr(signs).encode()), b""
+    sign = _sign(_encode(signs))
+    return sign, _encode((sign, at_ns, roots, folders_met)) if is_told else b""
 
 
 def _signed(name: bytes, found: os.stat_result) -> _Sign:
@@ -125,9 +128,9 @@ def stir(felt: bytes, sign: str, paths: Sequence[Path]) -> Stir | None:
             name, *facts = signs[at] = new
             files.append(Written(Path(os.fsdecode(b"%b/%b" % (folder, name))), *facts))
         signed = [(folder, None, files) for folder, _, files in before.folders]
-        sign = _sign(msgspec.msgpack.encode(signed))
+        sign = _sign(_encode(signed))
         now = _Felt(sign, at_ns, before.roots, before.folders)
-        return Stir(files, sign, msgspec.msgpack.encode(now))
+        return Stir(files, sign, _encode(now))
     except (OSError, OverflowError, _Unsure):
         return None
 
