@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from recollect.errors import Ambiguous, ArchiveMissing, NotArchived, NotOfTeams
+from recollect.errors import ArchiveMissing, NotOfTeams
 from recollect.model.addresses import is_address, without_password
-from recollect.model.ids import SessionId, SourceId, as_text
+from recollect.model.ids import SessionId, SourceId
 from recollect.model.listing import Listed, is_in
 from recollect.store.annotations import annotated
+from recollect.store.finding import find_session
 from recollect.store.folder import FolderShelf
 from recollect.store.purged import is_erasing
 from recollect.store.vault import Vault
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from recollect.ingest import Progress, Report
     from recollect.ingest.opening import ChunkLoader
+    from recollect.ingest.windows import Conversation
     from recollect.model.annotations import Annotations
     from recollect.model.finds import FoundEdit, FoundPrompt, FoundRecord
     from recollect.model.hits import Found
@@ -39,11 +41,6 @@ if TYPE_CHECKING:
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
 
 __all__ = ["Archive"]
-
-_TOLD = 5
-"""Names that an error mentions."""
-_SIGNS = 50
-"""Of a title that it mentions."""
 
 
 class Archive:
@@ -211,18 +208,8 @@ class Archive:
 
     def listed(self, name: str) -> Listed:
         """Return a session's line by its id, or by a beginning that only it has."""
-        finding = self._shelf.finding
-        found = finding.sessions_like(as_text(name), _TOLD) if name else []
-        if len(found) > 1:
-            told = [f"{one.id} ({one.title.text[:_SIGNS]})" for one in found]
-            raise Ambiguous("session", name, told)
-        if not found:
-            from difflib import get_close_matches  # noqa: PLC0415 (see above)
-
-            beginnings = {id_[: len(name)]: id_ for id_ in finding.session_ids()}
-            close = get_close_matches(name, beginnings, n=_TOLD)
-            raise NotArchived("session", name, [beginnings[one] for one in close])
-        return annotated(found[0], self.annotations())
+        found = find_session(self._shelf.finding, name)
+        return annotated(found, self.annotations())
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return what readers added to sessions: tags, notes, stars."""
@@ -249,6 +236,18 @@ class Archive:
         from recollect.ingest.loading import load_session  # noqa: PLC0415 (see above)
 
         return load_session(self._shelf, id_, self._loader)
+
+    def conversation(self, name: str, agent: str = "") -> Conversation:
+        """Return a session, or an agent run in it, to be read by windows of messages.
+
+        Nothing is loaded but the windows that are asked for, where the index has them.
+        """
+        from recollect.ingest.windows import open_conversation  # noqa: PLC0415
+
+        derived, id_ = self._shelf.derived, SessionId(name)
+        if derived.number_of(id_) is None:
+            id_ = self.listed(name).id
+        return open_conversation(derived, (id_, agent), self._loader, self._session)
 
     def record(self, name: str) -> FoundRecord:
         """Return a record by its uuid, or by a beginning that only it has.

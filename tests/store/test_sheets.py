@@ -23,7 +23,7 @@ def test_a_sheet_says_what_a_session_spent_typed_and_left(tmp_path: Path) -> Non
     home.session(session_id(1), [first, answer, second, other, again])
     (session,) = read(tmp_path)
 
-    sheet = sheet_of(session, listed(session))
+    sheet = sheet_of(session, listed(session), is_long=True)
 
     assert sheet.session == session_id(1)
     assert [text for _, _, _, text in sheet.prompts] == ["one", "three", "two"]

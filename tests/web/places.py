@@ -27,13 +27,14 @@ __all__ = [
     "EDITED_PATH",
     "LONG",
     "LONG_TURNS",
+    "LOUD",
     "PLAIN",
     "REWOUND",
     "Kept",
     "furnished",
 ]
 
-PLAIN, LONG, REWOUND, AGENT, EDITED = map(session_id, range(1, 6))
+PLAIN, LONG, REWOUND, AGENT, EDITED, LOUD = map(session_id, range(1, 7))
 EDITED_PATH = "/work/demo/words.txt"
 LONG_TURNS = 60
 
@@ -91,6 +92,24 @@ def furnished(place: Path) -> Kept:
     path = home.session(EDITED, edited)
     with path.open("ab") as file:
         file.write(b"not json at all\n")
+    much = "\n".join(f"line {at} of many" for at in range(10_000))
+    changed = "\n".join(f"new {at} words" for at in range(1_000))
+    home.session(
+        LOUD,
+        thread(
+            prompt("Show me everything", cwd="/work/other"),
+            reply(
+                [
+                    tool_use("Bash", id="toolu_6", command="cat all"),
+                    tool_use("Write", id="toolu_7", file_path="/x", content=changed),
+                ]
+            ),
+            tool_result("toolu_6", much),
+            tool_result("toolu_7", "done"),
+            start=300,
+        ),
+        project="-work-other",
+    )
     home.agent(AGENT, "a1", thread(prompt("Look around"), reply("Nothing odd.")))
     folder = place / "archive"
     Archive.ingest(folder, [home.path])

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from recollect.web.app import ROUTES
-from recollect.web.reading import WINDOW
+from recollect.web.reading import FIRST, WINDOW
 from tests.web.asking import Asking
 from tests.web.places import (
     AGENT,
@@ -16,6 +16,7 @@ from tests.web.places import (
     EDITED_PATH,
     LONG,
     LONG_TURNS,
+    LOUD,
     PLAIN,
     REWOUND,
 )
@@ -139,12 +140,64 @@ def test_a_session_is_read_in_windows(page: Asking) -> None:
     second = page.get(f"/session/{LONG}/window?from={WINDOW}")
 
     assert f'data-total="{2 * LONG_TURNS}"' in first.text
-    assert first.text.count("<article") == WINDOW
+    assert first.text.count("<article") == FIRST
     assert "Question number 0<" in first.text
-    assert f"Question number {WINDOW // 2}<" not in first.text
+    assert f"Question number {FIRST // 2}<" not in first.text
     assert second.headers["x-total"] == str(2 * LONG_TURNS)
     assert second.text.count("<article") == WINDOW
     assert f"Question number {WINDOW // 2}<" in second.text
+
+
+def test_a_page_is_completed_by_the_rest_of_its_window(page: Asking) -> None:
+    asked = page.get(f"/session/{LONG}?from=20").text
+    (start, stop) = re.findall(r'data-from="(\d+)" data-until="(\d+)"', asked)[0]
+    own = f"/session/{LONG}/window"
+
+    above = page.get(f"{own}?from={WINDOW}&until={start}").text
+    below = page.get(f"{own}?from={stop}&until={2 * WINDOW}").text
+
+    whole = page.get(f"{own}?from={WINDOW}").text
+    shown = asked.partition('<section class="window"')[2].partition("</section>")[0]
+    ids = re.compile(r'id="([mt]-[^"]*)"')
+    assert int(start) == 20
+    assert all(map(ids.search, (above, shown, below)))
+    assert ids.findall(above + shown + below) == ids.findall(whole)
+
+
+def test_without_script_one_gets_everywhere(page: Asking) -> None:
+    found: list[str] = []
+    there: str | None = f"/session/{LONG}"
+    while there:
+        text = page.get(there.replace("&amp;", "&")).text
+        found += re.findall(r"Question number (\d+)<", text.partition("<section")[2])
+        later = re.search(r'href="([^"]*)">Later', text)
+        there = later[1] if later else None
+
+    assert found == [str(number) for number in range(LONG_TURNS)]
+    assert "Earlier" in text
+
+
+def test_a_long_output_is_had_when_it_is_unfolded(page: Asking) -> None:
+    text = page.get(f"/session/{LOUD}/window?from=0").text
+    (article,) = re.findall(r'<article class="answer" id="([^"]*)"', text)
+
+    whole = page.get(f"/session/{LOUD}/message?at={article}").text
+
+    assert len(text) < 20_000
+    assert "line 3 of many" in text
+    assert "line 9000 of many" not in text
+    assert text.count("data-rest") == 2
+    assert "data-rest" not in whole
+    assert "line 9000 of many" in whole
+    assert "new 900 words" in whole
+
+
+def test_an_outline_can_be_had_from_a_message_on(page: Asking) -> None:
+    whole = page.get(f"/session/{LONG}/outline").json
+
+    assert page.get(f"/session/{LONG}/outline?from=100").json == [
+        mark for mark in whole if mark[1] >= 100
+    ]
 
 
 def test_windows_together_are_the_whole(page: Asking) -> None:

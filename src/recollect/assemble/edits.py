@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recollect.model.ids import AgentId
-from recollect.model.sessions import Branch, FileEdit
+from recollect.model.sessions import Branch, FileEdit, ToolCall
 
-__all__ = ["EDITING_TOOLS", "edits_of"]
+__all__ = ["EDITING_TOOLS", "edited_path", "edits_of"]
 
 EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 
@@ -15,20 +15,14 @@ EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 def edits_of(
     branches: Iterable[Branch], agent: AgentId | None = None
 ) -> tuple[FileEdit, ...]:
-    """Return the changes that calls made, each branch's own, in order.
-
-    A call that failed, was refused or has no answer yet changed nothing.
-    """
+    """Return the changes that calls made, each branch's own, in order."""
     found = []
     for branch in branches:
         for turn in branch.own:
             for message in turn.messages:
                 for call in message.calls:
-                    path = call.facts.path if call.facts else None
-                    path = path or call.path
-                    if call.name not in EDITING_TOOLS or not path:
-                        continue
-                    if call.is_error or not call.is_answered:
+                    path = edited_path(call)
+                    if path is None:
                         continue
                     facts = call.facts
                     found.append(
@@ -47,3 +41,13 @@ def edits_of(
                         )
                     )
     return tuple(found)
+
+
+def edited_path(call: ToolCall) -> str | None:
+    """Return the file that a call changed.
+
+    A call that failed, was refused or has no answer yet changed nothing.
+    """
+    if call.name not in EDITING_TOOLS or call.is_error or not call.is_answered:
+        return None
+    return (call.facts.path if call.facts else None) or call.path or None

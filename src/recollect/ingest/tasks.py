@@ -11,12 +11,15 @@ from recollect.assemble import listed
 from recollect.ingest.gist import Gist, Stretch, gist_of
 from recollect.ingest.loading import Family
 from recollect.model.parts import Loader
+from recollect.model.windows import weight_of
 from recollect.store.sheets import Sheet, sheet_of
 
 __all__ = ["DERIVING", "READING", "TASKS", "Task"]
 
 Asked = TypeVar("Asked")
 Told = TypeVar("Told")
+LONG = 24
+"""Messages of a family from which on they are written down as they were assembled."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -45,7 +48,9 @@ class Task(Generic[Asked, Told]):
 
 def _sheets_of(family: Family) -> list[Sheet]:
     sessions = family.sessions(Loader())
-    return [sheet_of(session, listed(session)) for session in sessions]
+    # What is small is assembled in a moment, if all that it is related to is small.
+    is_long = sum(map(weight_of, sessions)) >= LONG
+    return [sheet_of(one, listed(one), is_long=is_long) for one in sessions]
 
 
 READING: Task[Stretch, Gist] = Task(gist_of, Stretch, Gist)

@@ -80,7 +80,7 @@ class Role(StrEnum):
     SYSTEM = "system"
 
 
-class Piece(Struct, frozen=True, gc=False):
+class Piece(Struct, frozen=True, gc=False, array_like=True):
     """A record of a message, and which of its blocks count.
 
     A block that an earlier record of the message holds already does not.

@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 
-class ToolCall(Struct, frozen=True, kw_only=True, weakref=True):
+class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
     """A tool use and the result that answers it, or none yet."""
 
     id: ToolUseId
@@ -146,7 +146,7 @@ def _at(blocks: tuple[Block, ...], index: int) -> Block | None:
     return blocks[index] if index < len(blocks) else None
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, array_like=True):
     """What one side said at one time: one or more records, joined."""
 
     id: RecordId
@@ -204,7 +204,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return tuple(found)
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class Turn(Struct, frozen=True, kw_only=True, array_like=True):
     """A prompt and all that follows until the next one on the same branch.
 
     What comes before the first prompt is a turn without one.
@@ -223,7 +223,7 @@ class Turn(Struct, frozen=True, kw_only=True):
         return tuple(call for message in self.messages for call in message.calls)
 
 
-class Branch(Struct, frozen=True, kw_only=True):
+class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     """The path from a root to one leaf.
 
     ``turns`` is the whole path; ``own`` begins behind the fork.
@@ -256,7 +256,7 @@ class Branch(Struct, frozen=True, kw_only=True):
         return tuple(m for turn in self.own for m in turn.messages if m.is_prompt)
 
 
-class AgentRun(Struct, frozen=True, kw_only=True, weakref=True):
+class AgentRun(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
     """The session within a session that a tool call started."""
 
     id: AgentId

@@ -7,12 +7,20 @@ from datetime import tzinfo
 
 from recollect.model.sessions import AgentRun, Branch, Session
 from recollect.model.usage import Cost, Usage
+from recollect.model.windows import BranchFacts, SessionFacts
 from recollect.render.figures import lasting, price, several, span, tokens
 from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.widths import fit_right, width
 
-__all__ = ["agent_facts", "fork_words", "heading", "listed", "session_facts"]
+__all__ = [
+    "agent_facts",
+    "fork_words",
+    "heading",
+    "listed",
+    "session_facts",
+    "window_facts",
+]
 
 _MOST = 3
 """Names of one kind that are told; the others are counted."""
@@ -43,30 +51,59 @@ def session_facts(
     session: Session, branch: Branch, zone: tzinfo | None, cost: Cost | None = None
 ) -> tuple[list[str], ...]:
     """Return what is told above a session, line by line; empty facts are left out."""
+    prompts = sum(1 for message in branch.messages if message.is_prompt)
+    calls = sum(len(message.calls) for message in branch.messages)
+    agents = sum(1 for run in session.all_agents if run.kind.is_shown)
+    others = len(session.branches) - 1
+    counts = [
+        *_counts(prompts, calls, agents, others),
+        *_which(branch, len(session.problems)),
+    ]
+    return _facts(session, counts, _spent(session.total, cost), zone)
+
+
+def window_facts(
+    told: SessionFacts, branch: BranchFacts, zone: tzinfo | None
+) -> tuple[list[str], ...]:
+    """Return the same where a session is read by windows."""
+    others = len(told.branches) - 1
+    counts = [
+        *_counts(branch.prompts, branch.calls, told.agents, others),
+        *_which(branch, told.problems),
+    ]
+    return _facts(told, counts, _spent(told.usage, None), zone)
+
+
+def _facts(
+    session: Session | SessionFacts,
+    counts: list[str],
+    spent: list[str],
+    zone: tzinfo | None,
+) -> tuple[list[str], ...]:
     return (
         _place(session),
         _time(session, zone),
         _makers(session),
-        _counts(session, branch),
-        _spent(session.total, cost),
+        counts,
+        spent,
         _relations(session),
     )
 
 
-def _place(session: Session) -> list[str]:
+def _place(session: Session | SessionFacts) -> list[str]:
     where = [session.project or ""]
     branches = [name for name in session.git_branches if name != "HEAD"]
     return [*where, f"git {_some(branches)}" if branches else ""]
 
 
-def _time(session: Session, zone: tzinfo | None) -> list[str]:
+def _time(session: Session | SessionFacts, zone: tzinfo | None) -> list[str]:
     if session.started is None or session.ended is None:
         return []
     lasted = session.ended - session.started
     return [span(session.started, session.ended, zone), lasting(lasted)]
 
 
-def _makers(session: Session) -> list[str]:
+def _makers(session: Session | SessionFacts) -> list[str]:
     versions = session.versions
     spoken = versions[0] if len(versions) == 1 else " to ".join(_ends(versions))
     return [
@@ -80,18 +117,19 @@ def _ends(versions: Sequence[str]) -> list[str]:
     return [versions[0], versions[-1]] if versions else []
 
 
-def _counts(session: Session, branch: Branch) -> list[str]:
-    prompts = sum(1 for message in branch.messages if message.is_prompt)
-    calls = sum(len(message.calls) for message in branch.messages)
-    agents = sum(1 for run in session.all_agents if run.kind.is_shown)
-    others = len(session.branches) - 1
+def _counts(prompts: int, calls: int, agents: int, others: int) -> list[str]:
     return [
         several(prompts, "prompt"),
         several(calls, "call"),
         several(agents, "agent") if agents else "",
         several(others, "other branch", "other branches") if others else "",
+    ]
+
+
+def _which(branch: Branch | BranchFacts, problems: int) -> list[str]:
+    return [
         "" if branch.is_live else f"branch {branch.number}",
-        several(len(session.problems), "problem") if session.problems else "",
+        several(problems, "problem") if problems else "",
     ]
 
 
@@ -107,7 +145,7 @@ def _spent(usage: Usage, cost: Cost | None) -> list[str]:
     ]
 
 
-def _relations(session: Session) -> list[str]:
+def _relations(session: Session | SessionFacts) -> list[str]:
     told = [
         f"{one.kind.replace('-', ' ')} {one.session[:8]}" for one in session.lineage
     ]
@@ -147,12 +185,16 @@ def agent_facts(run: AgentRun) -> list[str]:
     ]
 
 
-def fork_words(branch: Branch) -> str:
+def fork_words(branch: Branch | BranchFacts) -> str:
     """Return what a branch beside the way is."""
-    prompts = branch.prompts
-    head = fit_right(safe_line(prompts[0].head), _QUOTE) if prompts else ""
+    if isinstance(branch, BranchFacts):
+        count, quote = branch.own_prompts, branch.quote
+    else:
+        prompts = branch.prompts
+        count, quote = len(prompts), prompts[0].head if prompts else ""
+    head = fit_right(safe_line(quote), _QUOTE)
     facts = [
-        several(len(prompts), "prompt") + (f" (“{head}”)" if head else ""),
+        several(count, "prompt") + (f" (“{head}”)" if head else ""),
         f"{tokens(branch.usage.total)} tokens" if branch.usage.total else "",
     ]
     return ", ".join(filter(None, facts))

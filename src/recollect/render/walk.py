@@ -30,11 +30,14 @@ __all__ = [
     "Forked",
     "LeftEnd",
     "Orphans",
+    "Paths",
     "Said",
     "Start",
     "Step",
     "TurnStart",
     "View",
+    "Way",
+    "agent",
     "anchor",
     "walk",
 ]
@@ -159,7 +162,7 @@ def walk(session: Session, view: View) -> Iterator[Step]:
     """
     branch = next(b for b in session.branches if b.number == view.branch)
     yield Start(session, branch)
-    waiting: list[_Way] = [_session(session, branch, view)]
+    waiting: list[Way] = [_session(session, branch, view)]
     while waiting:
         step = next(waiting[-1], None)
         if step is None:
@@ -170,13 +173,13 @@ def walk(session: Session, view: View) -> Iterator[Step]:
             yield step
 
 
-_Way = Iterator["Step | _Way"]
+Way = Iterator["Step | Way"]
 _Beside = Mapping[RecordId | None, Sequence[Forked]]
 
 
-def _session(session: Session, branch: Branch, view: View) -> _Way:
+def _session(session: Session, branch: Branch, view: View) -> Way:
     seen: set[str] = set()
-    paths = _Paths(session.branches, view, seen)
+    paths = Paths(session.branches, view, seen)
     if view.stop is None:
         yield from paths.follow(branch, _window(branch, view))
         is_end = view.last is None
@@ -187,7 +190,7 @@ def _session(session: Session, branch: Branch, view: View) -> _Way:
     if lost and is_end:
         yield Orphans(lost)
         for run in lost:
-            yield from _agent(run, None, view, seen)
+            yield from agent(run, None, view, seen)
 
 
 def _window(branch: Branch, view: View) -> Sequence[Turn]:
@@ -201,18 +204,19 @@ def _window(branch: Branch, view: View) -> Sequence[Turn]:
     ]
 
 
-def _agent(run: AgentRun, call: ToolCall | None, view: View, seen: set[str]) -> _Way:
+def agent(run: AgentRun, call: ToolCall | None, view: View, seen: set[str]) -> Way:
+    """Yield an agent run where it was called; whole if the view says so."""
     is_again = run.id in seen
     seen.add(run.id)
     is_whole = view.agents and not is_again
     yield AgentMet(run, call, is_whole=is_whole, is_again=is_again)
     if is_whole:
-        paths = _Paths(run.branches, view, seen)
+        paths = Paths(run.branches, view, seen)
         yield paths.follow(run.live, run.live.turns)
         yield AgentEnd(run)
 
 
-class _Paths:
+class Paths:
     """Follows branches of one conversation, and meets the others where they fork."""
 
     def __init__(self, branches: Sequence[Branch], view: View, seen: set[str]) -> None:
@@ -223,14 +227,14 @@ class _Paths:
         for branch in sorted(branches, key=lambda branch: branch.number):
             self._leaving.setdefault(branch.parent, []).append(branch)
 
-    def follow(self, branch: Branch, turns: Sequence[Turn]) -> _Way:
+    def follow(self, branch: Branch, turns: Sequence[Turn]) -> Way:
         """Yield the way of a branch along these turns."""
         beside = self._beside(branch)
         if turns and turns[0] is branch.turns[0]:
             yield from self._forks(beside.get(None, ()))
         yield from self._turns(branch, turns, beside)
 
-    def window(self, branch: Branch, start: int, stop: int) -> _Way:
+    def window(self, branch: Branch, start: int, stop: int) -> Way:
         """Yield the way of a branch along these messages, wherever turns begin."""
         beside = self._beside(branch)
         if not start:
@@ -244,14 +248,14 @@ class _Paths:
             if first == 0:
                 yield TurnStart(turn, branch)
             for message in turn.messages[first:last]:
-                yield from self._message(message, turn)
+                yield from self.message(message, turn)
                 yield from self._forks(beside.get(message.id, ()))
 
-    def _turns(self, branch: Branch, turns: Sequence[Turn], beside: _Beside) -> _Way:
+    def _turns(self, branch: Branch, turns: Sequence[Turn], beside: _Beside) -> Way:
         for turn in turns:
             yield TurnStart(turn, branch)
             for message in turn.messages:
-                yield from self._message(message, turn)
+                yield from self.message(message, turn)
                 yield from self._forks(beside.get(message.id, ()))
 
     def _beside(self, branch: Branch) -> _Beside:
@@ -285,7 +289,7 @@ class _Paths:
             )
         return found
 
-    def _forks(self, forks: Sequence[Forked]) -> _Way:
+    def _forks(self, forks: Sequence[Forked]) -> Way:
         for fork in forks:
             yield fork
             if fork.is_whole:
@@ -295,7 +299,8 @@ class _Paths:
                 yield self._turns(branch, branch.own, beside)
                 yield LeftEnd(branch)
 
-    def _message(self, message: Message, turn: Turn) -> _Way:
+    def message(self, message: Message, turn: Turn) -> Way:
+        """Yield a message, and its blocks and calls."""
         yield Said(message, turn)
         if message.role is not Role.ASSISTANT:
             return
@@ -311,11 +316,11 @@ class _Paths:
         for call in calls.values():
             yield from self._call(message, call)
 
-    def _call(self, message: Message, call: ToolCall) -> _Way:
+    def _call(self, message: Message, call: ToolCall) -> Way:
         yield Called(message, call)
         for run in call.agents:
             if run.kind.is_shown:
-                yield from _agent(run, call, self._view, self._seen)
+                yield from agent(run, call, self._view, self._seen)
 
 
 def anchor(branch: Branch) -> RecordId | None:

@@ -16,6 +16,7 @@ from recollect.store.index import Index
 from recollect.store.lengths import Lengths
 
 if TYPE_CHECKING:  # whoever reads lines needs no more than that
+    from recollect.store.reels import Reels
     from recollect.store.sheets import Sheet
     from recollect.store.spending import Spending
 
@@ -40,6 +41,13 @@ class Derived:
         from recollect.store.spending import Spending  # noqa: PLC0415 (see above)
 
         return Spending(self.index)
+
+    @cached_property
+    def reels(self) -> Reels:
+        """The messages of sessions, to be read by number."""
+        from recollect.store.reels import Reels  # noqa: PLC0415 (see above)
+
+        return Reels(self.index)
 
     def finish_schema(self) -> None:
         """Make the indexes that wait for the first filling."""
@@ -181,6 +189,8 @@ class Derived:
             ("INSERT OR IGNORE INTO run VALUES (?, ?, ?)", sheet.runs),
             ("INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", sheet.edits),
             ("INSERT INTO prompt VALUES (?, ?, ?, ?, ?)", sheet.prompts),
+            ("INSERT INTO talk VALUES (?, ?, ?)", sheet.talks),
+            ("INSERT INTO reel VALUES (?, ?, ?, ?, ?)", sheet.reels),
         ):
             self._db.executemany(sql, [(number, *row) for row in rows])
 
@@ -204,6 +214,8 @@ class Derived:
             ("rewound", "session"),
             ("run", "session"),
             ("prompt", "session"),
+            ("talk", "session"),
+            ("reel", "session"),
         ):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
 

@@ -43,6 +43,10 @@ _QUERIES = {
     " JOIN name AS n ON n.number = claim.session",
     "edit": "SELECT n.session, path, record, branch, agent, time_ms, added, removed,"
     " is_new FROM edit JOIN name AS n ON n.number = edit.session",
+    "talk": "SELECT n.session, agent, facts FROM talk"
+    " JOIN name AS n ON n.number = talk.session",
+    "reel": "SELECT n.session, agent, branch, start, frame FROM reel"
+    " JOIN name AS n ON n.number = reel.session",
     "prompt": "SELECT n.session, record, time_ms, branch, head FROM prompt"
     " JOIN name AS n ON n.number = prompt.session",
 }

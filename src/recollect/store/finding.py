@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from recollect.errors import Ambiguous, NotArchived
+from recollect.model.ids import as_text
 from recollect.model.listing import Listed
 from recollect.store.connect import every, first
 from recollect.store.derived import decode_listed as _decode
 from recollect.store.index import Index
 from recollect.store.numbers import id_number, id_range
 
-__all__ = ["Finding", "RecordRow"]
+if TYPE_CHECKING:
+    from recollect.store.shelf import Knowing
+
+__all__ = ["Finding", "RecordRow", "find_session"]
 
 _LAST = "\U0010ffff"
+_TOLD = 5
+"""Names that an error mentions."""
+_SIGNS = 50
+"""Of a title that it mentions."""
+
+
+def find_session(finding: Knowing, name: str) -> Listed:
+    """Return a session's line by its id, or by a beginning that only it has."""
+    found = finding.sessions_like(as_text(name), _TOLD) if name else []
+    if len(found) > 1:
+        told = [f"{one.id} ({one.title.text[:_SIGNS]})" for one in found]
+        raise Ambiguous("session", name, told)
+    if not found:
+        from difflib import get_close_matches  # noqa: PLC0415 (only for those who err)
+
+        beginnings = {id_[: len(name)]: id_ for id_ in finding.session_ids()}
+        close = get_close_matches(name, beginnings, n=_TOLD)
+        raise NotArchived("session", name, [beginnings[one] for one in close])
+    return found[0]
 
 
 class RecordRow(Struct, frozen=True):

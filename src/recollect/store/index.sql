@@ -210,3 +210,20 @@ CREATE TABLE prompt (
     head        TEXT NOT NULL
 ) STRICT;
 CREATE INDEX prompt_session ON prompt (session);
+
+-- Conversations as they were assembled, to be shown without assembling them: facts of a
+-- session or of one of its agents, and messages of each branch's own, packed.
+CREATE TABLE talk (
+    session     INTEGER NOT NULL,
+    agent       TEXT NOT NULL,
+    facts       BLOB NOT NULL,
+    PRIMARY KEY (session, agent)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE reel (
+    session     INTEGER NOT NULL,
+    agent       TEXT NOT NULL,
+    branch      INTEGER NOT NULL,
+    start       INTEGER NOT NULL,
+    frame       BLOB NOT NULL,
+    PRIMARY KEY (session, agent, branch, start)
+) STRICT;

@@ -15,6 +15,7 @@ from recollect.model.fills import fills_of
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.store.numbers import id_number, milliseconds
+from recollect.store.reels import ReelRow, TalkRow, rows_of
 
 if TYPE_CHECKING:  # whoever reads rows needs no whole sessions
     from recollect.model.sessions import Session
@@ -44,10 +45,16 @@ class Sheet(Struct, frozen=True, array_like=True):
     claim: tuple[Number, bytes] | None
     edits: list[tuple[str, int, int, str | None, Number, int, int, bool]]
     prompts: list[tuple[str, Number, int, str]]
+    talks: list[TalkRow]
+    reels: list[ReelRow]
 
 
-def sheet_of(session: Session, line: Listed) -> Sheet:
-    """Return the sheet of a session, whose line in lists is known."""
+def sheet_of(session: Session, line: Listed, *, is_long: bool) -> Sheet:
+    """Return the sheet of a session, whose line in lists is known.
+
+    What is long is written down as it was assembled, to be shown without that.
+    """
+    talks, reels = rows_of(session) if is_long else ([], [])
     claim = session.claim
     purses, spends = _spends(session)
     return Sheet(
@@ -80,6 +87,8 @@ def sheet_of(session: Session, line: Listed) -> Sheet:
             for edit in session.edits
         ],
         prompts=list(_prompts(session)),
+        talks=talks,
+        reels=reels,
     )
 
 

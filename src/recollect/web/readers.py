@@ -9,19 +9,21 @@ from __future__ import annotations
 import gc
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Any, TypeVar
 
 from recollect.archive import Archive
+from recollect.ingest.windows import Conversation, Cut
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
 
 __all__ = ["OpenSession", "Readers"]
 
 T = TypeVar("T")
+_Quiet = Callable[[], AbstractContextManager[None]]
 
 _STALE = 20.0
 """Seconds after which an archive is looked at anew though nobody told of a change."""
@@ -31,22 +33,10 @@ _KEPT_BYTES = 48 * 1024 * 1024
 """Of pages that are kept."""
 _IDLE = 100
 """Archives that are kept open though nobody reads them now."""
-_HELD = 8
+_HELD = 24
 """Sessions that are kept open."""
 _HELD_MESSAGES = 250_000
 """Messages of all sessions that are kept open; one is, whatever its size."""
-
-
-class OpenSession:
-    """A session that is kept open, and the reader that opens its text."""
-
-    def __init__(self, listed: Listed, session: Session, archive: Archive) -> None:
-        self.listed = listed
-        self.session = session
-        self.archive = archive
-        self.lock = Lock()
-        self.notes: dict[str, object] = {}
-        """What was worked out about it, by name."""
 
 
 class _Lent:
@@ -56,6 +46,48 @@ class _Lent:
         self.archive = archive
         self.moment = moment
         self.since = monotonic()
+
+
+class OpenSession:
+    """A session that is kept open, and the reader that opens its text."""
+
+    def __init__(self, listed: Listed, lent: _Lent, quiet: _Quiet) -> None:
+        self.listed = listed
+        self.archive = lent.archive
+        self.lent = lent
+        self.lock = Lock()
+        self.is_let_go = False
+        """Whether its archive is lent to others by now."""
+        self.notes: dict[str, object] = {}
+        """What was worked out about it, by name."""
+        self._quiet = quiet
+        self._whole: Session | None = None
+        self._talk: Conversation | None = None
+
+    @property
+    def session(self) -> Session:
+        """All of it, assembled when it is first asked for."""
+        if self._whole is None:
+            with self._quiet():
+                self._whole = self.archive.session(self.listed.id)
+        return self._whole
+
+    def conversation(self, agent: str = "") -> Conversation:
+        """Return it, or an agent run in it, to be read by windows."""
+        if self._talk is None:
+            self._talk = self.archive.conversation(self.listed.id)
+            if isinstance(self._talk, Cut):
+                self._whole = self._talk.session
+        if not agent:
+            return self._talk
+        if self._whole is not None:
+            return Cut(self._whole, agent)
+        return self.archive.conversation(self.listed.id, agent)
+
+    @property
+    def weight(self) -> int:
+        """How many messages it keeps in memory."""
+        return self.listed.messages if self._whole is not None else 0
 
 
 class Readers:
@@ -104,6 +136,9 @@ class Readers:
         except BaseException:
             with lent.archive:  # closed, and asked what it is that is damaged
                 raise
+        self._returned(lent)
+
+    def _returned(self, lent: _Lent) -> None:
         with self._lock:
             has_room = len(self._idle) < self._most_idle
             if lent.moment == self.moment and has_room:
@@ -165,11 +200,24 @@ class Readers:
                 self._weight -= len(gone)
 
     @contextmanager
-    def session(self, name: str) -> Iterator[OpenSession]:
-        """Lend a session, by its id or a beginning that only it has."""
-        held = self._found(self.listed(name))
-        with held.lock:
-            yield held
+    def session(self, name: str, listed: Listed | None = None) -> Iterator[OpenSession]:
+        """Lend a session, by its id or a beginning that only it has.
+
+        Whoever has just looked at its line hands that in.
+        """
+        while True:
+            held = self._found(listed or self.listed(name))
+            with held.lock:
+                if held.is_let_go:
+                    continue
+                try:
+                    with held.archive.at_once():
+                        yield held
+                except BaseException:
+                    self._drop(held)
+                    with held.archive:  # closed, and asked what it is that is damaged
+                        raise
+                return
 
     def _found(self, listed: Listed) -> OpenSession:
         with self._lock:
@@ -177,21 +225,29 @@ class Readers:
             if held is not None and held.listed == listed:
                 self._held.move_to_end(listed.id)
                 return held
-        archive = self._opening()
-        try:
-            with self._undisturbed():
-                session = archive.session(listed.id)
-        except BaseException:
-            with archive:
-                raise
-        held = OpenSession(listed, session, archive)
+        held = OpenSession(listed, self._taken(), self._undisturbed)
         with self._lock:
-            self._held.pop(listed.id, None)
+            gone = [self._held.pop(listed.id, None)]
             self._held[listed.id] = held
             while self._is_full():
-                # Somebody may be reading it: it is closed when nobody has it any more.
-                self._held.popitem(last=False)
+                gone.append(self._held.popitem(last=False)[1])
+        for one in filter(None, gone):
+            self._let_go(one)
         return held
+
+    def _drop(self, held: OpenSession) -> None:
+        held.is_let_go = True
+        with self._lock:
+            if self._held.get(held.listed.id) is held:
+                del self._held[held.listed.id]
+
+    def _let_go(self, held: OpenSession) -> None:
+        """Lend the archive of a session to others, unless somebody is reading it."""
+        if not held.lock.acquire(blocking=False):
+            return  # it is closed when nobody has it any more
+        held.is_let_go = True
+        held.lock.release()
+        self._returned(held.lent)
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
@@ -212,7 +268,7 @@ class Readers:
                     gc.enable()
 
     def _is_full(self) -> bool:
-        messages = sum(one.listed.messages for one in self._held.values())
+        messages = sum(one.weight for one in self._held.values())
         return len(self._held) > 1 and (
             len(self._held) > self._most_held or messages > _HELD_MESSAGES
         )

@@ -1,27 +1,41 @@
 """A conversation as it is read: messages in windows, places by id, an outline.
 
-Worked out once for an open session and kept with it; nothing here opens a text.
+What is worked out is kept with the session as long as that stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from recollect.assemble.edits import edited_path
 from recollect.errors import NotArchived
-from recollect.model.sessions import AgentRun, Branch, Message, Session
-from recollect.render.html import Setting, fragments
+from recollect.ingest.windows import Conversation
+from recollect.model.sessions import AgentRun, Message
+from recollect.model.windows import BranchFacts, SessionFacts, Window
+from recollect.render.html import Setting, window_fragments
+from recollect.render.html.fragments import fragments_of
 from recollect.render.html.markup import Html, anchor
-from recollect.render.walk import View
+from recollect.render.walk import Said, Step, TurnStart
+from recollect.render.windows import Beside, walk_window
 from recollect.web.readers import OpenSession
 
-__all__ = ["WINDOW", "Mark", "MarkKind", "Reading", "reading_of"]
+__all__ = ["FIRST", "WINDOW", "Mark", "MarkKind", "Reading", "reading_of"]
 
 WINDOW = 16
 """Messages that are loaded at once."""
+FIRST = 6
+"""Messages with which a page comes at most: those that are seen at once."""
+SCREEN = 6_000
+"""Signs of markup that fill a screen."""
 _WORDS = 160
+_KEPT = 160
+"""Windows whose markup is kept."""
+_PREFIXED = re.compile(r"[mca]-(.+)", re.DOTALL)
+_HASHED = re.compile(r"[mca]-[0-9a-f]{24}")
 
 
 class MarkKind(StrEnum):
@@ -47,11 +61,14 @@ class Mark(Struct, frozen=True):
 class Reading:
     """One branch of a session, or of an agent run in it."""
 
-    def __init__(self, held: OpenSession, session: Session, branch: Branch) -> None:
+    def __init__(self, held: OpenSession, talk: Conversation, branch: int) -> None:
         self.held = held
-        self.session = session
-        self.branch = branch
-        self.messages = branch.messages
+        self.facts: SessionFacts = talk.facts
+        found = self.facts.branch(branch)
+        if found is None:
+            raise NotArchived("branch", str(branch))
+        self.branch: BranchFacts = found
+        self._talk = talk
         self._places: dict[str, int] | None = None
         self._marks: tuple[Mark, ...] | None = None
         self._windows: dict[int, Html] = {}
@@ -59,21 +76,36 @@ class Reading:
     @property
     def total(self) -> int:
         """How many messages there are."""
-        return len(self.messages)
+        return self.branch.total
+
+    def some(self, start: int, stop: int) -> Window:
+        """Return the messages from one number up to another."""
+        return self._talk.window(self.branch.number, start, stop)
+
+    def message(self, at: int) -> Message:
+        """Return a message by its number."""
+        for message in self.some(at, at + 1).messages:
+            return message
+        raise NotArchived("message", str(at))
+
+    def drawn(self, start: int, stop: int, setting: Setting) -> Html:
+        """Return messages as markup."""
+        pieces = window_fragments(self.some(start, stop), setting)
+        return Html("".join(piece.html for piece in pieces))
+
+    def first(self, start: int, stop: int, setting: Setting) -> tuple[Html, int]:
+        """Return as many messages as fill a screen, and the number behind the last."""
+        window = self.some(start, stop)
+        seen = _Screen(walk_window(window))
+        for piece in fragments_of(seen.steps(), window.facts.project, setting):
+            seen.add(piece.html)
+        return Html("".join(seen.parts)), seen.count + start
 
     def window(self, number: int, setting: Setting) -> Html:
-        """Return a window as markup; it is made once, but for the last that grows."""
+        """Return a window as markup, which is made once."""
         made = self._windows.get(number)
         if made is None:
-            view = View(
-                branch=self.branch.number,
-                start=number * WINDOW,
-                stop=(number + 1) * WINDOW,
-                thinking=True,
-                tools=True,
-            )
-            pieces = fragments(self.session, view, setting)
-            made = Html("".join(piece.html for piece in pieces))
+            made = self.drawn(number * WINDOW, (number + 1) * WINDOW, setting)
             if len(self._windows) >= _KEPT:
                 self._windows.clear()
             self._windows[number] = made
@@ -81,53 +113,85 @@ class Reading:
 
     def place(self, name: str) -> int | None:
         """Return which message has a record, an anchor, a call or an agent."""
-        if self._places is None:
-            self._places = dict(_places(self.messages))
-        return self._places.get(name)
+        if self._places is not None:
+            return self._places.get(name)
+        inner = _PREFIXED.fullmatch(name)
+        names = [inner[1], name] if inner else [name]
+        near = self._talk.messages(self.branch.number, names)
+        found = dict(_places(near)).get(name)
+        if found is None and _HASHED.fullmatch(name):
+            return self.places.get(name)  # an anchor that does not say its id
+        return found
 
     @property
-    def marks(self) -> tuple[Mark, ...]:
-        """The outline."""
+    def places(self) -> dict[str, int]:
+        """Which message has what, by records, anchors, calls and agents."""
+        if self._places is None:
+            self._places = dict(_places(self._talk.messages(self.branch.number)))
+        return self._places
+
+    @property
+    def anchors(self) -> dict[int, str]:
+        """Where each message stands on a page, by its number."""
+        found: dict[int, str] = {}
+        for name, at in self.places.items():
+            found.setdefault(at, name)
+        return found
+
+    def marks(self, start: int = 0) -> Sequence[Mark]:
+        """Return the outline, from a message on."""
+        if start:
+            messages = enumerate(self.some(start, self.total).messages, start)
+            return tuple(_marks(messages))
         if self._marks is None:
-            self._marks = tuple(_marks(self.session, self.messages))
+            self._marks = tuple(_marks(self._talk.messages(self.branch.number)))
         return self._marks
 
 
-_KEPT = 160
-"""Windows whose markup is kept."""
+class _Screen:
+    """Takes steps until what came of them fills a screen."""
+
+    def __init__(self, steps: Iterable[Step | Beside]) -> None:
+        self._steps = steps
+        self._size = 0
+        self.parts: list[Html] = []
+        self.count = 0
+        """Messages that were taken."""
+
+    def add(self, made: Html) -> None:
+        """Note what came of the last step."""
+        self.parts.append(made)
+        self._size += len(made)
+
+    def steps(self) -> Iterator[Step | Beside]:
+        """Yield steps, up to a message or a turn for which there is no room."""
+        is_begun = False
+        for step in self._steps:
+            if isinstance(step, Said | TurnStart) and not is_begun and self._is_full():
+                return
+            is_begun = isinstance(step, TurnStart)
+            self.count += isinstance(step, Said)
+            yield step
+
+    def _is_full(self) -> bool:
+        return self.count >= FIRST or (self.count > 1 and self._size > SCREEN)
 
 
 def reading_of(held: OpenSession, agent: str, branch: int) -> Reading:
     """Return a branch of a session or of one of its agents, ready to be read."""
     name = f"{agent} {branch}"
     found = held.notes.get(name)
-    if isinstance(found, Reading):
-        return found
-    session = _as_session(held.session, agent) if agent else held.session
-    for one in session.branches:
-        if one.number == branch:
-            made = held.notes[name] = Reading(held, session, one)
-            return made
-    raise NotArchived("branch", str(branch))
+    if not isinstance(found, Reading):
+        talk = held.conversation(_run(held, agent) if agent else "")
+        found = held.notes[name] = Reading(held, talk, branch)
+    return found
 
 
-def _as_session(session: Session, name: str) -> Session:
-    """Return an agent run as if it were a session, to be read in the same way."""
-    for run in session.all_agents:
-        if name in {run.id, anchor("a", run.id)}:
-            return structs.replace(
-                session,
-                title=structs.replace(session.title, text=agent_title(run)),
-                live=run.live,
-                branches=run.branches,
-                agents=run.agents,
-                started=run.started,
-                ended=run.ended,
-                usage=run.usage,
-                edits=(),
-                lineage=(),
-                problems=run.problems,
-            )
+def _run(held: OpenSession, name: str) -> str:
+    """Return the agent run that is meant by its id or its anchor."""
+    for run in held.conversation().runs:
+        if name in {run, anchor("a", run)}:
+            return run
     raise NotArchived("agent", name)
 
 
@@ -136,8 +200,8 @@ def agent_title(run: AgentRun) -> str:
     return ": ".join(filter(None, (run.type, run.description))) or run.id
 
 
-def _places(messages: tuple[Message, ...]) -> Iterator[tuple[str, int]]:
-    for at, message in enumerate(messages):
+def _places(messages: Iterable[tuple[int, Message]]) -> Iterator[tuple[str, int]]:
+    for at, message in messages:
         yield anchor("m", message.id), at
         for record in message.records:
             yield record, at
@@ -149,9 +213,8 @@ def _places(messages: tuple[Message, ...]) -> Iterator[tuple[str, int]]:
                 yield run.id, at
 
 
-def _marks(session: Session, messages: tuple[Message, ...]) -> Iterator[Mark]:
-    edited = {edit.call.id: edit for edit in session.edits}
-    for at, message in enumerate(messages):
+def _marks(messages: Iterable[tuple[int, Message]]) -> Iterator[Mark]:
+    for at, message in messages:
         place = anchor("m", message.id)
         if message.is_prompt:
             yield Mark(MarkKind.PROMPT, at, place, message.head[:_WORDS])
@@ -165,11 +228,14 @@ def _marks(session: Session, messages: tuple[Message, ...]) -> Iterator[Mark]:
                 if run.kind.is_shown:
                     title = agent_title(run)[:_WORDS]
                     yield Mark(MarkKind.AGENT, at, anchor("a", run.id), title)
+            path = edited_path(call)
             if call.is_error:
                 told = f"{call.name} {call.note}"[:_WORDS]
                 yield Mark(MarkKind.ERROR, at, there, told)
-            elif call.id in edited:
-                edit = edited[call.id]
-                name = edit.path.replace("\\", "/").rpartition("/")[2]
-                told = f"{name} +{edit.added} \N{MINUS SIGN}{edit.removed}"
+            elif path:
+                name = path.replace("\\", "/").rpartition("/")[2]
+                added, removed = (
+                    (call.facts.added, call.facts.removed) if call.facts else (0, 0)
+                )
+                told = f"{name} +{added} \N{MINUS SIGN}{removed}"
                 yield Mark(MarkKind.EDIT, at, there, told)

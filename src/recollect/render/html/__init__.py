@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from recollect.render.html.fragments import WHOLE, Fragment, Setting, fragments
+from recollect.render.html.fragments import (
+    WHOLE,
+    Fragment,
+    Setting,
+    fragments,
+    window_fragments,
+)
 from recollect.render.html.page import (
     STATIC,
     Shell,
@@ -27,4 +33,5 @@ __all__ = [
     "parts",
     "session_page",
     "static",
+    "window_fragments",
 ]

@@ -19,9 +19,10 @@ from recollect.model.tools import (
     WebSearchOutcome,
 )
 from recollect.render.details import pretty
+from recollect.render.figures import several
 from recollect.render.html.diff import diff
 from recollect.render.html.markup import NOTHING, Html, anchor, joined, tag, text, words
-from recollect.render.html.outputs import output, result
+from recollect.render.html.outputs import MOST, output, result, unheld
 from recollect.render.html.prose import prose
 from recollect.render.inputs import Answers, Task, decoded, input_of
 from recollect.render.tools import CallLine, CallState
@@ -47,10 +48,15 @@ class Body(Struct, frozen=True):
     is_open: bool = False
 
 
-def call_html(call: ToolCall, line: CallLine, *, is_followed: bool = False) -> Html:
-    """Return a call; ``is_followed`` if the agent that it started is shown behind."""
+def call_html(
+    call: ToolCall, line: CallLine, *, is_followed: bool = False, most: int = MOST
+) -> Html:
+    """Return a call; ``is_followed`` if the agent that it started is shown behind.
+
+    Of what folds at the end of an output, the page holds ``most`` signs.
+    """
     name = TOOL_NAMES.get(call.name, call.name)
-    body = Body(NOTHING) if is_followed else _BODIES.get(name, _any)(call)
+    body = Body(NOTHING) if is_followed else _BODIES.get(name, _any)(call, most)
     bad = "" if line.state in {CallState.DONE, CallState.WAITING} else " bad"
     id_ = anchor("c", call.id)
     summary = _summary(line)
@@ -85,38 +91,40 @@ def _summary(line: CallLine) -> Html:
     return joined(parts, " ")
 
 
-def _answer(call: ToolCall) -> Html:
+def _answer(call: ToolCall, most: int) -> Html:
     kind = "output error" if call.is_error else "output"
-    return result(call.result, call.stored_output, kind)
+    return result(call.result, call.stored_output, kind, most)
 
 
-def _bash(call: ToolCall) -> Body:
+def _bash(call: ToolCall, most: int) -> Body:
     command = input_of(call).command or call.note
     shown = NOTHING
     if "\n" in command or len(command) > _SEEN:
         shown = tag("pre", text(command), kind="command")
-    answer = _answer(call)
+    answer = _answer(call, most)
     outcome = call.outcome
     if not answer and isinstance(outcome, BashOutcome):
-        answer = output(f"{outcome.stdout or ''}\n{outcome.stderr or ''}")
+        answer = output(f"{outcome.stdout or ''}\n{outcome.stderr or ''}", most=most)
     return Body(joined((shown, answer)))
 
 
-def _edit(call: ToolCall) -> Body:
+def _edit(call: ToolCall, most: int) -> Body:
     hunks = hunks_of(call.outcome, call.input)
     lines = sum(len(hunk.lines) for hunk in hunks)
-    trouble = _answer(call) if call.is_error else NOTHING
-    shown = diff(hunks)
+    trouble = _answer(call, most) if call.is_error else NOTHING
     if lines <= _SHORT_DIFF:
-        return Body(joined((shown, trouble)), is_open=not call.is_error)
-    return Body(joined((trouble, shown)))
+        return Body(joined((diff(hunks), trouble)), is_open=not call.is_error)
+    size = sum(len(line) for hunk in hunks for line in hunk.lines)
+    if size > most < MOST:
+        return Body(joined((trouble, unheld(f"Show {several(lines, 'line')}"))))
+    return Body(joined((trouble, diff(hunks))))
 
 
-def _found(call: ToolCall) -> Body:
-    return Body(_answer(call))
+def _found(call: ToolCall, most: int) -> Body:
+    return Body(_answer(call, most))
 
 
-def _todo(call: ToolCall) -> Body:
+def _todo(call: ToolCall, _most: int) -> Body:
     outcome = call.outcome
     tasks = None
     if isinstance(outcome, TodoOutcome):
@@ -124,12 +132,12 @@ def _todo(call: ToolCall) -> Body:
     return _checklist(tasks or input_of(call).todos or [])
 
 
-def _tasks(call: ToolCall) -> Body:
+def _tasks(call: ToolCall, most: int) -> Body:
     outcome = call.outcome
     tasks = None
     if isinstance(outcome, TaskOutcome):
         tasks = decoded(outcome.tasks, list[Task])
-    return _checklist(tasks) if tasks else _any(call)
+    return _checklist(tasks) if tasks else _any(call, most)
 
 
 def _checklist(tasks: list[Task]) -> Body:
@@ -145,16 +153,16 @@ def _checklist(tasks: list[Task]) -> Body:
     return Body(tag("ul", joined(lines), kind="tasks"), is_open=True)
 
 
-def _task_line(_call: ToolCall) -> Body:
+def _task_line(_call: ToolCall, _most: int) -> Body:
     return Body(NOTHING)
 
 
-def _plan(call: ToolCall) -> Body:
+def _plan(call: ToolCall, most: int) -> Body:
     outcome = call.outcome
     plan = outcome.plan if isinstance(outcome, PlanOutcome) else None
     plan = plan or input_of(call).plan or ""
     shown = tag("div", prose(plan), kind="plan") if plan else NOTHING
-    trouble = _answer(call) if call.is_error else NOTHING
+    trouble = _answer(call, most) if call.is_error else NOTHING
     return Body(joined((shown, trouble)), is_open=True)
 
 
@@ -173,7 +181,7 @@ class _AskedAll(Struct, frozen=True):
     questions: list[_Asked] = []
 
 
-def _questions(call: ToolCall) -> Body:
+def _questions(call: ToolCall, most: int) -> Body:
     outcome = call.outcome
     asked = decoded(call.input, _AskedAll)
     answers: Answers = {}
@@ -182,7 +190,7 @@ def _questions(call: ToolCall) -> Body:
     found = asked.questions if asked else []
     is_told = len(found) == 1
     parts = [_question(one, answers, is_told=is_told) for one in found]
-    trouble = _answer(call) if call.is_error or not parts else NOTHING
+    trouble = _answer(call, most) if call.is_error or not parts else NOTHING
     return Body(joined((*parts, trouble)), is_open=True)
 
 
@@ -215,11 +223,11 @@ def _question(asked: _Asked, answers: Answers, *, is_told: bool) -> Html:
     return joined((asking, tag("ul", joined(lines), kind="tasks")))
 
 
-def _fetch(call: ToolCall) -> Body:
+def _fetch(call: ToolCall, most: int) -> Body:
     outcome = call.outcome
     if isinstance(outcome, WebFetchOutcome) and outcome.result:
         return Body(prose(outcome.result))
-    return Body(_answer(call))
+    return Body(_answer(call, most))
 
 
 class _Hit(Struct, frozen=True):
@@ -233,13 +241,13 @@ class _Hits(Struct, frozen=True):
     url: str | None = None
 
 
-def _web_search(call: ToolCall) -> Body:
+def _web_search(call: ToolCall, most: int) -> Body:
     outcome = call.outcome
     lines = []
     if isinstance(outcome, WebSearchOutcome):
         lines = [_page(hit) for hit in _hits(outcome.results) if hit.url]
     if not lines:
-        return Body(_answer(call))
+        return Body(_answer(call, most))
     return Body(tag("ul", joined(lines), kind="pages"))
 
 
@@ -259,23 +267,23 @@ def _page(hit: _Hit) -> Html:
     return tag("li", tag("a", title, href=url, rel="noopener noreferrer nofollow"))
 
 
-def _agent(call: ToolCall) -> Body:
+def _agent(call: ToolCall, most: int) -> Body:
     given = decoded(call.input, _Given)
     prompt = given.prompt if given and given.prompt else ""
-    return Body(joined((output(prompt, "command"), _answer(call))))
+    return Body(joined((output(prompt, "command", most), _answer(call, most))))
 
 
 class _Given(Struct, frozen=True):
     prompt: str | None = None
 
 
-def _any(call: ToolCall) -> Body:
+def _any(call: ToolCall, most: int) -> Body:
     shown = pretty(bytes(call.input))
-    given = output(shown, "command") if shown else NOTHING
-    return Body(joined((given, _answer(call))))
+    given = output(shown, "command", most) if shown else NOTHING
+    return Body(joined((given, _answer(call, most))))
 
 
-_BODIES: dict[str, Callable[[ToolCall], Body]] = {
+_BODIES: dict[str, Callable[[ToolCall, int], Body]] = {
     "Bash": _bash,
     "PowerShell": _bash,
     "Read": _found,

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from recollect.model.blocks import Block, Text, Thinking
 from recollect.model.sessions import Branch, Message, Role, Session, Turn
+from recollect.model.windows import BranchFacts, Window
 from recollect.render.figures import (
     Coster,
     clock,
@@ -34,7 +35,7 @@ from recollect.render.html.markup import (
     text,
     words,
 )
-from recollect.render.html.outputs import picture
+from recollect.render.html.outputs import MOST, picture
 from recollect.render.html.prose import prose, typed
 from recollect.render.tools import CallLines, CallState
 from recollect.render.walk import (
@@ -52,9 +53,17 @@ from recollect.render.walk import (
     View,
     walk,
 )
+from recollect.render.windows import Beside, walk_window
 from recollect.render.words import Teller, as_it_stands
 
-__all__ = ["WHOLE", "Fragment", "Setting", "fragments", "fragments_of"]
+__all__ = [
+    "WHOLE",
+    "Fragment",
+    "Setting",
+    "fragments",
+    "fragments_of",
+    "window_fragments",
+]
 
 WHOLE = View(branches=True, agents=True, thinking=True, tools=True)
 """Everything: it folds away on a page."""
@@ -72,6 +81,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """The address below which an agent that is told in brief has its page."""
     branches: str = ""
     """The address at whose end the number of a branch leads to that branch."""
+    most: int = MOST
+    """Signs of what folds that a page holds; more it has to ask for."""
 
 
 class Fragment(Struct, frozen=True):
@@ -91,8 +102,13 @@ def fragments(
     return fragments_of(walk(session, view), session.project, setting or Setting())
 
 
+def window_fragments(window: Window, setting: Setting) -> Iterator[Fragment]:
+    """Yield a window piece by piece, as :func:`fragments` would yield its messages."""
+    return fragments_of(walk_window(window), window.facts.project, setting)
+
+
 def fragments_of(
-    steps: Iterable[Step], project: str | None, setting: Setting
+    steps: Iterable[Step | Beside], project: str | None, setting: Setting
 ) -> Iterator[Fragment]:
     """Yield what steps through a session say, piece by piece."""
     setter = _Setter(project, setting)
@@ -116,7 +132,7 @@ class _Setter:
         self._failures = 0
         self._day: datetime | None = None
 
-    def set(self, step: Step) -> Iterator[Fragment]:
+    def set(self, step: Step | Beside) -> Iterator[Fragment]:
         if isinstance(step, Said) and step.message.notice == "api_error":
             self._failures += 1
             return
@@ -130,6 +146,8 @@ class _Setter:
                 yield Fragment(self._agent(step))
             case Forked():
                 yield Fragment(self._fork(step))
+            case Beside():
+                yield Fragment(self._left(step.branch))
             case AgentEnd() | LeftEnd():
                 yield Fragment(self._ended())
             case Orphans():
@@ -138,7 +156,7 @@ class _Setter:
             case Start():
                 pass
 
-    def _parted(self, step: Step) -> Iterator[Fragment]:
+    def _parted(self, step: Step | Beside) -> Iterator[Fragment]:
         """Yield what has to come before a step: the end of the message above it."""
         is_inside = isinstance(step, BlockMet | Called) or (
             isinstance(step, AgentMet) and step.call is not None
@@ -160,7 +178,9 @@ class _Setter:
                 is_alone = len(runs) == 1 and line.state is CallState.DONE
                 # What follows tells all that the line of a single agent would.
                 if not is_alone or runs[0] in self._met:
-                    yield Fragment(call_html(call, line, is_followed=bool(runs)))
+                    most = self._setting.most
+                    made = call_html(call, line, is_followed=bool(runs), most=most)
+                    yield Fragment(made)
                 self._met.update(runs)
 
     def end(self) -> Iterator[Fragment]:
@@ -255,17 +275,19 @@ class _Setter:
         return Html(f'<details class="agent" id="{id_}"><summary>{told}</summary><div>')
 
     def _fork(self, step: Forked) -> Html:
-        branch = step.branch
-        told = fork_words(branch)
         if not step.is_whole:
-            way = "The live branch goes on" if branch.is_live else "Rewound"
-            line = words(f"{way} from here: {told}")
-            if self._setting.branches:
-                line = tag("a", line, href=f"{self._setting.branches}{branch.number}")
-            return Html(f'<p class="mark fork">{line}</p>')
+            return self._left(step.branch)
         self._open.append("</div></fieldset>")
         self._depth += 1
-        return _switch(branch, told)
+        return _switch(step.branch, fork_words(step.branch))
+
+    def _left(self, branch: Branch | BranchFacts) -> Html:
+        """Return the line that leads to a branch which goes another way from here."""
+        way = "The live branch goes on" if branch.is_live else "Rewound"
+        line = words(f"{way} from here: {fork_words(branch)}")
+        if self._setting.branches:
+            line = tag("a", line, href=f"{self._setting.branches}{branch.number}")
+        return Html(f'<p class="mark fork">{line}</p>')
 
 
 _ARTICLE_END = "</article>"

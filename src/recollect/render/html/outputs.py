@@ -10,21 +10,25 @@ from recollect.render.figures import several, size
 from recollect.render.html.markup import NOTHING, Html, fold, joined, tag, text, words
 from recollect.render.words import block_note
 
-__all__ = ["output", "picture", "pictures", "result"]
+__all__ = ["MOST", "output", "picture", "pictures", "result", "unheld"]
 
 _LINES = 24
 _SIGNS = 3_000
 _SLACK = 8
 """Lines that are shown rather than hidden behind a fold of their own."""
-_MOST = 1_000_000
-"""Signs of one output that a page holds."""
+MOST = 1_000_000
+"""Signs of one output that a page holds at most."""
 _SHOWN = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*\Z")
 _LARGEST = 4_000_000
 
 
-def output(value: str, kind: str = "output") -> Html:
-    """Return a text that was printed; a long one folds after its first lines."""
+def output(value: str, kind: str = "output", most: int = MOST) -> Html:
+    """Return a text that was printed; a long one folds after its first lines.
+
+    Of what folds a page holds ``most`` signs: :func:`unheld` stands for more, if that
+    is less than any page holds.
+    """
     value = value.strip("\n")
     if not value.strip():
         return NOTHING
@@ -32,16 +36,22 @@ def output(value: str, kind: str = "output") -> Html:
     if at is None:
         return tag("pre", text(value), kind=kind)
     first, rest = value[:at], value[at:].removeprefix("\n")
-    lost = len(rest) - _MOST
-    if lost > 0:
-        rest = f"{rest[:_MOST]}\n… {lost:,} more signs"
     count = rest.count("\n") + 1
     told = several(count, "more line") if count > 1 else f"{len(rest):,} more signs"
-    return joined(
-        (
-            tag("pre", text(first), kind=kind),
-            fold(words(f"Show {told}"), tag("pre", text(rest), kind=kind), "more"),
-        )
+    shown = tag("pre", text(first), kind=kind)
+    if len(rest) > most < MOST:
+        return joined((shown, unheld(f"Show {told}")))
+    lost = len(rest) - MOST
+    if lost > 0:
+        rest = f"{rest[:MOST]}\n… {lost:,} more signs"
+    folded = fold(words(f"Show {told}"), tag("pre", text(rest), kind=kind), "more")
+    return joined((shown, folded))
+
+
+def unheld(told: str) -> Html:
+    """Return what stands for something that the page asks for when it is unfolded."""
+    return Html(
+        f'<details class="more" data-rest><summary>{words(told)}</summary></details>'
     )
 
 
@@ -58,19 +68,21 @@ def _cut(value: str) -> int | None:
     return None if is_close and len(value) <= 2 * _SIGNS else at
 
 
-def result(answer: ToolResult | None, stored: str | None, kind: str) -> Html:
+def result(
+    answer: ToolResult | None, stored: str | None, kind: str, most: int = MOST
+) -> Html:
     """Return what a tool answered; a long answer comes from its own file."""
     content = answer.content if answer else None
     if stored is not None:
-        return output(stored, kind)
+        return output(stored, kind, most)
     if content is None or isinstance(content, str):
-        return output(content or "", kind)
-    return joined(_block(block, kind) for block in content)
+        return output(content or "", kind, most)
+    return joined(_block(block, kind, most) for block in content)
 
 
-def _block(block: Block, kind: str) -> Html:
+def _block(block: Block, kind: str, most: int) -> Html:
     if isinstance(block, Text):
-        return output(block.text or "", kind)
+        return output(block.text or "", kind, most)
     return picture(block)
 
 

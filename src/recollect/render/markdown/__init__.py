@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from recollect.render.markdown.session import Sheet, markdown
+from recollect.render.markdown.session import Sheet, markdown, window_markdown
 
-__all__ = ["Sheet", "markdown"]
+__all__ = ["Sheet", "markdown", "window_markdown"]

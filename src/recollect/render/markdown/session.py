@@ -12,6 +12,7 @@ from recollect.model.changes import hunks_of
 from recollect.model.sessions import AgentRun, Message, Role, Session, ToolCall, Turn
 from recollect.model.texts import Origin
 from recollect.model.tools import TOOL_NAMES
+from recollect.model.windows import Window
 from recollect.render.details import output_text, pretty
 from recollect.render.figures import clock, lasting, several, tokens
 from recollect.render.heads import agent_facts, fork_words, session_facts
@@ -46,6 +47,7 @@ from recollect.render.walk import (
     View,
     walk,
 )
+from recollect.render.windows import walk_window
 from recollect.render.words import (
     Teller,
     as_it_stands,
@@ -55,7 +57,7 @@ from recollect.render.words import (
     typed,
 )
 
-__all__ = ["Sheet", "markdown"]
+__all__ = ["Sheet", "markdown", "window_markdown"]
 
 _LINES = 40
 """Lines of an output that are shown."""
@@ -76,19 +78,27 @@ def markdown(
 ) -> Iterator[str]:
     """Yield a session as Markdown, piece by piece; calls fold where a viewer can."""
     view, sheet = view or View(), sheet or Sheet()
-    setter = _Setter(session, view, sheet)
+    setter = _Setter(session.project, view, sheet)
     for step in walk(session, view):
         yield from (f"{part}\n\n" for part in setter.set(step) if part)
+
+
+def window_markdown(window: Window, sheet: Sheet | None = None) -> Iterator[str]:
+    """Yield the messages of a window as Markdown, and nothing around them."""
+    view = View(thinking=False, tools=True)
+    setter = _Setter(window.facts.project, view, sheet or Sheet())
+    for step in walk_window(window):
+        if isinstance(step, Said | BlockMet | Called | AgentMet):
+            yield from (f"{part}\n\n" for part in setter.set(step) if part)
 
 
 class _Setter:
     """Sets one session."""
 
-    def __init__(self, session: Session, view: View, sheet: Sheet) -> None:
-        self._session = session
+    def __init__(self, project: str | None, view: View, sheet: Sheet) -> None:
         self._view = view
         self._sheet = sheet
-        self._lines = CallLines(session.project)
+        self._lines = CallLines(project)
         self._day: datetime | None = None
         self._failures = 0
 

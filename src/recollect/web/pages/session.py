@@ -17,11 +17,13 @@ from starlette.responses import (
 )
 
 from recollect.errors import NotArchived
+from recollect.ingest.windows import Cut
 from recollect.model.listing import Listed
-from recollect.model.sessions import Message, Session
+from recollect.model.sessions import Message
+from recollect.model.windows import SessionFacts
 from recollect.render.details import pretty
 from recollect.render.figures import several
-from recollect.render.heads import session_facts
+from recollect.render.heads import window_facts
 from recollect.render.html import Setting
 from recollect.render.html.markup import (
     NOTHING,
@@ -32,7 +34,8 @@ from recollect.render.html.markup import (
     tag,
     words,
 )
-from recollect.render.markdown import Sheet, markdown
+from recollect.render.html.outputs import MOST
+from recollect.render.markdown import Sheet, markdown, window_markdown
 from recollect.render.safe import safe, safe_line
 from recollect.render.walk import View
 from recollect.web.frame import Frame, address, framed, link
@@ -41,35 +44,38 @@ from recollect.web.pages.search import asked_query
 from recollect.web.reading import WINDOW, Reading, reading_of
 from recollect.web.visit import Visit
 
-__all__ = ["as_markdown", "find", "outline", "page", "raw", "window"]
+__all__ = ["as_markdown", "find", "message", "outline", "page", "raw", "window"]
 
 _OK = 200
 _RAW_LIMIT = 2_000_000
+_HELD = 4_000
+"""Signs of a long output, beyond its beginning, with which a window comes."""
 _FOUND = 200
 """Places that are shown of what is found in a session."""
 
 
 @contextmanager
-def _reading(visit: Visit) -> Iterator[Reading]:
+def _reading(visit: Visit, listed: Listed | None = None) -> Iterator[Reading]:
     """Lend what a visit wants to read."""
     agent = visit.request.path_params.get("agent", "")
     branch = visit.number("branch", 0)
-    with visit.readers.session(visit.part("id")) as held:
+    with visit.readers.session(visit.part("id"), listed) as held:
         yield reading_of(held, agent, branch)
 
 
-def _own(visit: Visit, session: Session, *rest: str, **query: object) -> str:
+def _own(visit: Visit, session: SessionFacts, *rest: str, **query: object) -> str:
     """Return an address below that of the conversation that is read."""
     agent = visit.request.path_params.get("agent", "")
     parts = ("session", session.id, *(("agent", agent) if agent else ()), *rest)
     return address(*parts, **query)
 
 
-def _setting(visit: Visit, session: Session) -> Setting:
+def _setting(visit: Visit, session: SessionFacts) -> Setting:
     return Setting(
         zone=None,
         agents=address("session", session.id, "agent", ""),
         branches=_own(visit, session) + "?branch=",
+        most=_HELD,
     )
 
 
@@ -84,27 +90,40 @@ def page(visit: Visit) -> Response:
     made = visit.readers.page(name, stamp)
     if made is not None:
         return HTMLResponse(made)
-    answer = _page(visit)
+    answer = _page(visit, listed)
     if answer.status_code == _OK:
         visit.readers.keep(name, stamp, bytes(answer.body))
     return answer
 
 
-def _page(visit: Visit) -> Response:
-    with _reading(visit) as reading:
-        session, branch = reading.session, reading.branch
+def _page(visit: Visit, listed: Listed) -> Response:
+    with _reading(visit, listed) as reading:
+        session, branch = reading.facts, reading.branch
         elsewhere = _elsewhere(visit, reading)
         if elsewhere:
             return RedirectResponse(elsewhere, 303)
         at = _wanted(visit, reading)
-        shown = _windows(reading, at, _setting(visit, session))
+        end = min((at // WINDOW + 1) * WINDOW, reading.total)
+        setting = _setting(visit, session)
+        if visit.flag("whole"):
+            drawn, stop = reading.drawn(at, end, setting), end
+        else:
+            drawn, stop = reading.first(at, end, setting)
+        shown = tag(
+            "section",
+            drawn,
+            kind="window",
+            data_window=str(at // WINDOW),
+            data_from=str(at),
+            data_until=str(stop),
+        )
         top = _top(visit, reading)
         body = Html(
             f'<div class="conversation" id="conversation" '
             f'data-session="{escape(session.id)}" '
             f'data-own="{escape(_own(visit, session))}" data-branch="{branch.number}" '
             f'data-total="{reading.total}" data-size="{WINDOW}">'
-            f"{shown}</div>{_pager(visit, reading, at // WINDOW)}"
+            f"{shown}</div>{_pager(visit, reading, at, stop)}"
         )
     frame = Frame(
         title=session.title.text or session.id,
@@ -123,14 +142,15 @@ def _elsewhere(visit: Visit, reading: Reading) -> str:
     name = visit.text("at", 200)
     if not name or reading.place(name) is not None:
         return ""
-    whole = reading.held.session
-    for branch in whole.branches:
-        if reading_of(reading.held, "", branch.number).place(name) is not None:
-            return address("session", whole.id, branch=branch.number, at=name)
-    for run in whole.all_agents:
-        if reading_of(reading.held, run.id, 0).place(name) is not None:
-            own = anchor("a", run.id)
-            return address("session", whole.id, "agent", own, at=name)
+    held, session = reading.held, reading.facts.id
+    talk = held.conversation()
+    for branch in talk.facts.branches:
+        if reading_of(held, "", branch.number).place(name) is not None:
+            return address("session", session, branch=branch.number, at=name)
+    for run in talk.runs:
+        if reading_of(held, run, 0).place(name) is not None:
+            own = anchor("a", run)
+            return address("session", session, "agent", own, at=name)
     return ""
 
 
@@ -145,43 +165,49 @@ def _wanted(visit: Visit, reading: Reading) -> int:
     return min(visit.number("from", 0), max(reading.total - 1, 0))
 
 
-def _windows(reading: Reading, at: int, setting: Setting) -> Html:
-    number = at // WINDOW
-    return tag(
-        "section",
-        reading.window(number, setting),
-        kind="window",
-        data_window=str(number),
-    )
-
-
 def window(visit: Visit) -> Response:
-    """Answer with one window, and nothing around it."""
+    """Answer with one window, or a part of it, and nothing around it."""
     with _reading(visit) as reading:
         at = _wanted(visit, reading)
-        made = reading.window(at // WINDOW, _setting(visit, reading.session))
+        number = at // WINDOW
+        setting = _setting(visit, reading.facts)
+        low, high = number * WINDOW, (number + 1) * WINDOW
+        start = at if visit.text("until") else low
+        stop = min(visit.number("until", high), high)
+        if (start, stop) == (low, high):
+            made = reading.window(number, setting)
+        else:
+            made = reading.drawn(start, stop, setting)
         headers = {
             "X-Total": str(reading.total),
-            "X-Window": str(at // WINDOW),
+            "X-Window": str(number),
             "X-Messages": str(reading.held.listed.messages),
         }
     content = made.encode("utf-8", "backslashreplace")
     return HTMLResponse(content, headers=headers)
 
 
+def message(visit: Visit) -> Response:
+    """Answer with one message, all of it, also what its window left out."""
+    with _reading(visit) as reading:
+        at = _wanted(visit, reading)
+        setting = structs.replace(_setting(visit, reading.facts), most=MOST)
+        made = reading.drawn(at, at + 1, setting)
+    return HTMLResponse(made.encode("utf-8", "backslashreplace"))
+
+
 def outline(visit: Visit) -> Response:
     """Answer with the outline as JSON: kind, message, anchor and words of each line."""
     with _reading(visit) as reading:
-        marks = [
-            (mark.kind, mark.at, mark.anchor, safe(mark.text)) for mark in reading.marks
-        ]
+        found = reading.marks(min(visit.number("from", 0), reading.total))
+        marks = [(mark.kind, mark.at, mark.anchor, safe(mark.text)) for mark in found]
     return Response(msgspec.json.encode(marks), media_type="application/json")
 
 
 def raw(visit: Visit) -> Response:
     """Answer with the records of a message as they stand in the archive."""
     with _reading(visit) as reading:
-        message = reading.messages[_wanted(visit, reading)]
+        message = reading.message(_wanted(visit, reading))
         parts = list(_raws(message))
     return PlainTextResponse("\n\n".join(parts).encode("utf-8", "backslashreplace"))
 
@@ -189,11 +215,14 @@ def raw(visit: Visit) -> Response:
 def as_markdown(visit: Visit) -> Response:
     """Answer with a message, or with the whole branch, as Markdown."""
     with _reading(visit) as reading:
-        view = View(branch=reading.branch.number, tools=True)
+        sheet = Sheet(zone=None)
         if visit.text("at") or visit.text("from"):
             at = _wanted(visit, reading)
-            view = structs.replace(view, start=at, stop=at + 1)
-        made = "".join(markdown(reading.session, view, Sheet(zone=None)))
+            made = "".join(window_markdown(reading.some(at, at + 1), sheet))
+        else:
+            whole = Cut(reading.held.session, reading.facts.agent or "")
+            view = View(branch=reading.branch.number, tools=True)
+            made = "".join(markdown(whole.session, view, sheet))
     content = made.encode("utf-8", "backslashreplace")
     return PlainTextResponse(content, media_type="text/markdown")
 
@@ -201,19 +230,18 @@ def as_markdown(visit: Visit) -> Response:
 def find(visit: Visit) -> Response:
     """Answer with the places of a session where words stand, in its order."""
     with _reading(visit) as reading:
-        session = reading.session.id
+        session = reading.facts.id
         query = asked_query(visit, f"session:{session} {visit.text('q')}")
         found = reading.held.archive.search(query, limit=1, hits=_FOUND)
         places = [
             (place, hit.excerpt.text)
             for one in found.sessions
             for hit in one.hits
-            if (place := reading.place(hit.record)) is not None
+            if (place := reading.places.get(hit.record)) is not None
         ]
         total = found.sessions[0].total if found.sessions else 0
         rows = [
-            (at, anchor("m", reading.messages[at].id), safe(told))
-            for at, told in sorted(set(places))
+            (at, reading.anchors[at], safe(told)) for at, told in sorted(set(places))
         ]
     answer = msgspec.json.encode({"total": total, "places": rows})
     return Response(answer, media_type="application/json")
@@ -234,10 +262,10 @@ def _raws(message: Message) -> Iterator[str]:
 
 
 def _top(visit: Visit, reading: Reading) -> Html:
-    session, branch = reading.session, reading.branch
+    session, branch = reading.facts, reading.branch
     listed = reading.held.listed
     agent = visit.request.path_params.get("agent", "")
-    told = session_facts(session, branch, None)
+    told = window_facts(session, branch, None)
     pairs = (told[at] + told[at + 1] for at in range(0, len(told), 2))
     lines = [tag("p", facts(pair)) for pair in pairs if any(pair)]
     up = NOTHING
@@ -262,12 +290,12 @@ def _top(visit: Visit, reading: Reading) -> Html:
 
 
 def _branches(visit: Visit, reading: Reading) -> Html:
-    session = reading.session
+    session = reading.facts
     if len(session.branches) < 2:  # noqa: PLR2004 (one is no choice)
         return NOTHING
     lines = []
     for branch in session.branches:
-        head = branch.prompts[0].head[:60] if branch.prompts else ""
+        head = branch.quote[:60]
         name = "live branch" if branch.is_live else f"branch {branch.number}"
         told = f"{name}: {head}" if head else name
         to = _own(visit, session, branch=branch.number)
@@ -287,7 +315,7 @@ def _branches(visit: Visit, reading: Reading) -> Html:
 
 def _actions(visit: Visit, reading: Reading) -> Html:
     """Return what can be done with a session; an agent run can only be looked into."""
-    session, listed = reading.session, reading.held.listed
+    session, listed = reading.facts, reading.held.listed
     find_in = (
         '<button type="button" data-act="find">Find <kbd>f</kbd></button>'
         '<button type="button" data-act="outline" class="only-narrow">Outline</button>'
@@ -299,7 +327,7 @@ def _actions(visit: Visit, reading: Reading) -> Html:
         resume = f"{safe_line(shlex.join(['cd', session.project]))} && {resume}"
     starred = "true" if listed.is_starred else "false"
     whole = _own(visit, session, "markdown", branch=reading.branch.number)
-    changed = several(len({edit.path for edit in session.edits}), "changed file")
+    changed = several(session.files, "changed file")
     files = link(address("files", session=session.id), words(changed))
     drawn = link(address("session", session.id, "map"), words("map"))
     return Html(
@@ -310,7 +338,7 @@ def _actions(visit: Visit, reading: Reading) -> Html:
         f'<button type="button" data-copy="{escape(resume)}" title="{escape(resume)}">'
         "Copy resume command</button>"
         f'<button type="button" data-act="copy" data-from="{escape(whole)}">'
-        f"Copy as Markdown</button>{drawn}{files if session.edits else ''}"
+        f"Copy as Markdown</button>{drawn}{files if session.files else ''}"
         f"{_notes(listed)}</div>"
     )
 
@@ -337,19 +365,20 @@ def _side() -> Html:
     )
 
 
-def _pager(visit: Visit, reading: Reading, at: int) -> Html:
-    """Return links to the windows beside this one, for whoever runs no script."""
-    session, branch = reading.session, reading.branch.number
-    last = max(reading.total - 1, 0) // WINDOW
-    if not last:
+def _pager(visit: Visit, reading: Reading, at: int, stop: int) -> Html:
+    """Return links to what is around this, for whoever runs no script."""
+    session, branch = reading.facts, reading.branch.number
+    before = max(at - WINDOW, 0) // WINDOW * WINDOW if at else None
+    after = stop if stop < reading.total else None
+    if before is None and after is None:
         return NOTHING
     links = []
-    for number, told in ((at - 1, "← Earlier"), (at + 1, "Later →")):
-        if 0 <= number <= last:
-            to = _own(visit, session, **{"from": number * WINDOW, "branch": branch})
-            links.append(link(to, words(told)))
-        else:
+    for start, told in ((before, "← Earlier"), (after, "Later →")):
+        if start is None:
             links.append(Html("<span></span>"))
-    place = words(f"{at + 1} of {last + 1}")
+        else:
+            asked = {"from": start, "branch": branch, "whole": 1}
+            links.append(link(_own(visit, session, **asked), words(told)))
+    place = words(f"{at + 1} to {stop} of {reading.total}")
     inner = joined((links[0], tag("span", place), links[1]))
     return tag("nav", inner, kind="pager", aria_label="Windows")

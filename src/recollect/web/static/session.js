@@ -24,6 +24,25 @@ class Conversation {
       const section = this.blank(number);
       if (number < at) given.before(section); else place.append(section);
     }
+    if (given) this.complete(given, at);
+  }
+
+  // A page comes with what is seen first: the rest of that window follows.
+  complete(section, number) {
+    const { from, until } = section.dataset;
+    const low = number * this.size;
+    const high = Math.min(low + this.size, this.total);
+    if (from === undefined) return;
+    delete section.dataset.from;
+    delete section.dataset.until;
+    const part = (start, stop) => (start < stop ? load(this.address("window", { from: start, until: stop })) : null);
+    const task = (async () => {
+      const [above, below] = await Promise.all([part(low, Number(from)), part(Number(until), high)]);
+      if (above) section.prepend(above.content);
+      if (below) section.append(below.content);
+      this.measure(number, section);
+    })().catch(() => undefined).finally(() => this.loading.delete(number));
+    this.loading.set(number, task);
   }
 
   get count() { return Math.max(Math.ceil(this.total / this.size), 1); }
@@ -112,6 +131,7 @@ class Conversation {
   async refresh() {
     const number = this.count - 1;
     const section = this.sections[number];
+    await this.loading.get(number);
     const { content, headers } = await load(this.address("window", { from: number * this.size }));
     if (Number(headers.get("X-Total")) < this.total) return false;
     if (!section.classList.contains("waiting")) {
@@ -132,6 +152,7 @@ class Conversation {
     const section = this.sections[number];
     if (!section) return null;
     section.dataset.near = "1";
+    await this.loading.get(number);
     if (section.classList.contains("waiting")) {
       section.scrollIntoView({ block: "start" });
       await this.fill(number);
@@ -155,7 +176,8 @@ const bare = (element) => {
   copy.removeAttribute("tabindex");
   return copy;
 };
-const alike = (one, other) => bare(one).isEqualNode(bare(other));
+const alike = (one, other) => bare(one).isEqualNode(bare(other))
+  || (one.querySelector("[data-whole]") && one.children.length >= other.children.length);
 function keepOpen(old, fresh) {
   for (const one of old.querySelectorAll("details[open][id]")) {
     const again = fresh.querySelector(`#${CSS.escape(one.id)}`);
@@ -382,6 +404,24 @@ function equip(article) {
 for (const name of ["pointerover", "focusin"]) {
   main.addEventListener(name, (event) => { const article = event.target.closest?.("article"); if (article) equip(article); });
 }
+
+// Long outputs: their end is asked for when somebody unfolds it.
+main.addEventListener("toggle", async (event) => {
+  const fold = event.target;
+  if (!fold.matches?.("details[data-rest][open]")) return;
+  fold.removeAttribute("data-rest");
+  const article = fold.closest("article");
+  const call = fold.closest(".call[id]") ?? article;
+  const at = [...call.querySelectorAll("details.more")].indexOf(fold);
+  const of = ownOf(article);
+  const asked = new URLSearchParams({ at: article.id, ...(Number(of.branch) ? { branch: of.branch } : {}) });
+  const told = await load(`${of.own}/message?${asked}`).catch(() => null);
+  const whole = told?.content.querySelector(`#${CSS.escape(call.id)}`);
+  const rest = whole?.querySelectorAll("details.more")[at] ?? whole?.querySelector("pre.diff");
+  if (!rest) { fold.setAttribute("data-rest", ""); fold.open = false; say("that could not be had"); return; }
+  call.setAttribute("data-whole", "");
+  if (rest.localName === "details") fold.append(...[...rest.children].slice(1)); else fold.append(rest);
+}, true);
 
 // Agents: beside the conversation, or in it.
 let panel = null;

@@ -1,0 +1,78 @@
+"""The way through a window: the steps that a whole session would have there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from recollect.model.ids import RecordId
+from recollect.model.sessions import Branch
+from recollect.model.usage import Usage
+from recollect.model.windows import BranchFacts, Window
+from recollect.render.walk import Orphans, Paths, Step, TurnStart, View, Way, agent
+
+__all__ = ["Beside", "walk_window"]
+
+_VIEW = View(thinking=True, tools=True)
+_PATH = Branch(id=RecordId(""), number=0, is_live=True, turns=(), own=(), usage=Usage())
+"""Stands for the branch, of which a window knows only its own part."""
+
+
+class Beside(Struct, frozen=True):
+    """A branch leaves the way, or the way left it."""
+
+    branch: BranchFacts
+
+
+def walk_window(window: Window) -> Iterator[Step | Beside]:
+    """Yield the steps through a window; agents and other branches are told in brief."""
+    waiting: list[Iterator[Step | Beside | Way]] = [_steps(window)]
+    while waiting:
+        step = next(waiting[-1], None)
+        if step is None:
+            waiting.pop()
+        elif isinstance(step, Iterator):
+            waiting.append(step)
+        else:
+            yield step
+
+
+def _steps(window: Window) -> Iterator[Step | Beside | Way]:
+    seen: set[str] = set()
+    paths = Paths((), _VIEW, seen)
+    beside = _beside(window.facts.branches, window.branch)
+    if not window.start:
+        yield from map(Beside, beside.get(None, ()))
+    for at, turn in enumerate(window.turns):
+        if at or not window.is_begun:
+            yield TurnStart(turn, _PATH)
+        for message in turn.messages:
+            yield from paths.message(message, turn)
+            yield from map(Beside, beside.get(message.id, ()))
+    branch = window.facts.branch(window.branch)
+    orphans = window.facts.orphans
+    if orphans and branch is not None and window.stop >= branch.total:
+        yield Orphans(orphans)
+        for run in orphans:
+            yield from agent(run, None, _VIEW, seen)
+
+
+def _beside(
+    branches: Sequence[BranchFacts], number: int
+) -> dict[RecordId | None, list[BranchFacts]]:
+    """Return the branches that leave a way, by the last message they share."""
+    by_number = {branch.number: branch for branch in branches}
+    found: dict[RecordId | None, list[BranchFacts]] = {}
+    numbers = [number]
+    below = by_number[number]
+    while below.parent in by_number and below.parent not in numbers:
+        # Where the way left another, that one goes on without it.
+        above = by_number[below.parent]
+        found.setdefault(below.last_shared, []).append(above)
+        numbers.append(above.number)
+        below = above
+    for other in sorted(branches, key=lambda one: one.number):
+        if other.parent in numbers and other.number not in numbers:
+            found.setdefault(other.last_shared, []).append(other)
+    return found
