@@ -92,6 +92,15 @@ def furnished(place: Path) -> Kept:
     path = home.session(EDITED, edited)
     with path.open("ab") as file:
         file.write(b"not json at all\n")
+    _add_loud(home)
+    home.agent(AGENT, "a1", thread(prompt("Look around"), reply("Nothing odd.")))
+    folder = place / "archive"
+    Archive.ingest(folder, [home.path])
+    return Kept(home, folder)
+
+
+def _add_loud(home: Home) -> None:
+    """Add a session with a long output and a long change."""
     much = "\n".join(f"line {at} of many" for at in range(10_000))
     changed = "\n".join(f"new {at} words" for at in range(1_000))
     home.session(
@@ -110,7 +119,3 @@ def furnished(place: Path) -> Kept:
         ),
         project="-work-other",
     )
-    home.agent(AGENT, "a1", thread(prompt("Look around"), reply("Nothing odd.")))
-    folder = place / "archive"
-    Archive.ingest(folder, [home.path])
-    return Kept(home, folder)
