@@ -1,6 +1,6 @@
-"""How a team's store takes in and finds: ``python -m benchmarks.bench_hub HOME``.
+"""How a team's store takes in and finds: ``python -m benchmarks.bench_hub [HOME]``.
 
-One PostgreSQL is started; the home goes into it twice: as a hub would put it, and as
+Without a home one is made, of a million records. One PostgreSQL is started; the home goes into it twice: as a hub would put it, and as
 agentsview pushes it to its own mirror. Then both are asked the same words in turn, by
 one who keeps asking. The peer looks for words as pieces of text and ranks nothing; ours
 ranks sessions. Seconds are of the clock, as most of the work is the server's;
@@ -16,6 +16,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from urllib.parse import quote
 import psycopg
 
 from benchmarks.contenders import PEERS
+from benchmarks.inputs import write_sessions
 from recollect.archive import Archive
 from recollect.query import parse
 from recollect.query.terms import FILLERS
@@ -41,6 +43,8 @@ __all__ = ["main"]
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 PEER = next(peer for peer in PEERS if peer.name == "agentsview")
+TURNS, RECORDS_OF_A_TURN = 50, 4
+"""Of the sessions that are made."""
 EACH = 20
 """Queries of each kind."""
 _LONG = 3
@@ -206,11 +210,17 @@ def _program(scratch: Path) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("home", type=Path)
+    parser.add_argument("home", type=Path, nargs="?")
+    parser.add_argument("--records", type=int, default=1_000_000, metavar="N")
     parser.add_argument("--scratch", type=Path, default=Path("/tmp"))  # noqa: S108
     given = parser.parse_args(words)
-    for line in report(given.home.resolve(), given.scratch):
-        print(line, flush=True)
+    with tempfile.TemporaryDirectory(dir=given.scratch) as made:
+        home = given.home or Path(made)
+        if given.home is None:
+            count = given.records // (TURNS * RECORDS_OF_A_TURN)
+            write_sessions(home, count, turns=TURNS, results=200)
+        for line in report(home.resolve(), given.scratch):
+            print(line, flush=True)
     return 0
 
 

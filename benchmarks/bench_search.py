@@ -24,7 +24,7 @@ from pathlib import Path
 from recollect import Archive
 from recollect.query import parse
 from recollect.query.terms import FILLERS
-from recollect.store.search import Engine
+from recollect.store.search import FolderEngine
 from recollect.store.vault import Vault
 
 __all__ = ["main"]
@@ -41,7 +41,7 @@ _UNSET = {"PYTHONDONTWRITEBYTECODE"}
 def vocabulary(folder: Path) -> tuple[list[str], list[str]]:
     """Return words of middling frequency, and the most frequent ones."""
     with Vault(folder) as vault:
-        engine = Engine(vault.text)
+        engine = FolderEngine(vault.text)
         found = [
             (count, word)
             for letter in "abcdefghijklmnopqrstuvwxyz"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect.search import Sort, counting
-from recollect.store.search import Engine
+from recollect.store.search import FolderEngine
 from tests.build import Home, prompt, reply, session_id, summary, thread
 from tests.search.finding import Asking, asking
 
@@ -72,7 +72,7 @@ def test_more_buckets_than_the_engine_tells_of_at_once_are_all_counted(
     many: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = many.found("walrus", limit=100)
-    monkeypatch.setattr(Engine, "most_buckets", 10)
+    monkeypatch.setattr(FolderEngine, "most_buckets", 10)
 
     assert many.found("walrus", limit=100) == whole
 

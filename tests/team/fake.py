@@ -47,6 +47,9 @@ class MemoryObjects:
             raise ArchiveDamaged(Path("raw"), address)
         return self.kept[address]
 
+    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        return {one: self.kept[one] for one in addresses if one in self.kept}
+
     def remove(self, addresses: Iterable[str]) -> None:
         for address in addresses:
             self.kept.pop(address, None)

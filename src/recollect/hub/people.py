@@ -10,7 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
@@ -35,14 +37,53 @@ _MOST = 20
 """People whose applications are kept. Each keeps a few connections to the engine open,
 which has a hundred, unless it is told otherwise."""
 _IDLE, _HELD = 1, 2
+_FREE = 2
+"""Archives of a person that are kept open though nobody reads them."""
 _ANSWERS = 8
 """Pages that are made at once, for all people together."""
+
+
+class _Open:
+    """Archives of one scope that stay open: to know all sessions again takes long."""
+
+    def __init__(self, opening: Callable[[], Archive]) -> None:
+        self._opening = opening
+        self._free: list[Archive] = []
+        self._most = _FREE
+        self._lock = Lock()
+
+    def archive(self) -> Archive:
+        """Return one that is up to date."""
+        with self._lock:
+            archive = self._free.pop() if self._free else None
+        if archive is None:
+            archive = self._opening()
+            archive.lend(partial(self._take_back, archive))
+        else:
+            archive.refresh()
+        return archive
+
+    def _take_back(self, archive: Archive) -> bool:
+        with self._lock:
+            has_room = len(self._free) < self._most
+            if has_room:
+                self._free.append(archive)
+        return has_room
+
+    def close(self) -> None:
+        """Let go of those that nobody has."""
+        with self._lock:
+            free, self._free, self._most = self._free, [], 0
+        for archive in free:
+            archive.close()
 
 
 class _Room:
     """What one scope has open."""
 
     def __init__(self, opening: Callable[[], Archive], prices: Prices | None) -> None:
+        self._open = _Open(opening)
+        opening = self._open.archive
         self.readers = Readers(None, opening, idle=_IDLE, held=_HELD)
         house = House(readers=self.readers, herald=Herald(), prices=prices)
         self.app: Starlette = application(house)
@@ -56,6 +97,7 @@ class _Room:
 
     async def end(self) -> None:
         await self._life.aclose()
+        self._open.close()
 
 
 class People:

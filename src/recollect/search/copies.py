@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["folded"]
+__all__ = ["folded", "shared"]
 
 _LOOKED_AT = 50
 """Sessions among which copies are looked for, the best ones."""
+
+
+def shared(sessions: Sequence[int], families: Mapping[int, int]) -> list[int]:
+    """Return those of the best sessions that may share records with another of them."""
+    return [one for group in _groups(sessions, families) for one in group]
+
+
+def _groups(sessions: Sequence[int], families: Mapping[int, int]) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for session in sessions[:_LOOKED_AT]:
+        if session in families:
+            groups.setdefault(families[session], []).append(session)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def folded(
@@ -21,14 +34,9 @@ def folded(
     older one stays; a session with fewer goes into one that has all of them. Whoever
     stays is where the best of them was.
     """
-    groups: dict[int, list[int]] = {}
-    for session in sessions[:_LOOKED_AT]:
-        if session in families:
-            groups.setdefault(families[session], []).append(session)
     into: dict[int, int] = {}
-    for group in groups.values():
-        if len(group) > 1:
-            into |= _repeated({session: records(session) for session in group})
+    for group in _groups(sessions, families):
+        into |= _repeated({session: records(session) for session in group})
     order: dict[int, None] = {}
     for session in sessions:
         order[into.get(session, session)] = None

@@ -8,9 +8,9 @@ comes last of ten thousand sessions interests nobody.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -19,8 +19,7 @@ from recollect.model.query import Part
 from recollect.query.rank import Measures, Sought, idf, scores
 from recollect.search.plan import Plan, Unit
 from recollect.search.titles import Titles
-from recollect.store.search import Text
-from recollect.store.shelf import Asked, Engine
+from recollect.store.engine import Asked, Engine
 
 __all__ = ["Counted", "Counting", "Wanted", "Within"]
 
@@ -92,31 +91,30 @@ class Counting:
         The rarest come first. Once many texts were counted, what is left is counted in
         sessions that are the best by what was counted, by their title, or by a text.
         """
-        found: dict[int, Sought] = {}
-        best: Asked | None = None
-        spent = 0
         units = wanted.units
         # What is asked for by more than words must be found to know how much it is.
         is_sampled = len(units) == 1 and (units[0].is_begun or units[0].is_exact)
         sample = self._sample(wanted) if is_sampled else None
         sizes = [self._size(unit) for unit in units] if not sample else [sample[0]]
-        for at in sorted(range(len(units)), key=sizes.__getitem__):
-            spent += sizes[at]
-            if best is None and spent > _EXACT and self._sessions > _FEW:
-                chosen = self._best(wanted, list(found.values()), sample)
-                best = self._engine.of_sessions(chosen)
-            one = self._sought(wanted, units[at], best)
-            if best is not None:
-                one = Sought(self._rarity(sizes[at]), one.counts, one.is_name)
-            found[at] = one
+        order = sorted(range(len(units)), key=sizes.__getitem__)
+        reach = list(accumulate(sizes[at] for at in order))
+        is_few = self._sessions <= _FEW
+        rare = sum(is_few or upto <= _EXACT for upto in reach)
+        known = self._sought(wanted, [units[at] for at in order[:rare]])
+        found = dict(zip(order[:rare], known, strict=True))
+        if rare < len(order):
+            best = self._engine.of_sessions(self._best(wanted, known, sample))
+            rest = self._sought(wanted, [units[at] for at in order[rare:]], best)
+            for at, one in zip(order[rare:], rest, strict=True):
+                found[at] = Sought(self._rarity(sizes[at]), one.counts, one.is_name)
         sought = tuple(found[at] for at in range(len(units)))
-        if best is None:
+        if rare == len(order):
             return Counted(sought)
         return Counted(sought, is_whole=False, about=self._about(sizes))
 
     def everywhere(self, wanted: Wanted) -> Counted:
         """Return the same, with all counted wherever it stands."""
-        return Counted(tuple(self._sought(wanted, unit) for unit in wanted.units))
+        return Counted(tuple(self._sought(wanted, wanted.units)))
 
     def whole(self, plan: Plan, within: Within) -> set[int]:
         """Return the sessions that have the words side by side, as they were typed.
@@ -124,36 +122,46 @@ class Counting:
         Where none has, those that have half of them so.
         """
         for asked in plan.whole:
-            _, texts = self._engine.texts(self._with(plan, asked), _TEXTS)
-            counts = within.filtered({text.bucket: 1 for text in texts})
+            _, found = self._engine.buckets(self._with(plan, asked), _TEXTS)
+            counts = within.filtered(found)
             if counts:
                 return {bucket // KINDS for bucket in counts}
         return set()
 
-    def _sought(self, wanted: Wanted, unit: Unit, best: Asked | None = None) -> Sought:
+    def _sought(
+        self, wanted: Wanted, units: Sequence[Unit], best: Asked | None = None
+    ) -> list[Sought]:
+        """Return where units stand, asked for at once."""
+        asked = [self._asked(wanted, unit, best) for unit in units]
+        found: list[Sought] = []
+        for unit, told in zip(units, self._engine.each_counts(asked), strict=True):
+            counts = wanted.within.filtered(told)
+            for session in self._titles.having(unit) & wanted.titled:
+                counts[bucket_of(session, Part.TITLE)] = 1
+            number = len({bucket // KINDS for bucket in counts})
+            found.append(Sought(idf(number, self._sessions), counts, unit.is_name))
+        return found
+
+    def _asked(self, wanted: Wanted, unit: Unit, best: Asked | None) -> Asked:
         plan, within = wanted.plan, wanted.within
         asked = [one for one in (plan.must, best) if one is not None]
         if unit.runs or not asked:
             asked.append(unit.asked)
         if within.sessions is not None and len(within.sessions) <= _FEW:
             asked.append(self._engine.of_sessions(within.sessions))
-        counts = within.filtered(self._engine.counts(self._engine.all_of(asked)))
-        for session in self._titles.having(unit) & wanted.titled:
-            counts[bucket_of(session, Part.TITLE)] = 1
-        number = len({bucket // KINDS for bucket in counts})
-        return Sought(idf(number, self._sessions), counts, unit.is_name)
+        return self._engine.all_of(asked)
 
-    def _sample(self, wanted: Wanted) -> tuple[int, list[Text]]:
-        """Return how many texts have a unit, and those that the engine likes best."""
+    def _sample(self, wanted: Wanted) -> tuple[int, dict[int, int]]:
+        """Return how many texts have a unit, and where the engine's best ones lie."""
         # One form of each word is enough to choose by, and takes half as long.
         asked = self._engine.any_of([_first(unit) for unit in wanted.units])
-        return self._engine.texts(self._with(wanted.plan, asked), _TEXTS)
+        return self._engine.buckets(self._with(wanted.plan, asked), _TEXTS)
 
     def _best(
         self,
         wanted: Wanted,
         counted: Sequence[Sought],
-        sample: tuple[int, list[Text]] | None,
+        sample: tuple[int, dict[int, int]] | None,
     ) -> set[int]:
         """Return sessions that may be among the best.
 
@@ -170,8 +178,8 @@ class Counting:
         chosen.update(nlargest(_BEST, named, key=lambda one: (named[one], one)))
         if len(total) >= _BEST:
             return chosen
-        _, texts = sample or self._sample(wanted)
-        counts = wanted.within.filtered(Counter(text.bucket for text in texts))
+        _, found = sample or self._sample(wanted)
+        counts = wanted.within.filtered(found)
         total = scores([Sought(1.0, counts)], self._measures).total
         chosen.update(nlargest(_BEST, total, key=total.__getitem__))
         return chosen
@@ -184,7 +192,7 @@ class Counting:
         if not unit.runs:
             return self._engine.size
         if unit.is_begun:
-            return self._engine.texts(unit.asked, 1)[0]
+            return self._engine.buckets(unit.asked, 1)[0]
         return sum(min(map(self._engine.frequency, run)) for run in unit.runs)
 
     def _rarity(self, texts: int) -> float:

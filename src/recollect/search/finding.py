@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from recollect.model.hits import Bound, Found, FoundSession, Repair
 from recollect.model.query import And, Phrase, Query, Words
-from recollect.query.terms import Run, counted, reading
+from recollect.query.terms import Run, counted, reading, readings
 from recollect.query.tree import all_of
-from recollect.search.plan import plan_of, relaxed
+from recollect.search.plan import leaves, plan_of, relaxed
 from recollect.search.ranking import Ranking, Sort
 from recollect.search.subjects import Subjects
 from recollect.search.telling import Teller
@@ -84,7 +84,9 @@ class Searching:
         ranked = self._ranking.ranked(
             plan, checked, asked.sort, asked.offset + asked.limit
         )
-        subjects = Subjects(self._chunks, self._places, self._tags)
+        subjects = Subjects(
+            self._chunks, self._places, self._tags, answers=bool(plan.of_text)
+        )
         teller = Teller(
             subjects,
             self._engine,
@@ -132,7 +134,9 @@ class Searching:
         words: list[str] = []
         repairs: list[Repair] = []
         missing: list[str] = []
-        for word in self._rarest(counted(query.sentence)):
+        rarest = self._rarest(counted(query.sentence))
+        self._expect(query, rarest)
+        for word in rarest:
             found = reading(word, self._engine.terms_of)
             if found is None:
                 continue
@@ -147,6 +151,15 @@ class Searching:
                 missing.append(word)
         return words, repairs, missing
 
+    def _expect(self, query: Query, words: Sequence[str]) -> None:
+        """Tell the engine of all terms that it will be asked for."""
+        analyse = self._engine.terms_of
+        said = [words, *_worded(query)]
+        ways = [way for some in said for way in readings(some, analyse) if way]
+        terms = {term for way in ways for run in way.runs for term in run}
+        others = {term for word in query.sentence for term in analyse(word)}
+        self._engine.expect(terms, others - terms)
+
     def _meant(self, run: Run) -> Iterator[str]:
         """Yield what may be meant by a word that nobody wrote so."""
         if len(run) > 1:
@@ -160,7 +173,7 @@ class Searching:
             return self._is_known(run[0])
         if not all(map(self._engine.frequency, run)):
             return False
-        return bool(self._engine.texts(self._engine.run(run), 1)[0])
+        return bool(self._engine.buckets(self._engine.run(run), 1)[0])
 
     def _is_known(self, term: str) -> bool:
         return bool(self._engine.forms(term)) or self._titles.has(term)
@@ -175,6 +188,14 @@ class Searching:
 
         chosen = set(sorted(words, key=rarity)[:MOST_WORDS])
         return [word for word in words if word in chosen]
+
+
+def _worded(query: Query) -> Iterator[tuple[str, ...]]:
+    """Yield the words that conditions look for."""
+    for condition in query.conditions:
+        for leaf in leaves(condition):
+            if isinstance(leaf, Words):
+                yield leaf.words
 
 
 def _loosened(query: Query) -> Query:

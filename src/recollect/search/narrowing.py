@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from recollect.query.needed import Either, Piece, Stretch, stretches
-from recollect.store.shelf import Asked, Engine
+from recollect.store.engine import Asked, Engine
 
 __all__ = ["narrowed"]
 

@@ -42,7 +42,7 @@ from recollect.query.needed import needed, pieces_of
 from recollect.query.terms import Reading, Run, counted, readings
 from recollect.search.narrowing import narrowed
 from recollect.search.subjects import EDITING, ROLES
-from recollect.store.shelf import Asked, Engine
+from recollect.store.engine import Asked, Engine
 
 __all__ = ["Plan", "Unit", "kinds_of", "leaves", "plan_of", "relaxed"]
 

@@ -17,8 +17,9 @@ from recollect.search.counting import Counting, Wanted, Within
 from recollect.search.plan import Plan, Unit, kinds_of, leaves
 from recollect.search.subjects import Tags, of_session
 from recollect.search.titles import Titles
+from recollect.store.engine import Engine
 from recollect.store.search import stem_of
-from recollect.store.shelf import Engine, Placing
+from recollect.store.shelf import Placing
 
 __all__ = ["Ranked", "Ranking", "Sort"]
 

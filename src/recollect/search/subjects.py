@@ -81,9 +81,16 @@ class Subjects:
     """Opens texts that were found, from the archive's chunks."""
 
     def __init__(
-        self, chunks: Keeping, places: Placing, tags: Tags | None = None
+        self,
+        chunks: Keeping,
+        places: Placing,
+        tags: Tags | None = None,
+        *,
+        answers: bool = True,
     ) -> None:
         self._chunks = chunks
+        self._has_answers = answers
+        """Whether it matters what a result answers: its call must be opened too."""
         self._tags = tags
         self.places = places
         self.opened = 0
@@ -104,7 +111,7 @@ class Subjects:
             if one.part is part and one.is_error is failed
         ]
         passages = record.passages if part is Part.TOOL else ()
-        is_result = part is Part.RESULT
+        is_result = part is Part.RESULT and self._has_answers
         answered = self._answered(record, session) if is_result else ()
         agent = self._agent(record)
         subject = replace(

@@ -14,12 +14,12 @@ from recollect.model.listing import Listed
 from recollect.model.query import Part, Query
 from recollect.query import Subject, matches
 from recollect.query.excerpts import excerpt, marking
-from recollect.search.copies import folded
+from recollect.search.copies import folded, shared
 from recollect.search.plan import Plan, kinds_of
 from recollect.search.subjects import Record, Subjects
 from recollect.search.titles import Titles
+from recollect.store.engine import Asked, Engine
 from recollect.store.search import Text, stem_of
-from recollect.store.shelf import Asked, Engine
 
 __all__ = ["Teller", "Told"]
 
@@ -31,6 +31,10 @@ _COMPARED = 200
 """Texts of a session by which it is compared with another."""
 _CHECKED = 1_000
 """Texts of a session that are opened to find one that fits, at most."""
+_AHEAD = 10
+"""Sessions of which the texts are asked for at once, where they must be opened."""
+_SPARE = 6
+"""Texts beyond those that are told: some say the same as others."""
 _AT_ONCE = 20_000
 """Texts of all sessions together that are asked for at once."""
 _WEIGHTS = {
@@ -86,6 +90,8 @@ class Teller:
         written += [run for unit in plan.units for run in titles.runs(unit)]
         begun = [run for unit in plan.units if unit.is_begun for run in unit.runs]
         self._marking = marking(written, begun, plan.patterns)
+        self._known: dict[tuple[int, int], tuple[int, list[Text]]] = {}
+        """Texts that were asked for already, by session and how many."""
         self.is_partial = False
         self._fewest = 1 if plan.of_text else 0
         """Texts that must be opened to know that one fits."""
@@ -97,13 +103,17 @@ class Teller:
 
         Where texts must be opened, what follows was not looked at.
         """
+        self._expect(shared(sessions, self._families), _COMPARED, every=True)
         sessions, self._gone = folded(sessions, self._families, self._records)
         if not self._plan.of_text:
             chosen = sessions[offset : offset + limit]
+            self._expect(chosen, hits)
             told = [one for s in chosen if (one := self._tell(s, hits))]
             return told, max(0, len(sessions) - offset - len(told))
         told = []
         for number, session in enumerate(sessions):
+            if number % _AHEAD == 0:
+                self._expect(sessions[number : number + _AHEAD], hits)
             if self._subjects.opened > PATIENCE:
                 self.is_partial = True
                 return told[offset:], 0
@@ -113,6 +123,33 @@ class Teller:
             if len(told) == offset + limit:
                 return told[offset:], len(sessions) - number - 1
         return told[offset:], 0
+
+    def _expect(
+        self, sessions: Sequence[int], hits: int, *, every: bool = False
+    ) -> None:
+        """Ask at once for what will be told of sessions, or for ``every`` text of it.
+
+        Where texts are the same it may be more than that; this is then asked for.
+        """
+        if not sessions:
+            return
+        if self._plan.of_text and self._gathered is not None:
+            found = [self._texts(session, hits) for session in sessions]
+        else:
+            most = self._most(hits)
+            asked = [self._engine.all_of(self._asked(session)) for session in sessions]
+            found = self._engine.each_texts(asked, most)
+            for session, told in zip(sessions, found, strict=True):
+                self._known[session, most] = told
+        some = None if every else hits + _SPARE
+        records = [
+            text.record for _, texts in found for text in self._ordered(texts)[:some]
+        ]
+        if every and not self._plan.of_text:
+            self._places.uuids(records)
+            return
+        gone = [one for session in sessions for one in self._gone.get(session, ())]
+        self._places.expect([*sessions, *gone], records)
 
     def _tell(self, session: int, hits: int) -> Told | None:
         listed = self._places.listed(session)
@@ -168,22 +205,34 @@ class Teller:
     def _texts(self, session: int, hits: int) -> tuple[int, list[Text]]:
         """Return texts of a session, the best first, and how many there are."""
         is_opened = bool(self._plan.of_text)
-        most = max(_CHECKED if is_opened else _LOOKED_AT * max(hits, 1), hits)
+        most = self._most(hits)
         gathered = self._gathered if is_opened else None
         if gathered is not None:
             texts = gathered.get(session, [])
             total = len(texts)
         else:
-            asked = self._engine.all_of(self._asked(session))
-            total, texts = self._engine.texts(asked, most)
+            found = self._known.get((session, most))
+            if found is None:
+                asked = self._engine.all_of(self._asked(session))
+                found = self._engine.texts(asked, most)
+            total, texts = found
             self.is_partial |= is_opened and total > most
+        return total, self._ordered(texts)
+
+    def _most(self, hits: int) -> int:
+        """Return how many texts of a session are looked at."""
+        least = _CHECKED if self._plan.of_text else _LOOKED_AT * max(hits, 1)
+        return max(least, hits)
+
+    @staticmethod
+    def _ordered(texts: list[Text]) -> list[Text]:
         texts.sort(
             key=lambda text: (
                 -text.score * _WEIGHTS[part_of(text.bucket)],
                 text.record,
             )
         )
-        return total, texts
+        return texts
 
     @cached_property
     def _gathered(self) -> dict[int, list[Text]] | None:

@@ -14,14 +14,8 @@ if TYPE_CHECKING:  # most questions are small, and answered before these are loa
 
     from recollect.model.annotations import Annotations
     from recollect.model.ids import SessionId
-    from recollect.store.shelf import (
-        Changing,
-        Engine,
-        Placing,
-        Seeing,
-        Summing,
-        Typing,
-    )
+    from recollect.store.engine import Engine
+    from recollect.store.shelf import Changing, Placing, Seeing, Summing, Typing
     from recollect.store.vault import Vault
 
 __all__ = ["FolderShelf"]
@@ -81,9 +75,9 @@ class FolderShelf:
 
     def engine(self) -> Engine:
         """Return the words as they are now."""
-        from recollect.store.search import Engine  # noqa: PLC0415 (see above)
+        from recollect.store.search import FolderEngine  # noqa: PLC0415 (see above)
 
-        return Engine(self.vault.text)
+        return FolderEngine(self.vault.text)
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return what readers added to sessions."""
@@ -92,6 +86,10 @@ class FolderShelf:
     def at_once(self) -> AbstractContextManager[None]:
         """Have all that is read see one moment, whoever writes meanwhile."""
         return self.vault.at_once()
+
+    def is_renewed(self) -> bool:
+        """Say yes: a folder is opened anew by whoever wants to know."""
+        return True
 
     def close(self) -> None:
         """Let go of the folder."""

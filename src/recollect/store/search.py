@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,10 +15,20 @@ from recollect.store.spelling import close_terms
 from recollect.store.text import TextIndex
 from recollect.store.words import terms_of
 
-__all__ = ["Asked", "Engine", "Text", "forms_among", "start_of", "stem_of"]
+__all__ = [
+    "Asked",
+    "FolderEngine",
+    "Text",
+    "forms_among",
+    "groups_of",
+    "shared_stem",
+    "start_of",
+    "start_of_forms",
+    "stem_of",
+]
 
 Asked = tantivy.Query
-"""A question to the engine; made and joined by an :class:`Engine`."""
+"""A question to the engine; made and joined by a :class:`FolderEngine`."""
 
 _SHORTEST = 3
 _MOST_PHRASES = 500
@@ -62,10 +73,10 @@ def forms_among(
     beginning_with: Callable[[str], Sequence[tuple[str, int]]],
 ) -> tuple[str, ...]:
     """Return the known terms that are forms of one, itself first."""
-    stem = stem_of(term)
-    start = stem[:-1] if stem[-1] in _VOWELS else stem
-    if not _has_forms(term) or len(start) < _SHORTEST - 1:
+    stem = shared_stem(term)
+    if stem is None:
         return (term,) if frequency(term) else ()
+    start = start_of_forms(stem)
     near = [
         other
         for other, _ in beginning_with(start)
@@ -76,7 +87,35 @@ def forms_among(
     return (*((term,) if frequency(term) else ()), *forms)
 
 
-class Engine:
+def shared_stem(term: str) -> str | None:
+    """Return the stem by which the forms of a term are known, if it can have others."""
+    stem = stem_of(term)
+    is_long = _has_forms(term) and len(start_of_forms(stem)) >= _SHORTEST - 1
+    return stem if is_long else None
+
+
+def groups_of(terms: Sequence[str]) -> list[str | None]:
+    """Return the stem of each term that is found with the other forms of that stem.
+
+    Nothing for such as :func:`forms_among` finds for their own sake only.
+    """
+    likely = [term for term in terms if _has_forms(term)]
+    stems = dict(zip(likely, _STEMMER.analyze(" ".join(likely)), strict=True))
+    found: list[str | None] = []
+    for term in terms:
+        stem = stems.get(term)
+        start = start_of_forms(stem) if stem else ""
+        is_one = len(start) >= _SHORTEST - 1 and term.startswith(start)
+        found.append(stem if is_one else None)
+    return found
+
+
+def start_of_forms(stem: str) -> str:
+    """Return the letters with which those forms begin that are found with a stem."""
+    return stem[:-1] if stem[-1] in _VOWELS else stem
+
+
+class FolderEngine:
     """The text index as it was when this was made; changes nothing."""
 
     most_buckets = 65_000
@@ -258,6 +297,24 @@ class Engine:
             for (score, _), record, bucket in zip(found, records, buckets, strict=True)
         ]
         return int(result.count or 0), texts  # type: ignore[attr-defined]
+
+    def each_counts(self, asked: Sequence[Asked]) -> list[dict[int, int]]:
+        """Return the counts of several questions."""
+        return [self.counts(one) for one in asked]
+
+    def each_texts(
+        self, asked: Sequence[Asked], limit: int
+    ) -> list[tuple[int, list[Text]]]:
+        """Return the texts of several questions."""
+        return [self.texts(one, limit) for one in asked]
+
+    def buckets(self, asked: Asked, most: int) -> tuple[int, dict[int, int]]:
+        """Return how many texts are found, and where the best of them lie."""
+        total, texts = self.texts(asked, most)
+        return total, Counter(text.bucket for text in texts)
+
+    def expect(self, words: Iterable[str], others: Iterable[str] = ()) -> None:
+        """Nothing: each is looked up in no time."""
 
     def terms_of(self, text: str) -> list[str]:
         """Return the terms of a text, as the index has them."""

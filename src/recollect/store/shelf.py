@@ -7,7 +7,7 @@ Search, usage and the front door ask a :class:`Shelf`. The shelf of a folder is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # most questions are small, and answered before these are loaded
     from contextlib import AbstractContextManager
@@ -21,17 +21,15 @@ if TYPE_CHECKING:  # most questions are small, and answered before these are loa
     from recollect.model.query import Fact, Scoped, Term
     from recollect.model.usage import Claim
     from recollect.store.chunks import Chunk, Kept
+    from recollect.store.engine import Engine
     from recollect.store.finding import RecordRow
     from recollect.store.places import Place
     from recollect.store.records import PromptRow
-    from recollect.store.search import Text
     from recollect.store.spending import Among, Clock, FillSum, Purse, Sum
 
 __all__ = [
-    "Asked",
     "Changing",
     "Deriving",
-    "Engine",
     "Keeping",
     "Knowing",
     "Placing",
@@ -41,9 +39,6 @@ __all__ = [
     "Summing",
     "Typing",
 ]
-
-Asked = Any
-"""A question to an engine; only the engine that made it knows what it is."""
 
 
 class Keeping(Protocol):
@@ -217,6 +212,10 @@ class Placing(Protocol):
         """Return the numbers of records' ids: copies have the same."""
         ...
 
+    def expect(self, sessions: Sequence[int], records: Sequence[int]) -> None:
+        """Be told of sessions and records that will be asked for and opened."""
+        ...
+
 
 class Changing(Protocol):
     """Which files calls changed."""
@@ -283,99 +282,6 @@ class Summing(Protocol):
         """Return what each tool put into contexts."""
 
 
-class Engine(Protocol):
-    """Which texts have some words, and which words there are."""
-
-    @property
-    def size(self) -> int:
-        """How many texts there are."""
-        ...
-
-    def frequency(self, term: str) -> int:
-        """Return how many texts have a term."""
-        ...
-
-    def forms(self, term: str) -> tuple[str, ...]:
-        """Return the terms that are forms of one, itself first."""
-        ...
-
-    def corrected(self, term: str) -> str | None:
-        """Return the term that is likely meant by one which is not there."""
-        ...
-
-    def everything(self) -> Asked:
-        """Ask for all texts."""
-        ...
-
-    def nothing(self) -> Asked:
-        """Ask for no text."""
-        ...
-
-    def term(self, terms: Sequence[str]) -> Asked:
-        """Ask for texts that have one of some terms."""
-        ...
-
-    def run(self, terms: Sequence[str]) -> Asked:
-        """Ask for texts in which terms stand one right behind the other."""
-        ...
-
-    def beginning(self, terms: Sequence[str]) -> Asked:
-        """Ask for texts in which terms stand in a row, the last of them begun only."""
-        ...
-
-    def each_beginning(self, terms: Sequence[str]) -> tuple[Asked, ...]:
-        """Ask the same in parts."""
-        ...
-
-    def is_whole(self, terms: Sequence[str]) -> bool:
-        """Whether :meth:`beginning` asks for all there is."""
-        ...
-
-    def containing(self, piece: str) -> Asked:
-        """Ask for texts with a term that has a piece somewhere in it."""
-        ...
-
-    def of_sessions(self, sessions: Iterable[int]) -> Asked:
-        """Ask for the texts of some sessions."""
-        ...
-
-    def of_records(self, records: Sequence[int]) -> Asked:
-        """Ask for the texts of some records."""
-        ...
-
-    def of_kinds(self, session: int, kinds: Iterable[int]) -> Asked:
-        """Ask for the texts of a session that are of some kinds."""
-        ...
-
-    def unscored(self, asked: Asked) -> Asked:
-        """Ask the same without adding to any score."""
-        ...
-
-    def any_of(self, asked: Sequence[Asked]) -> Asked:
-        """Ask for what one question at least finds."""
-        ...
-
-    def all_of(self, asked: Sequence[Asked]) -> Asked:
-        """Ask for what all questions find."""
-        ...
-
-    def without(self, asked: Asked) -> Asked:
-        """Ask for what a question does not find."""
-        ...
-
-    def counts(self, asked: Asked) -> dict[int, int]:
-        """Return how many texts are found, by their bucket."""
-        ...
-
-    def texts(self, asked: Asked, limit: int) -> tuple[int, list[Text]]:
-        """Return how many texts are found, and those that fit best, best first."""
-        ...
-
-    def terms_of(self, text: str) -> list[str]:
-        """Return the terms of a text, as the index has them."""
-        ...
-
-
 class Shelf(Stock, Protocol):
     """What somebody may read."""
 
@@ -419,6 +325,10 @@ class Shelf(Stock, Protocol):
 
     def at_once(self) -> AbstractContextManager[None]:
         """Have all that is read see one moment, as far as the engine can."""
+        ...
+
+    def is_renewed(self) -> bool:
+        """Look whether something has come since this was last asked."""
         ...
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ __all__ = [
     "Level",
     "Match",
     "Nothing",
+    "Posted",
     "Posting",
     "Question",
     "Records",
@@ -156,8 +158,24 @@ class Posting(Struct, frozen=True):
     length: int
     places: Mapping[str, Sequence[int]]
     """Where each term stands in it."""
-    position: tuple[int, int, int, int] | None = None
-    """The number of its record's id, its source, and where it stands there."""
+
+
+class Posted(Struct):
+    """What is known of a session's texts, as far as it was asked for."""
+
+    facts: dict[int, tuple[int, int, int]] = {}
+    """The record, the kind and the length of each text."""
+    places: dict[str, dict[int, Sequence[int]]] = {}
+    """Where terms stand in which texts."""
+
+    def text(self, number: int) -> Posting:
+        """Return a text by its number."""
+        own = {
+            term: texts[number]
+            for term, texts in self.places.items()
+            if number in texts
+        }
+        return Posting(number, *self.facts[number], own)
 
 
 class Scorer:
@@ -172,6 +190,54 @@ class Scorer:
             term: math.log(1 + (max(size - count, 0) + 0.5) / (count + 0.5))
             for term, count in frequency.items()
         }
+
+    def scores(
+        self, asked: Question, posted: Posted, *, everything: bool
+    ) -> Iterator[tuple[int, float]]:
+        """Yield the texts that answer a question, and how well.
+
+        With ``everything`` a text may answer that has none of the terms.
+        """
+        asked = self._plain(asked)
+        ways = asked.asked if isinstance(asked, Any) else (asked,)
+        terms = [
+            one.runs[0][0] for one in ways if isinstance(one, Match) and _is_term(one)
+        ]
+        if len(terms) == len(ways):
+            yield from self._sums(terms, posted).items()
+            return
+        numbers = posted.facts.keys() if everything else _having(posted)
+        for number in sorted(numbers):
+            score = self.score(asked, posted.text(number))
+            if score is not None:
+                yield number, score
+
+    def _sums(self, terms: Sequence[str], posted: Posted) -> dict[int, float]:
+        """Return the scores of texts that have one of some terms, added up."""
+        flat, slope = _K1 * (1 - _B), _K1 * _B / self._average
+        found: dict[int, float] = {}
+        for term in terms:
+            weight = self._idf[term] * (1 + _K1)
+            for number, places in posted.places.get(term, {}).items():
+                times = len(places)
+                norm = flat + slope * _rounded(posted.facts[number][2])
+                found[number] = found.get(number, 0) + weight * times / (times + norm)
+        return found
+
+    def _plain(self, asked: Question) -> Question:
+        """Return a question without what all texts of the session fit anyway."""
+        if isinstance(asked, Any):
+            return Any(tuple(map(self._plain, asked.asked)))
+        if not isinstance(asked, All):
+            return asked
+        parts = tuple(
+            self._plain(part) for part in asked.asked if not self._is_given(part)
+        )
+        return parts[0] if len(parts) == 1 else All(parts)
+
+    def _is_given(self, asked: Question) -> bool:
+        inner = asked.asked if isinstance(asked, Unscored) else None
+        return isinstance(inner, Sessions) and self._session in inner.numbers
 
     def score(self, asked: Question, text: Posting) -> float | None:
         """Return how well a text fits; ``None`` if it does not."""
@@ -226,6 +292,15 @@ def _times(run: Run, text: Posting) -> int:
     )
 
 
+def _is_term(asked: Match) -> bool:
+    return len(asked.runs) == 1 and len(asked.runs[0]) == 1
+
+
+def _having(posted: Posted) -> set[int]:
+    return {number for texts in posted.places.values() for number in texts}
+
+
+@lru_cache(1 << 14)
 def _rounded(length: int) -> int:
     """Return a length as coarsely as the engine of a folder keeps it."""
     if length < 40:  # noqa: PLR2004 (as far as a byte counts one by one)

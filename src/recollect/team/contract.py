@@ -222,6 +222,13 @@ class Objects(Protocol):
         """Return bytes; raise :class:`recollect.errors.ArchiveDamaged` without."""
         ...
 
+    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return bytes of several objects, fetched at once; what is not whole is not.
+
+        They are what their addresses say only as far as the store knows.
+        """
+        ...
+
     def remove(self, addresses: Iterable[str]) -> None:
         """Erase bytes; what is not there is no error."""
         ...

@@ -45,6 +45,10 @@ class Database(Protocol):
         """Return a table's rows that are of ``%(holders)s``, to be selected from."""
         ...
 
+    def limit(self, holders: Sequence[int]) -> None:
+        """Let the connection see rows of some holders only, and change nothing."""
+        ...
+
     def among(self, column: str, key: str) -> str:
         """Return the condition that a column is one of the list ``key``."""
         ...
@@ -61,9 +65,16 @@ class Database(Protocol):
 class Sight:
     """An engine, as one scope sees it."""
 
-    def __init__(self, db: Database, holders: Sequence[int]) -> None:
+    def __init__(self, db: Database) -> None:
         self.db = db
-        self._holders = list(holders)
+        self._holders: list[int] = []
+        db.limit(())
+
+    def look(self, holders: Sequence[int]) -> None:
+        """See the rows of these holders from now on."""
+        if list(holders) != self._holders:
+            self._holders = list(holders)
+            self.db.limit(self._holders)
 
     def rows(self, sql: str, **values: Any) -> list[Any]:  # noqa: ANN401 (of any kind)
         """Return the rows of a statement, of what may be seen."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from recollect.model.buckets import KINDS
-from recollect.store.search import Text, forms_among
+from recollect.store.search import Text, groups_of, shared_stem
 from recollect.store.spelling import close_terms
 from recollect.store.words import terms_of
 from recollect.team.asking import (
@@ -19,7 +19,7 @@ from recollect.team.asking import (
     Level,
     Match,
     Nothing,
-    Posting,
+    Posted,
     Question,
     Records,
     Scorer,
@@ -31,20 +31,43 @@ from recollect.team.asking import (
 )
 from recollect.team.packing import pack, unpack
 
-__all__ = ["TeamEngine", "Words"]
+__all__ = ["Learned", "TeamEngine", "Words", "group_of"]
 
 _MOST_PHRASES = 500
 _FEW = 50
 """Sessions whose texts are all looked at, where no session is named."""
-_TOLD = 50
-"""Texts of a bucket that are told of, where those of all sessions are."""
+_KEPT = 300
+"""Groups of forms whose counts are kept for the next question."""
+
+
+def group_of(terms: Sequence[str]) -> list[str]:
+    """Return of each term under what it is counted together with its other forms."""
+    found = zip(terms, groups_of(terms), strict=True)
+    return [f"={term}" if stem is None else stem for term, stem in found]
+
+
+class Learned(NamedTuple):
+    """What an engine knows of some groups of forms, and of other terms."""
+
+    words: dict[str, int]
+    """How many texts have each term that there is."""
+    tallies: dict[str, dict[int, int]]
+    """How many texts have a form of a group, by bucket."""
 
 
 class Words(Protocol):
     """What an engine must be able to say of texts and terms, for one scope."""
 
+    def standing(self) -> object:
+        """Look whose rows may be seen; return what changes when these do."""
+        ...
+
     def totals(self) -> tuple[int, int]:
         """Return how many texts there are, and how many terms in all of them."""
+        ...
+
+    def learn(self, groups: Sequence[str], terms: Sequence[str]) -> Learned:
+        """Return all terms of some groups with where they stand, and other terms."""
         ...
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
@@ -59,29 +82,37 @@ class Words(Protocol):
         """Return terms that have a piece somewhere in them."""
         ...
 
-    def counts(self, asked: Question) -> list[tuple[int, int, int]]:
-        """Return how many texts are found, by session and kind."""
+    def counts(self, asked: Sequence[Question]) -> list[tuple[int, int, int, int]]:
+        """Return how many texts are found, by question, session and kind."""
         ...
 
     def postings(
-        self, session: int, terms: Sequence[str], *, everything: bool
-    ) -> list[Posting]:
-        """Return the texts of a session that have a term, or all of its texts."""
+        self, sessions: Sequence[int], terms: Sequence[str], *, everything: bool
+    ) -> dict[int, Posted]:
+        """Return where terms stand in the texts of sessions.
+
+        With ``everything`` texts are told of as well that have none of the terms.
+        """
         ...
 
 
 class TeamEngine:
     """Makes questions and has them answered."""
 
-    def __init__(
-        self, words: Words, placed: dict[int, tuple[int, int, int, int]] | None = None
-    ) -> None:
+    def __init__(self, words: Words, is_alive: Callable[[int], bool]) -> None:
         self._words = words
-        self._placed = {} if placed is None else placed
-        """Where records stand that were found: whoever found one opens it next."""
+        self._is_alive = is_alive
+        """Whether a session is there: others may have been replaced meanwhile."""
         self._counted: dict[str, int] = {}
-        self._forms: dict[str, tuple[str, ...]] = {}
+        self._groups: dict[str, dict[str, int]] = {}
+        """Terms by their group, and how many texts have each."""
+        self._tallies: dict[str, dict[int, int]] = {}
         self._begun: dict[str, list[tuple[str, int]]] = {}
+        self._answers: dict[Question, dict[int, int]] = {}
+        """What was counted for the query that is being answered."""
+        self._posted: dict[int, Posted] = {}
+        """Where the terms stand that were asked for last."""
+        self._posted_for = (frozenset[str](), False)
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
@@ -91,6 +122,39 @@ class TeamEngine:
     def size(self) -> int:
         """How many texts there are."""
         return self._totals[0]
+
+    def expect(self, words: Iterable[str], others: Iterable[str] = ()) -> None:
+        """Learn of terms with all their forms, and of others, in one question."""
+        self._posted.clear()
+        self._answers.clear()
+        asked = list(dict.fromkeys(words))
+        stems = filter(None, map(shared_stem, asked))
+        groups = {*group_of(asked), *stems}
+        new = sorted(groups - self._groups.keys())
+        more = [term for term in others if term not in self._counted]
+        if not new and not more:
+            return
+        if len(self._groups) + len(new) > _KEPT:
+            self._groups.clear()
+            self._tallies.clear()
+            new = sorted(groups)
+        found = self._words.learn(new, more)
+        for term in (*asked, *more):
+            self._counted.setdefault(term, 0)
+        self._counted |= found.words
+        self._groups |= {group: {} for group in new}
+        known = list(found.words)
+        for term, group in zip(known, group_of(known), strict=True):
+            if group in self._groups:
+                self._groups[group][term] = found.words[term]
+        for group in new:
+            told = found.tallies.get(group, {})
+            alive = set(filter(self._is_alive, {bucket // KINDS for bucket in told}))
+            self._tallies[group] = {
+                bucket: count
+                for bucket, count in told.items()
+                if bucket // KINDS in alive
+            }
 
     def frequency(self, term: str) -> int:
         """Return how many texts have a term."""
@@ -106,11 +170,11 @@ class TeamEngine:
 
     def forms(self, term: str) -> tuple[str, ...]:
         """Return the terms that are forms of one, itself first."""
-        found = self._forms.get(term)
-        if found is None:
-            found = forms_among(term, self.frequency, self.beginning_with)
-            self._forms[term] = found
-        return found
+        self.expect([term])
+        stem = shared_stem(term)
+        own = (term,) if self._counted[term] else ()
+        others = self._groups[stem] if stem is not None else {}
+        return (*own, *(other for other in sorted(others) if other != term))
 
     def corrected(self, term: str) -> str | None:
         """Return the term that is likely meant by one which is not there."""
@@ -199,53 +263,122 @@ class TeamEngine:
 
     def counts(self, asked: Question) -> dict[int, int]:
         """Return how many texts are found, by their bucket."""
-        rows = self._words.counts(asked)
-        return {session * KINDS + kind: count for session, kind, count in rows}
+        (found,) = self.each_counts([asked])
+        return found
+
+    def each_counts(self, asked: Sequence[Question]) -> list[dict[int, int]]:
+        """Return the same for several questions; what is known is not asked for."""
+        found = [self._tallied(one) for one in asked]
+        unknown = [at for at, told in enumerate(found) if told is None]
+        told: list[dict[int, int]] = [{} for _ in unknown]
+        if unknown:
+            questions = [asked[at] for at in unknown]
+            for at, session, kind, count in self._words.counts(questions):
+                told[at][session * KINDS + kind] = count
+            self._answers |= dict(zip(questions, told, strict=True))
+        new = iter(told)
+        return [dict(next(new)) if one is None else one for one in found]
+
+    def _tallied(self, asked: Question) -> dict[int, int] | None:
+        """Return the counts of a question, if all that it asks for is known."""
+        if asked in self._answers:
+            return dict(self._answers[asked])
+        if isinstance(asked, Nothing):
+            return {}
+        if isinstance(asked, Unscored | Level):
+            return self._tallied(asked.asked)
+        if isinstance(asked, Match):
+            return self._grouped(asked)
+        if not isinstance(asked, All):
+            return None
+        within = [set(one.numbers) for one in asked.asked if isinstance(one, Sessions)]
+        others = [one for one in asked.asked if not isinstance(one, Sessions)]
+        counts = self._tallied(others[0]) if len(others) == 1 else None
+        if counts is None or not within:
+            return counts if not within else None
+        chosen = set.intersection(*within)
+        return {b: count for b, count in counts.items() if b // KINDS in chosen}
+
+    def _grouped(self, asked: Match) -> dict[int, int] | None:
+        terms = {run[0] for run in asked.runs}
+        if not terms or any(len(run) > 1 for run in asked.runs):
+            return None
+        groups = set(group_of(sorted(terms)))
+        if len(groups) > 1:
+            return None
+        (group,) = groups
+        known = self._groups.get(group)
+        if known is None or known.keys() != terms:
+            return None
+        return dict(self._tallies[group])
+
+    def buckets(self, asked: Question, most: int) -> tuple[int, dict[int, int]]:
+        """Return how many texts are found, and where all of them lie."""
+        del most
+        counts = self.counts(asked)
+        return sum(counts.values()), counts
 
     def texts(self, asked: Question, limit: int) -> tuple[int, list[Text]]:
         """Return how many texts are found, and those that fit best, best first.
 
-        Where they lie in many sessions, it is told in which buckets some of them lie,
-        to choose sessions by, and that there are more than were asked for: whoever
-        wants to open them asks session by session.
+        Where they lie in many sessions, it is told that there are more than were asked
+        for: whoever wants to open them asks session by session.
         """
-        session = session_in(asked)
-        if session is not None:
-            return self._best(asked, [session], limit)
+        if session_in(asked) is not None:
+            (found,) = self.each_texts([asked], limit)
+            return found
         counts = self.counts(asked)
         sessions = {bucket // KINDS for bucket in counts}
-        if len(sessions) <= _FEW and sum(counts.values()) <= limit:
-            return self._best(asked, sorted(sessions), limit)
-        return (limit + 1 if counts else 0), [
-            Text(0, bucket, 0.0)
-            for bucket, count in counts.items()
-            for _ in range(min(count, _TOLD))
+        if len(sessions) > _FEW or sum(counts.values()) > limit:
+            return limit + 1, []
+        return self._best(asked, self._postings([asked], sorted(sessions)), limit)
+
+    def each_texts(
+        self, asked: Sequence[Question], limit: int
+    ) -> list[tuple[int, list[Text]]]:
+        """Return the same for several questions; best where each names its session."""
+        sessions = [session_in(one) for one in asked]
+        named = [session for session in sessions if session is not None]
+        if len(named) < len(asked):
+            return [self.texts(one, limit) for one in asked]
+        posted = self._postings(asked, named)
+        return [
+            self._best(one, {session: posted[session]}, limit)
+            for one, session in zip(asked, named, strict=True)
         ]
 
+    def _postings(
+        self, asked: Sequence[Question], sessions: Sequence[int]
+    ) -> Mapping[int, Posted]:
+        """Return what is needed of sessions to answer questions."""
+        terms = list(dict.fromkeys(term for one in asked for term in terms_in(one)))
+        everything = not all(map(_needs_terms, asked))
+        key = (frozenset(terms), everything)
+        if key != self._posted_for:
+            self._posted_for = key
+            self._posted.clear()
+        new = [session for session in sessions if session not in self._posted]
+        if new:
+            found = self._words.postings(new, terms, everything=everything)
+            self._posted |= {one: found.get(one, Posted({}, {})) for one in new}
+        return {session: self._posted[session] for session in sessions}
+
     def _best(
-        self, asked: Question, sessions: Sequence[int], limit: int
+        self, asked: Question, posted: Mapping[int, Posted], limit: int
     ) -> tuple[int, list[Text]]:
         """Return how many texts of sessions are found, and the best of them."""
-        terms = list(dict.fromkeys(terms_in(asked)))
-        counted = self._frequencies(terms)
+        counted = self._frequencies(terms_in(asked))
         size, length = self._totals
         everything = not _needs_terms(asked)
-        found: list[tuple[float, int, int, Posting]] = []
-        for session in sessions:
+        found: list[tuple[float, int, int, int, int]] = []
+        for session, texts in posted.items():
             scorer = Scorer(session, size, length / size if size else 0.0, counted)
-            for text in self._words.postings(session, terms, everything=everything):
-                score = scorer.score(asked, text)
-                if score is not None:
-                    found.append((-score, session, text.text, text))
-        best = nsmallest(limit, found, key=lambda one: one[:3])
-        self._placed.update(
-            (pack(session, text.record), text.position)
-            for _, session, _, text in best
-            if text.position is not None
-        )
+            scored = scorer.scores(asked, texts, everything=everything)
+            for text, score in scored:
+                found.append((-score, session, text, *texts.facts[text][:2]))
         return len(found), [
-            Text(pack(session, text.record), session * KINDS + text.kind, -score)
-            for score, session, _, text in best
+            Text(pack(session, record), session * KINDS + kind, -score)
+            for score, session, _, record, kind in nsmallest(limit, found)
         ]
 
     def terms_of(self, text: str) -> list[str]:

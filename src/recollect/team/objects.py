@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +32,10 @@ class NamedBytes(Protocol):
 
     def read(self, name: str) -> bytes:
         """Return bytes; raise :class:`FileNotFoundError` if there are none."""
+        ...
+
+    def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the bytes of several names, of those that are there."""
         ...
 
     def remove(self, name: str) -> None:
@@ -86,6 +91,15 @@ class RawObjects:
         if digest(raw).hex() != address.rpartition("/")[2]:
             raise ArchiveDamaged(Path("raw"), f"{address} has another hash")
         return raw
+
+    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return bytes of several objects; what is not there or damaged is not."""
+        names = {_name(address): address for address in addresses}
+        found: dict[str, bytes] = {}
+        for name, frame in self.place.read_all(list(names)).items():
+            with suppress(Exception):  # whoever asks for it alone is told
+                found[names[name]] = unpress(frame)
+        return found
 
     def remove(self, addresses: Iterable[str]) -> None:
         """Erase bytes; what is not there is no error."""
@@ -145,6 +159,14 @@ class FolderBytes:
         """Return what a file holds."""
         return (self.folder / name).read_bytes()
 
+    def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return what files hold."""
+        found: dict[str, bytes] = {}
+        for name in names:
+            with suppress(OSError):
+                found[name] = self.read(name)
+        return found
+
     def remove(self, name: str) -> None:
         """Remove a file, with what a writer that was killed left beside it."""
         path = self.folder / name
@@ -196,6 +218,13 @@ class RemoteBytes:
         """Return an object's bytes."""
         with _told():
             return bytes(self._system.cat_file(self._path(name)))
+
+    def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the bytes of objects, fetched side by side."""
+        paths = {self._path(name): name for name in names}
+        with _told():
+            found = self._system.cat(list(paths), on_error="omit")
+        return {paths[str(path)]: bytes(raw) for path, raw in found.items()}
 
     def remove(self, name: str) -> None:
         """Remove an object."""

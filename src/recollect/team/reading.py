@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from recollect.model.finds import FoundEdit
@@ -10,14 +10,11 @@ from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
 from recollect.store.derived import decode_listed
 from recollect.store.finding import RecordRow
-from recollect.store.lengths import Lengths
 from recollect.store.numbers import id_number, id_range
-from recollect.store.places import Place
 from recollect.store.records import PromptRow, edit_of, moment_of
 from recollect.team.database import Sight
-from recollect.team.packing import pack, unpack
 
-__all__ = ["TeamChanges", "TeamDerived", "TeamFinding", "TeamPlaces", "TeamTyped"]
+__all__ = ["TeamChanges", "TeamDerived", "TeamFinding", "TeamTyped"]
 
 _LAST = "\U0010ffff"
 _AT_ONCE = 5000
@@ -26,8 +23,12 @@ _AT_ONCE = 5000
 class TeamDerived:
     """The rows of sessions."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Sight, opening: Callable[[Iterable[int]], None]) -> None:
         self._sight = sight
+        self._opening = opening
+        """Is told which sources will be read."""
+        self._booked: dict[int, list[int]] = {}
+        """The sources of the family that was asked for last."""
 
     def listed(self, *, empty: bool = False) -> Iterator[Listed]:
         """Yield sessions for a list, newest first."""
@@ -47,31 +48,35 @@ class TeamDerived:
     def family_of(self, number: int) -> list[int]:
         """Return a session and those it shares records with."""
         rows = self._sight.rows(
-            "SELECT number FROM {session} AS s WHERE family IN"
+            "SELECT s.number, b.source FROM {session} AS s JOIN {booked} AS b"
+            " ON b.number = s.number WHERE s.family IN"
             " (SELECT family FROM {session} AS t WHERE number = %(number)s)"
-            " ORDER BY number",
+            " ORDER BY s.number, b.source",
             number=number,
         )
-        return [row[0] for row in rows]
+        self._booked = {}
+        for member, source in rows:
+            self._booked.setdefault(member, []).append(source)
+        self._opening({source for _, source in rows})
+        return list(self._booked)
 
     def sources_of(self, session: int) -> list[int]:
         """Return the numbers of a session's sources."""
+        if session in self._booked:
+            return self._booked[session]
         sql = "SELECT source FROM {booked} AS b WHERE number = %(number)s"
         rows = self._sight.rows(f"{sql} ORDER BY source", number=session)
         return [row[0] for row in rows]
 
     def summaries(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
         """Return what files call the records of sessions, and which file does."""
-        found: list[tuple[RecordId, str, int]] = []
-        for number in sessions:
-            found += self._sight.rows(
-                "SELECT t.record, t.text, t.source FROM {summary} AS t"
-                " WHERE t.leaf IN"
-                " (SELECT uuid FROM {record} AS r WHERE number = %(number)s)"
-                " ORDER BY t.source, t.start",
-                number=number,
-            )
-        return found
+        among = self._sight.db.among("number", "numbers")
+        return self._sight.rows(
+            "SELECT t.record, t.text, t.source FROM {summary} AS t WHERE t.leaf IN"  # noqa: S608 (our names)
+            f" (SELECT uuid FROM {{record}} AS r WHERE {among})"
+            " ORDER BY t.source, t.start",
+            numbers=list(sessions),
+        )
 
 
 class TeamFinding:
@@ -134,148 +139,6 @@ class TeamFinding:
             " GROUP BY what, name, version ORDER BY what, name, version"
         )
         yield from (tuple(row) for row in rows)
-
-
-class TeamPlaces:
-    """What a search must know of sessions and records besides their words."""
-
-    def __init__(self, sight: Sight) -> None:
-        self._sight = sight
-        self.placed: dict[int, tuple[int, int, int, int]] = {}
-        """Where records stand, as far as a search has seen it already."""
-        self._all: _All | None = None
-
-    def begin(self) -> None:
-        """Look at everything anew: somebody begins to search."""
-        self.placed.clear()
-        self._all = None
-
-    @property
-    def _loaded(self) -> _All:
-        if self._all is None:
-            self._all = _All(self._sight)
-        return self._all
-
-    def _lengths(self) -> list[tuple[int, bytes]]:
-        return self._sight.rows("SELECT number, lengths FROM {session} AS s")
-
-    def amounts(self) -> dict[int, tuple[int, ...]]:
-        """Return how much each session says, by its number."""
-        return {number: Lengths.amounts(packed) for number, packed in self._lengths()}
-
-    def spans(self) -> dict[int, tuple[int, int]]:
-        """Return the first and last time of each session's records; 0: no time."""
-        read = ((number, Lengths(packed)) for number, packed in self._lengths())
-        return {number: (one.first, one.last) for number, one in read}
-
-    def ends(self) -> dict[int, int]:
-        """Return when each session ended, in milliseconds; 0 where that is unknown."""
-        sql = "SELECT number, coalesce(ended_ms, 0) FROM {session} AS s"
-        return dict(self._sight.rows(sql))
-
-    def titles(self) -> list[tuple[int, str]]:
-        """Return the titles of sessions that were given one."""
-        sql = "SELECT number, title FROM {session} AS s WHERE title <> ''"
-        return self._sight.rows(sql)
-
-    def listed(self, number: int) -> Listed | None:
-        """Return a session's line by its number."""
-        if self._loaded.is_whole:
-            blob = self._loaded.listed.get(number)
-            return decode_listed(blob) if blob is not None else None
-        return _listed(self._sight, number)
-
-    def each_listed(self) -> Iterator[tuple[int, Listed]]:
-        """Yield the number and the line of every session."""
-        return _numbered(self._sight)
-
-    def place(self, record: int) -> Place | None:
-        """Return where a record stands."""
-        if record in self.placed:
-            return Place(*self.placed[record])
-        session, within = unpack(record)
-        row = self._sight.first(
-            "SELECT uuid, source, start, length FROM {record} AS r"
-            " WHERE number = %(number)s AND record = %(record)s",
-            number=session,
-            record=within,
-        )
-        return Place(*row) if row else None
-
-    def rewound_records(self) -> list[int]:
-        """Return all records on branches that were left."""
-        rows = self._sight.rows(
-            "SELECT r.number, r.record FROM {record} AS r JOIN {rewound} AS w"
-            " ON w.number = r.number AND w.uuid = r.uuid"
-        )
-        return [pack(*row) for row in rows]
-
-    def record(self, session: int, uuid: int) -> int | None:
-        """Return a record of a session by the number of its id."""
-        row = self._sight.first(
-            "SELECT record FROM {record} AS r"
-            " WHERE number = %(number)s AND uuid = %(uuid)s ORDER BY record LIMIT 1",
-            number=session,
-            uuid=uuid,
-        )
-        return pack(session, row[0]) if row else None
-
-    def rewound(self, session: int) -> set[int]:
-        """Return what was left of a session: the numbers of its records' ids."""
-        if self._loaded.is_whole:
-            return self._loaded.rewound.get(session, set())
-        sql = "SELECT uuid FROM {rewound} AS w WHERE number = %(number)s"
-        return {row[0] for row in self._sight.rows(sql, number=session)}
-
-    def agent_type(self, session: int, agent: str) -> str | None:
-        """Return of which type an agent run is."""
-        if self._loaded.is_whole:
-            return self._loaded.runs.get((session, agent))
-        sql = "SELECT type FROM {run} AS r WHERE number = %(number)s"
-        row = self._sight.first(
-            f"{sql} AND agent = %(agent)s", number=session, agent=agent
-        )
-        return row[0] if row else None
-
-    def families(self) -> dict[int, int]:
-        """Return the family of each session that shares records with another."""
-        rows = self._sight.rows(
-            "SELECT number, family FROM {session} AS s WHERE family IN"
-            " (SELECT family FROM {session} AS t GROUP BY family HAVING count(*) > 1)"
-        )
-        return dict(rows)
-
-    def uuids(self, records: Iterable[int]) -> frozenset[int]:
-        """Return the numbers of records' ids: copies have the same."""
-        wanted: dict[int, list[int]] = {}
-        for record in records:
-            session, within = unpack(record)
-            wanted.setdefault(session, []).append(within)
-        found: set[int] = set()
-        among = self._sight.db.among("record", "records")
-        for session, some in wanted.items():
-            sql = "SELECT uuid FROM {record} AS r WHERE number = %(number)s AND "
-            rows = self._sight.rows(sql + among, number=session, records=some)
-            found.update(row[0] for row in rows)
-        return frozenset(found)
-
-
-class _All:
-    """What a search looks up of every session, at once where they are not too many."""
-
-    def __init__(self, sight: Sight) -> None:
-        row = sight.first("SELECT count(*) FROM {session} AS s")
-        self.is_whole = row is not None and row[0] <= _AT_ONCE
-        self.listed: dict[int, bytes] = {}
-        self.rewound: dict[int, set[int]] = {}
-        self.runs: dict[tuple[int, str], str | None] = {}
-        if not self.is_whole:
-            return
-        self.listed.update(sight.rows("SELECT number, listed FROM {session} AS s"))
-        for number, uuid in sight.rows("SELECT number, uuid FROM {rewound} AS w"):
-            self.rewound.setdefault(number, set()).add(uuid)
-        rows = sight.rows("SELECT number, agent, type FROM {run} AS r")
-        self.runs.update({(number, agent): kind for number, agent, kind in rows})
 
 
 class TeamChanges:

@@ -81,6 +81,9 @@ class ClickHouse:
             f" AND number IN ({_LIVE}))"
         )
 
+    def limit(self, holders: Sequence[int]) -> None:
+        """Nothing yet: what may be seen is said in each statement."""
+
     def among(self, column: str, key: str) -> str:
         """Return the condition that a column is one of the list ``key``."""
         return f"{column} IN %({key})s"

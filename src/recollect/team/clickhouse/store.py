@@ -114,10 +114,8 @@ class ClickHouseStore:
     def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
         """Return what somebody may read, over a connection of its own."""
         db = ClickHouse(self._address)
-        rows = db.rows("SELECT holder, person, teams FROM holder FINAL", {})
-        holders = [row[0] for row in rows if scope.sees(row[1], row[2])]
-        sight = Sight(db, holders)
-        return TeamShelf(sight, ClickHouseWords(sight), objects, db.close)
+        sight = Sight(db)
+        return TeamShelf(sight, ClickHouseWords(sight, scope), objects, db.close)
 
     def objects(self) -> ClickHouseObjects:
         """Return a raw store in the same database."""
@@ -242,6 +240,12 @@ class ClickHouseObjects:
         if not rows:
             raise ArchiveDamaged(Path(address), "it is missing")
         return unpress(rows[0][0])
+
+    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return bytes of several objects."""
+        sql = "SELECT address, frame FROM object WHERE address IN %(addresses)s"
+        rows = self._db.rows(sql, {"addresses": list(addresses)})
+        return {address: unpress(frame) for address, frame in rows}
 
     def remove(self, addresses: Iterable[str]) -> None:
         """Erase bytes; what is not there is no error."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from recollect.team.asking import Match, Posting, Question, Run
+from recollect.model.buckets import KINDS
+from recollect.store.search import start_of_forms
+from recollect.team.asking import Match, Posted, Question, Run
 from recollect.team.conditions import Condition, widest
+from recollect.team.contract import Scope
 from recollect.team.database import Sight
+from recollect.team.engine import Learned, group_of
 
 __all__ = ["ClickHouseWords"]
 
@@ -17,13 +21,66 @@ _POSTINGS = "SELECT number, text, kind, record FROM {post} AS p"
 class ClickHouseWords:
     """What one scope may know of texts and terms."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Sight, scope: Scope) -> None:
         self._sight = sight
+        self._scope = scope
+
+    def standing(self) -> object:
+        """Look whose rows may be seen; return what changes when these do."""
+        rows = self._sight.db.rows(
+            "SELECT holder, person, teams FROM holder FINAL ORDER BY holder", {}
+        )
+        scope = self._scope
+        self._sight.look([row[0] for row in rows if scope.sees(row[1], row[2])])
+        # Numbers only grow; what is no more is less by one, or was replaced.
+        return self._sight.rows("SELECT count(*), max(number) FROM {session} AS s")
 
     def totals(self) -> tuple[int, int]:
         """Return how many texts there are, and how many terms in all of them."""
         row = self._sight.first("SELECT count(*), sum(length) FROM {said} AS s")
         return (int(row[0]), int(row[1])) if row else (0, 0)
+
+    def learn(self, groups: Sequence[str], terms: Sequence[str]) -> Learned:
+        """Return all terms of some groups with where they stand, and other terms."""
+        single = {group[1:] for group in groups if group[0] == "="} | set(terms)
+        values: dict[str, object] = {"terms": sorted(single)}
+        parts = ["term IN %(terms)s"] if single else []
+        for at, stem in enumerate(one for one in groups if one[0] != "="):
+            values |= {f"low{at}": start_of_forms(stem)}
+            values |= {f"high{at}": start_of_forms(stem) + _LAST}
+            parts.append(f"(term >= %(low{at})s AND term < %(high{at})s)")
+        if not parts:
+            return Learned({}, {})
+        rows = self._sight.rows(
+            f"SELECT term, count(*) FROM {{post}} AS p WHERE {' OR '.join(parts)}"  # noqa: S608 (our names)
+            " GROUP BY term",
+            **values,
+        )
+        names = [row[0] for row in rows]
+        found = dict(zip(names, group_of(names), strict=True))
+        chosen = {term: group for term, group in found.items() if group in set(groups)}
+        kept = chosen.keys() | single
+        return Learned(
+            {term: int(count) for term, count in rows if term in kept},
+            self._tallies(chosen),
+        )
+
+    def _tallies(self, chosen: dict[str, str]) -> dict[str, dict[int, int]]:
+        """Return how many texts have a term of each group, by bucket."""
+        tallies: dict[str, dict[int, int]] = {}
+        if not chosen:
+            return tallies
+        rows = self._sight.rows(
+            "SELECT transform(term, %(terms)s, %(groups)s, '') AS forms, number, kind,"
+            " uniqExact(text) FROM {post} AS p WHERE term IN %(terms)s"
+            " GROUP BY forms, number, kind",
+            terms=list(chosen),
+            groups=list(chosen.values()),
+        )
+        for forms, number, kind, count in rows:
+            own = tallies.setdefault(forms, {})
+            own[int(number) * KINDS + int(kind)] = int(count)
+        return tallies
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         """Return how many texts have each of some terms."""
@@ -53,43 +110,51 @@ class ClickHouseWords:
         )
         return [row[0] for row in rows]
 
-    def counts(self, asked: Question) -> list[tuple[int, int, int]]:
-        """Return how many texts are found, by session and kind."""
+    def counts(self, asked: Sequence[Question]) -> list[tuple[int, int, int, int]]:
+        """Return how many texts are found, by question, session and kind."""
         condition = Condition(self._sight.db, _matching)
-        found, rest = widest(asked)
-        table = "{said}" if found is None else condition.matching(found)
-        where = f" WHERE {condition.of(rest)}" if rest is not None else ""
-        rows = self._sight.rows(
-            f"SELECT number, kind, uniqExact(text) FROM {table} AS t{where}"  # noqa: S608 (our names)
-            " GROUP BY number, kind",
-            **condition.values,
-        )
-        return [(number, int(kind), int(count)) for number, kind, count in rows]
+        parts: list[str] = []
+        for at, one in enumerate(asked):
+            found, rest = widest(one)
+            table = "{said}" if found is None else condition.matching(found)
+            where = f" WHERE {condition.of(rest)}" if rest is not None else ""
+            parts.append(
+                f"SELECT {at:d}, number, kind, uniqExact(text) FROM {table} AS t{where}"  # noqa: S608 (our names)
+                " GROUP BY number, kind"
+            )
+        rows = self._sight.rows(" UNION ALL ".join(parts), **condition.values)
+        return [(int(at), number, int(kind), int(n)) for at, number, kind, n in rows]
 
     def postings(
-        self, session: int, terms: Sequence[str], *, everything: bool
-    ) -> list[Posting]:
-        """Return the texts of a session that have a term, or all of its texts."""
-        places: dict[int, dict[str, Sequence[int]]] = {}
+        self, sessions: Sequence[int], terms: Sequence[str], *, everything: bool
+    ) -> dict[int, Posted]:
+        """Return where terms stand in the texts of sessions."""
+        found = {session: Posted({}, {}) for session in sessions}
         if terms:
             rows = self._sight.rows(
-                "SELECT text, term, places FROM {post} AS p"
-                " WHERE term IN %(terms)s AND number = %(number)s",
-                number=session,
+                "SELECT number, text, term, places FROM {post} AS p"
+                " WHERE term IN %(terms)s AND number IN %(numbers)s",
+                numbers=list(sessions),
                 terms=list(terms),
             )
-            for text, term, found in rows:
-                places.setdefault(text, {})[term] = found
-        if not places and not everything:
-            return []
-        sql = "SELECT text, record, kind, length FROM {said} AS s"
-        sql += " WHERE number = %(number)s"
-        sql += "" if everything else " AND text IN %(texts)s"
-        rows = self._sight.rows(sql, number=session, texts=list(places))
-        return [
-            Posting(text, record, kind, length, places.get(text, {}))
-            for text, record, kind, length in rows
-        ]
+            for number, text, term, places in rows:
+                found[number].places.setdefault(term, {})[text] = places
+        having = {
+            (number, text)
+            for number, posted in found.items()
+            for texts in posted.places.values()
+            for text in texts
+        }
+        if not having and not everything:
+            return found
+        sql = "SELECT number, text, record, kind, length FROM {said} AS s"
+        sql += " WHERE number IN %(numbers)s"
+        sql += "" if everything else " AND (number, text) IN %(texts)s"
+        rows = self._sight.rows(sql, numbers=list(sessions), texts=sorted(having))
+        for number, text, *facts in rows:
+            record, kind, length = facts
+            found[number].facts[text] = (record, kind, length)
+        return found
 
 
 def _matching(asked: Match, add: Callable[[object], str]) -> str:

@@ -71,7 +71,8 @@ class Postgres:
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a statement with ``%(name)s`` in it."""
         with self._ready():
-            found = self.db.execute(sql.encode(), _without_zeros(values)).fetchall()
+            told = self.db.execute(sql.encode(), _without_zeros(values), binary=True)
+            found = told.fetchall()
         return [_with_zeros(row) if _has_zeros(row) else row for row in found]
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
@@ -81,17 +82,24 @@ class Postgres:
             return self.db.execute(sql.encode(), given).rowcount
 
     def copy(
-        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        types: Sequence[str] = (),
     ) -> None:
-        """Add many rows."""
+        """Add many rows; in the engine's own form, if types are named."""
         if not rows:
             return
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        sql += " (FORMAT BINARY)" if types else ""
         with (
             self._ready(),
             self.db.cursor() as cursor,
             cursor.copy(sql.encode()) as to,
         ):
+            if types:
+                to.set_types(types)
             for row in rows:
                 to.write_row([_without_zero(value) for value in row])
 

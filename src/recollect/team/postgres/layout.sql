@@ -11,27 +11,82 @@ CREATE TABLE said (
     length      integer NOT NULL,
     tsv         tsvector NOT NULL
 );
-CREATE INDEX said_tsv ON said USING gin (tsv) WITH (fastupdate = off);
+CREATE INDEX said_tsv ON said USING gin (tsv) WITH (gin_pending_list_limit = 8192);
 CREATE INDEX said_number ON said (number);
 
--- Terms, and how many texts of a holder have each.
+-- Terms with the group of their forms, and how many texts of a holder have each.
 CREATE TABLE word (
     holder      integer NOT NULL,
     term        text COLLATE "C" NOT NULL,
+    forms       text COLLATE "C" NOT NULL,
     texts       bigint NOT NULL,
     PRIMARY KEY (term, holder)
 );
+CREATE INDEX word_forms ON word (forms);
+CREATE INDEX word_gone ON word (texts) WHERE texts <= 0;
 
+-- The version grows with everything that is written for a holder.
 CREATE TABLE total (
     holder      integer PRIMARY KEY,
     texts       bigint NOT NULL,
-    terms       bigint NOT NULL
+    terms       bigint NOT NULL,
+    version     bigint NOT NULL
 );
+
+-- How many texts of which sessions have a form of a group: packed by the segment, that
+-- is, for sessions which were written together. Small segments are joined to larger
+-- ones; what they say of sessions that are no more is passed over.
+CREATE TABLE post (
+    holder      integer NOT NULL,
+    segment     bigint NOT NULL,
+    forms       text COLLATE "C" NOT NULL,
+    packed      bytea NOT NULL
+);
+CREATE INDEX post_forms ON post (forms, holder);
+CREATE INDEX post_segment ON post (segment);
+
+CREATE TABLE segment (
+    segment     bigint PRIMARY KEY,
+    holder      integer NOT NULL,
+    level       integer NOT NULL,
+    size        integer NOT NULL,
+    dead        integer NOT NULL DEFAULT 0
+);
+CREATE INDEX segment_holder ON segment (holder, level);
+
+CREATE TABLE filed (
+    number      bigint PRIMARY KEY,
+    segment     bigint NOT NULL
+);
+CREATE INDEX filed_segment ON filed (segment);
+
+-- Where terms stand in the texts of a session: slot 0 has the facts of its texts, the
+-- others the terms, dealt to them by a checksum.
+CREATE TABLE stand (
+    holder      integer NOT NULL,
+    number      bigint NOT NULL,
+    slot        integer NOT NULL,
+    slots       integer NOT NULL,
+    packed      bytea NOT NULL,
+    PRIMARY KEY (number, slot)
+);
+ALTER TABLE stand ALTER COLUMN packed SET STORAGE EXTERNAL;
 
 -- Whom the connection may see, by what was set on it: nobody, if nothing was.
 CREATE FUNCTION visible() RETURNS integer[] LANGUAGE sql STABLE AS $$
     SELECT string_to_array(nullif(current_setting('recollect.holders', true), ''), ',')
         ::integer[]
+$$;
+
+-- Whom somebody sees, how much there is of each, and when that changed: the one thing
+-- that is told of holders beyond those that are set on the connection.
+CREATE FUNCTION standing(who text, named text[], is_everybody boolean)
+RETURNS TABLE (holder integer, texts bigint, terms bigint, version bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = recollect, pg_temp AS $$
+    SELECT h.holder, coalesce(t.texts, 0), coalesce(t.terms, 0), coalesce(t.version, 0)
+      FROM holder AS h LEFT JOIN total AS t USING (holder)
+     WHERE is_everybody OR h.person = who OR h.teams && named
+     ORDER BY h.holder
 $$;
 
 -- Row security hides the index of terms, as its operator may tell what it has seen. So

@@ -26,8 +26,11 @@ _INDEXES = (
     "summary (leaf)",
     "problem (source)",
 )
-_SEEN = ("holder", "source", "span", "said", "word", "total")
+_WORDS = ("said", "word", "total", "post", "segment", "filed", "stand")
+_SEEN = ("holder", "source", "span", "said", "word", "total", "post", "stand")
 """Tables that readers see, besides those of sessions."""
+_FUNCTIONS = ("matching(tsquery)", "standing(text, text[], boolean)")
+"""What readers may ask for with the rights of whoever made it."""
 
 
 def steps() -> Iterator[tuple[int, str]]:
@@ -65,10 +68,10 @@ def _migrate(db: Postgres) -> None:
 
 def _derive_anew(db: Postgres) -> None:
     """Make the derived tables anew, and have everything derived again."""
-    for table in (*TABLES, "said", "word", "total"):
+    for table in (*TABLES, *_WORDS):
         db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
-    db.execute("DROP FUNCTION IF EXISTS matching(tsquery)")
-    db.execute("DROP FUNCTION IF EXISTS visible() CASCADE")
+    for function in (*_FUNCTIONS, "visible()"):
+        db.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE")
     for table in TABLES:
         db.execute(_table(table))
         if table != "session":
@@ -108,8 +111,9 @@ def _secure(db: Postgres) -> None:
             f"CREATE POLICY seen ON {table} FOR SELECT TO {READER}"
             " USING (holder = ANY ((SELECT visible())::integer[]))"
         )
-    db.execute("REVOKE ALL ON FUNCTION matching(tsquery) FROM PUBLIC")
-    db.execute(f"GRANT EXECUTE ON FUNCTION matching(tsquery) TO {READER}")
+    for function in _FUNCTIONS:
+        db.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")
+        db.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {READER}")
 
 
 def _stamp() -> str:

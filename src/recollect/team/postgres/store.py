@@ -111,16 +111,8 @@ class PostgresStore:
     def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
         """Return what somebody may read, over a connection of its own."""
         db = Postgres(self._address)
-        holders = [
-            holder
-            for holder, person, teams in db.rows(
-                "SELECT holder, person, teams FROM holder", {}
-            )
-            if scope.sees(person, teams)
-        ]
-        db.limit(holders)
-        sight = Sight(db, holders)
-        return TeamShelf(sight, PostgresWords(sight), objects, db.close)
+        sight = Sight(db)
+        return TeamShelf(sight, PostgresWords(sight, scope), objects, db.close)
 
     def objects(self) -> PostgresObjects:
         """Return a raw store in the same database."""
@@ -246,6 +238,12 @@ class PostgresObjects:
         if not rows:
             raise ArchiveDamaged(Path(address), "it is missing")
         return unpress(rows[0][0])
+
+    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return bytes of several objects."""
+        sql = "SELECT address, frame FROM object WHERE address = ANY(%(addresses)s)"
+        rows = self._db.rows(sql, {"addresses": list(addresses)})
+        return {address: unpress(frame) for address, frame in rows}
 
     def remove(self, addresses: Iterable[str]) -> None:
         """Erase bytes; what is not there is no error."""

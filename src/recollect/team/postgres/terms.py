@@ -1,33 +1,84 @@
-"""The terms of a text in the form in which PostgreSQL keeps and asks for them."""
+"""The terms of texts in the forms in which PostgreSQL keeps and asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from struct import Struct
+from zlib import crc32
 
-__all__ = ["OVERLAP", "PIECE", "query_of", "vectors_of"]
+import msgspec
+
+from recollect.model.buckets import KINDS
+from recollect.store.harvest import TextRow
+from recollect.store.press import squeeze, unpress
+from recollect.team.asking import Posted
+from recollect.team.engine import group_of
+
+__all__ = [
+    "Tallied",
+    "counts_in",
+    "places_of",
+    "posted_in",
+    "query_of",
+    "sign_of",
+    "slots_of",
+    "vectors_of",
+]
 
 PIECE = 8_000
 """Terms of a vector: positions above 16,383 are all one to the engine."""
 OVERLAP = 32
 """Terms that two pieces share, so that no run is cut in two."""
+_SLOT = 8_000
+"""Terms of texts that a slot holds, about."""
+_KNOWN = 400_000
+"""Terms whose group is remembered."""
+_COUNT = Struct(">qi")
+"""A session, then the kind of its texts and how many there are: 8 and 24 bits."""
+_MOST = (1 << 24) - 1
+
+Places = Mapping[str, Sequence[int]]
+"""Where each term of a text stands."""
+_Facts = list[tuple[int, int, int]]
+_encode = msgspec.msgpack.encode
+_decode_facts = msgspec.msgpack.Decoder(_Facts).decode
+_decode_slot = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+_decode_term = msgspec.msgpack.Decoder(list[tuple[int, list[int]]]).decode
 
 
-def vectors_of(terms: Sequence[str]) -> Iterator[str]:
+def places_of(terms: Sequence[str]) -> dict[str, list[int]]:
+    """Return where each term stands in a text."""
+    found: dict[str, list[int]] = {}
+    for at, term in enumerate(terms):
+        if term in found:
+            found[term].append(at)
+        else:
+            found[term] = [at]
+    return found
+
+
+def vectors_of(terms: Sequence[str], places: Places) -> Iterator[str]:
     """Yield the vectors of a text; most have one."""
+    if len(terms) <= PIECE:
+        yield _vector(places)
+        return
     start = 0
     while True:
-        yield _vector(terms[start : start + PIECE])
+        yield _vector(places_of(terms[start : start + PIECE]))
         start += PIECE - OVERLAP
         if start + OVERLAP >= len(terms):
             return
 
 
-def _vector(terms: Sequence[str]) -> str:
-    places: dict[str, list[str]] = {}
-    for at, term in enumerate(terms, 1):
-        places.setdefault(term, []).append(str(at))
+def _vector(places: Places) -> str:
     # A term has letters and digits only: nothing in it needs to be escaped.
-    return " ".join(f"'{term}':{','.join(found)}" for term, found in places.items())
+    return " ".join(
+        [
+            f"'{term}':{','.join([str(at + 1) for at in p])}"
+            for term, p in places.items()
+        ]
+    )
 
 
 def query_of(runs: Sequence[Sequence[str]]) -> str:
@@ -35,3 +86,118 @@ def query_of(runs: Sequence[Sequence[str]]) -> str:
     return " | ".join(
         "(" + " <-> ".join(f"'{term}'" for term in run) + ")" for run in runs
     )
+
+
+def sign_of(term: str) -> int:
+    """Return the checksum by which a term is dealt to a slot."""
+    return crc32(term.encode())
+
+
+def slots_of(texts: Sequence[TextRow], places: Sequence[Places]) -> list[bytes]:
+    """Return what a session's slots hold: the facts of its texts, then its terms."""
+    by_term: dict[str, list[tuple[int, Sequence[int]]]] = {}
+    count = 0
+    for number, own in enumerate(places):
+        count += len(own)
+        for term, found in own.items():
+            if term in by_term:
+                by_term[term].append((number, found))
+            else:
+                by_term[term] = [(number, found)]
+    slots = max(1, count // _SLOT)
+    dealt: list[dict[str, list[tuple[int, Sequence[int]]]]]
+    dealt = [{} for _ in range(slots)] if slots > 1 else [by_term]
+    for term, posted in by_term.items() if slots > 1 else ():
+        dealt[sign_of(term) % slots][term] = posted
+    facts = [(text.record, text.kind, len(text.terms)) for text in texts]
+    return [squeeze(_encode(one)) for one in (facts, *dealt)]
+
+
+def posted_in(slots: Mapping[int, bytes], terms: Sequence[str]) -> Posted:
+    """Return what a session's slots say of some terms; slot 0 must be there."""
+    facts = dict(enumerate(_decode_facts(unpress(slots[0]))))
+    places: dict[str, dict[int, Sequence[int]]] = {}
+    for slot, packed in slots.items():
+        if slot:
+            held = _decode_slot(unpress(packed))
+            for term in terms:
+                if term in held:
+                    places[term] = dict(_decode_term(held[term]))
+    return Posted(facts, places)
+
+
+class Tallied:
+    """Counts in how many texts of which session a form of each group stands."""
+
+    _groups: dict[str, str] = {}  # noqa: RUF012 (remembered for all)
+
+    def __init__(self) -> None:
+        self.packed: dict[str, bytearray] = {}
+        self.words: Counter[str] = Counter()
+        """How many texts have each term."""
+        self.texts = self.terms = 0
+
+    def add(
+        self, session: int, texts: Sequence[TextRow], places: Sequence[Places]
+    ) -> None:
+        """Count the texts of a session."""
+        kinds: dict[int, Counter[str]] = {}
+        for text, own in zip(texts, places, strict=True):
+            self.texts += 1
+            self.terms += len(text.terms)
+            self.words.update(own.keys())
+            groups = self.groups(own)
+            kinds.setdefault(text.kind, Counter()).update(groups)
+        pack = _COUNT.pack
+        packed = self.packed
+        for kind, counts in kinds.items():
+            for group, count in counts.items():
+                told = pack(session, kind << 24 | min(count, _MOST))
+                if group in packed:
+                    packed[group] += told
+                else:
+                    packed[group] = bytearray(told)
+
+    def take(self, slot: int, packed: bytes) -> None:
+        """Count what a slot of a session says that is there."""
+        if slot == 0:
+            facts = _decode_facts(unpress(packed))
+            self.texts += len(facts)
+            self.terms += sum(length for _, _, length in facts)
+            return
+        held = _decode_slot(unpress(packed))
+        self.words.update({term: _length(told) for term, told in held.items()})
+
+    @classmethod
+    def groups(cls, terms: Mapping[str, object]) -> set[str]:
+        """Return the groups of terms."""
+        known = cls._groups
+        new = [term for term in terms if term not in known]
+        if new:
+            if len(known) > _KNOWN:
+                known.clear()
+                new = list(terms)
+            known.update(zip(new, group_of(new), strict=True))
+        return {known[term] for term in terms}
+
+    @classmethod
+    def group(cls, term: str) -> str:
+        """Return the group of a term."""
+        (found,) = cls.groups({term: None})
+        return found
+
+
+def _length(packed: msgspec.Raw) -> int:
+    """Return how many things a packed list has, which its first bytes tell."""
+    first, raw = memoryview(packed)[0], bytes(memoryview(packed)[1:5])
+    if first & 0xF0 == 0x90:  # noqa: PLR2004 (as MessagePack has it)
+        return first & 0x0F
+    return int.from_bytes(raw[:2] if first == 0xDC else raw, "big")  # noqa: PLR2004
+
+
+def counts_in(packed: bytes) -> dict[int, int]:
+    """Return how many texts there are, by bucket."""
+    return {
+        session * KINDS + (told >> 24): told & _MOST
+        for session, told in _COUNT.iter_unpack(packed)
+    }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from recollect.team.asking import Match, Posting, Question
+from recollect.team.asking import Match, Posted, Question
 from recollect.team.conditions import Condition, widest
+from recollect.team.contract import Role, Scope
 from recollect.team.database import Sight
-from recollect.team.postgres.terms import OVERLAP, PIECE, query_of
+from recollect.team.engine import Learned
+from recollect.team.postgres.terms import counts_in, posted_in, query_of, sign_of
 
 __all__ = ["PostgresWords"]
 
@@ -18,16 +19,47 @@ _LAST = "\U0010ffff"
 class PostgresWords:
     """What one scope may know of texts and terms."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Sight, scope: Scope) -> None:
         self._sight = sight
+        self._scope = scope
+        self._totals = (0, 0)
+
+    def standing(self) -> object:
+        """Look whose rows may be seen; return what changes when these do."""
+        scope = self._scope
+        rows = self._sight.db.rows(
+            "SELECT * FROM standing(%(person)s, %(teams)s::text[], %(all)s)",
+            {
+                "person": scope.person,
+                "teams": list(scope.teams) if scope.role is Role.TEAM else [],
+                "all": scope.role is Role.AUDITOR,
+            },
+        )
+        self._sight.look([row[0] for row in rows])
+        self._totals = sum(row[1] for row in rows), sum(row[2] for row in rows)
+        return rows
 
     def totals(self) -> tuple[int, int]:
         """Return how many texts there are, and how many terms in all of them."""
-        row = self._sight.first(
-            "SELECT coalesce(sum(texts), 0)::bigint, coalesce(sum(terms), 0)::bigint"
-            " FROM {total} AS t"
+        return self._totals
+
+    def learn(self, groups: Sequence[str], terms: Sequence[str]) -> Learned:
+        """Return all terms of some groups with where they stand, and other terms."""
+        rows = self._sight.rows(
+            "SELECT term, NULL::bytea, sum(texts)::bigint FROM {word} AS w"
+            " WHERE forms = ANY(%(groups)s) OR term = ANY(%(terms)s) GROUP BY term"
+            " UNION ALL SELECT forms, packed, NULL FROM {post} AS p"
+            " WHERE forms = ANY(%(groups)s)",
+            groups=list(groups),
+            terms=list(terms),
         )
-        return (row[0], row[1]) if row else (0, 0)
+        found = Learned({}, {})
+        for name, packed, texts in rows:
+            if packed is None:
+                found.words[name] = texts
+            else:
+                found.tallies.setdefault(name, {}).update(counts_in(packed))
+        return found
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
         """Return how many texts have each of some terms."""
@@ -56,83 +88,39 @@ class PostgresWords:
         )
         return [row[0] for row in rows]
 
-    def _matched(self, session: int, terms: Sequence[str]) -> list[Posting]:
-        """Return the texts of a session that have a term, in one question."""
-        rows = self._sight.rows(
-            "SELECT s.text, s.piece, u.lexeme, u.positions, s.record, s.kind,"
-            " s.length, r.uuid, r.source, r.start, r.length"
-            " FROM {said} AS s JOIN {record} AS r"
-            " ON r.number = s.number AND r.record = s.record,"
-            " unnest(s.tsv) AS u WHERE s.number = %(number)s"
-            " AND s.tsv @@ %(asked)s::tsquery AND u.lexeme = ANY(%(terms)s)"
-            " ORDER BY s.text, s.piece",
-            number=session,
-            asked=query_of([(term,) for term in terms]),
-            terms=list(terms),
-        )
-        facts: dict[int, tuple[Any, ...]] = {}
-        places: dict[int, dict[str, list[int]]] = {}
-        for text, piece, term, found, *rest in rows:
-            _add_places(places.setdefault(text, {}), piece, term, found)
-            if text not in facts or not piece:
-                facts[text] = tuple(rest)
-        return [
-            Posting(text, record, kind, length, places[text], tuple(where))
-            for text, (record, kind, length, *where) in facts.items()
-        ]
-
-    def counts(self, asked: Question) -> list[tuple[int, int, int]]:
-        """Return how many texts are found, by session and kind."""
+    def counts(self, asked: Sequence[Question]) -> list[tuple[int, int, int, int]]:
+        """Return how many texts are found, by question, session and kind."""
         condition = Condition(self._sight.db, _matching)
-        found, rest = widest(asked)
-        if found is None:
+        parts: list[str] = []
+        for at, one in enumerate(asked):
+            found, rest = widest(one)
             table = "(SELECT * FROM {said} AS a WHERE piece = 0)"
-        else:
-            table = condition.matching(found)
-        where = f" WHERE {condition.of(rest)}" if rest is not None else ""
-        return self._sight.rows(
-            f"SELECT number, kind, count(DISTINCT text) FROM {table} AS t{where}"  # noqa: S608 (our names)
-            " GROUP BY number, kind",
-            **condition.values,
-        )
+            if found is not None:
+                table = condition.matching(found)
+            where = f" WHERE {condition.of(rest)}" if rest is not None else ""
+            parts.append(
+                f"SELECT {at:d}, number, kind, count(DISTINCT text)"  # noqa: S608 (our names)
+                f" FROM {table} AS t{where} GROUP BY number, kind"
+            )
+        return self._sight.rows(" UNION ALL ".join(parts), **condition.values)
 
     def postings(
-        self, session: int, terms: Sequence[str], *, everything: bool
-    ) -> list[Posting]:
-        """Return the texts of a session that have a term, or all of its texts."""
-        if terms and not everything:
-            return self._matched(session, terms)
-        places: dict[int, dict[str, list[int]]] = {}
-        if terms:
-            rows = self._sight.rows(
-                "SELECT s.text, s.piece, u.lexeme, u.positions"
-                " FROM {said} AS s, unnest(s.tsv) AS u WHERE s.number = %(number)s"
-                " AND s.tsv @@ %(asked)s::tsquery AND u.lexeme = ANY(%(terms)s)"
-                " ORDER BY s.text, s.piece",
-                number=session,
-                asked=query_of([(term,) for term in terms]),
-                terms=list(terms),
-            )
-            for text, piece, term, found in rows:
-                _add_places(places.setdefault(text, {}), piece, term, found)
-        sql = "SELECT text, record, kind, length FROM {said} AS s"
-        sql += " WHERE number = %(number)s AND piece = 0"
-        sql += "" if everything else " AND text = ANY(%(texts)s)"
-        rows = self._sight.rows(sql, number=session, texts=list(places))
-        return [
-            Posting(text, record, kind, length, places.get(text, {}))
-            for text, record, kind, length in rows
-        ]
-
-
-def _add_places(
-    places: dict[str, list[int]], piece: int, term: str, found: Sequence[int]
-) -> None:
-    """Add where a term stands in a piece; what two pieces share counts once."""
-    own = places.setdefault(term, [])
-    ahead = piece * (PIECE - OVERLAP)
-    known = set(own[-OVERLAP:])
-    own += [at + ahead for at in found if at + ahead not in known]
+        self, sessions: Sequence[int], terms: Sequence[str], *, everything: bool
+    ) -> dict[int, Posted]:
+        """Return where terms stand in the texts of sessions."""
+        del everything  # the facts of all texts are there in any case
+        rows = self._sight.rows(
+            "SELECT s.number, s.slot, s.packed FROM {stand} AS f JOIN {stand} AS s"
+            " ON s.number = f.number AND (s.slot = 0 OR s.slot IN"
+            " (SELECT 1 + mod(sign, f.slots) FROM unnest(%(signs)s::bigint[]) AS sign))"
+            " WHERE f.slot = 0 AND f.number = ANY(%(numbers)s)",
+            numbers=list(sessions),
+            signs=[sign_of(term) for term in terms],
+        )
+        slots: dict[int, dict[int, bytes]] = {}
+        for number, slot, packed in rows:
+            slots.setdefault(number, {})[slot] = packed
+        return {number: posted_in(own, terms) for number, own in slots.items()}
 
 
 def _matching(asked: Match, add: Callable[[object], str]) -> str:

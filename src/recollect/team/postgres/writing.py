@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from recollect.store.harvest import TABLES, Harvest
@@ -10,7 +9,8 @@ from recollect.team.database import columns_of
 from recollect.team.derivation import Derivation
 from recollect.team.packing import new_numbers
 from recollect.team.postgres.connect import Postgres
-from recollect.team.postgres.terms import vectors_of
+from recollect.team.postgres.segments import add_segment, leave_segments
+from recollect.team.postgres.terms import Tallied, places_of, slots_of, vectors_of
 
 __all__ = ["holder_of", "remove_sessions", "write"]
 
@@ -48,13 +48,16 @@ def write(db: Postgres, made: Derivation) -> None:
         gone = set(made.sources) - {row[0] for row in rows}
         if gone:
             return  # erased meanwhile: what is left is derived when it is touched
-        remove_sessions(db, _replaced(db, made))
-        _add(db, made, {row[0]: row[2] for row in rows})
-        for number, revision in made.sources.items():
-            db.execute(
-                "UPDATE source SET clean = %(revision)s WHERE number = %(number)s",
-                {"number": number, "revision": revision},
-            )
+        _put(db, made, {row[0]: row[2] for row in rows}, _replaced(db, made))
+        db.execute(
+            "UPDATE source AS s SET clean = n.revision"
+            " FROM unnest(%(numbers)s::bigint[], %(revisions)s::bigint[])"
+            " AS n (number, revision) WHERE s.number = n.number",
+            {
+                "numbers": list(made.sources),
+                "revisions": list(made.sources.values()),
+            },
+        )
 
 
 def _replaced(db: Postgres, made: Derivation) -> list[int]:
@@ -75,100 +78,145 @@ def remove_sessions(db: Postgres, numbers: Sequence[int]) -> int:
     """Remove every row of sessions; return how many there were."""
     if not numbers:
         return 0
+    _recount(db, _counted(db, numbers), {})
+    removed = _remove(db, numbers)
+    leave_segments(db, numbers, is_erased=True)
+    return removed
+
+
+def _remove(db: Postgres, numbers: Sequence[int]) -> int:
     chosen = {"numbers": list(numbers)}
-    db.execute(
-        "INSERT INTO word SELECT holder, lexeme, -count(DISTINCT (number, text))"
-        " FROM said, unnest(tsv) WHERE number = ANY(%(numbers)s)"
-        " GROUP BY holder, lexeme ORDER BY lexeme, holder"
-        " ON CONFLICT (term, holder) DO UPDATE SET texts = word.texts + excluded.texts",
-        chosen,
-    )
-    db.execute("DELETE FROM word WHERE texts <= 0")
-    db.execute(
-        "INSERT INTO total SELECT holder, -count(*), -sum(length) FROM said"
-        " WHERE piece = 0 AND number = ANY(%(numbers)s) GROUP BY holder"
-        " ON CONFLICT (holder) DO UPDATE SET texts = total.texts + excluded.texts,"
-        " terms = total.terms + excluded.terms",
-        chosen,
-    )
     return sum(
         db.execute(f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)", chosen)  # noqa: S608 (our names)
-        for table in (*TABLES, "said")
+        for table in (*TABLES, "said", "stand")
     )
 
 
-def _add(db: Postgres, made: Derivation, holders: Mapping[int, int]) -> None:
-    teams = dict(
-        db.rows(
-            "SELECT holder, teams FROM holder WHERE holder = ANY(%(holders)s)",
-            {"holders": list(set(holders.values()))},
-        )
-    )
+def _put(
+    db: Postgres, made: Derivation, holders: Mapping[int, int], old: Sequence[int]
+) -> None:
+    """Write sessions, and remove those in whose place they are."""
     numbers = new_numbers(len(made.sessions))
+    whose = _holders(db, made, holders)
     families: dict[int, int] = {}
     rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TABLES}
-    said: list[tuple[object, ...]] = []
-    counted: dict[int, _Counted] = {}
-    for number, one in zip(numbers, made.sessions, strict=True):
+    words: dict[int, _Said] = {}
+    for number, holder, one in zip(numbers, whose, made.sessions, strict=True):
         family = families.setdefault(one.family, number)
-        shared = [set(teams[holders[row[0]]]) for row in one.rows["booked"]]
-        holder = holder_of(
-            db, made.person, sorted(set.intersection(*shared)) if shared else ()
-        )
         for table, found in one.rows.items():
             first = (holder, number, family) if table == "session" else (holder, number)
             rows[table] += [(*first, *row) for row in found]
-        counts = counted.setdefault(holder, _Counted())
-        said += _said(one, (holder, number), counts)
+        words.setdefault(holder, _Said(holder)).add(number, one)
+    _recount(db, _counted(db, old), {h: said.tallied for h, said in words.items()})
+    if old:
+        _remove(db, old)
+        leave_segments(db, old, is_erased=False)
     for table, found in rows.items():
         names = [column.name for column in columns_of(table)]
         first_names = ["holder", "number", *(["family"] if table == "session" else [])]
         db.copy(table, [*first_names, *names], found)
-    db.copy("said", _SAID, said)
-    for holder, counts in sorted(counted.items()):
-        _count(db, holder, counts)
+    for said in words.values():
+        said.write(db)
 
 
-_SAID = ("holder", "number", "text", "piece", "record", "kind", "length", "tsv")
-
-
-class _Counted:
-    """How many texts a holder got, how many terms, and how many texts have each."""
-
-    def __init__(self) -> None:
-        self.texts = self.terms = 0
-        self.words: Counter[str] = Counter()
-
-
-def _said(
-    one: Harvest, whose: tuple[int, int], counts: _Counted
-) -> list[tuple[object, ...]]:
-    found: list[tuple[object, ...]] = []
-    for text, said in enumerate(one.texts):
-        counts.texts += 1
-        counts.terms += len(said.terms)
-        counts.words.update(set(said.terms))
-        for piece, vector in enumerate(vectors_of(said.terms)):
-            place = (*whose, text, piece, said.record, said.kind)
-            found.append((*place, len(said.terms) if not piece else 0, vector))
+def _holders(db: Postgres, made: Derivation, holders: Mapping[int, int]) -> list[int]:
+    """Return whose each session is: the person's, with teams that may see all of it."""
+    rows = db.rows(
+        "SELECT holder, teams FROM holder WHERE holder = ANY(%(holders)s)",
+        {"holders": list(set(holders.values()))},
+    )
+    teams = {holder: set(named) for holder, named in rows}
+    known: dict[tuple[str, ...], int] = {}
+    found: list[int] = []
+    for one in made.sessions:
+        shared = [teams[holders[row[0]]] for row in one.rows["booked"]]
+        named = tuple(sorted(set.intersection(*shared))) if shared else ()
+        if named not in known:
+            known[named] = holder_of(db, made.person, named)
+        found.append(known[named])
     return found
 
 
-def _count(db: Postgres, holder: int, counts: _Counted) -> None:
-    terms = sorted(counts.words)
+class _Said:
+    """What a holder's sessions say, on its way to the words."""
+
+    def __init__(self, holder: int) -> None:
+        self._holder = holder
+        self._numbers: list[int] = []
+        self._said: list[tuple[object, ...]] = []
+        self._stand: list[tuple[object, ...]] = []
+        self.tallied = Tallied()
+
+    def add(self, number: int, one: Harvest) -> None:
+        """Take in what a session says."""
+        whose = (self._holder, number)
+        places = [places_of(text.terms) for text in one.texts]
+        for at, (text, own) in enumerate(zip(one.texts, places, strict=True)):
+            for piece, vector in enumerate(vectors_of(text.terms, own)):
+                length = len(text.terms) if not piece else 0
+                row = (*whose, at, piece, text.record, text.kind, length, vector)
+                self._said.append(row)
+        if one.texts:
+            slots = slots_of(one.texts, places)
+            count = len(slots) - 1
+            self._stand += [(*whose, at, count, one) for at, one in enumerate(slots)]
+            self._numbers.append(number)
+            self.tallied.add(number, one.texts, places)
+
+    def write(self, db: Postgres) -> None:
+        """Write everything but how often words are there."""
+        db.copy("said", _SAID, self._said)
+        db.copy("stand", _STAND, self._stand, _STAND_TYPES)
+        add_segment(db, self._holder, self._numbers, self.tallied.packed)
+
+
+def _counted(db: Postgres, numbers: Sequence[int]) -> dict[int, Tallied]:
+    """Return how much sessions say that are there, by holder."""
+    found: dict[int, Tallied] = {}
+    if numbers:
+        sql = "SELECT holder, slot, packed FROM stand WHERE number = ANY(%(numbers)s)"
+        for holder, slot, packed in db.rows(sql, {"numbers": list(numbers)}):
+            found.setdefault(holder, Tallied()).take(slot, packed)
+    return found
+
+
+def _recount(
+    db: Postgres, old: Mapping[int, Tallied], new: Mapping[int, Tallied]
+) -> None:
+    """Count words and texts anew: those of some sessions go, those of others come."""
+    changed: list[tuple[str, int, int]] = []
+    for holder in sorted({*old, *new}):
+        before, after = old.get(holder, Tallied()), new.get(holder, Tallied())
+        changed += [
+            (term, holder, more)
+            for term in before.words.keys() | after.words.keys()
+            if (more := after.words[term] - before.words[term])
+        ]
+        db.execute(
+            "INSERT INTO total VALUES (%(holder)s, %(texts)s, %(terms)s, 1)"
+            " ON CONFLICT (holder) DO UPDATE SET texts = total.texts + excluded.texts,"
+            " terms = total.terms + excluded.terms, version = total.version + 1",
+            {
+                "holder": holder,
+                "texts": after.texts - before.texts,
+                "terms": after.terms - before.terms,
+            },
+        )
+    changed.sort()
     db.execute(
-        "INSERT INTO word SELECT %(holder)s, term, texts"
-        " FROM unnest(%(terms)s::text[], %(texts)s::bigint[]) AS new (term, texts)"
+        "INSERT INTO word SELECT * FROM unnest(%(holders)s::integer[],"
+        " %(terms)s::text[], %(forms)s::text[], %(texts)s::bigint[])"
         " ON CONFLICT (term, holder) DO UPDATE SET texts = word.texts + excluded.texts",
         {
-            "holder": holder,
-            "terms": terms,
-            "texts": [counts.words[term] for term in terms],
+            "holders": [holder for _, holder, _ in changed],
+            "terms": [term for term, _, _ in changed],
+            "forms": [Tallied.group(term) for term, _, _ in changed],
+            "texts": [more for _, _, more in changed],
         },
     )
-    db.execute(
-        "INSERT INTO total VALUES (%(holder)s, %(texts)s, %(terms)s)"
-        " ON CONFLICT (holder) DO UPDATE SET texts = total.texts + excluded.texts,"
-        " terms = total.terms + excluded.terms",
-        {"holder": holder, "texts": counts.texts, "terms": counts.terms},
-    )
+    db.execute("DELETE FROM word WHERE texts <= 0")
+
+
+_SAID = ("holder", "number", "text", "piece", "record", "kind", "length", "tsv")
+_STAND = ("holder", "number", "slot", "slots", "packed")
+_STAND_TYPES = ("int4", "int8", "int4", "int4", "bytea")

@@ -1,0 +1,112 @@
+"""How many questions an engine is asked for one answer: each travels there and back.
+
+The bounds are of kinds of questions, not of sizes: a store with more sessions is asked
+as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.query import parse
+from recollect.team.clickhouse.connect import ClickHouse
+from recollect.team.contract import Objects, Role, Scope, TeamStore
+from recollect.team.postgres.connect import Postgres
+
+Made = tuple[TeamStore, Objects]
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+EVERYBODY = Scope(person="dan", role=Role.AUDITOR)
+Asked = list[str]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Return a list in which every statement is noted."""
+    told: Asked = []
+    for engine in (Postgres, ClickHouse):
+        plain = engine.rows
+
+        def rows(
+            self: object, sql: str, values: object, ask: Callable[..., Any] = plain
+        ) -> object:
+            told.append(sql)
+            return ask(self, sql, values)
+
+        monkeypatch.setattr(engine, "rows", rows)
+    return told
+
+
+@pytest.fixture
+def archive(filled: Made) -> Iterator[Archive]:
+    store, objects = filled
+    with Archive.on(store.shelf(EVERYBODY, objects)) as team:
+        yield team
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        ("hello", 10),
+        ("hello world", 11),
+        ("fix the bug in the first file", 12),
+        ('"hello there"', 11),
+        ("hellp", 12),
+        ("hel*", 12),
+    ],
+)
+def test_a_search_asks_a_few_questions(
+    archive: Archive, asked: Asked, query: str, most: int
+) -> None:
+    archive.search(parse("warm", now=NOW, zone=UTC))
+    asked.clear()
+
+    found = archive.search(parse(query, now=NOW, zone=UTC))
+
+    assert found.sessions
+    assert len(asked) <= most, "\n".join(one[:70] for one in asked)
+
+
+def test_words_that_were_asked_for_are_known(archive: Archive, asked: Asked) -> None:
+    query = parse("hello", now=NOW, zone=UTC)
+    first = archive.search(query)
+    asked.clear()
+
+    assert archive.search(query) == first
+    assert len(asked) <= 2, "\n".join(asked)
+
+
+def test_what_came_is_found_by_who_looks_again(archive: Archive, asked: Asked) -> None:
+    archive.search(parse("hello", now=NOW, zone=UTC))
+    asked.clear()
+
+    archive.refresh()
+
+    assert len(asked) <= 2, "\n".join(asked)
+
+
+def test_a_list_asks_one_question(archive: Archive, asked: Asked) -> None:
+    assert list(archive.sessions())
+    assert len(asked) == 1, "\n".join(asked)
+
+
+def test_a_session_is_shown_with_a_few_questions(
+    archive: Archive, asked: Asked
+) -> None:
+    largest = max(archive.sessions(), key=lambda one: one.messages)
+    asked.clear()
+
+    session = archive.session(largest.id)
+    assert [message.blocks for message in session.live.messages]
+
+    assert len(asked) <= 12, "\n".join(one[:70] for one in asked)
+
+
+@pytest.mark.parametrize("by", ["day", "session", "project", "model"])
+def test_sums_ask_a_few_questions(archive: Archive, asked: Asked, by: str) -> None:
+    assert archive.usage(by, now=NOW).rows
+    assert len(asked) <= 6, "\n".join(asked)
