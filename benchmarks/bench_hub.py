@@ -1,6 +1,7 @@
 """How a team's store takes in and finds: ``python -m benchmarks.bench_hub [HOME]``.
 
-Without a home one is made, of a million records. One PostgreSQL is started; the home goes into it twice: as a hub would put it, and as
+Without a home one is made, of a million records. One PostgreSQL is started; the home
+goes into it twice: as a hub would put it, and as
 agentsview pushes it to its own mirror. Then both are asked the same words in turn, by
 one who keeps asking. The peer looks for words as pieces of text and ranks nothing; ours
 ranks sessions. Seconds are of the clock, as most of the work is the server's;

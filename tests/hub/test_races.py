@@ -66,7 +66,7 @@ def stalled(
 def test_rows_that_are_being_written_do_not_outlive_an_erasure(
     hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_there, may_go = stalled(monkeypatch, writing, "_add")
+    is_there, may_go = stalled(monkeypatch, writing, "_put")
     writer = Thread(target=derive, args=(hub.store, hub.objects))
     writer.start()
     assert is_there.wait(30)

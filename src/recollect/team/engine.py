@@ -289,8 +289,10 @@ class TeamEngine:
             return self._tallied(asked.asked)
         if isinstance(asked, Match):
             return self._grouped(asked)
-        if not isinstance(asked, All):
-            return None
+        return self._narrowed(asked) if isinstance(asked, All) else None
+
+    def _narrowed(self, asked: All) -> dict[int, int] | None:
+        """Return what is known of a question, in some sessions."""
         within = [set(one.numbers) for one in asked.asked if isinstance(one, Sessions)]
         others = [one for one in asked.asked if not isinstance(one, Sessions)]
         counts = self._tallied(others[0]) if len(others) == 1 else None

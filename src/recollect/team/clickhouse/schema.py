@@ -63,6 +63,7 @@ _WORDS = {
     "said": "text UInt32, record UInt32, kind UInt8, length UInt32",
     "post": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
     " record UInt32 CODEC(Delta, ZSTD(1)), kind UInt8 CODEC(ZSTD(1)),"
+    " length UInt32 CODEC(ZSTD(1)),"
     " places Array(UInt32) CODEC(ZSTD(1))",
 }
 

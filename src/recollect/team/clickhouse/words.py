@@ -132,28 +132,21 @@ class ClickHouseWords:
         found = {session: Posted({}, {}) for session in sessions}
         if terms:
             rows = self._sight.rows(
-                "SELECT number, text, term, places FROM {post} AS p"
-                " WHERE term IN %(terms)s AND number IN %(numbers)s",
+                "SELECT number, text, record, kind, length, term, places"
+                " FROM {post} AS p WHERE term IN %(terms)s AND number IN %(numbers)s",
                 numbers=list(sessions),
                 terms=list(terms),
             )
-            for number, text, term, places in rows:
+            for number, text, *facts, term, places in rows:
+                record, kind, length = facts
+                found[number].facts[text] = (record, kind, length)
                 found[number].places.setdefault(term, {})[text] = places
-        having = {
-            (number, text)
-            for number, posted in found.items()
-            for texts in posted.places.values()
-            for text in texts
-        }
-        if not having and not everything:
-            return found
-        sql = "SELECT number, text, record, kind, length FROM {said} AS s"
-        sql += " WHERE number IN %(numbers)s"
-        sql += "" if everything else " AND (number, text) IN %(texts)s"
-        rows = self._sight.rows(sql, numbers=list(sessions), texts=sorted(having))
-        for number, text, *facts in rows:
-            record, kind, length = facts
-            found[number].facts[text] = (record, kind, length)
+        if everything:
+            sql = "SELECT number, text, record, kind, length FROM {said} AS s"
+            sql += " WHERE number IN %(numbers)s"
+            for number, text, *facts in self._sight.rows(sql, numbers=list(sessions)):
+                record, kind, length = facts
+                found[number].facts[text] = (record, kind, length)
         return found
 
 

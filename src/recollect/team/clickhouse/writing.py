@@ -15,7 +15,7 @@ from recollect.team.packing import new_numbers
 __all__ = ["bury", "sweep", "write"]
 
 _SAID = ("holder", "number", "text", "record", "kind", "length")
-_POST = ("holder", "number", "text", "record", "kind", "term", "places")
+_POST = ("holder", "number", "text", "record", "kind", "length", "term", "places")
 _DEAD = 2_000
 """Numbers that may be dead before their rows are removed."""
 _AT_ONCE = 200_000
@@ -99,7 +99,7 @@ def _postings(one: Harvest, whose: tuple[int, int]) -> Iterator[tuple[object, ..
         for at, term in enumerate(row.terms):
             places.setdefault(term, []).append(at)
         for term, found in places.items():
-            yield (*whose, text, row.record, row.kind, term, found)
+            yield (*whose, text, row.record, row.kind, len(row.terms), term, found)
 
 
 def bury(db: ClickHouse, numbers: Sequence[int]) -> None:
