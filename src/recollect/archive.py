@@ -61,7 +61,6 @@ class Archive:
         self._open()
 
     def _open(self) -> None:
-        self._lent: Callable[[], bool] | None = None
         self._opened: ChunkLoader | None = None
         self._searching: Searching | None = None
         if self._team:
@@ -98,7 +97,7 @@ class Archive:
         """Return an archive that stands on a shelf which somebody else has opened."""
         self = cls.__new__(cls)
         self.folder, self._team, self._shelf = Path(name), True, shelf
-        self._opened = self._searching = self._lent = None
+        self._opened = self._searching = None
         return self
 
     @staticmethod
@@ -181,12 +180,7 @@ class Archive:
 
     def close(self) -> None:
         """Let go of the archive."""
-        if self._lent is None or not self._lent():
-            self._shelf.close()
-
-    def lend(self, take_back: Callable[[], bool]) -> None:
-        """Have a team's archive offered, before it is closed, to who opened it."""
-        self._lent = take_back if self._team else None
+        self._shelf.close()
 
     def __enter__(self) -> Self:
         """Use it as a context."""

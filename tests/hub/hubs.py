@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
-from recollect.archive import Archive
 from recollect.hub.serving import HubPlace, HubServing
 from recollect.push import Courier, push
 from recollect.render.redact import Redactor
+from recollect.store.folder import FolderShelf
+from recollect.store.shelf import Shelf
+from recollect.store.vault import Vault
 from recollect.team.contract import Scope, TeamStore
 from recollect.team.deriving import derive
 from recollect.team.objects import open_objects
@@ -83,10 +85,10 @@ class TestHub:
         finally:
             line.close()
 
-    def _opened(self, scope: Scope) -> Archive:
+    def _opened(self, scope: Scope) -> Shelf:
         if self._engine is None:
-            return Archive.open(self.folders[scope.person])
-        return Archive.on(self._engine.shelf(scope, self.objects))
+            return FolderShelf(Vault(self.folders[scope.person]))
+        return self._engine.shelf(scope, self.objects)
 
     def _derive(self) -> bool:
         self.derived += 1

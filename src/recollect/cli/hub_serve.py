@@ -35,7 +35,6 @@ def serve(
     It keeps nothing itself: any number of hubs may stand on the same engine and raw
     store. Let something that speaks TLS stand before it.
     """
-    from recollect.archive import Archive  # noqa: PLC0415 (not for a help page)
     from recollect.hub.place import scratch  # noqa: PLC0415
     from recollect.hub.serving import HubPlace, HubServing  # noqa: PLC0415
     from recollect.prices import load_prices  # noqa: PLC0415
@@ -58,7 +57,7 @@ def serve(
             engine,
             objects,
             place,
-            opening=lambda scope: Archive.on(engine.shelf(scope, objects)),
+            opening=lambda scope: engine.shelf(scope, objects),
             derive=lambda: derive(rows, objects) > 0,
             notes=notes,
         )

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -23,6 +22,7 @@ from recollect.archive import Archive
 from recollect.mcp.protocol import Speaker
 from recollect.mcp.recall import Caller, Recall
 from recollect.prices import Prices
+from recollect.store.shelf import Shelf
 from recollect.team.contract import Scope
 from recollect.web.app import application
 from recollect.web.live import Herald
@@ -31,8 +31,8 @@ from recollect.web.visit import House
 
 __all__ = ["Opening", "People"]
 
-Opening = Callable[[Scope], Archive]
-"""Opens the archive as somebody may see it."""
+Opening = Callable[[Scope], Shelf]
+"""Opens what somebody may see."""
 _MOST = 20
 """People whose applications are kept. Each keeps a few connections to the engine open,
 which has a hundred, unless it is told otherwise."""
@@ -43,12 +43,23 @@ _ANSWERS = 8
 """Pages that are made at once, for all people together."""
 
 
+class _Kept(Archive):
+    """An archive that is handed back rather than closed, if it is wanted."""
+
+    take_back: Callable[[_Kept], bool]
+
+    def close(self) -> None:
+        """Hand it back, or let go of it."""
+        if not self.take_back(self):
+            super().close()
+
+
 class _Open:
     """Archives of one scope that stay open: to know all sessions again takes long."""
 
-    def __init__(self, opening: Callable[[], Archive]) -> None:
+    def __init__(self, opening: Callable[[], Shelf]) -> None:
         self._opening = opening
-        self._free: list[Archive] = []
+        self._free: list[_Kept] = []
         self._most = _FREE
         self._lock = Lock()
 
@@ -57,13 +68,13 @@ class _Open:
         with self._lock:
             archive = self._free.pop() if self._free else None
         if archive is None:
-            archive = self._opening()
-            archive.lend(partial(self._take_back, archive))
+            archive = _Kept.on(self._opening())
+            archive.take_back = self._take_back
         else:
             archive.refresh()
         return archive
 
-    def _take_back(self, archive: Archive) -> bool:
+    def _take_back(self, archive: _Kept) -> bool:
         with self._lock:
             has_room = len(self._free) < self._most
             if has_room:
@@ -81,14 +92,13 @@ class _Open:
 class _Room:
     """What one scope has open."""
 
-    def __init__(self, opening: Callable[[], Archive], prices: Prices | None) -> None:
+    def __init__(self, opening: Callable[[], Shelf], prices: Prices | None) -> None:
         self._open = _Open(opening)
-        opening = self._open.archive
-        self.readers = Readers(None, opening, idle=_IDLE, held=_HELD)
+        self.readers = Readers(None, self._open.archive, idle=_IDLE, held=_HELD)
         house = House(readers=self.readers, herald=Herald(), prices=prices)
         self.app: Starlette = application(house)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
-        self.speaker = Speaker(Recall(Path(), caller, opening))
+        self.speaker = Speaker(Recall(Path(), caller, self._open.archive))
         self._life = AsyncExitStack()
 
     async def begin(self, limiter: CapacityLimiter) -> None:

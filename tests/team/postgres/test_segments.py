@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from recollect.model.ids import SessionId
 from recollect.model.sources import SourceKind
 from recollect.team.contract import Batch, Objects, Selector, Sent
 from recollect.team.deriving import derive
@@ -34,7 +35,7 @@ def made() -> Iterator[Made]:
 def say(made: Made, number: int, *words: str) -> None:
     """Have a session be sent whole, with these words last, and derived."""
     store, objects = made
-    name = session_id(number)
+    name = SessionId(session_id(number))
     lines = [
         line
         for step, said in enumerate(words)
@@ -113,7 +114,7 @@ def test_a_session_that_goes_on_leaves_nothing_behind(made: Made) -> None:
 
 def test_of_what_was_erased_no_segment_says_anything(made: Made) -> None:
     store, _ = made
-    gone = session_id(3)
+    gone = SessionId(session_id(3))
     rows = store._db.rows(
         "SELECT number FROM session WHERE session = %(gone)s", {"gone": gone}
     )
