@@ -6,11 +6,14 @@ in this process; databases called ``team…`` are made there, and dropped again.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 
 import pytest
@@ -21,6 +24,7 @@ from tests.team.servers import missing, postgres
 __all__ = ["ENGINES", "opened"]
 
 ENGINES = ("postgresql", "clickhouse")
+_NUMBERS = count()
 _GIVEN = os.environ.get("RECOLLECT_TEST_CLICKHOUSE", "")
 Made = tuple[TeamStore, Objects]
 
@@ -50,24 +54,28 @@ def _has(package: str) -> bool:
 def _clickhouse() -> Iterator[Callable[[], Made]]:
     from recollect.team.clickhouse import ClickHouseStore  # noqa: PLC0415
 
-    numbers = count()
-    with tempfile.TemporaryDirectory(prefix="ch-") as folder:
-        # The engine in this process takes one folder for as long as it lives.
-        place = os.environ.setdefault("RECOLLECT_TEST_CHDB", folder)
-        made: list[ClickHouseStore] = []
+    made: list[ClickHouseStore] = []
 
-        def make() -> Made:
-            name = f"team{os.getpid()}_{next(numbers)}"
-            more = "&" if "?" in _GIVEN else "?"
-            address = f"{_GIVEN}{more}" if _GIVEN else f"chdb://{place}?"
-            store = ClickHouseStore(f"{address}database={name}")
-            made.append(store)
-            store.prepare()
-            return store, store.objects()
+    def make() -> Made:
+        name = f"team{os.getpid()}_{next(_NUMBERS)}"
+        more = "&" if "?" in _GIVEN else "?"
+        address = f"{_GIVEN}{more}" if _GIVEN else f"chdb://{_folder()}?"
+        store = ClickHouseStore(f"{address}database={name}")
+        made.append(store)
+        store.prepare()
+        return store, store.objects()
 
-        yield make
-        for store in made if _GIVEN else ():
-            store._db.execute(f"DROP DATABASE IF EXISTS {store._db.database}")
+    yield make
+    for store in made if _GIVEN else ():
+        store._db.execute(f"DROP DATABASE IF EXISTS {store._db.database}")
+
+
+@cache
+def _folder() -> str:
+    """Return the one folder that the engine in this process takes, while it lives."""
+    folder = tempfile.mkdtemp(prefix="ch-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @contextmanager
