@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from recollect.render.html.prose import (
     _MARKED,
@@ -123,3 +124,22 @@ def test_a_very_long_text_is_shown_as_it_is() -> None:
 
 def test_what_was_typed_stays_as_it_was_typed() -> None:
     assert typed("\n*a*\n  <b>\n") == '<div class="typed">*a*\n  &lt;b&gt;</div>'
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["> x|y\n> -|-\n> `c`|\n>", "> - # H\n> | a | b |\n> |---|--:|\n> | `c` |\n>"],
+)
+def test_a_table_in_a_quote_at_the_end_of_a_text_is_read(source: str) -> None:
+    assert "<table>" in prose(source)
+
+
+def test_what_markdown_it_cannot_read_is_shown_as_it_was_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> str:
+        return ""[1]
+
+    monkeypatch.setattr(MarkdownIt, "render", fail)
+
+    assert prose("a\n===") == typed("a\n===")

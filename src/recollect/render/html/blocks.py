@@ -70,7 +70,7 @@ def _whole(block: _Block) -> str:
 
 
 class _Reader:
-    """Reads lines; those of an point or a quote again, without what marks them."""
+    """Reads lines; those of a point or a quote again, without what marks them."""
 
     def __init__(
         self, inline: Callable[[str], str], code: Callable[[str, str], str]
@@ -258,7 +258,7 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _begins_list(line: str) -> bool:
-    """Whether an point ends the paragraph above it: of those with numbers the first."""
+    """Whether a point ends the paragraph above it: of those with numbers the first."""
     mark = _POINT.match(line)
     if mark is None:
         raise _OddError
@@ -266,7 +266,7 @@ def _begins_list(line: str) -> bool:
 
 
 def _point(lines: Sequence[str], at: int, width: int) -> tuple[list[str], int]:
-    """Return the lines of an point without their indent, and the next that is not its.
+    """Return the lines of a point without their indent, and the next that is not its.
 
     Empty lines at the end are not among them.
     """

@@ -47,7 +47,11 @@ def prose(source: str) -> Html:
         return Html(f'<div class="prose">{_paragraphs(source)}</div>')
     made = blocks(source, _inline, _code)
     if made is None:
-        made = _markdown().render(source)
+        try:
+            # Its tables look one sign too far where a quote ends with the text.
+            made = _markdown().render(f"{source}\n")
+        except IndexError:
+            return typed(source)
     return Html(f'<div class="prose">{_walled(made)}</div>')
 
 
