@@ -28,7 +28,8 @@ EMOJI = "\u2194\u2195\u2600-\u27bf\u2b1b\U0001f000-\U0001faff"
 """Signs of which several can be joined to one."""
 _JOINER = f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])"
 """What makes one emoji of two, of a woman and a laptop; elsewhere nobody sees it."""
-_STRAY = re.compile("(?<![^\\s\ufe0e\ufe0f])[\ufe0e\ufe0f]")
+_SELECTORS = frozenset("\ufe0e\ufe0f")
+_STRAY = re.compile("[\ufe0e\ufe0f](?<![^\\s\ufe0e\ufe0f].)")
 """A selector that selects nothing, as in a text hidden in a row of them."""
 _RARE = re.compile(f"[{_HIDDEN}\ufe0e\ufe0f]")
 _ASCII = bytes((*b"\t\n", *range(0x20, 0x7F)))
@@ -55,22 +56,28 @@ def safe(text: str) -> str:
     >>> safe("a\x1b[31mb\x1b[0m \x1b]0;title\x07\u202e")
     'ab \\x1b]0;title\\x07\\u202e'
     """
-    if _is_seen(text):
+    if text.isprintable() and text.isascii():
         return text
-    text = _COLOUR.sub("", text.replace("\r\n", "\n"))
-    return _STRAY.sub(_escape, _unseen().sub(_escape, text))
-
-
-def _is_seen(text: str) -> bool:
-    """Whether every sign is simply seen; looks at what is not ASCII alone."""
     rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     if not rest:
-        return True
-    return not _RARE.search(rest.decode("utf-8", "surrogatepass"))
+        return text
+    # Looking for a sign is fast where replacing one of hundreds is not.
+    rare = set(_RARE.findall(rest.decode("utf-8", "surrogatepass")))
+    if not rare:
+        return text
+    text = _COLOUR.sub("", text.replace("\r\n", "\n"))
+    if "\u200d" in rare:
+        text = _unseen().sub(_escape, text)
+    else:
+        for sign in rare - _SELECTORS:
+            text = text.replace(sign, sign.encode("unicode_escape").decode("ascii"))
+    return text if rare.isdisjoint(_SELECTORS) else _STRAY.sub(_escape, text)
 
 
 def safe_line(text: str) -> str:
     """Return text on one line of which every sign is seen; space is one blank."""
+    if text.isprintable() and text.isascii():
+        return " ".join(text.split()) if "  " in text else text.strip()
     return safe(_SPACE.sub(" ", _COLOUR.sub("", text)).strip())
 
 

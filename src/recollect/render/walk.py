@@ -167,10 +167,10 @@ def walk(session: Session, view: View) -> Iterator[Step]:
         step = next(waiting[-1], None)
         if step is None:
             waiting.pop()
-        elif isinstance(step, Iterator):
-            waiting.append(step)
-        else:
+        elif isinstance(step, Struct):
             yield step
+        else:
+            waiting.append(step)
 
 
 Way = Iterator["Step | Way"]

@@ -251,7 +251,10 @@ class _Setter:
         stamp = NOTHING
         if time is not None:
             when = time.astimezone(self._setting.zone)
-            stamp = Html(f'<time datetime="{time.isoformat()}">{when:%H:%M}</time>')
+            stamp = Html(
+                f'<time datetime="{time.isoformat()}">'
+                f"{when.hour:02}:{when.minute:02}</time>"
+            )
         return Html(
             f"<header><b>{words(who)}</b> "
             f'<a href="#{id_}">{stamp or "link"}</a></header>'

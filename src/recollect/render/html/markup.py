@@ -46,16 +46,16 @@ def words(value: str) -> Html:
 
 def joined(parts: Iterable[Html], between: str = "") -> Html:
     """Return markup behind each other; empty parts are left out."""
-    return Html(escape(between).join(part for part in parts if part))
+    return Html(escape(between).join(filter(None, parts)))
 
 
 def tag(name: str, content: Html = NOTHING, **attributes: str) -> Html:
     """Return an element; ``kind`` stands for its class, values are escaped."""
-    told = "".join(
-        f' {"class" if key == "kind" else key.replace("_", "-")}="{escape(value)}"'
-        for key, value in attributes.items()
-        if value
-    )
+    told = ""
+    for key, value in attributes.items():
+        if value:
+            written = "class" if key == "kind" else key.replace("_", "-")
+            told += f' {written}="{escape(value)}"'
     return Html(f"<{name}{told}>{content}</{name}>")
 
 

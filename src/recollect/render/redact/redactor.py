@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import re2
@@ -68,7 +68,9 @@ class Redactor:
         # Short texts come again and again: paths, versions, names of tools.
         self._find_again = lru_cache(maxsize=4096)(self._find)
         self._signs = None if own else Signs(self.names)
+        self._seen = Seen.ANYTHING
         self._knowing = lru_cache(maxsize=16)(self._with)
+        self._persons = cache(self._of_persons)
 
     def with_names(self, names: Iterable[str]) -> Redactor:
         """Return one that hides these names as well."""
@@ -91,13 +93,14 @@ class Redactor:
         seen = self._signs.seen(line) if self._signs else Seen.ANYTHING
         if seen is Seen.ANYTHING:
             return self
-        return self._persons if seen else None
+        return self._persons(seen) if seen else None
 
-    @cached_property
-    def _persons(self) -> Redactor:
+    def _of_persons(self, seen: Seen) -> Redactor:
         """One that hides persons alone, for lines without any sign of a secret."""
-        alone = Redactor(names=self.names, sign=self._sign)
+        names = self.names if seen & Seen.NAME else ()
+        alone = Redactor(names=names, sign=self._sign)
         alone._secrets = None
+        alone._seen = seen
         return alone
 
     def text(self, text: str) -> str:
@@ -124,6 +127,15 @@ class Redactor:
         parts.append(text[at:])
         return "".join(parts), found
 
+    def is_clean(self, lines: tuple[object, ...]) -> bool:
+        """Whether none of some lines holds anything, told at once if it can be.
+
+        What tells of persons never reaches over the end of a line; secrets may.
+        """
+        if self._secrets or self._own or len(lines) < _MANY:
+            return False
+        return not self.told("\n".join(map(str, lines)))[1]
+
     def find(self, text: str) -> tuple[Found, ...]:
         """Return what must not leave, in order; none overlaps another."""
         if len(text) < _SHORTEST:
@@ -136,7 +148,7 @@ class Redactor:
         found = list(self._secrets.find(text)) if self._secrets else []
         if self._own is not None:
             found += self._own.find(text)
-        persons = list(_personal(text))
+        persons = list(_personal(text, self._seen))
         if self._names is not None:
             lowered = text.lower()
             if any(name in lowered for name in self._lowered):
@@ -148,6 +160,7 @@ class Redactor:
 
 
 _SHORTEST = 3
+_MANY = 3
 _SHORT = 200
 _ESCAPE = "\x1b["
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -206,14 +219,17 @@ class _Rules:
                     yield Found(start, end, name)
 
 
-def _personal(text: str) -> Iterator[Found]:
-    if "@" in text:
+def _personal(text: str, seen: Seen) -> Iterator[Found]:
+    if seen & Seen.ADDRESS and "@" in text:
         for match in _address().finditer(text):
             if not is_nobody(match.group(0), match.group(1)):
                 yield _found(match.span(0), "email")
-    if "ome" in text or "sers" in text:
+    if "ome" not in text and "sers" not in text:
+        return
+    if seen & Seen.HOME:
         for match in _home().finditer(text):
             yield _found(match.span(0), "home")
+    if seen & Seen.KEYED_HOME:
         for match in _keyed_home().finditer(text):
             yield _found(match.span(1), "user")
 

@@ -8,7 +8,7 @@ rules decide, on decoded text. It may see too much, and never too little.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
+from enum import IntFlag
 from functools import lru_cache
 
 import re2
@@ -19,13 +19,17 @@ from recollect.render.redact.rules import RULES
 __all__ = ["Seen", "Signs"]
 
 
-class Seen(IntEnum):
+class Seen(IntFlag):
     """What a line may hold."""
 
     NOTHING = 0
-    PERSON = 1
-    """A home folder, a name or an address, and no secret."""
-    ANYTHING = 2
+    HOME = 1
+    KEYED_HOME = 2
+    ADDRESS = 4
+    NAME = 8
+    PERSON = HOME | KEYED_HOME | ADDRESS | NAME
+    SECRET = 16
+    ANYTHING = PERSON | SECRET
 
 
 _BLANK = r"(?:\\[nrtf]|\s)"
@@ -60,13 +64,13 @@ _OTHERS = {
 What begins with anything could begin everywhere: a pass would follow it from each
 sign of a line at once.
 """
-_PERSONS = (
-    r"/home/[A-Za-z0-9._-]",
-    r"[\\/]Users[\\/]",
-    r"-(?:home|Users)-[A-Za-z0-9]",
+_PERSONS = {
+    r"/home/[A-Za-z0-9._-]": Seen.HOME,
+    r"[\\/]Users[\\/]": Seen.HOME,
+    r"-(?:home|Users)-[A-Za-z0-9]": Seen.KEYED_HOME,
     # The letter before the @ is one, and not that of an escape such as \n.
-    r"(?:[^\\]|\\\\)[A-Za-z0-9._%+-]@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2}",
-)
+    r"(?:[^\\]|\\\\)[A-Za-z0-9._%+-]@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2}": Seen.ADDRESS,
+}
 _ESCAPED = (r"\\u00", r"\\/")
 """Signs that may be written plainly, and are not."""
 _MEMORY = 64 * 1024 * 1024
@@ -78,7 +82,7 @@ class Signs:
     """Knows the signs of all rules, of persons, and of these names."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._anybody, self._secrets = _anybody()
+        self._anybody, self._kinds = _anybody()
         telling = sorted(filter(is_telling, names))
         self._is_plain = all(
             name.isprintable() and _ODD.isdisjoint(name) for name in telling
@@ -91,25 +95,25 @@ class Signs:
         """Return what a line of JSON may hold, in whatever text of it."""
         if not self._is_plain or (self._has_accents and b"\\u" in line):
             return Seen.ANYTHING
-        found = self._anybody.Match(line)
-        if found and min(found) < self._secrets:
+        seen = Seen.NOTHING
+        for number in self._anybody.Match(line) or ():
+            seen |= self._kinds[number]
+        if seen >= Seen.SECRET:
             return Seen.ANYTHING
-        if found or (self._names is not None and self._names.Match(line)):
-            return Seen.PERSON
-        return Seen.NOTHING
+        if self._names is not None and self._names.Match(line):
+            seen |= Seen.NAME
+        return seen
 
 
 @lru_cache(maxsize=1)
-def _anybody() -> tuple[re2.Set, int]:
-    """Return the signs of secrets and of persons, and how many are of secrets.
+def _anybody() -> tuple[re2.Set, list[Seen]]:
+    """Return the signs of secrets and of persons, and what each is a sign of.
 
     A sign in another spelling may be part of anything.
     """
-    secrets = dict.fromkeys(
-        _OTHERS.get(rule.name) or _spelled(rule.pattern) for rule in RULES
-    )
-    secrets |= dict.fromkeys(_ESCAPED)
-    return _pass((*secrets, *_PERSONS)), len(secrets)
+    signs = {_OTHERS.get(rule.name) or _spelled(rule.pattern): None for rule in RULES}
+    kinds = dict.fromkeys((*signs, *_ESCAPED), Seen.SECRET) | _PERSONS
+    return _pass(kinds), list(kinds.values())
 
 
 def _spelled(pattern: str) -> str:

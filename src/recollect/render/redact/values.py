@@ -19,7 +19,14 @@ from recollect.model.blocks import Block, MediaSource
 from recollect.model.ids import Position
 from recollect.model.metadata import FileDelta, FileSnapshot
 from recollect.model.parts import Loader
-from recollect.model.sessions import Message, Session
+from recollect.model.sessions import (
+    AgentRun,
+    Branch,
+    Message,
+    Session,
+    ToolCall,
+    Turn,
+)
 from recollect.model.tools import Outcome
 from recollect.render.redact.brief import brief
 from recollect.render.redact.json import redacted_json
@@ -30,6 +37,8 @@ __all__ = ["Finds", "redacted"]
 
 T = TypeVar("T")
 _KEPT_OPEN = 16
+_SHORT = 200
+"""Signs of a text that is remembered."""
 
 
 class Finds:
@@ -137,11 +146,18 @@ class _Mapper:
         self._loader = loader
         self._finds = finds
         self._known: dict[int, tuple[object, object]] = {}
+        self._same: set[str] = set()
+        """Short texts in which nothing was found: many come again and again."""
         self.met: list[Found] = []
 
     def _told(self, text: str) -> str:
+        if text in self._same:
+            return text
         new, found = self._redactor.told(text)
-        self.met.extend(found)
+        if found:
+            self.met.extend(found)
+        elif len(text) < _SHORT and new == text:
+            self._same.add(text)
         return new
 
     def mapped(self, value: T) -> T:
@@ -152,9 +168,7 @@ class _Mapper:
             return self._told(value)
         match value:
             case tuple():
-                many = [*map(self._any, value)]
-                # Most are as they were; a list is made into a tuple only if not.
-                new: object = value if all(map(is_, many, value)) else tuple(many)
+                new: object = self._tuple(value)
             case Raw():
                 raw = bytes(value)
                 new = Raw(redacted_json(raw, self._told)) if raw else value
@@ -170,20 +184,27 @@ class _Mapper:
                 new = value
         return new
 
+    def _tuple(self, value: tuple[object, ...]) -> tuple[object, ...]:
+        if value and type(value[0]) is str and self._redactor.is_clean(value):
+            return value
+        many = [*map(self._any, value)]
+        # Most are as they were; a list is made into a tuple only if not.
+        return value if all(map(is_, many, value)) else tuple(many)
+
     def _struct(self, value: Struct) -> object:
         names = _told_fields(type(value))
         if not names or (isinstance(value, MediaSource) and value.type == "base64"):
             return value
-        known = self._known.get(id(value))
-        if known is not None:
+        is_shared = isinstance(value, _SHARED)
+        if is_shared and (known := self._known.get(id(value))) is not None:
             return known[1]
         changed = {}
         before = len(self.met)
         for name in names:
             old = getattr(value, name)
-            if old is None:
+            if not old:
                 continue
-            new = self._any(old)
+            new = self._told(old) if type(old) is str else self._any(old)
             if new is not old:
                 changed[name] = new
         if self._finds is not None and isinstance(value, Message) and value.pieces:
@@ -191,9 +212,14 @@ class _Mapper:
             found = tuple(self.met[before:])
             self._finds.note(value.pieces[0].position, found)
         new = structs.replace(value, **changed) if changed else value
-        # The old value is held so that no other gets its id.
-        self._known[id(value)] = (value, new)
+        if is_shared:
+            # The old value is held so that no other gets its id.
+            self._known[id(value)] = (value, new)
         return new
+
+
+_SHARED = (Message, ToolCall, Turn, Branch, AgentRun)
+"""What a session holds in several places, and must be told once."""
 
 
 @cache
