@@ -1,11 +1,11 @@
-"""How a team's store takes in and finds: ``python -m benchmarks.bench_hub [HOME]``.
+"""How a team's store takes in and finds: ``python -m benchmarks.bench_hub HOME``.
 
-Without a home one is made, of a million records. One PostgreSQL is started; the home
-goes into it twice: as a hub would put it, and as
-agentsview pushes it to its own mirror. Then both are asked the same words in turn, by
-one who keeps asking. The peer looks for words as pieces of text and ranks nothing; ours
-ranks sessions. Seconds are of the clock, as most of the work is the server's;
-only ratios within one run say something.
+One PostgreSQL is started; the home goes into it twice: as a hub would put it, and as
+agentsview pushes it to its own mirror. With ``--records`` all rows of both are then
+copied within the engine, each session as another one, until there are so many records.
+Then both are asked the same words in turn, by one who keeps asking. The peer looks for
+words as pieces of text and ranks nothing; ours ranks sessions. Seconds are of the
+clock, as most of the work is the server's; only ratios within one run say something.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from urllib.parse import quote
 import psycopg
 
 from benchmarks.contenders import PEERS
-from benchmarks.inputs import write_sessions
+from benchmarks.multiply import multiply_ours, multiply_theirs
 from recollect.archive import Archive
 from recollect.query import parse
 from recollect.query.terms import FILLERS
@@ -44,8 +43,6 @@ __all__ = ["main"]
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 PEER = next(peer for peer in PEERS if peer.name == "agentsview")
-TURNS, RECORDS_OF_A_TURN = 50, 4
-"""Of the sessions that are made."""
 EACH = 20
 """Queries of each kind."""
 _LONG = 3
@@ -58,8 +55,10 @@ class Taken(NamedTuple):
     rows: int
 
 
-def ours(server: Postgres, home: Path) -> tuple[Taken, Archive, list[str]]:
-    """Put a home into a store; return what it took, the archive, and its words."""
+def ours(
+    server: Postgres, home: Path
+) -> tuple[Taken, list[str], Callable[[], Archive]]:
+    """Put a home into a store; return what it took, its words, and how to open it."""
     address = _database(server, "ours")
     store = PostgresStore(address)
     store.prepare()
@@ -79,8 +78,11 @@ def ours(server: Postgres, home: Path) -> tuple[Taken, Archive, list[str]]:
         if term.isalpha() and term.isascii() and len(term) > _LONG
         if term not in FILLERS
     ]
-    shelf = store.shelf(Scope(person="ann"), objects)
-    return Taken(seconds, row[0]), Archive.on(shelf), words
+    return (
+        Taken(seconds, row[0]),
+        words,
+        lambda: Archive.on(store.shelf(Scope(person="ann"), objects)),
+    )
 
 
 def theirs(server: Postgres, home: Path, scratch: Path) -> tuple[Taken, dict[str, str]]:
@@ -162,10 +164,10 @@ def _asker(port: int) -> Callable[[str], None]:
     return ask
 
 
-def report(home: Path, scratch: Path) -> Iterator[str]:
+def report(home: Path, scratch: Path, records: int) -> Iterator[str]:
     """Yield the lines of the tables."""
     with postgres() as server:
-        put, archive, words = ours(server, home)
+        put, words, opened = ours(server, home)
         pushed, env = theirs(server, home, scratch)
         yield "\n## Taking in\n"
         yield "| contender | rows | rows/s | seconds for the home, of theirs |"
@@ -174,6 +176,17 @@ def report(home: Path, scratch: Path) -> Iterator[str]:
             rate = taken.rows / taken.seconds
             share = taken.seconds / pushed.seconds
             yield f"| {name} | {taken.rows:,} | {rate:,.0f} | {share:.2f} |"
+
+        times = max(1, round(records / put.rows))
+        with psycopg.connect(_address(server, "ours"), autocommit=True) as db:
+            multiply_ours(db, times)
+        with psycopg.connect(_address(server, "theirs"), autocommit=True) as db:
+            multiply_theirs(db, times)
+        yield (
+            f"\nCopied {times - 1} times: {put.rows * times:,} records,"
+            f" {pushed.rows * times:,} messages of theirs."
+        )
+        archive = opened()
 
         def ask(query: str) -> None:
             archive.search(parse(query, now=NOW, zone=UTC))
@@ -201,6 +214,10 @@ def _p95(took: Sequence[float]) -> float:
 def _database(server: Postgres, name: str) -> str:
     with psycopg.connect(server.address, autocommit=True) as db:
         db.execute(f"CREATE DATABASE {name}".encode())
+    return _address(server, name)
+
+
+def _address(server: Postgres, name: str) -> str:
     return server.address.removesuffix("postgres") + name
 
 
@@ -211,17 +228,12 @@ def _program(scratch: Path) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("home", type=Path, nargs="?")
-    parser.add_argument("--records", type=int, default=1_000_000, metavar="N")
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--records", type=int, default=0, metavar="N")
     parser.add_argument("--scratch", type=Path, default=Path("/tmp"))  # noqa: S108
     given = parser.parse_args(words)
-    with tempfile.TemporaryDirectory(dir=given.scratch) as made:
-        home = given.home or Path(made)
-        if given.home is None:
-            count = given.records // (TURNS * RECORDS_OF_A_TURN)
-            write_sessions(home, count, turns=TURNS, results=200)
-        for line in report(home.resolve(), given.scratch):
-            print(line, flush=True)
+    for line in report(given.home.resolve(), given.scratch, given.records):
+        print(line, flush=True)
     return 0
 
 

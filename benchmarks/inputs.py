@@ -16,7 +16,6 @@ __all__ = [
     "append_record",
     "session_path",
     "write_session",
-    "write_sessions",
     "write_small_sessions",
 ]
 
@@ -58,19 +57,6 @@ def write_small_sessions(home: Path, count: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         turn = _turn(path.stem, number, sea, 300, is_first=True)
         path.write_bytes(b"".join(turn))
-
-
-def write_sessions(home: Path, count: int, *, turns: int, results: int = 600) -> None:
-    """Write so many sessions of so many turns each; a turn has four records."""
-    sea = _sea()
-    for number in range(count):
-        project = f"-srv-made-{number // _SMALL_FILES_EACH}"
-        path = session_path(home, number, project=project)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            for turn in range(turns):
-                at = number * turns + turn
-                file.writelines(_turn(path.stem, at, sea, results, is_first=not turn))
 
 
 def append_record(path: Path, size: int, *, number: int) -> None:
