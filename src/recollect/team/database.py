@@ -61,6 +61,10 @@ class Database(Protocol):
         """Return a division without its rest."""
         ...
 
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
 
 class Sight:
     """An engine, as one scope sees it."""

@@ -23,7 +23,7 @@ _WAIT = "SETTINGS mutations_sync = 2"
 
 
 def erase(
-    db: ClickHouse, selector: Selector, *, held: Sequence[Selector], now: datetime
+    db: ClickHouse, selector: Selector, held: Sequence[Selector], now: datetime
 ) -> Receipt:
     """Refuse what fits from now on, then remove every row of it."""
     chosen = _sessions(db, selector)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect.errors import BatchRefused
-from recollect.model.ids import AgentId, ProjectKey, SessionId
-from recollect.model.sources import SourceKind
 from recollect.store.press import digest
 from recollect.team.clickhouse.connect import ClickHouse
-from recollect.team.contract import Ack, Batch, Held, Sent, Span
+from recollect.team.contract import Ack, Batch, Held, Span
+from recollect.team.keeping import ack_of, held_of, span_of, span_rows
 from recollect.team.packing import new_numbers
 from recollect.team.refusing import check_spans, signs_of
 
@@ -84,7 +83,7 @@ def put(db: ClickHouse, batch: Batch) -> Ack:
         upto=there[-1].offset + there[-1].length if there else 0,
         origin=there[-1].origin if there else 0,
     )
-    if not before or _ack(before[0]) != ack:
+    if not before or ack_of(before[0]) != ack:
         db.insert("source", _SOURCE, [_row(ack, holder, revision)])
         if before and set(before[0][1]) != set(sent.teams):
             _add_spans(db, batch, known, (holder, revision))
@@ -117,20 +116,7 @@ def _add_spans(
     db: ClickHouse, batch: Batch, some: Sequence[Span], whose: tuple[int, int]
 ) -> None:
     holder, revision = whose
-    rows = [
-        (
-            batch.source.number,
-            holder,
-            batch.generation,
-            span.offset,
-            span.offset + span.length,
-            span.origin,
-            span.sha256,
-            span.address,
-            revision,
-        )
-        for span in some
-    ]
+    rows = span_rows(batch, some, holder, revision)
     db.insert("span", (*_SPAN, "address", "revision"), rows)
 
 
@@ -138,14 +124,13 @@ def acks(db: ClickHouse, person: str, machine: str) -> list[Ack]:
     """Return up to where each source of a machine is there."""
     where = "person = %(person)s AND machine = %(machine)s"
     rows = _rows(db, where, {"person": person, "machine": machine})
-    return [_ack(row) for row in rows]
+    return [ack_of(row) for row in rows]
 
 
 def held(db: ClickHouse, person: str) -> list[Held]:
     """Return all sources of a person."""
     return [
-        Held(sent=_sent(row), generation=row[10], upto=row[11], revision=row[13])
-        for row in _rows(db, "person = %(person)s", {"person": person})
+        held_of(row) for row in _rows(db, "person = %(person)s", {"person": person})
     ]
 
 
@@ -159,39 +144,12 @@ def spans(db: ClickHouse, source: int, generation: int | None = None) -> list[Sp
         {"number": source, "generation": generation},
     )
     found: list[Span] = []
-    for start, stop, origin, sign, address in rows:
-        if start != (found[-1].offset + found[-1].length if found else 0):
+    for span in map(span_of, rows):
+        if span.offset != (found[-1].offset + found[-1].length if found else 0):
             break
-        found.append(
-            Span(
-                offset=start,
-                length=stop - start,
-                origin=origin,
-                sha256=sign,
-                address=address,
-            )
-        )
+        found.append(span)
     return found
 
 
 def _rows(db: ClickHouse, where: str, values: dict[str, Any]) -> list[Any]:
     return db.rows(_SENT.replace("{where}", where), values)
-
-
-def _ack(row: Sequence[Any]) -> Ack:
-    return Ack(source=_sent(row), generation=row[10], upto=row[11], origin=row[12])
-
-
-def _sent(row: Sequence[Any]) -> Sent:
-    return Sent(
-        person=row[0],
-        teams=tuple(row[1]),
-        machine=row[2],
-        home=row[3],
-        path=row[4],
-        kind=SourceKind(row[5]),
-        project=ProjectKey(row[6]) if row[6] is not None else None,
-        session=SessionId(row[7]) if row[7] is not None else None,
-        agent=AgentId(row[8]) if row[8] is not None else None,
-        mtime_ns=row[9],
-    )

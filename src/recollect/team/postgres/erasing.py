@@ -18,7 +18,7 @@ __all__ = ["erase", "verify"]
 
 
 def erase(
-    db: Postgres, selector: Selector, *, held: Sequence[Selector], now: datetime
+    db: Postgres, selector: Selector, held: Sequence[Selector], now: datetime
 ) -> Receipt:
     """Refuse what fits from now on, then remove every row of it."""
     with db.at_once():

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect.errors import BatchRefused
-from recollect.model.ids import AgentId, ProjectKey, SessionId
-from recollect.model.sources import SourceKind
 from recollect.team.contract import Ack, Batch, Held, Sent, Span
+from recollect.team.keeping import ack_of, held_of, span_of, span_rows
 from recollect.team.postgres.connect import Postgres
 from recollect.team.postgres.writing import holder_of
 from recollect.team.refusing import check_spans, signs_of
@@ -49,7 +48,7 @@ def put(db: Postgres, batch: Batch) -> Ack:
         is_touched = bool(new) or before[2:] != (holder, sent.mtime_ns)
         _note(db, batch, new, holder, is_touched=is_touched)
         (row,) = db.rows(f"{_SENT} WHERE number = %(number)s", {"number": sent.number})
-    return _ack(row)
+    return ack_of(row)
 
 
 def _add_source(db: Postgres, sent: Sent, holder: int) -> None:
@@ -77,19 +76,7 @@ def _add_source(db: Postgres, sent: Sent, holder: int) -> None:
 
 def _add_spans(db: Postgres, batch: Batch, new: Sequence[Span], holder: int) -> None:
     columns = ("number", "holder", "generation", "start", "stop", "origin")
-    rows = [
-        (
-            batch.source.number,
-            holder,
-            batch.generation,
-            span.offset,
-            span.offset + span.length,
-            span.origin,
-            span.sha256,
-            span.address,
-        )
-        for span in new
-    ]
+    rows = span_rows(batch, new, holder)
     db.copy("span", (*columns, "sha256", "address"), rows)
 
 
@@ -124,16 +111,13 @@ def _note(
 def acks(db: Postgres, person: str, machine: str) -> list[Ack]:
     """Return up to where each source of a machine is there."""
     sql = f"{_SENT} WHERE s.person = %(person)s AND machine = %(machine)s ORDER BY path"
-    return [_ack(row) for row in db.rows(sql, {"person": person, "machine": machine})]
+    return [ack_of(row) for row in db.rows(sql, {"person": person, "machine": machine})]
 
 
 def held(db: Postgres, person: str) -> list[Held]:
     """Return all sources of a person."""
     sql = f"{_SENT} WHERE s.person = %(person)s ORDER BY machine, home, path"
-    return [
-        Held(sent=_sent(row), generation=row[10], upto=row[11], revision=row[13])
-        for row in db.rows(sql, {"person": person})
-    ]
+    return [held_of(row) for row in db.rows(sql, {"person": person})]
 
 
 def spans(db: Postgres, source: int) -> list[Span]:
@@ -144,32 +128,4 @@ def spans(db: Postgres, source: int) -> list[Span]:
         " ORDER BY start",
         {"number": source},
     )
-    return [
-        Span(
-            offset=start,
-            length=stop - start,
-            origin=origin,
-            sha256=bytes(sign),
-            address=address,
-        )
-        for start, stop, origin, sign, address in rows
-    ]
-
-
-def _ack(row: Sequence[Any]) -> Ack:
-    return Ack(source=_sent(row), generation=row[10], upto=row[11], origin=row[12])
-
-
-def _sent(row: Sequence[Any]) -> Sent:
-    return Sent(
-        person=row[0],
-        teams=tuple(row[1]),
-        machine=row[2],
-        home=row[3],
-        path=row[4],
-        kind=SourceKind(row[5]),
-        project=ProjectKey(row[6]) if row[6] is not None else None,
-        session=SessionId(row[7]) if row[7] is not None else None,
-        agent=AgentId(row[8]) if row[8] is not None else None,
-        mtime_ns=row[9],
-    )
+    return [span_of(row) for row in rows]
