@@ -30,6 +30,8 @@ STAMP = VENV / "installed"
 PINS = ROOT / "requirements-dev.txt"
 BROWSER_TESTS = ROOT / "tests" / "browser"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ENGINE = ("chdb==4.4.0", "chdb-core==26.9.0")
+"""Not in the lock: where it cannot be had its tests are skipped, and say so."""
 APT = "apt-get -qq update; apt-get install -y -qq --no-install-recommends chromium"
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
 
@@ -74,6 +76,7 @@ def main(words: list[str]) -> int:
     if testing:
         install_browser()
         install_checker()
+        install_engine()
         return run_gates(words[1:])
     if words:
         return recollect(words)
@@ -163,9 +166,21 @@ def install_checker() -> None:
     bring("checker", [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"])
 
 
-def bring(what: str, words: list[str]) -> None:
-    """Install something for the tests of pages, and say so if that fails."""
-    print(f"Installing a {what}, for the tests of pages …", file=sys.stderr, flush=True)
+def install_engine() -> None:
+    """Bring ClickHouse's engine, half a gigabyte: no server of it can be had here."""
+    if sys.platform != "linux" or any(VENV.glob("lib/*/site-packages/chdb")):
+        return
+    uv = shutil.which("uv")
+    pip = [uv, "pip"] if uv else [sys.executable, "-m", "pip"]
+    into = ["install", "--python", str(PYTHON)] if uv else ["--python", str(PYTHON)]
+    words = [*pip, *into, *([] if uv else ["install"]), "-q", "--no-deps", *ENGINE]
+    bring("ClickHouse engine", words, "a company's store")
+
+
+def bring(what: str, words: list[str], tested: str = "pages") -> None:
+    """Install something for some tests, and say so if that fails."""
+    told = f"Installing a {what}, for the tests of {tested} …"
+    print(told, file=sys.stderr, flush=True)
     try:
         done = subprocess.run(
             words,

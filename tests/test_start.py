@@ -180,3 +180,38 @@ def test_the_checker_of_pages_is_brought_where_npm_is(
     start.install_checker()
 
     assert [words[:2] for words in ran] == ([["npm", "ci"]] if tried else [])
+
+
+@pytest.mark.parametrize(
+    ("found", "is_there", "words"),
+    [
+        ((), False, [sys.executable, "-m", "pip", "--python"]),
+        (("uv",), False, ["uv", "pip", "install", "--python"]),
+        ((), True, []),
+    ],
+)
+def test_the_engine_of_a_company_is_brought_where_it_is_missing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    found: tuple[str, ...],
+    is_there: bool,
+    words: list[str],
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        ran.append(words)
+        return subprocess.CompletedProcess([], 0, b"", b"")
+
+    if is_there:
+        (tmp_path / "lib" / "python3" / "site-packages" / "chdb").mkdir(parents=True)
+    monkeypatch.setattr(start, "VENV", tmp_path)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in found else None)
+    monkeypatch.setattr(subprocess, "run", run)
+
+    start.install_engine()
+
+    assert [one[:4] for one in ran] == ([words] if words else [])
+    assert all(set(start.ENGINE) <= set(one) for one in ran)

@@ -8,13 +8,15 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from recollect.archive import Archive
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.sources import discover
 from recollect.team.contract import Batch, Objects, Sent, Span, TeamStore
 
-__all__ = ["PEOPLE", "People", "lay_out", "send", "spans_of"]
+__all__ = ["PEOPLE", "People", "lay_out", "send", "sent_from", "spans_of"]
 
 PEOPLE = {"ann": ("core",), "ben": ("core", "web"), "cem": ("web",)}
 """Invented people, and the teams that see what they send."""
@@ -48,6 +50,17 @@ def send(
     step: int = STEP,
 ) -> None:
     """Put all that homes hold, as a hub does that was sent it."""
+    for batch, raws in sent_from(person, homes, step=step):
+        addresses = [objects.put(raw) for raw in raws]
+        named = zip(batch.spans, addresses, strict=True)
+        spans = tuple(replace(span, address=address) for span, address in named)
+        store.put(replace(batch, spans=spans))
+
+
+def sent_from(
+    person: str, homes: Sequence[Path], *, step: int = STEP
+) -> Iterator[tuple[Batch, list[bytes]]]:
+    """Yield what homes hold as batches, with the bytes of their spans."""
     for source in _sources(homes):
         sent = Sent(
             person=person,
@@ -63,7 +76,20 @@ def send(
         )
         raw = (Path(source.home) / source.path).read_bytes()
         whole = step if source.kind.is_transcript else max(len(raw), 1)
-        store.put(Batch(source=sent, spans=tuple(spans_of(raw, objects, whole))))
+        parts = _Parts()
+        spans = tuple(spans_of(raw, parts, whole))
+        yield Batch(source=sent, spans=spans), parts.raws
+
+
+class _Parts:
+    """Remembers bytes, and gives them the address that all engines give."""
+
+    def __init__(self) -> None:
+        self.raws: list[bytes] = []
+
+    def put(self, raw: bytes) -> str:
+        self.raws.append(raw)
+        return hashlib.sha256(raw).hexdigest()
 
 
 def _sources(homes: Sequence[Path]) -> Iterator[Source]:
@@ -73,7 +99,7 @@ def _sources(homes: Sequence[Path]) -> Iterator[Source]:
                 yield found
 
 
-def spans_of(raw: bytes, objects: Objects, step: int = STEP) -> Iterator[Span]:
+def spans_of(raw: bytes, objects: Objects | _Parts, step: int = STEP) -> Iterator[Span]:
     """Yield bytes as spans of whole lines."""
     at = 0
     while at < len(raw):

@@ -111,10 +111,10 @@ def _parted(address: str) -> tuple[str, str]:
     split = urlsplit(address)
     given = dict(parse_qsl(split.query))
     path = split.path
-    if split.scheme == "chdb":
-        database = given.pop("database", _DATABASE)
-    else:
-        database, path = path.strip("/") or _DATABASE, ""
+    database = given.pop("database", "")
+    if split.scheme != "chdb":
+        database, path = path.strip("/") or database, ""
+    database = database or _DATABASE
     if not _NAME.fullmatch(database):
         raise PlaceUnreadable("a database's name has letters, digits and underscores")
     plain = split._replace(path=path, query=urlencode(given))

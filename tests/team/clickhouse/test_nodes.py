@@ -1,0 +1,114 @@
+"""ClickHouse's engine behind HTTP: killed while it takes in, and moved to another.
+
+The client is the one that speaks to a server. What a cluster does beyond this, such
+as tables that are spread over nodes, cannot be had here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from threading import Timer
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.errors import StoreError
+from recollect.query import parse
+from recollect.team.contract import Batch, Role, Scope
+from recollect.team.deriving import derive
+from recollect.team.moving import move
+from tests.faults.sizes import reached, seeded, sized
+from tests.team.homes import PEOPLE, People, send, sent_from
+from tests.team.node import Node, node
+
+if any(
+    importlib.util.find_spec(name) is None for name in ("chdb", "clickhouse_connect")
+):
+    pytest.skip("ClickHouse is NOT tried: pip install chdb", allow_module_level=True)
+
+from recollect.team.clickhouse import ClickHouseStore
+
+KILLS = sized(3, 25, 100)
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+EVERYBODY = Scope(person="dan", role=Role.AUDITOR)
+QUERIES = ("test", "hello", "fix the bug", '"hello there"')
+
+
+@contextmanager
+def dying(one: Node, seconds: float) -> Iterator[None]:
+    """Kill an engine in a moment, and start it again."""
+    timer = Timer(seconds, one.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+        one.start()
+
+
+def test_an_engine_that_is_killed_has_everything_once(
+    people: People, tmp_path: Path
+) -> None:
+    dice = Random(seeded(11))  # noqa: S311 (repeatable, not secret)
+    batches = list(sent_from("ann", people.homes["ann"][:3]))
+    with node() as one:
+        store = ClickHouseStore(f"{one.address}/team")
+        store.prepare()
+        objects = store.objects()
+        for _ in range(KILLS):
+            # Whatever was answered is there; what was not is sent again.
+            with dying(one, dice.uniform(0.0, 1.0)), pytest.raises(StoreError):
+                go_on(store, batches)
+        put_all(store, batches)
+        derive(store, objects)
+
+        assert store.verify().faults == ()
+        shelf = store.shelf(Scope(person="ann"), objects)
+        Archive.ingest(tmp_path / "archive", people.homes["ann"][:3])
+        with Archive.on(shelf) as team, Archive.open(tmp_path / "archive") as folder:
+            assert list(team.sessions(empty=True)) == list(folder.sessions(empty=True))
+            assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
+    reached("kills of ClickHouse's engine", KILLS)
+
+
+def go_on(store: ClickHouseStore, batches: list[tuple[Batch, list[bytes]]]) -> None:
+    """Send and derive until something fails."""
+    while True:
+        put_all(store, batches)
+        derive(store, store.objects())
+
+
+def put_all(store: ClickHouseStore, batches: list[tuple[Batch, list[bytes]]]) -> None:
+    objects = store.objects()
+    for batch, raws in batches:
+        for raw in raws:
+            objects.put(raw)
+        assert store.put(batch).upto == sum(span.length for span in batch.spans)
+
+
+def test_a_node_that_was_moved_to_answers_as_the_one_before(people: People) -> None:
+    with node() as one, node() as other:
+        here = ClickHouseStore(f"{one.address}/team")
+        there = ClickHouseStore(f"{other.address}/team")
+        here.prepare()
+        for person in PEOPLE:
+            send(here, here.objects(), person, people.homes[person][:1])
+        derive(here, here.objects())
+
+        moved = move(here, there)
+
+        assert moved.sources
+        shelves = [store.shelf(EVERYBODY, store.objects()) for store in (here, there)]
+        before, after = map(Archive.on, shelves)
+        assert list(after.sessions(empty=True)) == list(before.sessions(empty=True))
+        for query in QUERIES:
+            asked = parse(query, now=NOW, zone=UTC)
+            theirs, ours = before.search(asked), after.search(asked)
+            assert ours.total == theirs.total
+            scores = [found.score for found in ours.sessions]
+            assert scores == pytest.approx([found.score for found in theirs.sessions])
