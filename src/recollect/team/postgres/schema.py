@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
-from recollect.errors import ArchiveTooNew
+from recollect.errors import ArchiveTooNew, StoreError
 from recollect.store.harvest import TABLES
 from recollect.store.index import DERIVING_VERSION
 from recollect.team.database import columns_of
@@ -97,11 +97,7 @@ def _table(table: str) -> str:
 
 def _secure(db: Postgres) -> None:
     """Let readers see rows of those holders only that are set on their connection."""
-    db.execute(
-        f"DO $$ BEGIN CREATE ROLE {READER} NOLOGIN;"
-        " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
-    )
-    db.execute(f"GRANT {READER} TO CURRENT_USER")
+    _make_reader(db)
     db.execute(f"GRANT USAGE ON SCHEMA recollect TO {READER}")
     for table in (*TABLES, *_SEEN):
         db.execute(f"GRANT SELECT ON {table} TO {READER}")
@@ -114,6 +110,33 @@ def _secure(db: Postgres) -> None:
     for function in _FUNCTIONS:
         db.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")
         db.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {READER}")
+
+
+def _make_reader(db: Postgres) -> None:
+    """Make the role of readers, or take the one that somebody has made."""
+    found = db.rows(
+        "SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles"
+        " WHERE rolname = %(reader)s",
+        {"reader": READER},
+    )
+    if found and found[0][0]:
+        return
+    if not found:
+        rows = db.rows(
+            "SELECT rolsuper OR rolcreaterole FROM pg_roles"
+            " WHERE rolname = current_user",
+            {},
+        )
+        if not rows[0][0]:
+            raise StoreError(
+                "its user may not make roles; have somebody who may do this once:"
+                f" CREATE ROLE {READER}; GRANT {READER} TO …"
+            )
+        db.execute(
+            f"DO $$ BEGIN CREATE ROLE {READER} NOLOGIN;"
+            " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+        )
+    db.execute(f"GRANT {READER} TO CURRENT_USER")
 
 
 def _stamp() -> str:

@@ -1,0 +1,30 @@
+"""Whoever may not make roles is told what is missing, and needs no more than that."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from recollect.errors import StoreError
+from recollect.team.postgres import PostgresStore
+from tests.team.servers import missing, postgres
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_user_who_may_not_make_roles_is_told_who_has_to() -> None:
+    with postgres() as server:
+        with psycopg.connect(server.address, autocommit=True) as db:
+            db.execute("CREATE ROLE plain LOGIN")
+            db.execute("CREATE DATABASE plain OWNER plain")
+        address = server.address.replace("team@", "plain@")
+        store = PostgresStore(address.removesuffix("postgres") + "plain")
+
+        with pytest.raises(StoreError, match="CREATE ROLE recollect_reader"):
+            store.prepare()
+        with psycopg.connect(server.address, autocommit=True) as db:
+            db.execute("CREATE ROLE recollect_reader")
+            db.execute("GRANT recollect_reader TO plain")
+        store.prepare()
+
+        assert store.verify().faults == ()
+        store.close()
