@@ -19,9 +19,9 @@ from recollect.sources import is_source
 
 __all__ = ["watch"]
 
-_BURST_MS = 700
+_BURST_MS = 400
 """How long a burst of appends may go on before it is taken in anyway."""
-_PAUSE_MS = 150
+_PAUSE_MS = 60
 """How long nothing must come for a burst to be over."""
 _TICK_MS = 1000
 _POLL_MS = 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from tests.web.places import (
     EDITED_PATH,
     LONG,
     LONG_TURNS,
+    LOUD,
     PLAIN,
     REWOUND,
     Kept,
     furnished,
 )
 
+TRIES = 6
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 PATHS = (
     "/",
@@ -224,24 +227,68 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
         before = seen.page.evaluate(
             "document.querySelector('.found').getBoundingClientRect().top"
         )
-        last = json.loads(path.read_bytes().splitlines()[-1])["uuid"]
-        asked = prompt("And now?", parent=last)
-        news = thread(asked, reply("This came just now."), start=5000)
-        with path.open("ab") as file:
-            file.write(jsonl([one | {"sessionId": LONG} for one in news]))
-        written = seen.page.evaluate("performance.now()")
-        expect(
-            other.page.locator("article", has_text="This came just now.")
-        ).to_be_visible()
+        # Others may have the machine for a while: one of some has to be in time.
+        took = []
+        while len(took) < TRIES and not any(one < 1 for one in took):
+            took.append(_appearing(other.page, path, len(took)))
         expect(seen.page.locator(".latest")).to_be_visible()
-        took = seen.page.evaluate("performance.now()") - written
+        expect(seen.page.locator("#outline")).to_be_attached()
         after = seen.page.evaluate(
             "document.querySelector('.found').getBoundingClientRect().top"
         )
 
         assert abs(after - before) <= 1
-        assert took < 5000
+        assert min(took) < 1, took
         assert seen.errors == other.errors == []
+
+
+def test_the_end_of_a_long_output_comes_when_it_is_unfolded(
+    browser: Browser, site: Served
+) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{LOUD}")
+        page.locator("details.call", has_text="cat all").locator(
+            "summary"
+        ).first.click()
+        page.get_by_text("more lines").click()
+        expect(page.get_by_text("line 9999 of many")).to_be_attached()
+        change = page.locator("details.call", has_text="Write")
+        change.locator("summary").first.click()
+        change.get_by_text("Show 1,000 lines").click()
+        expect(change.get_by_text("new 999 words")).to_be_attached()
+        expect(page.locator("[data-rest]")).to_have_count(0)
+        assert seen.errors == []
+
+
+def _appearing(page: Page, path: Path, number: int) -> float:
+    """Append to a session that is shown; return the seconds until it is seen."""
+    words = f"News number {number}."
+    last = json.loads(path.read_bytes().splitlines()[-1])["uuid"]
+    asked = prompt("And now?", parent=last)
+    news = thread(asked, reply(words), start=5000 + 60 * number)
+    page.evaluate(_AWAIT, words)
+    written = time.time()
+    with path.open("ab") as file:
+        file.write(jsonl([one | {"sessionId": LONG} for one in news]))
+    seen: float = page.evaluate("window.awaited")
+    return seen / 1000 - written
+
+
+_AWAIT = """
+(words) => {
+  window.awaited = new Promise((seen) => {
+    const look = () => {
+      if (document.getElementById("conversation").textContent.includes(words)) {
+        watching.disconnect();
+        seen(Date.now());
+      }
+    };
+    const watching = new MutationObserver(look);
+    watching.observe(document.body, { childList: true, subtree: true });
+  });
+}
+"""
 
 
 def test_a_name_that_points_here_gets_nothing(site: Served, browser: Browser) -> None:

@@ -205,10 +205,12 @@ let marks = [];
 let shown = [];
 let current = null;
 
-async function loadOutline() {
-  const answer = await fetch(talk.address("outline", {}));
+// Of a session that grows, only what is new is asked for.
+async function loadOutline(start = 0) {
+  const answer = await fetch(talk.address("outline", start ? { from: start } : {}));
   if (!answer.ok) return;
-  marks = (await answer.json()).map(([kind, at, anchor, text]) => ({ kind, at, anchor, text }));
+  const fresh = (await answer.json()).map(([kind, at, anchor, text]) => ({ kind, at, anchor, text }));
+  marks = [...marks.filter((mark) => mark.at < start), ...fresh];
   drawKinds();
   drawOutline();
 }
@@ -495,9 +497,10 @@ if (!isAgent && !Number(place.dataset.branch)) {
     if (news && news.id !== place.dataset.session) return;
     busy = (busy ?? Promise.resolve()).then(async () => {
       const before = talk.total;
+      const last = (talk.count - 1) * talk.size;
       const went = await talk.refresh().catch(() => true);
       if (!went) pill("rewound: show the live branch", () => location.assign(location.pathname));
-      if (talk.total > before) { tellNew(talk.total - before); await loadOutline(); }
+      if (talk.total > before) { tellNew(talk.total - before); await loadOutline(last); }
     });
   });
 }
