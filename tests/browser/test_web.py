@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -228,7 +229,7 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
             "document.querySelector('.found').getBoundingClientRect().top"
         )
         # Others may have the machine for a while: one of some has to be in time.
-        took = []
+        took: list[float] = []
         while len(took) < TRIES and not any(one < 1 for one in took):
             took.append(_appearing(other.page, path, len(took)))
         expect(seen.page.locator(".latest")).to_be_visible()
@@ -240,6 +241,19 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
         assert abs(after - before) <= 1
         assert min(took) < 1, took
         assert seen.errors == other.errors == []
+
+
+def test_stopping_lets_pages_go_that_listen(
+    browser: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kept = furnished(tmp_path)
+    with ExitStack() as stack:
+        with served(kept.folder, kept.home.path) as site:
+            seen = stack.enter_context(opened(browser, site))
+            with seen.page.expect_response("**/api/live"):
+                seen.page.goto(f"{site.home}/session/{LONG}")
+
+        assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_end_of_a_long_output_comes_when_it_is_unfolded(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 from recollect.web.app import ROUTES
 from recollect.web.reading import FIRST, WINDOW
-from tests.web.asking import Asking
+from tests.web.asking import Asking, asking
 from tests.web.places import (
     AGENT,
     EDITED,
@@ -19,6 +20,7 @@ from tests.web.places import (
     LOUD,
     PLAIN,
     REWOUND,
+    furnished,
 )
 
 
@@ -364,3 +366,33 @@ def test_about_tells_what_will_be_deleted_next(page: Asking) -> None:
 
     assert "It deletes after 30 days" in text
     assert "Counting lines" in text
+
+
+def test_a_list_shows_what_a_reader_added(tmp_path: Path) -> None:
+    page = asking(furnished(tmp_path))
+    added = {"tags": ["one", "two"], "note": "look <again>", "is_starred": True}
+
+    answer = page.post(f"/api/sessions/{PLAIN}/annotations", added)
+
+    line = (
+        page.get("/").text.partition(f'data-session="{PLAIN}"')[2].partition("</li>")[0]
+    )
+    assert answer.status == 200
+    assert re.findall(r'class="chip">([^<]*)<', line) == ["one", "two"]
+    assert "look &lt;again&gt;" in line
+    assert "starred" in line
+
+
+def test_a_chart_says_what_its_ends_are(page: Asking) -> None:
+    text = page.get("/usage").text
+
+    (told,) = re.findall(r'<p class="scale">(.*?)</p>', text)
+    assert "2026-01-05" in told
+    assert "most: " in told
+
+
+def test_all_files_are_counted_once(page: Asking) -> None:
+    text = page.get("/files").text
+
+    assert "2 files</p>" in text
+    assert "the newest" not in text

@@ -95,7 +95,8 @@ class _Room:
     def __init__(self, opening: Callable[[], Shelf], prices: Prices | None) -> None:
         self._open = _Open(opening)
         self.readers = Readers(None, self._open.archive, idle=_IDLE, held=_HELD)
-        house = House(readers=self.readers, herald=Herald(), prices=prices)
+        self.herald = Herald()
+        house = House(readers=self.readers, herald=self.herald, prices=prices)
         self.app: Starlette = application(house)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
         self.speaker = Speaker(Recall(Path(), caller, self._open.archive))
@@ -134,6 +135,11 @@ class People:
         """Let everybody see what has come."""
         for room in list(self._rooms.values()):
             room.readers.renew()
+
+    def part(self) -> None:
+        """Let those go who listen to news: a server that stops waits for them."""
+        for room in list(self._rooms.values()):
+            room.herald.end()
 
     async def close(self) -> None:
         """Let go of everything."""

@@ -59,7 +59,7 @@ class HubServing:
         app = hub_application(Intake(store, objects), tokens, people, self.deriving)
         names = {*place.names, *(f"{name}:{self.port}" for name in place.names)}
         gate = HubGate(app, tokens, host=place.host, port=self.port, names=names)
-        self._server = server_of(gate)
+        self._server = server_of(gate, people.part)
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until :meth:`stop`."""

@@ -57,7 +57,7 @@ class Serving:
         )
         gate = Gate(application(house), self._keys, host=place.host, port=port)
         self._watching = Watching(readers, herald, place.homes, polling=place.polling)
-        self._server = server_of(gate)
+        self._server = server_of(gate, herald.end)
         told(self._start + self._keys.once + (f"&to={to}" if to != "/" else ""))
 
     def _tell(self, key: str) -> None:
@@ -79,9 +79,19 @@ class Serving:
         self._server.should_exit = True
 
 
-def server_of(gate: Gate) -> uvicorn.Server:
-    """Return a server of what is behind a gate."""
-    return uvicorn.Server(
+class _Server(uvicorn.Server):
+    """A server that lets those go who listen, before it waits for all to be gone."""
+
+    ending: Callable[[], None]
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.ending()
+        await super().shutdown(sockets)
+
+
+def server_of(gate: Gate, ending: Callable[[], None]) -> uvicorn.Server:
+    """Return a server of what is behind a gate; ``ending`` is called when it stops."""
+    server = _Server(
         uvicorn.Config(
             gate,
             log_level="error",
@@ -94,6 +104,8 @@ def server_of(gate: Gate) -> uvicorn.Server:
             backlog=_WAITING,
         )
     )
+    server.ending = ending
+    return server
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -97,7 +97,8 @@ def _of_path(visit: Visit, path: str) -> Response:
         )
         for one in rows[:_MOST]
     ]
-    count = words(f"{several(len(rows), 'file')}, the newest {len(lines):,} shown")
+    newest = f", the newest {len(lines):,} shown" if len(lines) < len(rows) else ""
+    count = words(f"{several(len(rows), 'file')}{newest}")
     heads = ("File", "Sessions", *_HEADS)
     return _framed(title, tag("p", count, kind="note"), table(heads, lines), path=path)
 

@@ -14,7 +14,7 @@ from recollect.archive import Archive
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.model.reports import NANOS, UsageReport, UsageRow
-from recollect.render.figures import lasting, several, tokens
+from recollect.render.figures import lasting, money, several, tokens
 from recollect.render.html.markup import NOTHING, Html, facts, joined, tag, words
 from recollect.web.charts import bars, heat_map
 from recollect.web.frame import Frame, address, empty, framed, link, stamp
@@ -201,7 +201,7 @@ def dollars(cost: int | None) -> str:
     if cost is None:
         return "\N{EN DASH}"
     amount = cost / NANOS
-    return f"${amount:,.0f}" if amount >= 100 else f"${amount:,.2f}"  # noqa: PLR2004
+    return f"${amount:,.0f}" if amount >= 100 else money(cost)  # noqa: PLR2004
 
 
 def _form(visit: Visit, filters: Filters) -> Html:
@@ -328,13 +328,28 @@ def session_line(one: Listed, now: datetime, note: Html = NOTHING) -> Html:
         f"{tokens(one.usage.total)} tokens" if one.usage.total else "",
         several(one.problems, "problem") if one.problems else "",
     ]
-    badge = NOTHING
-    if is_running(one, now):
-        badge = tag("span", words("running"), kind="running")
-    tags = joined(tag("span", words(name), kind="chip") for name in one.tags)
     return Html(
         f'<li data-session="{escape(one.id)}">'
-        f"{link(address('session', one.id), title)} {badge}{tags}"
+        f"{link(address('session', one.id), title)} {_added(one, now)}"
         f'<span class="when">{stamp(one.ended or one.started, now)}</span>'
         f"<p>{facts(told)}</p>{note}</li>"
     )
+
+
+def _added(one: Listed, now: datetime) -> Html:
+    """Return what stands beside a session: that it runs, a star, tags and a note."""
+    parts = [tag("span", words(name), kind="chip") for name in one.tags]
+    if one.is_starred:
+        star = Html(
+            '<span aria-hidden="true">★</span><span class="unseen">starred</span>'
+        )
+        parts.insert(0, tag("span", star, kind="starred"))
+    if one.note:
+        parts.append(tag("span", words(one.note[:_NOTE]), kind="noted"))
+    if is_running(one, now):
+        parts.insert(0, tag("span", words("running"), kind="running"))
+    return tag("span", joined(parts), kind="added-by") if parts else NOTHING
+
+
+_NOTE = 120
+"""Signs of a note that a list shows."""

@@ -61,7 +61,7 @@ def _kinds(told: tuple[tuple[SessionId, Problem], ...]) -> Html:
         return empty("There are none.")
     lines = [
         (
-            link(address("problems", kind=kind), words(kind)),
+            link(address("problems", kind=kind), words(kind), "word"),
             words(PROBLEM_KINDS[kind].meaning),
             words(f"{count:,}"),
         )

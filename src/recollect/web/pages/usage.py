@@ -130,8 +130,17 @@ def _chart(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
     shares = [_share(row) for row in rows]
     if by in _TIMES:
         shown = list(reversed(shares[:120]))
-        return columns(shown, label=f"Cost by {by}, oldest first")
+        drawn = columns(shown, label=f"Cost by {by}, oldest first")
+        return joined((drawn, _scale(shown)))
     return bars(shares[:_BARS], label=f"Cost by {by}")
+
+
+def _scale(shares: Sequence[Share]) -> Html:
+    """Return what the ends of a chart stand for, and how much its highest column."""
+    first, last = shares[0][0], shares[-1][0]
+    name, _, most = max(shares, key=lambda share: share[1])
+    ends = (first, f"most: {most}, {name}", last if len(shares) > 1 else "")
+    return tag("p", joined(tag("span", words(one)) for one in ends), kind="scale")
 
 
 def _share(row: UsageRow | ToolRow) -> Share:

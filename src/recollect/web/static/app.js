@@ -3,6 +3,11 @@ import { elements, load, make, say } from "./html.js";
 
 document.documentElement.classList.add("scripted");
 
+// On a narrow screen the ways scroll: the one that was taken is in sight.
+const bar = document.querySelector(".ways");
+const way = bar?.querySelector("[aria-current]");
+if (way) bar.scrollLeft = way.offsetLeft - bar.offsetLeft - (bar.clientWidth - way.offsetWidth) / 2;
+
 const themes = [...document.querySelectorAll('input[name="theme"]')];
 for (const theme of themes) {
   if (theme.value === document.documentElement.dataset.theme) theme.checked = true;
@@ -46,7 +51,7 @@ addEventListener("keydown", (event) => {
 });
 
 onKey("/", "search", () => {
-  const box = document.querySelector(".box input");
+  const box = document.getElementById("query") ?? document.querySelector(".box input");
   box.focus(); box.select();
 });
 onKey("t", "another theme", () => {

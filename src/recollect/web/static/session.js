@@ -350,7 +350,17 @@ onKey("p", "previous prompt", () => jump("prompt", -1));
 onKey("e", "next error", () => jump("error", 1));
 onKey("E", "previous error", () => jump("error", -1));
 onKey("gg", "beginning", () => go(0, ""));
-onKey("G", "end", () => talk.reveal(talk.total - 1, "").then(() => scrollTo(0, document.body.scrollHeight)));
+// To the very end: what is loaded on the way there may be higher than it was thought.
+async function toEnd() {
+  await talk.reveal(talk.total - 1, "");
+  for (let tries = 0; tries < 30; tries += 1) {
+    scrollTo(0, document.body.scrollHeight);
+    await new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); });
+    if (!talk.loading.size && scrollY + innerHeight >= document.body.scrollHeight - 2) return;
+    await Promise.all(talk.loading.values());
+  }
+}
+onKey("G", "end", toEnd);
 onKey("o", "fold or unfold all", () => {
   const all = [...place.querySelectorAll("details.call, details.thought, details.agent")];
   const open = !all.some((one) => one.open);
@@ -511,7 +521,7 @@ function tellNew(count) {
   fresh += count;
   pill(`${fresh} new ↓`, () => {
     fresh = 0;
-    talk.reveal(talk.total - 1, "").then(() => scrollTo(0, document.body.scrollHeight));
+    toEnd();
   });
 }
 function pill(words, act) {
