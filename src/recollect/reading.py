@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -74,7 +75,10 @@ class Reading:
         for sources in _projects(self._sources()):
             loader = FileLoader()
             found = found or any(source.kind.is_transcript for source in sources)
-            yield from assemble(_transcripts(sources), loader, paid=paid)
+            waiting = deque(assemble(_transcripts(sources), loader, paid=paid))
+            # Whoever is done with a session need not hold it for the next.
+            while waiting:
+                yield waiting.popleft()
         if not found:
             raise NothingFound(self.path)
 

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 import msgspec
 from msgspec import Struct, structs
 
-from recollect.archive import Archive
 from recollect.cli.choose import chosen_branch
 from recollect.cli.hiding import own_redactor
 from recollect.cli.naming import meant
@@ -40,7 +39,6 @@ from recollect.export.files import file_name, write_whole
 from recollect.model.ids import SessionId
 from recollect.model.sessions import Session
 from recollect.prices import load_prices
-from recollect.query.parse import parse
 from recollect.query.times import Now, period
 from recollect.reading import raws, read
 from recollect.render.figures import several, size
@@ -48,6 +46,9 @@ from recollect.render.redact import Finds
 from recollect.rows.made import ExportedRow
 from recollect.settings import prices_file
 from recollect.sources.names import path_text
+
+if TYPE_CHECKING:  # files are exported without any archive
+    from recollect.archive import Archive
 
 __all__ = ["Wish", "carry_out", "check"]
 
@@ -231,6 +232,8 @@ def _archived(archive: Archive, wish: Wish, start: datetime | None) -> Iterator[
 
 
 def _searched(archive: Archive, text: str) -> set[SessionId]:
+    from recollect.query.parse import parse  # noqa: PLC0415 (only for a search)
+
     now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
     query = parse(text, now=now, zone=now.astimezone().tzinfo or UTC)
     found = archive.search(query, limit=_MOST_FOUND, hits=1)

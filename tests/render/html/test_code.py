@@ -24,6 +24,14 @@ def test_any_other_language_is_shown_as_it_is(language: str) -> None:
     assert highlighted("if a < b: pass", language) == "if a &lt; b: pass"
 
 
+def test_a_strange_language_is_not_looked_for_in_all_that_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pygments.lexers.find_plugin_lexers", pytest.fail)
+
+    assert highlighted("*.pyc", "no language at all") == "*.pyc"
+
+
 def test_long_code_is_shown_as_it_is() -> None:
     assert "<span" not in highlighted("x = 1\n" * 2000, "python")
 

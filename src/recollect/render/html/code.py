@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import escape
 
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import LEXERS, get_lexer_by_name
 from pygments.token import Token, _TokenType
-from pygments.util import ClassNotFound
 
 __all__ = ["CLASSES", "highlighted"]
 
@@ -73,7 +72,14 @@ def _class(kind: _TokenType) -> str:
 
 @lru_cache(maxsize=128)
 def _lexer(name: str) -> Lexer | None:
-    try:
-        return get_lexer_by_name(name, stripnl=False, ensurenl=False)
-    except ClassNotFound:
+    # Of a name that it does not know, Pygments would ask all that is installed.
+    if name not in _known():
         return None
+    return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(
+        alias for _, _, aliases, _, _ in LEXERS.values() for alias in aliases
+    )
