@@ -153,7 +153,8 @@ def test_keys_go_through_messages_and_prompts(browser: Browser, tmp_path: Path) 
     path = page_of(session, tmp_path / "page.html")
     focused = "document.activeElement.innerText.split('\\n').at(-1)"
 
-    with watched(browser, viewport=DESK, reduced_motion="reduce") as seen:
+    # Keys may come faster than a page could move smoothly.
+    with watched(browser, viewport=DESK, reduced_motion="no-preference") as seen:
         seen.open(path)
         for key in "nnn":
             seen.page.keyboard.press(key)

@@ -153,3 +153,11 @@ def test_a_page_that_was_found_is_linked_only_on_the_web(
     found = call_html(call, CallLines().line(call))
 
     assert [one for one in attributes(found) if one[1] == "href"] == []
+
+
+def test_a_line_that_is_cut_says_so(tmp_path: Path) -> None:
+    call = call_of(tmp_path, "Bash", {"command": "word " * 50}, "ok")
+
+    summary = call_html(call, CallLines().line(call)).partition("</summary>")[0]
+
+    assert summary.endswith("word …</code>")

@@ -83,12 +83,16 @@ def _summary(line: CallLine) -> Html:
     told = joined((words(fact) for fact in facts), " · ")
     parts = [
         tag("b", words(line.name)),
-        tag("code", words(line.subject[: 2 * _SEEN])) if line.subject else NOTHING,
+        tag("code", words(_short(line.subject))) if line.subject else NOTHING,
         *counts,
         tag("span", told, kind="facts") if told else NOTHING,
         tag("span", words(line.trouble), kind="trouble") if line.trouble else NOTHING,
     ]
     return joined(parts, " ")
+
+
+def _short(subject: str) -> str:
+    return subject if len(subject) <= 2 * _SEEN else f"{subject[: 2 * _SEEN]}…"
 
 
 def _answer(call: ToolCall, most: int) -> Html:
