@@ -20,6 +20,7 @@ from recollect.settings import (
     read_settings,
     settings_file,
     source_homes,
+    this_host,
 )
 
 ME = Path("/home/me")
@@ -269,3 +270,27 @@ def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
 def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(PathMissing, match=r"gone\.toml does not exist"):
         read_settings({"RECOLLECT_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kept", "node", "told"),
+    [
+        ("f00d\n", 1, "f00d"),
+        ("", 0x0242AC110002, "0242ac110002"),
+        (None, 1 << 40, ""),
+    ],
+)
+def test_a_host_is_told_from_others_by_what_stays(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    kept: str | None,
+    node: int,
+    told: str,
+) -> None:
+    if kept is not None:
+        (tmp_path / "host").write_text(kept, "ascii")
+    monkeypatch.setattr("recollect.settings.HOST_FILE", tmp_path / "host")
+    monkeypatch.setattr("uuid.getnode", lambda: node)
+
+    assert this_host() == told

@@ -108,6 +108,13 @@ def worked(
     return home, folder
 
 
-def sent(folder: Path, hub: MemoryHub | Losing | None, *, dry: bool = False) -> Pushed:
+def sent(
+    folder: Path,
+    hub: MemoryHub | Losing | None,
+    *,
+    dry: bool = False,
+    host: str = "",
+) -> Pushed:
     """Push the project, as its owner would."""
-    return push(folder, [PROJECT], redactor=Redactor(), courier=hub, dry=dry)
+    redactor = Redactor()
+    return push(folder, [PROJECT], redactor=redactor, courier=hub, dry=dry, host=host)

@@ -15,7 +15,7 @@ from recollect.cli.push_words import pushed_lines, pushed_row
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.terminal import StageBar
 from recollect.errors import ExitCode, NothingNamed, RecollectError
-from recollect.settings import PushedByUser, pushed_by_user
+from recollect.settings import PushedByUser, pushed_by_user, this_host
 
 __all__ = ["push"]
 
@@ -69,6 +69,7 @@ def _once(told: PushedByUser, asked: Asked, *, dry: bool, as_json: bool) -> None
             courier=courier,
             dry=dry,
             progress=bar,
+            host=this_host(),
         )
     if as_json:
         print_row(pushed_row(done, is_dry=dry))

@@ -38,9 +38,13 @@ class Piece(Struct, frozen=True):
     packed: Packed
 
 
-def machine_of(identity: str) -> str:
-    """Return the name under which an archive sends: no name of a host or a person."""
-    return _sign(identity, "machine")
+def machine_of(identity: str, host: str = "") -> str:
+    """Return the name under which an archive sends: no name of a host or a person.
+
+    A copy of an archive on another host is another machine: files of one name go on
+    there in another way.
+    """
+    return _sign(identity, f"machine\0{host}" if host else "machine")
 
 
 class Packing:

@@ -72,11 +72,17 @@ class Pushed(Struct, kw_only=True):
 
 class _Push:
     def __init__(
-        self, vault: Vault, chosen: Chosen, mask: Mask, courier: Carrying | None
+        self,
+        vault: Vault,
+        chosen: Chosen,
+        mask: Mask,
+        courier: Carrying | None,
+        *,
+        host: str,
     ) -> None:
         self._chosen = chosen
         self._courier = courier
-        self._machine = machine_of(vault.chunks.identity)
+        self._machine = machine_of(vault.chunks.identity, host)
         self._packing = Packing(vault.chunks, mask, chosen.is_foreign)
         self._met: set[SourceId] = set()
         self._refused: set[_Place] = set()
@@ -189,11 +195,13 @@ def push(  # noqa: PLR0913 (all but two by name)
     courier: Carrying | None,
     dry: bool = False,
     progress: Progress | None = None,
+    host: str = "",
 ) -> Pushed:
     """Send what a hub lacks of projects; return what that was.
 
     With ``dry`` nothing is sent; without a courier there is no hub to ask, and it has
-    nothing. ``progress`` hears how many bytes were looked at.
+    nothing. ``progress`` hears how many bytes were looked at. ``host`` tells copies of
+    an archive apart; the hub is told no more than that they are.
     """
     with Archive.open(folder) as archive, Vault(folder) as vault:
         if vault.index is None:
@@ -201,6 +209,6 @@ def push(  # noqa: PLR0913 (all but two by name)
         chosen = choose(archive, Derived(vault.index), projects)
         names = names_in(chosen.sessions.values())
         mask = Mask(redactor.with_names(names))
-        return _Push(vault, chosen, mask, courier).run(
+        return _Push(vault, chosen, mask, courier, host=host).run(
             dry=dry, progress=progress or Silence()
         )

@@ -1,0 +1,55 @@
+"""Two hosts with copies of one archive: sessions are there once, with all lines."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from recollect.archive import Archive
+from recollect.team.contract import Scope
+from recollect.team.deriving import derive
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.push.sending import KEY, PROJECT, MemoryHub, sent, worked
+from tests.team.engines import opened
+
+
+def go_on(home: Home, folder: Path, said: str, number: int) -> None:
+    """Go on with a session that both have, and begin one that the other has not."""
+    for name in (session_id(0), session_id(number)):
+        path = home.path / "projects" / KEY / f"{name}.jsonl"
+        records = thread(
+            prompt(f"{said} {name}", cwd=PROJECT, sessionId=name),
+            reply(f"so be it {said}", cwd=PROJECT, sessionId=name),
+            start=number * 1000,
+        )
+        with path.open("ab") as file:
+            file.write(jsonl(records))
+    Archive.ingest(folder, [home.path])
+
+
+def test_copies_of_an_archive_send_each_session_once(tmp_path: Path) -> None:
+    one, folder = worked(tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    copy = tmp_path / "other" / "archive"
+    other = Home(tmp_path / "other" / ".claude")
+    hub = MemoryHub(tmp_path / "raw")
+    with opened("postgresql") as make:
+        store, _ = make()
+        hub.use(store)
+        for place, host in ((folder, "one"), (copy, "other")):
+            sent(place, hub, host=host)
+        go_on(one, folder, "walnut", 10)
+        go_on(other, copy, "hazel", 20)
+        for _ in range(2):
+            for place, host in ((folder, "one"), (copy, "other")):
+                sent(place, hub, host=host)
+        derive(store, hub.objects)
+
+        with Archive.on(store.shelf(Scope(person="ann"), hub.objects)) as team:
+            names = [listed.id for listed in team.sessions(empty=True)]
+            assert sorted(names) == sorted(
+                session_id(number) for number in (0, 1, 2, 10, 20)
+            )
+            prompts = [found.text for found in team.prompts()]
+            assert len(prompts) == len(set(prompts)) == 12 + 4
+        store.close()
