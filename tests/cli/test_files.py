@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from recollect.cli import main
 from recollect.errors import ExitCode
+from tests.cli.terminals import Terminal
 
+on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 pytestmark = pytest.mark.usefixtures("invented")
 
 
@@ -77,3 +80,11 @@ def test_a_file_that_nobody_changed_is_named(
 ) -> None:
     assert main(["files", "no/such.py"]) == ExitCode.DONE
     assert capsys.readouterr().err == "no session changed no/such.py\n"
+
+
+@on_terminals
+def test_on_a_terminal_a_path_is_told_from_here() -> None:
+    terminal = Terminal("files", "last", columns=60)
+
+    assert terminal.end() == ExitCode.DONE
+    assert "  src/checkout.py\n" in terminal.shown

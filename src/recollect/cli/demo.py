@@ -67,9 +67,11 @@ def _temporary() -> Path:
 
 def _advice(home: Path, archive: Path, session: str) -> str:
     variables = ((HOME_VARIABLE, home), (ARCHIVE_VARIABLE, archive))
-    told = " ".join(f"{name}={shlex.quote(str(path))}" for name, path in variables)
+    told = "\n  ".join(
+        f"export {name}={shlex.quote(str(path))}" for name, path in variables
+    )
     return plain("An invented home. To try it, type") + (
-        f"\n\n  export {told}\n"
+        f"\n\n  {told}\n"
         "\n  recollect show last"
         f"\n  recollect tree {session}"
         "\n  recollect files src/checkout.py"

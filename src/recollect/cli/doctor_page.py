@@ -61,7 +61,8 @@ def archive_lines(found: DoctorRow, asked: Asked, screen: Screen) -> Iterator[st
     yield f"  {several(found.files, 'file')}, {found.gone:,} of them deleted since"
     if found.claude_versions:
         first, last = found.claude_versions[0], found.claude_versions[-1]
-        yield f"  written by Claude Code {safe_line(first)} to {safe_line(last)}"
+        told = first if first == last else f"{first} to {last}"
+        yield f"  written by Claude Code {safe_line(told)}"
     if not found.is_private:
         yield paint.alert("  others on this machine can read it: chmod -R go= it")
     if found.is_erasing:

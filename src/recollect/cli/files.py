@@ -68,7 +68,9 @@ def files(*, name: str, iso: bool, asked: Asked, as_json: bool, colour: str) -> 
             screen.when(row.last),
             f"+{row.added}",
             f"-{row.removed}",
-            file_cell(row) if is_session else session_cell(row, titles, edits),
+            file_cell(row, screen)
+            if is_session
+            else session_cell(row, titles, edits, screen),
         )
         for row in rows
     ]

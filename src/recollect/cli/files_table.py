@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.options import shown_path
-from recollect.cli.terminal import fit_left, fit_right
+from recollect.cli.terminal import fit_left, fit_right, short_path
 from recollect.render.safe import safe_line
 from recollect.rows.archive import ChangedRow
 from recollect.rows.changes import gathered
@@ -22,18 +22,27 @@ __all__ = ["file_cell", "fitted", "gathered", "session_cell"]
 _LEAST = 20
 
 
-def file_cell(row: ChangedRow) -> str:
+def file_cell(row: ChangedRow, screen: Screen) -> str:
     """Return a file as one would type it, and whether it was made."""
     mark = " (new)" if row.is_new else ""
-    return f"{shown_path(row.path)}{mark}"
+    return f"{_typed(row.path, screen)}{mark}"
+
+
+def _typed(path: str, screen: Screen) -> str:
+    """Return a path as one would type it: on a terminal here, in a pipe anywhere."""
+    here = Path.cwd() if screen.on_terminal else None
+    return short_path(path, here=here, home=Path.home())
 
 
 def session_cell(
-    row: ChangedRow, titles: Mapping[SessionId, str], edits: Sequence[FoundEdit]
+    row: ChangedRow,
+    titles: Mapping[SessionId, str],
+    edits: Sequence[FoundEdit],
+    screen: Screen,
 ) -> str:
     """Return a session by its title, with the file where there are several."""
     several = len({edit.path for edit in edits}) > 1
-    where = f"{shown_path(row.path)}  " if several else ""
+    where = f"{_typed(row.path, screen)}  " if several else ""
     return f"{row.session[:8]}  {where}{safe_line(titles.get(row.session, ''))}"
 
 

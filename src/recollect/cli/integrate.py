@@ -11,23 +11,14 @@ from pathlib import Path
 import click
 
 import recollect
-from recollect.cli.options import json_option, shown_path
+from recollect.cli.integrate_words import show_changes, tell_change
+from recollect.cli.options import json_option
 from recollect.cli.rows import BeginRow, print_row
-from recollect.cli.terminal import plain
 from recollect.mcp.claude import Change, State, carry_out, places_of, plan
 from recollect.rows.made import PartRow
 from recollect.sources.names import path_text
 
 __all__ = ["integrate"]
-
-_WORDS = {
-    (False, State.MISSING): "would add",
-    (False, State.THERE): "is there",
-    (False, State.TAKEN): "stays: something else is in its place",
-    (True, State.MISSING): "is not there",
-    (True, State.THERE): "would remove",
-    (True, State.TAKEN): "stays: it is not ours, or was changed",
-}
 
 
 @click.command("integrate")
@@ -67,22 +58,12 @@ def integrate(  # noqa: PLR0913 (one parameter an option, all by name)
         _print_rows(changes, carry_out(changes) if does else ())
         return
     if not does:
-        _show(changes, removing=remove)
+        show_changes(changes, removing=remove)
         return
     for change in carry_out(changes):
-        verb = "removed" if remove else "added"
-        click.echo(f"{verb}  {change.what}  {plain(shown_path(change.path))}")
+        tell_change("removed" if remove else "added", change)
     if any(change.state is State.TAKEN for change in changes):
-        _show([c for c in changes if c.state is State.TAKEN], removing=remove)
-
-
-def _show(changes: list[Change], *, removing: bool) -> None:
-    for change in changes:
-        words = _WORDS[removing, change.state]
-        click.echo(f"{words}  {change.what}  {plain(shown_path(change.path))}")
-    if any(change.is_needed for change in changes):
-        how = "--remove --yes" if removing else "--add"
-        sys.stderr.write(f"nothing was written; {how} does it\n")
+        show_changes([c for c in changes if c.state is State.TAKEN], removing=remove)
 
 
 def _print_rows(changes: Sequence[Change], done: Iterable[Change]) -> None:

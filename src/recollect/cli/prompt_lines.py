@@ -70,11 +70,14 @@ def typed_row(prompt: FoundPrompt, line: Listed) -> TypedRow:
     )
 
 
-def prompt_lines(prompt: FoundPrompt, screen: Screen, *, full: bool) -> Iterator[str]:
-    """Yield a prompt whole, or its beginning on one line."""
+def prompt_lines(
+    prompt: FoundPrompt, screen: Screen, *, full: bool, room: int = 0
+) -> Iterator[str]:
+    """Yield a prompt whole, or its beginning on one line; times take so much room."""
     name = safe_line(prompt.session)[:8]
     left = "  (rewound)" if prompt.branch else ""
-    head = f"{screen.paint.place(name)}  {screen.when(prompt.time)}{left}"
+    when = screen.when(prompt.time).ljust(0 if full else room)
+    head = f"{screen.paint.place(name)}  {when}{left}"
     if full:
         yield screen.paint.faint(head) if not screen.paint.coloured else head
         for line in safe(prompt.text).splitlines():
@@ -84,6 +87,6 @@ def prompt_lines(prompt: FoundPrompt, screen: Screen, *, full: bool) -> Iterator
         return
     text = safe_line(prompt.text)
     if screen.room is not None:
-        plain_head = f"{name}  {screen.when(prompt.time)}{left}  "
+        plain_head = f"{name}  {when}{left}  "
         text = fit_right(text, max(screen.room - len(plain_head), 20))
     yield f"{head}  {text}"

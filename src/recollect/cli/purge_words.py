@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -10,7 +11,7 @@ import click
 
 from recollect.archive import Archive
 from recollect.cli.options import shown_path
-from recollect.cli.terminal import fit_right
+from recollect.cli.terminal import columns, fit_right
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.render.figures import clock, several, size
@@ -21,6 +22,8 @@ __all__ = ["confirm", "tell", "tell_interruption", "tell_kin", "tell_unfinished"
 
 _TOLD = 10
 _TITLE = 60
+_BEFORE = 28
+"""Columns in front of a title."""
 
 
 def tell(
@@ -29,7 +32,7 @@ def tell(
     """Print what would be erased, and which of it is erased already."""
     for one in chosen[:_TOLD]:
         when = clock(one.ended, None) if one.ended else " " * 16
-        title = fit_right(safe_line(one.title.text), _TITLE)
+        title = fit_right(safe_line(one.title.text), _room())
         click.echo(f"{safe_line(one.id)[:8]}  {when}  {title}")
     if len(chosen) > _TOLD:
         click.echo(f"and {len(chosen) - _TOLD:,} more")
@@ -38,6 +41,10 @@ def tell(
     if chosen or files or not gone:
         sessions = several(len(chosen), "session")
         click.echo(f"{sessions}: {several(files, 'file')}, {size(count)}")
+
+
+def _room() -> int:
+    return max(min(columns(sys.stdout, os.environ) - _BEFORE, _TITLE), 1)
 
 
 def tell_kin(kin: AbstractSet[SessionId], shared: Sequence[Kept]) -> None:

@@ -22,6 +22,7 @@ from recollect.model.reports import (
 from recollect.model.usage import Cost
 from recollect.render.figures import clock, lasting, money, price, several, size, tokens
 from recollect.render.safe import safe_line
+from recollect.render.widths import wrap
 
 __all__ = ["UsageTable", "cut_rows"]
 
@@ -96,11 +97,13 @@ class UsageTable(Struct, frozen=True, kw_only=True):
         yield self.paint.heading(fit_right(title, self.room) if self.room else title)
         weights = [row.tokens or row.compacted_from or 0 for row in rows]
         yield from self._set(columns, rows, weights, tail) if rows else ()
-        yield self.paint.faint(
+        told = (
             f"at most {tokens(report.peak)} tokens in context; "
             f"{report.cached:.0%} of all input came from the cache; "
             f"{several(report.compactions, 'compaction')}"
         )
+        lines = wrap(told, self.room) if self.room else (told,)
+        yield from map(self.paint.faint, lines)
 
     def _columns(self, by: Grouping) -> Sequence[_Column]:
         name = "START" if by is Grouping.BLOCK else by.value.upper()
