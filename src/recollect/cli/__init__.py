@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "program"]
 
+_PLAIN = {"list", "search"}
+"""Commands that are tried without the command line around them first."""
+
 
 def program() -> NoReturn:
     """Run one command as a program, and end it.
@@ -79,6 +82,12 @@ def _run(words: Sequence[str]) -> int:
         from recollect.cli.completing import complete  # noqa: PLC0415 (for a shell)
 
         return complete(asking)
+    if words and words[0] in _PLAIN:
+        from recollect.cli.plainly import run_plainly  # noqa: PLC0415 (see above)
+
+        code = run_plainly(words)
+        if code is not None:
+            return code
     from recollect.cli.group import run  # noqa: PLC0415 (see above)
 
     return run(words)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recollect.cli.terminal import short_path
 from recollect.model.addresses import without_password
-from recollect.settings import HOME_VARIABLE, archive_folder, source_homes
+from recollect.settings import (
+    HOME_VARIABLE,
+    archive_folder,
+    read_settings,
+    source_homes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recollect.archive import Archive
 
-__all__ = ["Asked", "folder_of", "homes_of", "opened", "shown_path"]
+__all__ = ["Asked", "folder_of", "homes_of", "opened", "preset", "shown_path"]
 
 
 class Asked(NamedTuple):
@@ -54,6 +59,15 @@ class Asked(NamedTuple):
         from recollect.cli.freshness import fresh  # noqa: PLC0415 (with it the archive)
 
         return fresh(self)
+
+
+def preset() -> dict[str, Any]:
+    """Return what this user has set once and for all, as commands call it."""
+    told = read_settings(os.environ, Path.home())
+    found = {"colour": told.color, "iso": told.iso}
+    if told.ingest is not None:
+        found["as_is"] = not told.ingest
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def folder_of(archive: Path | None) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,7 +69,7 @@ def defaults_for(
     # Broken settings stop nobody who has no use for them, a hook least of all.
     told: dict[str, Any] = {}
     try:
-        told = _set_by_user() if taken & _SETTABLE else {}
+        told = _preset() if taken & _SETTABLE else {}
     except RecollectError:
         if command.name not in _GOING_ON:
             raise
@@ -84,11 +82,7 @@ def not_taken(command: str, flag: str) -> str:
     return f"{command} takes no {flag}{f': {why}' if why else ''}"
 
 
-def _set_by_user() -> dict[str, Any]:
-    from recollect.settings import read_settings  # noqa: PLC0415 (not for help pages)
+def _preset() -> dict[str, Any]:
+    from recollect.cli.asked import preset  # noqa: PLC0415 (not for help pages)
 
-    told = read_settings(os.environ, Path.home())
-    found = {"colour": told.color, "iso": told.iso}
-    if told.ingest is not None:
-        found["as_is"] = not told.ingest
-    return {name: value for name, value in found.items() if value is not None}
+    return preset()

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from recollect.archive import Archive
-from recollect.cli.options import homes_of, opened, shown_path
+from recollect.cli.asked import homes_of, opened, shown_path
 from recollect.cli.terminal import StageBar, plain
 from recollect.errors import (
     ArchiveInUse,
@@ -20,7 +20,7 @@ from recollect.errors import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recollect.cli.options import Asked
+    from recollect.cli.asked import Asked
     from recollect.ingest import Report
 
 __all__ = ["fresh", "indexed"]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
-import os
-import sys
 from collections.abc import Iterable, Sequence
 
 import click
@@ -17,20 +13,12 @@ from recollect.cli.defaults import (
     global_options,
     not_taken,
 )
+from recollect.cli.loading import loaded
+from recollect.cli.reporting import report, reported
 from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import (
-    ExitCode,
-    NameUnreadable,
-    QueryError,
-    RecollectError,
-    SystemRefused,
-)
+from recollect.errors import ExitCode
 
 __all__ = ["CommandGroup", "run"]
-
-_DEBUG = "RECOLLECT_DEBUG"
-_COMMAND = "`recollect (ingest|list|projects|rebuild|verify)"
-"""How a hint names a command that is about an archive."""
 
 
 class CommandGroup(click.Group):
@@ -62,11 +50,7 @@ class CommandGroup(click.Group):
         if row is None:
             return None
         name = row.module.rpartition(".")[2]
-        _load_values()
-        command = getattr(importlib.import_module(row.module), name)
-        # What was loaded stays to the end: nobody need look through it for litter.
-        gc.freeze()
-        gc.enable()
+        command = loaded(row.module, name)
         if not isinstance(command, click.Command):
             raise TypeError(f"{row.module}.{name} is not a command")
         # Docstrings with a backslash are raw, so click's mark is two characters there.
@@ -107,21 +91,10 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
         return end.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error
-    except BrokenPipeError:
-        raise
-    except RecollectError as error:
-        code = _report(str(error), _hint(error.hint, words), error.exit_code)
-        if isinstance(error, QueryError):
-            pointed = error.pointed.replace("\n", "\n    ")
-            sys.stderr.write(f"\n    {pointed}\n")
-        return code
     except click.ClickException as error:
-        return _report(_sentence(error), _page(error), error.exit_code)
+        return report(_sentence(error), _page(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
-        known = _translated(error)
-        if known is not None and not os.environ.get(_DEBUG):
-            return _report(str(known), _hint(known.hint, words), known.exit_code)
-        return _report_unexpected(error)
+        return reported(error, words)
     return ExitCode.DONE
 
 
@@ -130,21 +103,6 @@ def _welcome(**given: object) -> None:
         from recollect.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
 
         welcome(**given_to_all(given))
-
-
-def _load_values() -> None:
-    """Load what values are made of, without what it loads for older Pythons.
-
-    If there is a typing_extensions, msgspec takes a function from it that this Python
-    has itself; reading it takes as long as reading all of a list's sessions.
-    """
-    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
-        return
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    try:
-        importlib.import_module("msgspec")
-    finally:
-        del sys.modules["typing_extensions"]
 
 
 def _no_command(name: str, rows: Iterable[str]) -> str:
@@ -184,59 +142,6 @@ def _sentence(error: click.ClickException) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _hint(hint: str, words: Sequence[str]) -> str:
-    """Return a hint in which commands are about the archive that was named."""
-    import re  # noqa: PLC0415 (only for an error)
-    from shlex import quote  # noqa: PLC0415
-
-    flags = [at for at, word in enumerate(words) if word.startswith("--archive")]
-    if not flags:
-        return hint
-    _, sign, folder = words[flags[0]].partition("=")
-    named = quote(folder if sign else (*words, "")[flags[0] + 1])
-    return re.sub(_COMMAND, lambda found: f"{found[0]} --archive {named}", hint)
-
-
 def _page(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"see {context.command_path if context else 'recollect'} --help"
-
-
-def _translated(error: Exception) -> RecollectError | None:
-    """Return what a system's or an engine's error means to a person."""
-    if isinstance(error, OSError):
-        reason = error.strerror or str(error)
-        name = f"{error.filename}: " if error.filename is not None else ""
-        return SystemRefused(f"{name}{reason.lower()}")
-    if isinstance(error, UnicodeEncodeError):
-        return NameUnreadable(error.object)
-    if type(error).__module__ != "apsw":
-        return None
-    # Whoever has such an error has loaded the engine already.
-    from recollect.store.connect import translated  # noqa: PLC0415
-
-    return translated(error)
-
-
-def _report_unexpected(error: Exception) -> int:
-    if os.environ.get(_DEBUG):
-        import traceback  # noqa: PLC0415 (only for whoever asks)
-
-        traceback.print_exception(error)
-    sentence = f"this should not have happened: {type(error).__name__}: {error}"
-    return _report(
-        sentence, f"re-run with {_DEBUG}=1 for the traceback", ExitCode.FAILED
-    )
-
-
-def _report(sentence: str, hint: str, code: int) -> int:
-    sys.stderr.write(f"error: {_printable(sentence)}\n\nhint: {_printable(hint)}\n")
-    return code
-
-
-def _printable(text: str) -> str:
-    # A name taken from a transcript or a folder must not steer the terminal.
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )

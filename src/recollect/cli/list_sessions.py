@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from recollect.cli.costing import costs
 from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.options import (
-    Asked,
     archive_options,
     colour_option,
     complete_projects,
     iso_option,
     json_option,
 )
-from recollect.cli.screen import Screen
-from recollect.cli.session_table import SessionTable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from recollect.model.ids import SessionId
-    from recollect.model.listing import Listed
-    from recollect.model.usage import Cost
 
 __all__ = ["list_sessions"]
 
@@ -53,18 +40,7 @@ _PAGE = 20
 @archive_options
 @json_option
 @colour_option
-def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
-    *,
-    query: tuple[str, ...],
-    project: str | None,
-    starred: bool,
-    empty: bool,
-    limit: int | None,
-    iso: bool,
-    asked: Asked,
-    as_json: bool,
-    colour: str,
-) -> None:
+def list_sessions(*, query: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401 (the options)
     r"""List sessions, newest first.
 
     QUERY is in the language of searches, such as model:opus after:2w; see "recollect
@@ -78,40 +54,6 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect list model:opus after:2w
     recollect list --json | jq -r 'select(.agents > 3) | .id'
     """
-    screen = Screen.of(colour, iso=iso)
-    is_page = limit is None and screen.on_terminal and not as_json
-    if is_page:
-        limit = _PAGE
-    with asked.current() as archive:
-        path = None
-        if project is not None:
-            from recollect.cli.naming import project_named  # noqa: PLC0415 (if asked)
+    from recollect.cli.listing import list_archive  # noqa: PLC0415 (not for help)
 
-            path = project_named(archive, project).path
-        found: Iterable[Listed] = archive.sessions(project=path, empty=empty)
-        if query:
-            from recollect.cli.filtering import filtered  # noqa: PLC0415 (if asked for)
-
-            found = filtered(archive, found, typed_words(query))
-        chosen = (one for one in found if one.is_starred or not starred)
-        sessions = list(islice(chosen, limit))
-        spent = costs(archive, sessions)
-    if as_json:
-        _print_rows(sessions, spent, asked)
-        return
-    if sessions:
-        screen.show(SessionTable(screen, spent).lines(sessions))
-    else:
-        sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
-    if is_page and len(sessions) == limit:
-        sys.stderr.write(f"the newest {limit}; -n shows more\n")
-
-
-def _print_rows(
-    sessions: Iterable[Listed], spent: Mapping[SessionId, Cost], asked: Asked
-) -> None:
-    from recollect.cli.rows import BeginRow, SessionRow, print_row  # noqa: PLC0415
-
-    print_row(BeginRow.of("list", asked.folder))
-    for one in sessions:
-        print_row(SessionRow.of(one, spent.get(one.id)))
+    list_archive(query=typed_words(query), **given)

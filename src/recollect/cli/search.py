@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.options import (
-    Asked,
     archive_options,
     colour_option,
     iso_option,
     json_option,
 )
-from recollect.cli.terminal import Colour, Paint, columns, has_colour, plain
+from recollect.cli.terminal import columns
 
 __all__ = ["search"]
 
@@ -53,19 +52,7 @@ def _show_language(context: click.Context, _: click.Parameter, asked: bool) -> N
 @archive_options
 @json_option
 @colour_option
-def search(  # noqa: PLR0913 (one parameter an option, all by name)
-    *,
-    words: tuple[str, ...],
-    limit: int,
-    page: int,
-    hits: int,
-    sort: str,
-    explain: bool,
-    iso: bool,
-    asked: Asked,
-    as_json: bool,
-    colour: str,
-) -> None:
+def search(*, words: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401 (the options)
     r"""Find sessions by what was said, run, read or answered in them.
 
     Type words as you remember them: not all need to be there, other forms of them
@@ -77,36 +64,6 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     recollect search why does the login test fail
     recollect search '"reset by peer" tool:Bash after:2w'
     """
-    # Nobody who asks for help need wait for the engines.
-    from recollect.cli.filtering import query_text  # noqa: PLC0415
-    from recollect.cli.lately import remember  # noqa: PLC0415
-    from recollect.cli.search_page import SearchPage  # noqa: PLC0415
-    from recollect.cli.search_remarks import answer_remarks  # noqa: PLC0415
-    from recollect.query.parse import parse  # noqa: PLC0415
+    from recollect.cli.searching import search_archive  # noqa: PLC0415 (not for help)
 
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
-    text = query_text(typed_words(words))
-    query = parse(text, now=now, zone=now.astimezone().tzinfo or UTC)
-    offset = (page - 1) * limit
-    with asked.current() as archived:
-        found = archived.search(query, limit=limit, offset=offset, hits=hits, sort=sort)
-        folder = archived.folder
-    remember(folder, found, offset)
-    if as_json:
-        from recollect.cli.search_rows import print_found  # noqa: PLC0415
-
-        print_found(text, found, folder, offset)
-        return
-    on_screen = sys.stdout.isatty()
-    setting = SearchPage(
-        now=now,
-        is_iso=iso or not on_screen,
-        room=columns(sys.stdout, os.environ) if on_screen else None,
-        paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
-        first=offset + 1,
-        explains=explain,
-    )
-    for line in setting.lines(found):
-        click.echo(line, color=True)
-    for line in answer_remarks(found, offset):
-        sys.stderr.write(f"{plain(line)}\n")
+    search_archive(words=typed_words(words), **given)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from recollect.cli.options import shown_path
+from recollect.cli.asked import shown_path
 from recollect.cli.terminal import plain
 from recollect.render.figures import clock, several, size
 

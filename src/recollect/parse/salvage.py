@@ -7,11 +7,11 @@ what is not is said, without repeating it: a torn record may be a private one.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,6 +22,9 @@ from recollect.model.problems import Problem
 from recollect.model.wire import Wire
 from recollect.parse.decode import field_names
 from recollect.parse.kinds import RECORDS
+
+if TYPE_CHECKING:
+    import json
 
 __all__ = ["Part", "salvage", "sound_text"]
 
@@ -133,8 +136,10 @@ def _extent(text: str, at: int) -> tuple[_Fields, int, int]:
 
     What is not whole ends where it begins.
     """
+    import json  # noqa: PLC0415 (only for a line that is torn)
+
     try:
-        fields, stop = _SCANNER.raw_decode(text, at)
+        fields, stop = _scanner().raw_decode(text, at)
     except RecursionError:
         return [], at, len(text)
     except json.JSONDecodeError as error:
@@ -173,9 +178,11 @@ def _mend(raw: bytes) -> bytes | None:
     Bytes that are not UTF-8, halves of surrogate pairs, control characters, NaN and
     numbers without end are replaced.
     """
+    import json  # noqa: PLC0415 (see above)
+
     text = raw.decode("utf-8", "replace")
     try:
-        value = _LENIENT.decode(text)
+        value = _lenient().decode(text)
         plain = json.dumps(value, ensure_ascii=False)
         whole = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         mended = whole.encode()
@@ -194,13 +201,25 @@ def _number(digits: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-_LENIENT = json.JSONDecoder(
-    strict=False,
-    parse_constant=lambda _: None,
-    parse_int=_integer,
-    parse_float=_number,
-)
-_SCANNER = json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=list)
+@cache
+def _lenient() -> json.JSONDecoder:
+    import json  # noqa: PLC0415 (see above)
+
+    return json.JSONDecoder(
+        strict=False,
+        parse_constant=lambda _: None,
+        parse_int=_integer,
+        parse_float=_number,
+    )
+
+
+@cache
+def _scanner() -> json.JSONDecoder:
+    import json  # noqa: PLC0415 (see above)
+
+    return json.JSONDecoder(strict=False, parse_int=_integer, object_pairs_hook=list)
+
+
 _Fields = list[tuple[str, Any]]
 """Names and values as they are written: a name may stand there twice."""
 

@@ -32,7 +32,6 @@ from recollect.model.query import (
     Words,
 )
 from recollect.query.fields import BY_NAME, Field, Value
-from recollect.query.regexes import searcher
 from recollect.query.terms import Analyse, Reading, reading, readings
 
 __all__ = ["MAIN", "Analyse", "Stem", "Subject", "fits", "matches"]
@@ -128,6 +127,8 @@ def _holds(term: Term, subject: Subject, reader: _Reader) -> bool | None:
         each = [reader.says(one, subject.text) if one else None for one in found]
         return _joined(each, all)
     if isinstance(term, Regex):
+        from recollect.query.regexes import searcher  # noqa: PLC0415 (most ask not)
+
         return searcher(term.pattern).search(subject.text) is not None
     if isinstance(term, Phrase | Prefix):
         return _says(term, subject.text, reader)

@@ -29,7 +29,6 @@ from recollect.model.query import (
 )
 from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.notes import Notes, close_value
-from recollect.query.times import Now, period
 from recollect.query.tokens import Kind, Token, empty, says_something, tokens
 from recollect.query.tree import all_of, any_of, of_answers, without
 
@@ -63,7 +62,7 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> Query:
     notes = Notes()
     found = _paired(text, tokens(text, notes), notes)
     found = _acting(text, found, notes)
-    root = _Parser(text, found, Now(now, zone)).conjunction(None)
+    root = _Parser(text, found, now, zone).conjunction(None)
     return Query(of_answers(root), notes.all)
 
 
@@ -132,10 +131,13 @@ def _compare(level: dict[Kind, Token], notes: Notes) -> None:
 
 
 class _Parser:
-    def __init__(self, text: str, found: list[Token], now: Now) -> None:
+    def __init__(
+        self, text: str, found: list[Token], now: datetime, zone: tzinfo
+    ) -> None:
         self.text = text
         self.tokens = found
         self.now = now
+        self.zone = zone
         self.at = 0
 
     def _next_is(self, *kinds: Kind) -> bool:
@@ -186,7 +188,9 @@ class _Parser:
         if field.is_text:
             return Scoped(field.name, _text(token))
         if field.value is Value.TIME:
-            meant = period(field.name, token.text, self.now)
+            from recollect.query.times import Now, period  # noqa: PLC0415 (most ask not)
+
+            meant = period(field.name, token.text, Now(self.now, self.zone))
             if meant is None:
                 raise TimeUnreadable(self._place(token), field=field.name)
             return meant

@@ -31,7 +31,6 @@ _JOINER = f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])"
 _SELECTORS = frozenset("\ufe0e\ufe0f")
 _STRAY = re.compile("[\ufe0e\ufe0f](?<![^\\s\ufe0e\ufe0f].)")
 """A selector that selects nothing, as in a text hidden in a row of them."""
-_RARE = re.compile(f"[{_HIDDEN}\ufe0e\ufe0f]")
 _ASCII = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _SPACE = re.compile(r"\s+")
@@ -41,6 +40,11 @@ _SPACE = re.compile(r"\s+")
 def _unseen() -> re.Pattern[str]:
     # So many signs take a while to compile, and most texts have none of them.
     return re.compile(f"(?!{_JOINER})[{_HIDDEN}]")
+
+
+@cache
+def _rare() -> re.Pattern[str]:
+    return re.compile(f"[{_HIDDEN}\ufe0e\ufe0f]")
 
 
 @cache
@@ -62,7 +66,7 @@ def safe(text: str) -> str:
     if not rest:
         return text
     # Looking for a sign is fast where replacing one of hundreds is not.
-    rare = set(_RARE.findall(rest.decode("utf-8", "surrogatepass")))
+    rare = set(_rare().findall(rest.decode("utf-8", "surrogatepass")))
     if not rare:
         return text
     text = _COLOUR.sub("", text.replace("\r\n", "\n"))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -19,7 +20,9 @@ from recollect.model.query import Part
 from recollect.query.rank import Measures, Sought, idf, scores
 from recollect.search.plan import Plan, Unit
 from recollect.search.titles import Titles
-from recollect.store.engine import Asked, Engine
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.engine import Asked, Engine
 
 __all__ = ["Counted", "Counting", "Wanted", "Within"]
 

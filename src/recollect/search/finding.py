@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +17,9 @@ from recollect.search.ranking import Ranking, Sort
 from recollect.search.subjects import Subjects
 from recollect.search.telling import Teller
 from recollect.search.titles import Titles
-from recollect.store.shelf import Shelf
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.shelf import Shelf
 
 __all__ = ["Searching", "Sort"]
 

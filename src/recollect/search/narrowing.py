@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from recollect.query.needed import Either, Piece, Stretch, stretches
-from recollect.store.engine import Asked, Engine
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.engine import Asked, Engine
 
 __all__ = ["narrowed"]
 

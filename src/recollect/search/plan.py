@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,11 +38,11 @@ from recollect.model.query import (
 from recollect.query import Subject, matches
 from recollect.query.fields import OF_ANSWERS
 from recollect.query.match import MAIN
-from recollect.query.needed import needed, pieces_of
 from recollect.query.terms import Reading, Run, counted, readings
-from recollect.search.narrowing import narrowed
 from recollect.search.subjects import EDITING, ROLES
-from recollect.store.engine import Asked, Engine
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.engine import Asked, Engine
 
 __all__ = ["Plan", "Unit", "kinds_of", "leaves", "plan_of", "relaxed"]
 
@@ -356,6 +356,10 @@ class _Asker:
 
     def _narrowed(self, term: Regex | Scoped | Fact | Period) -> Asked | None:
         """Return a question that finds at least what a term does, if there is one."""
+        # Most queries are words, and need none of it.
+        from recollect.query.needed import needed, pieces_of  # noqa: PLC0415
+        from recollect.search.narrowing import narrowed  # noqa: PLC0415
+
         if isinstance(term, Scoped) and term.field == "cmd":
             inner = term.term
             plain = Words((inner.text,)) if isinstance(inner, Word) else inner

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,9 +18,11 @@ from recollect.search.counting import Counting, Wanted, Within
 from recollect.search.plan import Plan, Unit, kinds_of, leaves
 from recollect.search.subjects import Tags, of_session
 from recollect.search.titles import Titles
-from recollect.store.engine import Engine
 from recollect.store.search import stem_of
-from recollect.store.shelf import Placing
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.engine import Engine
+    from recollect.store.shelf import Placing
 
 __all__ = ["Ranked", "Ranking", "Sort"]
 
@@ -93,11 +96,7 @@ class Ranking:
         self._ends = places.ends()
         self.measures = Measures.of(places.amounts())
         self._counting = Counting(engine, titles, self.measures, len(self._ends))
-        newest = max(self._ends.values(), default=0)
-        self._newness = {
-            session: newness((newest - end) / _DAY_MS)
-            for session, end in self._ends.items()
-        }
+        self._newest = max(self._ends.values(), default=0)
 
     def ranked(self, plan: Plan, checked: Query, sort: Sort, upto: int) -> Ranked:
         """Return the sessions that may answer a query, in order.
@@ -141,8 +140,12 @@ class Ranking:
     ) -> list[int]:
         ends = self._ends
         if sort is Sort.BEST and is_scored:
-            new = self._newness
-            best = {s: score + new[s] for s, score in found.items() if s in new}
+            newest = self._newest
+            best = {
+                s: score + newness((newest - ends[s]) / _DAY_MS)
+                for s, score in found.items()
+                if s in ends
+            }
             return sorted(best, key=lambda s: (-best[s], -ends[s], s))
         sign = 1 if sort is Sort.OLDEST else -1
         known = (session for session in found if session in ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +24,9 @@ from recollect.query import Subject
 from recollect.store.numbers import id_number
 from recollect.store.places import Place
 from recollect.store.search import Text
-from recollect.store.shelf import Keeping, Placing
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.shelf import Keeping, Placing
 
 __all__ = ["EDITING", "ROLES", "Record", "Subjects", "Tags", "of_session"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,8 +19,10 @@ from recollect.search.copies import folded, shared
 from recollect.search.plan import Plan, kinds_of
 from recollect.search.subjects import Record, Subjects
 from recollect.search.titles import Titles
-from recollect.store.engine import Asked, Engine
 from recollect.store.search import Text, stem_of
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.engine import Asked, Engine
 
 __all__ = ["Teller", "Told"]
 

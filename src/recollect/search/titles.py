@@ -6,12 +6,15 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from recollect.query.terms import Analyse, Run
 from recollect.search.plan import Unit
 from recollect.store.search import start_of, stem_of
-from recollect.store.shelf import Placing
 from recollect.store.words import without_accents
+
+if TYPE_CHECKING:  # protocols take long to make
+    from recollect.store.shelf import Placing
 
 __all__ = ["Titles"]
 
@@ -38,9 +41,15 @@ class Titles:
     @cached_property
     def _lines(self) -> tuple[str, list[int]]:
         """All titles, small and without accents, a line each; where each one begins."""
-        plain = [without_accents(title).lower() for _, title in self._titles]
-        lines = [" ".join(title.splitlines()) + "\n" for title in plain]
-        return "".join(lines), list(accumulate(map(len, lines), initial=0))
+        plain = [
+            title if title.isascii() else without_accents(title)
+            for _, title in self._titles
+        ]
+        if any("\n" in title for title in plain):
+            plain = [title.replace("\n", " ") for title in plain]
+        text = "\n".join((*plain, "")).lower()
+        lengths = (len(line) + 1 for line in text.split("\n"))
+        return text, list(accumulate(lengths, initial=0))
 
     def _terms(self, at: int) -> Run:
         found = self._cut.get(at)

@@ -1,0 +1,93 @@
+"""What went wrong, as a sentence, a hint and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from recollect.errors import (
+    ExitCode,
+    NameUnreadable,
+    QueryError,
+    RecollectError,
+    SystemRefused,
+)
+
+__all__ = ["report", "reported"]
+
+_DEBUG = "RECOLLECT_DEBUG"
+_COMMAND = "`recollect (ingest|list|projects|rebuild|verify)"
+"""How a hint names a command that is about an archive."""
+
+
+def reported(error: Exception, words: Sequence[str]) -> int:
+    """Say what went wrong with a command, and return its exit code.
+
+    A closed pipe passes through; nobody is shown a traceback unasked.
+    """
+    if isinstance(error, BrokenPipeError):
+        raise error
+    known = error if isinstance(error, RecollectError) else _translated(error)
+    is_ours = known is error or not os.environ.get(_DEBUG)
+    if known is None or not is_ours:
+        return _report_unexpected(error)
+    code = report(str(known), _hint(known.hint, words), known.exit_code)
+    if isinstance(known, QueryError):
+        pointed = known.pointed.replace("\n", "\n    ")
+        sys.stderr.write(f"\n    {pointed}\n")
+    return code
+
+
+def report(sentence: str, hint: str, code: int) -> int:
+    """Say a sentence and a hint, and return the exit code."""
+    sys.stderr.write(f"error: {_printable(sentence)}\n\nhint: {_printable(hint)}\n")
+    return code
+
+
+def _hint(hint: str, words: Sequence[str]) -> str:
+    """Return a hint in which commands are about the archive that was named."""
+    import re  # noqa: PLC0415 (only for an error)
+    from shlex import quote  # noqa: PLC0415
+
+    flags = [at for at, word in enumerate(words) if word.startswith("--archive")]
+    if not flags:
+        return hint
+    _, sign, folder = words[flags[0]].partition("=")
+    named = quote(folder if sign else (*words, "")[flags[0] + 1])
+    return re.sub(_COMMAND, lambda found: f"{found[0]} --archive {named}", hint)
+
+
+def _translated(error: Exception) -> RecollectError | None:
+    """Return what a system's or an engine's error means to a person."""
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        name = f"{error.filename}: " if error.filename is not None else ""
+        return SystemRefused(f"{name}{reason.lower()}")
+    if isinstance(error, UnicodeEncodeError):
+        return NameUnreadable(error.object)
+    if type(error).__module__ != "apsw":
+        return None
+    # Whoever has such an error has loaded the engine already.
+    from recollect.store.connect import translated  # noqa: PLC0415
+
+    return translated(error)
+
+
+def _report_unexpected(error: Exception) -> int:
+    if os.environ.get(_DEBUG):
+        import traceback  # noqa: PLC0415 (only for whoever asks)
+
+        traceback.print_exception(error)
+    sentence = f"this should not have happened: {type(error).__name__}: {error}"
+    return report(
+        sentence, f"re-run with {_DEBUG}=1 for the traceback", ExitCode.FAILED
+    )
+
+
+def _printable(text: str) -> str:
+    # A name taken from a transcript or a folder must not steer the terminal.
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
