@@ -71,12 +71,12 @@ def typed_row(prompt: FoundPrompt, line: Listed) -> TypedRow:
 
 
 def prompt_lines(
-    prompt: FoundPrompt, screen: Screen, *, full: bool, room: int = 0
+    prompt: FoundPrompt, screen: Screen, *, full: bool, times: int = 0
 ) -> Iterator[str]:
-    """Yield a prompt whole, or its beginning on one line; times take so much room."""
+    """Yield a prompt whole, or its beginning on one line; times take so much."""
     name = safe_line(prompt.session)[:8]
     left = "  (rewound)" if prompt.branch else ""
-    when = screen.when(prompt.time).ljust(0 if full else room)
+    when = screen.when(prompt.time).ljust(0 if full else times)
     head = f"{screen.paint.place(name)}  {when}{left}"
     if full:
         yield screen.paint.faint(head) if not screen.paint.coloured else head

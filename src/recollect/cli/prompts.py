@@ -84,11 +84,11 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
         shown = list(found)
     if not shown:
         sys.stderr.write("no prompts\n")
-    room = max((len(screen.when(prompt.time)) for prompt in shown), default=0)
+    times = max((len(screen.when(prompt.time)) for prompt in shown), default=0)
     screen.show(
         line
         for prompt in shown
-        for line in prompt_lines(prompt, screen, full=full, room=room)
+        for line in prompt_lines(prompt, screen, full=full, times=times)
     )
     if is_page and len(shown) == limit:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
