@@ -294,3 +294,52 @@ def test_a_long_line_comes_back_whole(place: Path) -> None:
 
     assert main(["restore", FIRST]) == ExitCode.DONE
     assert path.read_bytes() == raw
+
+
+def test_an_older_version_takes_the_place_of_the_newest(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = kept_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
+    older = path.read_bytes()
+    main(["ingest", "-q"])
+    path.write_bytes(jsonl(thread(prompt("Another"), reply("Yes"))))
+    newer = path.read_bytes()
+    main(["ingest", "-q"])
+
+    assert main(["restore", FIRST, "--older", "1"]) == ExitCode.FAILED
+    assert path.read_bytes() == newer
+    assert main(["restore", FIRST, "--older", "1", "--overwrite"]) == ExitCode.DONE
+    assert path.read_bytes() == older
+    capsys.readouterr()
+    assert main(["restore", FIRST, "--older", "1"]) == ExitCode.DONE
+    assert "1 was there already" in capsys.readouterr().out
+    assert main(["restore", FIRST, "--older", "9"]) == ExitCode.DONE
+    assert "no file was rewritten so often" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_costs_no_other(
+    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, before = lost
+    odd = min(before)
+    (home.path / odd).mkdir(parents=True)
+
+    assert main(["restore", "--all", "--overwrite"]) == ExitCode.FAILED
+
+    assert set(files(home.path)) == set(before) - {odd}
+    assert f"not written: {odd}" in capsys.readouterr().err.replace("~/.claude/", "")
+
+
+def test_what_a_restore_leaves_beside_files_is_not_taken_in(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["ingest", "-q"])
+    (path,) = kept_home.path.rglob("tool-results/*.txt")
+    path.write_bytes(b"another")
+    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
+    path.with_name(".recollect-0a1b2c3d").write_bytes(b"half of it")
+    capsys.readouterr()
+
+    assert main(["ingest", "--json"]) == ExitCode.DONE
+
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["new"] == 0

@@ -220,7 +220,7 @@ def test_killed_while_it_restores_it_leaves_no_half_file(tmp_path: Path) -> None
         assert {path: path.read_bytes() for path in restored} == restored
         copies = [path.read_bytes() for path in to.rglob("*before-restore*")]
         assert copies.count(older) >= 3
-        assert list(to.rglob("*.restoring")) == []
+        assert list(to.rglob(".recollect-*")) == []
     reached("kills at the points of restore", len(spread(points)))
 
 

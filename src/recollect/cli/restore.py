@@ -106,7 +106,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
         tell(plans, done)
     if done is not None and done.damaged:
         raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
-    if done is not None and done.skipped:
+    if done is not None and (done.skipped or done.refused):
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 

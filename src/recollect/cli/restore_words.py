@@ -27,6 +27,7 @@ _WORDS = {
 
 def tell_plan(plans: Sequence[Plan], stream: TextIO) -> None:
     """Write every file of a plan, with what would become of it."""
+    _tell_none(plans)
     cells = [
         (_WORDS[plan.state], size(plan.size), shown_path(plan.path)) for plan in plans
     ]
@@ -41,6 +42,7 @@ def tell_plan(plans: Sequence[Plan], stream: TextIO) -> None:
 
 def tell(plans: Sequence[Plan], done: Restored) -> None:
     """Say what a restore did, and what it left alone."""
+    _tell_none(plans)
     were = "was" if done.same == 1 else "were"
     already = f"; {done.same:,} {were} there already" if done.same else ""
     click.echo(f"restored {several(done.written, 'file')}, {size(done.bytes)}{already}")
@@ -52,8 +54,18 @@ def tell(plans: Sequence[Plan], done: Restored) -> None:
         sys.stderr.write(plain(f"damaged in the archive: {shown_path(path)}") + "\n")
     if len(done.damaged) > _TOLD:
         sys.stderr.write(f"and {len(done.damaged) - _TOLD:,} more\n")
+    for path, reason in done.refused[:_TOLD]:
+        told = f"not written: {shown_path(path)} ({reason.lower()})"
+        sys.stderr.write(f"{plain(told)}\n")
+    if len(done.refused) > _TOLD:
+        sys.stderr.write(f"and {len(done.refused) - _TOLD:,} more\n")
     if done.skipped:
         _tell_skipped(plans, done)
+
+
+def _tell_none(plans: Sequence[Plan]) -> None:
+    if not plans:
+        sys.stderr.write("no file was rewritten so often: none has such a version\n")
 
 
 def _tell_skipped(plans: Sequence[Plan], done: Restored) -> None:
@@ -80,6 +92,7 @@ def rows(
         skipped=result.skipped,
         bytes=result.bytes,
         damaged=tuple(result.damaged),
+        refused=tuple(path for path, _ in result.refused),
         copies=tuple(result.copies),
         is_dry_run=done is None,
     )

@@ -264,6 +264,8 @@ class RestoredRow(Row, frozen=True, kw_only=True, tag="restored"):
     bytes: int
     damaged: tuple[str, ...] = ()
     """Files that could not be written: their bytes in the archive are damaged."""
+    refused: tuple[str, ...] = ()
+    """Files that the system would not let us write."""
     copies: tuple[str, ...] = ()
     """Where files that stood in the way were put."""
     is_dry_run: bool = False

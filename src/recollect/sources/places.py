@@ -19,6 +19,8 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.sources import SourceKind
 
 __all__ = [
+    "BESIDE",
+    "COPY",
     "HOME_FOLDERS",
     "HOME_HISTORY",
     "HOME_SIGNS",
@@ -98,8 +100,13 @@ _OPAQUE_IN_SESSION = {
 HOME_FOLDERS = frozenset({"projects", *_OPAQUE_IN_HOME})
 HOME_HISTORY = "history.jsonl"
 _SIDECARS = frozenset({"custom-title.json", "sessions-index.json"})
-_NOISE = (".DS_Store", "._")
-"""What macOS leaves beside files when a tree is copied."""
+BESIDE = ".recollect-"
+"""Begins the names of files that we write and then move into their places."""
+COPY = ".before-restore"
+"""What is behind the name of a file that gave way to one that was restored."""
+_NOISE = (".DS_Store", "._", BESIDE)
+"""What macOS leaves beside files when a tree is copied, and what we do."""
+_COPIED = re.compile(rf".+{re.escape(COPY)}(?:-\d+)?")
 
 
 def is_home(name: str, names: AbstractSet[str]) -> bool:
@@ -146,7 +153,7 @@ def descend(place: Place, name: str, beside: Container[str] = ()) -> Place | Non
 
 def classify(place: Place, name: str) -> Role | None:
     """Return what the file ``name`` in ``place`` is; ``None``: not a source."""
-    if name.startswith(_NOISE):
+    if name.startswith(_NOISE) or (COPY in name and _COPIED.fullmatch(name)):
         return None
     if place.shelf is Shelf.OPAQUE:
         return _opaque(place, name)

@@ -6,8 +6,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from errno import EDQUOT, ENOSPC, EROFS
 from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -15,6 +17,7 @@ from recollect.errors import ArchiveDamaged
 from recollect.ingest.report import Progress, Silence
 from recollect.model.ids import SourceId
 from recollect.sources import project_key
+from recollect.sources.places import BESIDE, COPY
 from recollect.store.chunks import Kept
 from recollect.store.folder import FolderShelf
 from recollect.store.generations import older
@@ -36,8 +39,9 @@ __all__ = [
 Rewrite = Callable[[bytes], bytes]
 """Returns a line of a transcript as it shall be written."""
 
-_COPY = ".before-restore"
 _PRIVATE_FOLDER = 0o700
+_NO_ROOM = frozenset({ENOSPC, EDQUOT, EROFS})
+"""What the next file will meet with too."""
 
 
 class Standing(StrEnum):
@@ -74,6 +78,8 @@ class Restored(Struct, kw_only=True):
     """Files that differ and were left alone."""
     damaged: list[str] = []
     """Files that could not be written: their bytes in the archive are damaged."""
+    refused: list[tuple[str, str]] = []
+    """Files that the system would not let us write, and what it said."""
     bytes: int = 0
     copies: list[str] = []
     """Where files that stood in the way were put."""
@@ -113,7 +119,7 @@ def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
             steps=steps,
             path=str(path),
             size=kept.size,
-            state=_state(vault, kept, path, rewrite),
+            state=_state(vault, kept, path, rewrite=rewrite, steps=steps),
         )
         plans.append(plan)
     return sorted(plans, key=lambda plan: plan.path)
@@ -125,7 +131,9 @@ def _home(kept: Kept, to: Path | None, *, several: bool) -> str:
     return f"{to}/{project_key(kept.home)}" if several else str(to)
 
 
-def _state(vault: Vault, kept: Kept, path: Path, rewrite: Rewrite | None) -> Standing:
+def _state(
+    vault: Vault, kept: Kept, path: Path, *, rewrite: Rewrite | None, steps: int
+) -> Standing:
     if not os.path.lexists(path):
         return Standing.NEW
     if not path.is_file():
@@ -134,6 +142,7 @@ def _state(vault: Vault, kept: Kept, path: Path, rewrite: Rewrite | None) -> Sta
         # Of one moment: a small chunk gives way to a longer one while others write.
         with vault.chunks.at_once():
             now = vault.chunks.source(kept.number) or kept
+            now = older(vault.chunks, now, steps) or kept
             if rewrite is None and path.stat().st_size != now.size:
                 return Standing.DIFFERS
             return _compared(path, _told(vault, now, rewrite))
@@ -160,7 +169,8 @@ def restore(
     """Carry out a plan; what differs is left alone unless told, and then copied.
 
     A file is written whole beside its place and then moved there, so that nobody
-    ever sees half of it; one whose bytes are damaged is not written at all.
+    ever sees half of it; one whose bytes are damaged is not written at all. What the
+    system refuses is told, and the rest is written.
     """
     done = Restored()
     progress = progress or Silence()
@@ -182,6 +192,10 @@ def restore(
                     _write(Path(plan.path), told, now.mtime_ns, done)
             except ArchiveDamaged:
                 done.damaged.append(plan.path)
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    raise
+                done.refused.append((plan.path, error.strerror or str(error)))
         progress.advance(plan.size)
     progress.end()
     return done
@@ -217,7 +231,8 @@ def raws_of(shelf: Shelf, source: SourceId) -> Iterator[bytes]:
 
 def _write(path: Path, raws: Iterable[bytes], mtime_ns: int, done: Restored) -> None:
     _make_folder(path.parent)
-    beside = path.with_name(f".{path.name}.restoring")
+    # Of a length that any folder takes, whatever the file's own is.
+    beside = path.with_name(f"{BESIDE}{crc32(os.fsencode(path.name)):08x}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
@@ -244,7 +259,7 @@ def _keep_copy(path: Path, done: Restored) -> None:
     """Give a file that stands in the way a second name, which nothing else has."""
     if not os.path.lexists(path):
         return
-    names = (f"{path.name}{_COPY}{f'-{n}' if n else ''}" for n in count())
+    names = (f"{path.name}{COPY}{f'-{n}' if n else ''}" for n in count())
     copy = next(p for n in names if not os.path.lexists(p := path.with_name(n)))
     try:
         os.link(path, copy, follow_symlinks=False)
