@@ -294,3 +294,12 @@ def test_a_host_is_told_from_others_by_what_stays(
     monkeypatch.setattr("uuid.getnode", lambda: node)
 
     assert this_host() == told
+
+
+def test_a_home_and_a_link_to_it_are_one_home(tmp_path: Path) -> None:
+    home = tmp_path / ".claude"
+    home.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(home)
+
+    assert source_homes([link, home, link], {}, tmp_path) == (link,)

@@ -148,7 +148,11 @@ def source_homes(
     found = asked or [_whole(path) for path in homes(environ, user_home)]
     if not found:
         raise NoHome
-    return tuple(dict.fromkeys(found))
+    # A home may be asked for by its name and by a link to it.
+    by_place: dict[str, Path] = {}
+    for path in found:
+        by_place.setdefault(os.path.realpath(path), path)
+    return tuple(by_place.values())
 
 
 class HiddenByUser(NamedTuple):

@@ -433,6 +433,27 @@ def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
     assert level(keeping)
 
 
+def test_a_long_file_that_was_looked_at_in_passing_is_compared_on_purpose(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.ingest.changes.SOON_READ", len(LONG) // 2)
+    path = keeping.home.session(ONE, [])
+    path.write_bytes(LONG)
+    keeping.ingest()
+    middle = len(LONG) // 2
+    other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
+    path.write_bytes(other)
+    assert keeping.ingest().grown == 1
+    assert keeping.ingest().changed == 0
+
+    report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+
+    assert report.anew == 1
+    assert keeping.generations(path)[-1] == other
+    assert level(keeping)
+    assert ingest(keeping.archive, [keeping.home.path], is_thorough=True).unchanged == 1
+
+
 def test_an_agent_whose_first_line_is_unfinished_belongs_to_its_session(
     tmp_path: Path,
 ) -> None:

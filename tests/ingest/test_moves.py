@@ -104,3 +104,43 @@ def test_a_file_taken_out_of_a_home_takes_no_other_along(keeping: Keeping) -> No
 
     kept = keeping.sources()[f"{session_id(2)}.jsonl"]
     assert kept.home == str(keeping.home.path)
+
+
+def test_a_home_that_moved_and_was_written_to_is_taken_in(keeping: Keeping) -> None:
+    for number in range(5):
+        keeping.home.session(session_id(number), session(f"a{number}"))
+    keeping.home.session(session_id(7), []).write_bytes(b"")
+    rewritten = keeping.home.session(session_id(8), session("before"))
+    keeping.ingest()
+    other = keeping.folder / "elsewhere"
+    keeping.home.path.rename(other)
+    path = other / rewritten.relative_to(keeping.home.path)
+    path.write_bytes(jsonl(session("another")))
+
+    report = keeping.ingest(other)
+
+    assert (report.moved, report.new, report.gone) == (5, 2, 2)
+    assert keeping.generations(path) == [path.read_bytes()]
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_copy_from_a_home_that_is_away_takes_no_other_along(
+    keeping: Keeping,
+) -> None:
+    for number in range(3):
+        keeping.home.session(session_id(number), session(f"a{number}"))
+    other = keeping.folder / "desk"
+    keeping.ingest()
+    away = keeping.home.path.rename(keeping.folder / "away")
+    (path, *_) = sorted(away.rglob("*.jsonl"))
+    place = other / path.relative_to(away)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(path.read_bytes())
+
+    keeping.ingest(other)
+
+    homes = [one.home for one in keeping.sources().values()]
+    assert homes.count(str(keeping.home.path)) == 2
+    away.rename(keeping.home.path)
+    assert keeping.ingest().back == 2
+    assert unlike_rebuilt(keeping) == []

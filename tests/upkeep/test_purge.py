@@ -137,6 +137,22 @@ def test_a_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
     assert left(keeping) == []
 
 
+def test_an_agent_met_before_it_says_whose_it_is_is_refused_then(
+    keeping: Keeping,
+) -> None:
+    purge(keeping.archive, numbers(keeping))
+    agent = keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
+    said = agent.read_bytes()
+    agent.write_bytes(b"")
+    assert keeping.ingest().new == 1
+    agent.write_bytes(said)
+
+    for _ in range(2):
+        report = keeping.ingest()
+        assert (report.grown, report.anew, report.bytes) == (0, 0, 0)
+    assert left(keeping) == []
+
+
 def test_a_session_is_refused_by_its_id_whatever_its_file_was_called(
     tmp_path: Path,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,9 @@ SOON_READ = 32 * 1024 * 1024
 """Bytes of a file that are read and compared as soon as it grows: a tenth of a second
 at most. Of longer files the ends are, until somebody looks thoroughly."""
 
+_UNPROVEN = 0
+"""Stands for the time of a long file of which only the ends were compared when it grew:
+whoever looks thoroughly compares all of it, though it look the same."""
 _BEGINNING = 1 << 16
 
 
@@ -103,10 +107,10 @@ class Changes:
             else:
                 fresh.append(source)
         taken = [source for source in fresh if _owner(source) not in refused]
-        self._report.refused = len(refused) + len(fresh) - len(taken)
+        self._report.refused += len(refused) + len(fresh) - len(taken)
         missing = _Missing(self._missing(met, walked))
         changes.extend([self._fresh_change(source, missing) for source in taken])
-        self.carried = list(self._carried(changes, missing))
+        self.carried = list(self._carried(changes, missing, met))
         self._gone = [k.number for k in missing if k.gone_ns is None]
         self._report.gone = len(self._gone)
         return changes
@@ -139,10 +143,14 @@ class Changes:
         self._chunks.set_gone(self._back, None)
 
     def _known_change(self, source: Source, kept: Kept) -> list[Change]:
+        if self._purged and not kept.kept and self._is_purged(source):
+            # It was there before anything in it said whose it is.
+            self._report.refused += 1
+            return []
         if kept.gone_ns is not None:
             self._back.append(kept.number)
             self._report.back += 1
-        elif _looks_same(source, kept):
+        elif _looks_same(source, kept, is_thorough=self._is_thorough):
             self._report.unchanged += 1
             return []
         growth = self._growth(source, kept)
@@ -156,6 +164,8 @@ class Changes:
         is_anew = growth is Growth.ANEW
         self._report.anew += is_anew
         self._report.grown += not is_anew
+        if not is_anew and not self._is_read(growth, source, kept):
+            source = structs.replace(source, ctime_ns=_UNPROVEN)
         return [Change(source=source, kept=kept, is_anew=is_anew)]
 
     def _growth(self, source: Source, kept: Kept) -> Growth | Problem:
@@ -169,11 +179,14 @@ class Changes:
         growth = check(source, _mark(kept))
         if isinstance(growth, Problem) or growth is Growth.ANEW:
             return growth
-        is_odd = growth is Growth.SAME or source.inode != kept.inode
-        is_read = is_odd or self._is_thorough or kept.kept <= SOON_READ
-        if is_read and not self._holds(source, kept):
+        if self._is_read(growth, source, kept) and not self._holds(source, kept):
             return Growth.ANEW
         return growth if self._goes_on(source, kept) else Growth.ANEW
+
+    def _is_read(self, growth: Growth, source: Source, kept: Kept) -> bool:
+        """Whether all of a file is compared, and not its ends alone."""
+        is_odd = growth is Growth.SAME or source.inode != kept.inode
+        return is_odd or self._is_thorough or kept.kept <= SOON_READ
 
     def _holds(self, source: Source, kept: Kept) -> bool:
         """Whether a file still begins with all whole lines that are kept of it."""
@@ -213,22 +226,30 @@ class Changes:
                 yield kept
 
     def _carried(
-        self, changes: Iterable[Change], missing: Iterable[Kept]
+        self, changes: Iterable[Change], missing: Iterable[Kept], met: set[SourceId]
     ) -> Iterator[Kept]:
-        """Yield what lies in a home that is gone as such, while its files moved."""
-        homes = {
-            change.kept.home: change.source.home
+        """Yield what lies in a home that is gone as such, while its files moved.
+
+        Most of those that were there must have: one that is found elsewhere may be a
+        copy, and the disk with the others may be away.
+        """
+        moved = Counter(
+            (change.kept.home, change.source.home)
             for change in changes
             if change.kept
             and change.is_moved
             and change.kept.path == change.source.path
+        )
+        there = Counter(k.home for k in self._known.values() if k.gone_ns is None)
+        homes = {
+            old: new
+            for (old, new), count in moved.items()
+            if 2 * count > there[old] and not Path(native_path(old)).exists()
         }
         for kept in missing:
-            home = homes.get(kept.home, kept.home)
-            there = structs.replace(kept, home=home)
-            is_free = home != kept.home and there.id not in self._known
-            if is_free and not Path(native_path(kept.home)).exists():
-                yield there
+            carried = structs.replace(kept, home=homes.get(kept.home, kept.home))
+            if carried.id not in self._known and carried.id not in met:
+                yield carried
 
     def _fresh_change(self, source: Source, missing: _Missing) -> Change:
         """Return a source under a new path: moved there, or new."""
@@ -307,11 +328,12 @@ def _starter(source: Source) -> SessionId | None:
     return None
 
 
-def _looks_same(source: Source, kept: Kept) -> bool:
+def _looks_same(source: Source, kept: Kept, *, is_thorough: bool) -> bool:
+    is_unproven = kept.ctime_ns == _UNPROVEN and not is_thorough
     return (
         source.size == kept.size
         and source.mtime_ns == kept.mtime_ns
-        and source.ctime_ns == kept.ctime_ns
+        and (source.ctime_ns == kept.ctime_ns or is_unproven)
         and source.inode == kept.inode
     )
 
