@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.ingest import ingest, run
 from recollect.model.ids import SessionId
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.sources import discover
 from recollect.upkeep import purge
+from recollect.upkeep.backup import backup
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 
@@ -156,3 +160,49 @@ def test_an_ingestion_that_was_stopped_leaves_the_next_to_a_walk(
 
 def _stop(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_folder_whose_time_was_set_back_is_walked(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    folder = transcript(keeping).parent
+    times = folder.stat()
+    keeping.home.session(session_id(3), [prompt("new")])
+    os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    assert keeping.ingest().new == 1
+    assert walks == [keeping.home.path]
+
+
+def test_names_of_what_was_purged_stand_nowhere(keeping: Keeping) -> None:
+    number = keeping.sources()[f"{session_id(2)}.jsonl"].number
+    purge(keeping.archive, [number], sessions=[SessionId(session_id(2))])
+    settle(keeping.home.path, 2)
+
+    for _ in range(2):
+        keeping.ingest()
+        with Archive.open(keeping.archive) as archive:
+            assert archive.is_current([keeping.home.path])
+
+    kept = [p.read_bytes() for p in keeping.archive.rglob("*") if p.is_file()]
+    assert not any(session_id(2).encode() in raw for raw in kept)
+
+
+def test_an_archive_from_a_backup_is_not_taken_for_the_one_there_was(
+    keeping: Keeping, walks: list[Path], tmp_path: Path
+) -> None:
+    with keeping.vault() as vault:
+        backup(vault, tmp_path / "copy")
+    append(transcript(keeping))
+    keeping.home.session(session_id(3), thread(prompt("three"), reply("four")))
+    settle(keeping.home.path, 2)
+    keeping.ingest()
+    for path in keeping.archive.glob("archive.db*"):
+        path.unlink()
+    shutil.copy(tmp_path / "copy" / "archive.db", keeping.archive / "archive.db")
+    walks.clear()
+
+    with Archive.open(keeping.archive) as archive:
+        assert not archive.is_current([keeping.home.path])
+    assert (keeping.ingest().new, walks) == (1, [keeping.home.path])
+    assert unlike_rebuilt(keeping) == []

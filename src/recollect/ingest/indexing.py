@@ -59,7 +59,17 @@ class Indexer:
         if among is None:
             among, lost = readable(self._vault.chunks)
             self._report.problems.extend(map(_unreadable, lost))
+            self._forget_all({*self._seen} - {*lost, *(kept.number for kept in among)})
         self._catch_up(among, progress)
+
+    def _forget_all(self, sources: Iterable[int]) -> None:
+        """Remove what was derived from sources that the archive has no longer.
+
+        Somebody may have put a backup into its place.
+        """
+        for number in sources:
+            self._vault.text.remove(self._index.forget_source(number))
+            del self._seen[number]
 
     def _catch_up(self, sources: list[Kept], progress: Progress) -> None:
         behind = [kept for kept in sources if self._lags(kept)]
@@ -147,10 +157,8 @@ class Indexer:
 
     def forget(self, kept: Kept) -> None:
         """Remove what was derived from a source, to see it anew."""
-        if kept.number not in self._seen:
-            return
-        self._vault.text.remove(self._index.forget_source(kept.number))
-        self._seen.pop(kept.number, None)
+        if kept.number in self._seen:
+            self._forget_all([kept.number])
 
     def add(self, kept: Kept, stretch: Stretch) -> None:
         """Let the index see whole lines, soon."""

@@ -22,8 +22,8 @@ __all__ = ["Stir", "Written", "feel", "is_still", "pulse", "stir"]
 _encode = msgspec.msgpack.Encoder().encode
 _Sign = tuple[bytes, int, int, int, int]
 """A file's name, size, times and place on the disk."""
-_Met = tuple[bytes, int, list[_Sign]]
-"""A folder, its time, and its files."""
+_Met = tuple[bytes, int, int, list[_Sign]]
+"""A folder, its times, and its files."""
 _SETTLED_NS = 3_000_000_000
 """How old a folder's time must be to tell that nothing came or went since: clocks of
 file systems tick as slowly as every two seconds."""
@@ -48,7 +48,7 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
     at_ns = time.time_ns()
     signs: list[object] = []
     roots: list[bytes] = []
-    folders_met: list[tuple[bytes, int, msgspec.Raw]] = []
+    folders_met: list[tuple[bytes, int, int, msgspec.Raw]] = []
     is_told = True
     for path in paths:
         # Names as the system has them: they need not be text, and it is faster.
@@ -58,7 +58,7 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
         while waiting:
             folder = waiting.pop()
             # Before it is listed: what comes in between makes the time a later one.
-            met_ns = _time(folder) if folder is not root else 0
+            times = _times(folder) if folder is not root else (0, 0)
             files, folders, problem = _listed(folder)
             if folder is root:
                 files, folders = _looked_at(path, files, folders)
@@ -72,7 +72,8 @@ def feel(paths: Iterable[Path]) -> tuple[str, bytes]:
                 # A year that no number here can hold: all is felt anew next time.
                 packed, is_told = msgspec.Raw(_encode(repr(files))), False
             signs.append((folder, problem, packed))
-            folders_met.append((folder, at_ns if problem else met_ns, packed))
+            times = (at_ns, at_ns) if problem else times
+            folders_met.append((folder, *times, packed))
             waiting.extend(folders)
     # It keeps no secret: two checksums are enough, and load faster than a hash does.
     sign = _sign(_encode(signs))
@@ -124,10 +125,10 @@ def stir(felt: bytes, sign: str, paths: Sequence[Path]) -> Stir | None:
         return None
     files: list[Written] = []
     try:
-        for (folder, _, signs), at, new in list(_writings(before, paths)):
+        for (folder, _, _, signs), at, new in list(_writings(before, paths)):
             name, *facts = signs[at] = new
             files.append(Written(Path(os.fsdecode(b"%b/%b" % (folder, name))), *facts))
-        signed = [(folder, None, files) for folder, _, files in before.folders]
+        signed = [(folder, None, files) for folder, _, _, files in before.folders]
         sign = _sign(_encode(signed))
         now = _Felt(sign, at_ns, before.roots, before.folders)
         return Stir(files, sign, _encode(now))
@@ -156,16 +157,16 @@ def _writings(
 
     Folders whose time is what it was are not listed again, which is half of the work.
     """
-    known = {folder for folder, _, _ in before.folders}
+    known = {met[0] for met in before.folders}
     for met in before.folders:
-        folder, met_ns, files = met
+        folder, mtime_ns, ctime_ns, files = met
         if folder in before.roots:
             path = paths[before.roots.index(folder)]
             yield from ((met, *found) for found in _root_writings(path, files, known))
             continue
-        if met_ns > before.at_ns - _SETTLED_NS:
-            raise _Unsure
-        if os.stat(folder).st_mtime_ns != met_ns:  # noqa: PTH116 (bytes, as above)
+        # Whoever copies a folder may set its first time back, but not the second.
+        is_recent = mtime_ns > before.at_ns - _SETTLED_NS
+        if is_recent or _times(folder) != (mtime_ns, ctime_ns):
             raise _Unsure
         look = os.lstat
         for at, (name, size, mtime_ns, ctime_ns, inode) in enumerate(files):
@@ -197,11 +198,12 @@ def _root_writings(
             yield at, one
 
 
-def _time(folder: bytes) -> int:
+def _times(folder: bytes) -> tuple[int, int]:
     try:
-        return os.stat(folder).st_mtime_ns  # noqa: PTH116 (no path in bytes has that)
+        found = os.stat(folder)  # noqa: PTH116 (no path in bytes has that)
     except OSError:
-        return 0
+        return 0, 0
+    return found.st_mtime_ns, found.st_ctime_ns
 
 
 def _listed(folder: bytes) -> tuple[list[_Sign], list[bytes], int | None]:

@@ -109,6 +109,13 @@ class Chunks:
             for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
                 yield kept_of_row(row)
 
+    def reach(self) -> str:
+        """Return what is another text once more or less is kept."""
+        with reading_of(self.path):
+            sql = "SELECT count(*), coalesce(sum(kept), 0) FROM generation"
+            count, kept = first(self.db, sql) or (0, 0)
+            return f"{count}-{kept}"
+
     def count_present(self, homes: Iterable[str]) -> int:
         """Return how many sources of homes were there when last looked for."""
         sql = "SELECT count(*) FROM source WHERE home = ? AND gone_ns IS NULL"

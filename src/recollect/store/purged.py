@@ -13,7 +13,7 @@ import apsw
 
 from recollect.model.ids import SessionId
 from recollect.model.sources import Source
-from recollect.store.connect import every
+from recollect.store.connect import every, first
 from recollect.store.press import digest
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "begin_erasing",
     "end_erasing",
     "erased_signs",
+    "has_erased",
     "is_erasing",
     "purged_signs",
     "session_sign",
@@ -58,6 +59,11 @@ def _sign(text: str) -> bytes:
 def erased_signs(db: apsw.Connection) -> set[bytes]:
     """Return the hashes of what was erased and must not come back."""
     return {row[0] for row in db.execute("SELECT hash FROM purged")}
+
+
+def has_erased(db: apsw.Connection) -> bool:
+    """Whether anything was ever erased."""
+    return first(db, "SELECT 1 FROM purged") is not None
 
 
 def begin_erasing(db: apsw.Connection, sessions: Iterable[SessionId]) -> None:

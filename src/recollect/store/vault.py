@@ -32,6 +32,7 @@ from recollect.store.connect import (
     refusal,
 )
 from recollect.store.index import Index, stamp_of
+from recollect.store.purged import has_erased
 
 if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
     from recollect.store.text import TextIndex
@@ -169,14 +170,21 @@ class Vault:
 
     @property
     def pulse(self) -> str | None:
-        """What the homes looked like when they were last taken in."""
-        return self.index.stamp(_PULSE) if self.index is not None else None
+        """What the homes looked like when they were last taken in.
+
+        Unknown where the archive is another one than it was then: a backup may have
+        been put into its place.
+        """
+        noted = self.index.stamp(_PULSE) if self.index is not None else None
+        sign, _, reach = (noted or "").partition(" ")
+        return sign if sign and reach == self.chunks.reach() else None
 
     def note_pulse(self, sign: str, felt: bytes = b"") -> None:
         """Remember what the homes look like, now that they are taken in."""
-        if self.index is not None and self.pulse != sign:
+        if self.index is not None and (self.pulse or "") != sign:
             with self.index.db:
-                self.index.set_stamp(_PULSE, sign)
+                noted = f"{sign} {self.chunks.reach()}" if sign else ""
+                self.index.set_stamp(_PULSE, noted)
             if felt:
                 self.note_felt(felt)
 
@@ -188,8 +196,12 @@ class Vault:
             return None
 
     def note_felt(self, felt: bytes) -> None:
-        """Note what the homes look like in full; where nobody can write, do not."""
-        if self.place is None:
+        """Note what the homes look like in full; where nobody can write, do not.
+
+        Nor where something was purged: its file may still be there, and its name shall
+        not stand here.
+        """
+        if self.place is None or has_erased(self.chunks.db):
             return
         path = self.place / f"{_FELT}.{os.getpid()}"
         try:
