@@ -19,6 +19,9 @@ _SIGNS = [
         "`a b`",
         "**a b**",
         "snake_case",
+        "self._x",
+        "__init__",
+        "**[a]**",
         "# ",
         "- ",
         "1. ",
@@ -94,7 +97,26 @@ def test_what_may_mean_more_is_left_to_markdown_it(text: str) -> None:
     assert plain(text) is None
 
 
+@pytest.mark.parametrize("text", ["see [1] and x[k]", "![a]", "self._x and _y", "[_a]"])
+def test_signs_that_cannot_mean_anything_here_are_words(text: str) -> None:
+    assert plain(text, links=False) == text
+
+
+@pytest.mark.parametrize("text", ["[a](b)", "__init__", "_a_ b", "a _b c_"])
+def test_signs_that_may_mean_something_are_not(text: str) -> None:
+    assert plain(text, links=False) is None
+
+
+@given(_texts)
+def test_without_names_of_links_a_text_is_read_alike(text: str) -> None:
+    made = plain(text, links=False)
+    wall = module._wall().clean
+
+    assert made is None or wall(made) == wall(_STOCK.renderInline(text))
+
+
 def test_a_hostile_line_takes_no_longer_than_it_is() -> None:
     # Of nested groups that could each match, one that gives back would never end.
     assert plain("a`" * 50_000 + "*") is None
     assert plain("**a " * 50_000) is None
+    assert plain("_a" * 50_000 + "*", links=False) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from html import escape
 
 from markdown_it import rules_inline
@@ -96,7 +97,6 @@ def inlined(state: StateCore) -> None:
             token.children = [Token(READY, "", 0, content=made)]
 
 
-_WORDS = r"[^`*_\[\]<&~\\!\n]++"
 _LONE = (
     r"(?<=[^\W_])_++(?=[^\W_])|!(?!\[)|(?<!~)~(?!~)|&(?![#A-Za-z])|<(?= )"
     # A line end, where no blank makes it a break or goes away with it.
@@ -104,18 +104,36 @@ _LONE = (
 )
 """Signs that mean nothing where they stand."""
 _CODE = r"(?<!`)`[^`\n ](?:[^`\n]*[^`\n ])?`(?!`)"
-_BOLD = (
-    r"(?:(?<=[\s(])|(?<![\s\S]))\*\*(?![\s*])"
-    rf"(?:{_WORDS}|{_LONE}|{_CODE})++"
-    r"(?<=\S)\*\*(?:(?=\s)|(?![\s\S])|(?<=[^\W_]\*\*)(?=[.,:;)]))"
-)
-_PLAIN = re.compile(rf"(?:{_WORDS}|{_LONE}|{_CODE}|{_BOLD})*+\Z")
+_CLOSING = re.compile(r"_(?![^\W_]|_)")
+"""What could end an emphasis: without it, none of the signs before begins one."""
+
+
+@cache
+def _plain(*, links: bool, stress: bool) -> re.Pattern[str]:
+    """Return what fits plain texts, in which links or emphasis could stand or not."""
+    telling = f"`*<&~\\\\\n{'!' if links else ''}{_BRACKETS if links else ''}"
+    words = rf"[^{telling}{'_' if stress else ''}]++"
+    bold = (
+        r"(?:(?<=[\s(])|(?<![\s\S]))\*\*(?![\s*])"
+        rf"(?:{words}|{_LONE}|{_CODE})++"
+        r"(?<=\S)\*\*(?:(?=\s)|(?![\s\S])|(?<=[^\W_]\*\*)(?=[.,:;)]))"
+    )
+    return re.compile(rf"(?:{words}|{_LONE}|{_CODE}|{bold})*+\Z")
+
+
+_BRACKETS = r"\[\]"
 _MARK = re.compile(r"`([^`]+)`|\*\*")
 
 
-def plain(source: str) -> str | None:
-    """Return the markup of a text of words, code and bold; nothing of any other."""
-    if not _PLAIN.match(source):
+def plain(source: str, *, links: bool = True) -> str | None:
+    """Return the markup of a text of words, code and bold; nothing of any other.
+
+    Without ``links``, nobody said where a name in brackets leads: only an address
+    behind it makes it a link.
+    """
+    links = links or "](" in source
+    stress = "_" in source and _CLOSING.search(source) is not None
+    if not _plain(links=links, stress=stress).match(source):
         return None
     shown = escape(source, quote=False)
     if "`" not in shown and "*" not in shown:

@@ -112,7 +112,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _inline(source: str) -> str:
-    made = plain(source)
+    made = plain(source, links=False)
     return _markdown().renderInline(source) if made is None else made
 
 
