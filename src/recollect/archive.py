@@ -171,16 +171,14 @@ class Archive:
         self._open()
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Have all questions see one moment, whoever writes meanwhile.
-
-        One question sees one moment anyway; several do not, unless asked in here.
-        Not for long: writers cannot tidy up meanwhile.
-        """
+        """Have several questions see one moment, and not each its own; not for long."""
         return self._shelf.at_once()
 
     def close(self) -> None:
         """Let go of the archive."""
         self._shelf.close()
+        if self._opened is not None:
+            self._opened.forget()
 
     def __enter__(self) -> Self:
         """Use it as a context."""

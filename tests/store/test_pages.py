@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import msgspec
 import pytest
 
 from recollect.model.ids import Position, RecordId, SourceId
 from recollect.model.nodes import Node
+from recollect.store import pages
 from recollect.store.pages import join_pages, pack_nodes, page_of, unpack_nodes
 
 
@@ -37,3 +41,21 @@ def test_joined_pages_hold_the_nodes_of_all_in_order(counts: tuple[int, ...]) ->
     joined = join_pages(pages)
 
     assert unpack_nodes(joined.raw) == nodes(sum(counts))
+
+
+def test_the_decoder_is_made_by_one_thread_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+
+    def make(kind: object) -> msgspec.msgpack.Decoder[object]:
+        made.append(pages._making.locked())
+        return msgspec.msgpack.Decoder(kind)
+
+    msgpack = SimpleNamespace(Decoder=make)
+    monkeypatch.setattr(pages, "msgspec", SimpleNamespace(msgpack=msgpack))
+    monkeypatch.setattr(pages, "_known", [])
+
+    for _ in range(2):
+        assert unpack_nodes(pack_nodes(nodes(3)).raw) == nodes(3)
+    assert made == [True]

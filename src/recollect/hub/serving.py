@@ -16,6 +16,7 @@ from recollect.prices import Prices
 from recollect.team.contract import TeamStore
 from recollect.team.objects import RawObjects
 from recollect.team.tokens import Notes, Tokens
+from recollect.web.ready import make_ready
 from recollect.web.server import listening, server_of
 
 __all__ = ["HubPlace", "HubServing"]
@@ -63,6 +64,7 @@ class HubServing:
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until :meth:`stop`."""
+        make_ready()
         try:
             self._server.run(sockets=[self._listening])
         finally:

@@ -25,6 +25,12 @@ class ChunkLoader(RecordLoader):
         self._ahead = ("", 0, 0, b"")
         """Some bytes of a source's generation: records are read in order."""
 
+    def forget(self) -> None:
+        """Let go of what was read and decoded: nobody asks any more."""
+        super().forget()
+        self._known.clear()
+        self._ahead = ("", 0, 0, b"")
+
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where they are damaged or missing."""
         source, generation, start, ahead = self._ahead

@@ -30,6 +30,11 @@ class RecordLoader(Loader):
         self.record = lru_cache(maxsize=_KEPT_OPEN)(self._open)
         self._spoken = lru_cache(maxsize=_KEPT_OPEN)(self._speak)
 
+    def forget(self) -> None:
+        """Let go of what was decoded: nobody asks any more."""
+        self.record.cache_clear()
+        self._spoken.cache_clear()
+
     def blocks(self, position: Position) -> tuple[Block, ...]:
         """Return the blocks of the record at a position."""
         spoken = self._spoken(position)

@@ -100,6 +100,7 @@ class Subjects:
         """How many records were opened so far."""
         self._record = lru_cache(_OPEN)(self._opened)
         self._source = lru_cache(_OPEN)(chunks.source)
+        self._rewound = lru_cache(64)(places.rewound)
 
     def subject(self, text: Text, listed: Listed) -> tuple[Subject, Record] | None:
         """Return what can be asked about a text, and its record, if it is there."""
@@ -152,10 +153,6 @@ class Subjects:
             is_error=subject.is_error,
             excerpt=excerpt,
         )
-
-    @lru_cache(64)  # noqa: B019 (lives as long as the search does)
-    def _rewound(self, session: int) -> set[int]:
-        return self.places.rewound(session)
 
     def _answered(self, record: Record, session: int) -> tuple[Passage, ...]:
         """Return what the calls say that a record answers, from the records above."""

@@ -79,8 +79,13 @@ class Chunks:
             raise ArchiveMissing(self.path.parent)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database, and of what was unpacked."""
         self.db.close()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of what was unpacked: it can be unpacked again."""
+        self._raw.cache_clear()
 
     @contextmanager
     def at_once(self) -> Iterator[None]:

@@ -211,6 +211,8 @@ def end_reading(db: apsw.Connection) -> None:
     """Have what is read from now on be of its own moment."""
     if db.in_transaction:  # no more, where what was read is damaged
         db.execute("COMMIT")
+    # Many are open in a server, and each remembers much: the system does so as well.
+    db.release_memory()
 
 
 def is_damage(error: BaseException | None) -> bool:

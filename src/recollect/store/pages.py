@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from struct import pack
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +18,9 @@ __all__ = ["Page", "join_pages", "pack_nodes", "page_of", "unpack_nodes"]
 _encode = msgspec.msgpack.Encoder().encode
 _SHORT = 16
 _MEDIUM = 1 << 16
+_making = Lock()
+_known: list[msgspec.msgpack.Decoder[list[Node]]] = []
+"""The one decoder, once it is made."""
 
 
 class Page(Struct, frozen=True, array_like=True, gc=False):
@@ -50,7 +53,8 @@ def join_pages(pages: Iterable[Page]) -> Page:
 
 def unpack_nodes(raw: bytes) -> list[Node]:
     """Return the nodes of a page's raw bytes."""
-    return _decoder().decode(raw)
+    decoder = _known[0] if _known else _decoder()
+    return decoder.decode(raw)
 
 
 def _header(count: int) -> bytes:
@@ -60,9 +64,11 @@ def _header(count: int) -> bytes:
     return pack(">BH", 0xDC, count) if count < _MEDIUM else pack(">BI", 0xDD, count)
 
 
-@cache
 def _decoder() -> msgspec.msgpack.Decoder[list[Node]]:
     # Made when the first page is opened: a list opens none.
     from recollect.model.nodes import Node  # noqa: PLC0415 (see above)
 
-    return msgspec.msgpack.Decoder(list[Node])
+    with _making:  # of two that are made at once, one crashes
+        if not _known:
+            _known.append(msgspec.msgpack.Decoder(list[Node]))
+        return _known[0]

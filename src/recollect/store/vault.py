@@ -108,6 +108,7 @@ class Vault:
         if self._is_still:
             self._is_still = False
             end_reading(self.chunks.db)
+            self.chunks.forget()
             if self.index is not None:
                 end_reading(self.index.db)
 

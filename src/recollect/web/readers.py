@@ -31,12 +31,17 @@ _ANSWERS = 200
 """Answers that are kept."""
 _KEPT_BYTES = 48 * 1024 * 1024
 """Of pages that are kept."""
-_IDLE = 100
+_IDLE = 16
 """Archives that are kept open though nobody reads them now."""
 _HELD = 24
 """Sessions that are kept open."""
-_HELD_MESSAGES = 250_000
-"""Messages of all sessions that are kept open; one is, whatever its size."""
+_HELD_MESSAGES = 40_000
+"""Messages of all sessions that are kept whole; one is, whatever its size.
+
+A message takes two or three kilobytes.
+"""
+_SWEEP = 16
+"""Sessions that are made before litter is looked for among what was long there."""
 
 
 class _Lent:
@@ -84,6 +89,15 @@ class OpenSession:
             return Cut(self._whole, agent)
         return self.archive.conversation(self.listed.id, agent)
 
+    def forget(self) -> None:
+        """Let go of all that was made of it: nobody reads it, and nobody will.
+
+        What was worked out about it names it in turn, and would keep it.
+        """
+        self.is_let_go = True
+        self.notes.clear()
+        self._whole = self._talk = None
+
     @property
     def weight(self) -> int:
         """How many messages it keeps in memory."""
@@ -115,6 +129,8 @@ class Readers:
         self._weight = 0
         self._making = 0
         """How many sessions are being made."""
+        self._made = 0
+        """How many were, since litter was last looked for everywhere."""
         self.moment = 0
         """Counts up when something was taken in."""
 
@@ -217,7 +233,11 @@ class Readers:
                     self._drop(held)
                     with held.archive:  # closed, and asked what it is that is damaged
                         raise
-                return
+            with self._lock:
+                is_kept = self._held.get(held.listed.id) is held
+            if not is_kept:  # it gave way to another while it was read
+                self._let_go(held)
+            return
 
     def _found(self, listed: Listed) -> OpenSession:
         with self._lock:
@@ -236,7 +256,7 @@ class Readers:
         return held
 
     def _drop(self, held: OpenSession) -> None:
-        held.is_let_go = True
+        held.forget()
         with self._lock:
             if self._held.get(held.listed.id) is held:
                 del self._held[held.listed.id]
@@ -244,16 +264,19 @@ class Readers:
     def _let_go(self, held: OpenSession) -> None:
         """Lend the archive of a session to others, unless somebody is reading it."""
         if not held.lock.acquire(blocking=False):
-            return  # it is closed when nobody has it any more
-        held.is_let_go = True
+            return  # whoever reads it does this in the end
+        is_first = not held.is_let_go
+        held.forget()
         held.lock.release()
-        self._returned(held.lent)
+        if is_first:
+            self._returned(held.lent)
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         """Look for no litter while many values are made: two fifths of the time.
 
-        What was made stays as long as somebody holds it, and is not looked through.
+        What was made stays as long as somebody holds it, and is not looked through but
+        now and then: what was litter among it would stay for good.
         """
         with self._lock:
             self._making += 1
@@ -263,7 +286,12 @@ class Readers:
         finally:
             with self._lock:
                 self._making -= 1
+                self._made += 1
                 if not self._making:
+                    if self._made >= _SWEEP:
+                        self._made = 0
+                        gc.unfreeze()
+                        gc.collect()
                     gc.freeze()
                     gc.enable()
 
@@ -276,7 +304,11 @@ class Readers:
     def close(self) -> None:
         """Close all that nobody is reading."""
         with self._lock:
-            idle, self._idle = self._idle, []
+            held = list(self._held.values())
             self._held.clear()
+        for one in held:
+            self._let_go(one)
+        with self._lock:
+            idle, self._idle = self._idle, []
         for lent in idle:
             lent.archive.close()

@@ -15,6 +15,7 @@ from recollect.web.app import application
 from recollect.web.gate import ENTRANCE, Gate, Keys, Limits
 from recollect.web.live import Herald, Watching
 from recollect.web.readers import Readers
+from recollect.web.ready import make_ready
 from recollect.web.visit import House
 
 __all__ = ["Place", "Serving", "listening", "server_of"]
@@ -65,6 +66,7 @@ class Serving:
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until :meth:`stop`."""
+        make_ready()
         if self._place.homes:
             self._watching.begin()
         try:

@@ -1,0 +1,50 @@
+"""Before there are threads: what pages need is loaded, and every type is known.
+
+msgspec looks at a type when it is first decoded. Whoever decodes it in another thread
+at that moment meets with half of what it will know, and the process crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from pkgutil import walk_packages
+
+import msgspec
+from msgspec import Struct
+
+__all__ = ["make_ready"]
+
+_STAGES = (
+    "assemble",
+    "export",
+    "ingest",
+    "model",
+    "parse",
+    "query",
+    "render",
+    "search",
+    "sources",
+    "store",
+    "upkeep",
+    "usage",
+)
+"""What is loaded elsewhere when it is first asked for, all of it."""
+
+
+def make_ready() -> None:
+    """Load what pages need, and have every type looked at, by one thread."""
+    for stage in _STAGES:
+        package = import_module(f"recollect.{stage}")
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    for kind in _kinds(Struct):
+        with suppress(TypeError, NameError):  # of what is never decoded
+            msgspec.msgpack.Decoder(kind)
+
+
+def _kinds(kind: type[Struct]) -> Iterator[type[Struct]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _kinds(one)

@@ -1,0 +1,128 @@
+"""Readers of a server that goes on for weeks: nothing stays that nobody reads."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from datetime import UTC
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.archive import Archive
+from recollect.query import parse
+from recollect.search import subjects
+from recollect.web.readers import OpenSession, Readers
+from recollect.web.reading import reading_of
+from tests.build import jsonl, prompt, session_id
+from tests.usage.asking import NOW
+from tests.web.places import LONG, PLAIN, Kept, furnished
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return furnished(tmp_path)
+
+
+def grow(kept: Kept, number: int) -> None:
+    path = kept.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
+    with path.open("ab") as file:
+        file.write(jsonl([prompt(f"More {number}") | {"sessionId": PLAIN}]))
+    Archive.ingest(kept.folder, [kept.home.path])
+
+
+def test_a_session_that_grew_leaves_nothing_behind(kept: Kept) -> None:
+    readers, seen, connections = Readers(kept.folder), [], []
+    for number in range(4):
+        grow(kept, number)
+        readers.renew()
+        with readers.session(PLAIN) as held:
+            assert held.session.live.messages
+            assert reading_of(held, "", 0).place("nowhere") is None
+            seen.append(weakref.ref(held))
+        del held
+        connections.append(len(apsw.connections()))
+
+    assert [one() is None for one in seen] == [True, True, True, False]
+    assert connections[1:] == connections[:1] * 3
+    readers.close()
+
+
+def gone(*sessions: OpenSession) -> list[bool]:
+    return [one.is_let_go for one in sessions]
+
+
+def test_a_session_is_open_as_long_as_somebody_reads_it(kept: Kept) -> None:
+    readers = Readers(kept.folder, held=1)
+    with readers.session(PLAIN) as first:
+        with readers.session(LONG) as second:
+            said = first.session.live.messages[0]
+            assert any(said.blocks)
+        assert list(first.archive.sessions())
+        assert gone(first, second) == [False, False]
+
+    assert gone(first, second) == [True, False]
+    assert not first.weight
+    readers.close()
+    assert gone(first, second) == [True, True]
+    for one in (first, second):
+        with pytest.raises(apsw.ConnectionClosedError):
+            list(one.archive.sessions())
+
+
+class Litter:
+    """Something that only the collector finds: it holds itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_litter_that_lay_about_when_a_session_was_made_is_found(kept: Kept) -> None:
+    readers = Readers(kept.folder, held=1)
+    gc.disable()
+    try:
+        litter = weakref.ref(Litter())
+        for _ in range(8):
+            for name in (PLAIN, LONG):
+                with readers.session(name) as held:
+                    assert held.session.live.messages
+        assert litter() is None
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    readers.close()
+
+
+def test_what_a_search_opened_goes_with_it(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[subjects.Subjects]] = []
+
+    class Noted(subjects.Subjects):
+        def __init__(self, *given: object, **named: object) -> None:
+            super().__init__(*given, **named)  # type: ignore[arg-type]
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr("recollect.search.finding.Subjects", Noted)
+    with Archive.open(kept.folder) as archive:
+        query = parse("lines is:rewound", now=NOW, zone=UTC)
+        archive.search(query)
+        archive.search(parse("line", now=NOW, zone=UTC))
+    gc.collect()
+
+    assert made
+    assert [one() for one in made] == [None, None]
+
+
+def test_an_archive_that_is_closed_remembers_no_text(kept: Kept) -> None:
+    archive = Archive.open(kept.folder)
+    session = archive.session(session_id(1))
+    assert session.live.messages[0].blocks
+    opened = archive._loader
+    assert opened.record.cache_info().currsize + opened._spoken.cache_info().currsize
+    archive.close()
+
+    assert not opened.record.cache_info().currsize
+    assert not opened._spoken.cache_info().currsize
+    assert not archive._vault.chunks._raw.cache_info().currsize

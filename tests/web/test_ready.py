@@ -1,0 +1,50 @@
+"""What pages need is there before the first of them is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.web.places import AGENT, EDITED, LONG, PLAIN, REWOUND, furnished
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from recollect.web.app import ROUTES, application
+from recollect.web.live import Herald
+from recollect.web.ready import make_ready
+from recollect.web.readers import Readers
+from recollect.web.visit import House
+from starlette.testclient import TestClient
+
+folder, home, *sessions = sys.argv[1:]
+house = House(readers=Readers(Path(folder)), herald=Herald(), homes=(Path(home),))
+make_ready()
+before = set(sys.modules)
+asked = 0
+with TestClient(application(house)) as client:
+    for route in ROUTES:
+        for name in sessions if "{id}" in route.path else sessions[:1]:
+            path = route.path.replace("{id}", name)
+            path += "?q=line+tool:Bash&path=a.py&by=session"
+            status = client.request(route.method, path, content="{}").status_code
+            assert status != 500, path
+            asked += status == 200
+assert asked > 20, asked
+print(*sorted(n for n in set(sys.modules) - before if n.startswith("recollect")))
+"""
+
+
+def test_no_page_is_the_first_to_load_anything(tmp_path: Path) -> None:
+    kept = furnished(tmp_path)
+    names = [PLAIN, LONG, REWOUND, AGENT, EDITED]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, kept.folder, kept.home.path, *names],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
