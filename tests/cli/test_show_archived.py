@@ -70,11 +70,11 @@ def test_a_name_that_is_nowhere_is_asked_wrongly(
 
 
 @pytest.mark.usefixtures("place")
-def test_without_an_archive_a_name_can_only_be_a_path(
+def test_without_an_archive_nobody_knows_a_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["show", "7777"]) == ExitCode.ASKED_WRONGLY
-    assert "7777 does not exist" in capsys.readouterr().err
+    assert main(["show", "7777"]) == ExitCode.NO_ARCHIVE
+    assert "no archive in " in capsys.readouterr().err
 
 
 def test_who_names_a_file_does_not_wait_for_the_archive(place: Path) -> None:

@@ -265,7 +265,7 @@ def test_a_backup_has_no_index_and_every_command_says_so(
 
     told = capsys.readouterr().err
     assert "has no index that can be used" in told
-    assert "hint: run `recollect rebuild`" in told
+    assert f"hint: run `recollect rebuild --archive {copy}`" in told
 
 
 def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(

@@ -15,7 +15,7 @@ from apsw import Connection
 from msgspec.structs import replace
 
 from recollect.assemble import listed
-from recollect.ingest import changes, derive
+from recollect.ingest import changes, tasks
 from recollect.ingest import run as running
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
@@ -72,7 +72,7 @@ def engine_unheard(put: Set) -> None:
 def trusting_times(put: Set) -> None:
     """Take a file of the same size and time for the same file."""
 
-    def looks_same(source: Source, kept: Kept) -> bool:
+    def looks_same(source: Source, kept: Kept, **_: bool) -> bool:
         return (source.size, source.mtime_ns) == (kept.size, kept.mtime_ns)
 
     put(changes, "_looks_same", looks_same)
@@ -113,7 +113,7 @@ def by_the_clock(put: Set) -> None:
     def now(session: Session) -> Listed:
         return replace(listed(session), ended=datetime.now(UTC))
 
-    put(derive, "listed", now)
+    put(tasks, "listed", now)
 
 
 def lockless(put: Set) -> None:
