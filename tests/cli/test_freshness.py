@@ -131,7 +131,11 @@ def test_a_home_of_the_settings_may_be_away_for_a_while(
     assert told.err == f"note: shown as it was: {away} does not exist\n"
 
 
-@pytest.mark.parametrize("words", [["list", "--archive="], ["--archive=", "list"]])
+@pytest.mark.parametrize(
+    "words",
+    [["list", "--archive="], ["--archive=", "list"], ["show", ""], ["files", " "]],
+)
+@pytest.mark.usefixtures("archived")
 def test_an_empty_word_is_no_folder(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from recollect import read
 from recollect.cli.demo_home import write_home
 from recollect.model.sessions import Session
+from recollect.model.usage import Cost, Usage
 from recollect.render.drawing import Mark, MarkKind, drawn, marks
 from recollect.render.spans import text_of
 from recollect.render.widths import width
@@ -129,3 +130,22 @@ def test_text_cannot_steer_a_terminal() -> None:
 
     assert "\x1b" not in text_of(drawn(mark, None, UTC))
     assert "\n" not in text_of(drawn(mark, None, UTC))
+
+
+def test_a_narrow_line_keeps_what_was_spent() -> None:
+    mark = Mark(
+        kind=MarkKind.TURN,
+        depth=0,
+        branch=0,
+        text="word " * 40,
+        time=NOW,
+        calls=1234,
+        duration=timedelta(hours=12, minutes=34),
+        usage=Usage(input=456_000),
+        cost=Cost(nanos=123_450_000_000),
+    )
+    wide, narrow = (text_of(drawn(mark, room, UTC)) for room in (100, 56))
+
+    assert wide.endswith("1,234 calls  12h 34m  456k  $123.45  02-01 12:00")
+    assert narrow.endswith("1,234 calls  12h 34m  456k  $123.45")
+    assert text_of(drawn(mark, 34, UTC)).endswith("…  456k  $123.45")

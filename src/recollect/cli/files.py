@@ -19,6 +19,7 @@ from recollect.cli.options import (
     iso_option,
     json_option,
 )
+from recollect.cli.paths import NO_PATH
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.screen import Screen
 from recollect.cli.terminal import plain, table
@@ -74,11 +75,13 @@ def files(*, name: str, iso: bool, asked: Asked, as_json: bool, colour: str) -> 
         )
         for row in rows
     ]
-    screen.show(fitted(table([head, *cells], right="lrrl"), screen, is_session))
+    screen.show(fitted(table([head, *cells], right="lrrl"), screen, by_path=is_session))
 
 
 def _edits(archive: Archive, name: str) -> tuple[list[FoundEdit], bool]:
     """Return the changes of the session that is meant, else those of the path."""
+    if not name.strip():
+        raise click.UsageError(NO_PATH)
     is_path = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
     if not is_path:
         try:

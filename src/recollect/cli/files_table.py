@@ -42,15 +42,18 @@ def session_cell(
 ) -> str:
     """Return a session by its title, with the file where there are several."""
     several = len({edit.path for edit in edits}) > 1
-    where = f"{_typed(row.path, screen)}  " if several else ""
+    where = f"{_typed(row.path, screen)}" if several else ""
+    if where and screen.room is not None:
+        where = fit_left(where, max(screen.room // 3, _LEAST))
+    where += "  " if where else ""
     return f"{row.session[:8]}  {where}{safe_line(titles.get(row.session, ''))}"
 
 
-def fitted(lines: Sequence[str], screen: Screen, is_session: bool) -> list[str]:
+def fitted(lines: Sequence[str], screen: Screen, *, by_path: bool) -> list[str]:
     """Return lines that fit: a title loses its end, a path its beginning."""
     if screen.room is None:
         return list(lines)
-    cut = fit_right if not is_session else _fit_path
+    cut = _fit_path if by_path else fit_right
     return [cut(line, max(screen.room, _LEAST)) for line in lines]
 
 

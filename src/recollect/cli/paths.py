@@ -10,7 +10,10 @@ import click
 if TYPE_CHECKING:
     from os import PathLike
 
-__all__ = ["path_type"]
+__all__ = ["NO_PATH", "path_type"]
+
+
+NO_PATH = "an empty word is no path; a dot is this folder"
 
 
 class _Named(click.Path):
@@ -24,7 +27,7 @@ class _Named(click.Path):
     ) -> Any:  # noqa: ANN401 (click's business)
         """Return the path, or refuse a word in which there is none."""
         if isinstance(value, str) and not value.strip():
-            self.fail("an empty word is no path; a dot is this folder.", param, ctx)
+            self.fail(NO_PATH, param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from recollect.cli.files_table import fitted
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -16,7 +17,7 @@ from recollect.cli.options import (
 )
 from recollect.cli.rows import BeginRow, ProjectLine, print_row
 from recollect.cli.screen import Screen
-from recollect.cli.terminal import fit_right, table
+from recollect.cli.terminal import table
 from recollect.render.figures import size, tokens
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def projects(*, empty: bool, iso: bool, asked: Asked, as_json: bool) -> None:
     ]
     head = ("LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT")
     lines = table([head, *cells], right="lrrrl")
-    screen.show(
-        line if screen.room is None else fit_right(line, screen.room) for line in lines
-    )
+    screen.show(fitted(lines, screen, by_path=True))
 
 
 def _rows(archive: Archive, *, empty: bool) -> list[ProjectLine]:

@@ -102,7 +102,9 @@ class SearchPage(Struct, frozen=True, kw_only=True):
         line: list[str] = []
         taken = 0
         for word in words:
-            columns = sum(width(piece) for piece, _ in word)
+            # Without colours a mark stands between signs.
+            signs = 0 if self.paint.coloured else 2
+            columns = sum(width(piece) + signs * marked for piece, marked in word)
             if line and room is not None and taken + 1 + columns > room:
                 yield " ".join(line)
                 line, taken = [], 0

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
 from msgspec.structs import replace
 
 from recollect.cli.choose import chosen_session
 from recollect.cli.naming import recalled, session_named
+from recollect.cli.paths import NO_PATH
 from recollect.errors import ArchiveMissing, NotArchived, PathMissing
 from recollect.model.ids import Position
 from recollect.model.query import Part
@@ -68,6 +70,8 @@ def found_session(name: str, session: str | None, asked: Asked) -> Iterator[Show
 
     It can be read while the context lasts.
     """
+    if not name.strip():
+        raise click.UsageError(NO_PATH)
     path = Path(name)
     if session is not None or os.path.lexists(path) or path.name != name:
         yield Shown(chosen_session(read(path.expanduser()), session))

@@ -78,7 +78,8 @@ class UsageTable(Struct, frozen=True, kw_only=True):
             tail = self._tail(report.by)
             total = structs.replace(report.total, key=_TOTAL)
             yield from self._set(columns, [*spent, total], weights, tail)
-        yield from map(self.paint.faint, _notes(report, len(rows)))
+        for note in _notes(report, len(rows)):
+            yield from self._note(note)
 
     def _context(self, report: ContextReport, limit: int | None) -> Iterator[str]:
         """Yield what was in context, turn by turn."""
@@ -102,6 +103,9 @@ class UsageTable(Struct, frozen=True, kw_only=True):
             f"{report.cached:.0%} of all input came from the cache; "
             f"{several(report.compactions, 'compaction')}"
         )
+        yield from self._note(told)
+
+    def _note(self, told: str) -> Iterator[str]:
         lines = wrap(told, self.room) if self.room else (told,)
         yield from map(self.paint.faint, lines)
 

@@ -26,6 +26,8 @@ __all__ = ["Mark", "MarkKind", "Pricer", "drawn", "marks"]
 _DEEPEST = 8
 """Bars that stand before a line at most."""
 _LEAST = 16
+_DISPENSABLE = (4, 1, 0, 2, 3)
+"""Which of the facts a narrow line does without first."""
 
 
 class MarkKind(StrEnum):
@@ -258,11 +260,15 @@ def drawn(mark: Mark, room: int | None, zone: tzinfo | None) -> Row:
         text = f"branch {mark.branch}, rewound: {text}"
     elif mark.kind is MarkKind.ELSEWHERE:
         text = f"elsewhere: {text}"
-    facts = "  ".join(filter(None, _facts(mark, zone)))
+    told = _facts(mark, zone)
+    facts = "  ".join(filter(None, told))
     if room is not None:
-        left = room - width(bars + head) - width(facts) - 2
-        if left < _LEAST:
-            facts, left = "", room - width(bars + head)
+        for least in _DISPENSABLE:
+            if room - width(bars + head) - width(facts) - 2 >= _LEAST:
+                break
+            told[least] = ""
+            facts = "  ".join(filter(None, told))
+        left = room - width(bars + head) - (width(facts) + 2 if facts else 0)
         text = fit_right(text, left)
         text += " " * (left - width(text)) if facts else ""
     quiet = Style.FORK if "│" in bars else Style.PLAIN
