@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
+from time import monotonic
 
 __all__ = ["Deriving"]
 
@@ -12,6 +13,10 @@ _PAUSE = 5.0
 _AGAIN = 1.0
 """Seconds after which what failed is tried again."""
 _PARTING = 30.0
+_QUIET = 0.3
+"""Seconds without anything new after which what has come is derived."""
+_LONGEST = 60.0
+"""Seconds that something waits at most while more comes."""
 
 
 class Deriving:
@@ -19,6 +24,9 @@ class Deriving:
 
     ``derive`` returns whether it wrote something; ``told`` hears of that. What fails is
     tried again later: whatever was put stays touched until it is derived.
+
+    While parcels keep coming it rests as long as the last derivation took: a session is
+    derived whole, and one that comes in a hundred parcels must not be so as often.
     """
 
     def __init__(self, derive: Callable[[], bool], told: Callable[[], None]) -> None:
@@ -27,6 +35,7 @@ class Deriving:
         self._woken = Event()
         self._stop = Event()
         self._thread = Thread(target=self._run, name="derive", daemon=True)
+        self._rest = _QUIET
         self.failure = ""
         """Why the last attempt came to nothing."""
 
@@ -45,14 +54,25 @@ class Deriving:
         self._woken.set()
         self._thread.join(_PARTING)
 
+    def _settle(self) -> None:
+        """Wait until nothing comes for a moment, or for long enough."""
+        until = monotonic() + self._rest
+        while self._woken.is_set() and not self._stop.is_set():
+            self._woken.clear()
+            left = until - monotonic()
+            if left <= 0 or not self._woken.wait(min(left, _QUIET)):
+                return
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self._woken.wait(_PAUSE)
-            self._woken.clear()
+            self._settle()
+            begun = monotonic()
             try:
                 while not self._stop.is_set() and self._derive():
                     self._told()
                 self.failure = ""
+                self._rest = min(max(monotonic() - begun, _QUIET), _LONGEST)
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
                 self.failure = f"{type(error).__name__}: {error}"
                 self._stop.wait(_AGAIN)
