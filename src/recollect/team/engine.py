@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
 from typing import NamedTuple, Protocol
@@ -66,8 +66,13 @@ class Words(Protocol):
         """Return how many texts there are, and how many terms in all of them."""
         ...
 
-    def learn(self, groups: Sequence[str], terms: Sequence[str]) -> Learned:
-        """Return all terms of some groups with where they stand, and other terms."""
+    def learn(
+        self, groups: Sequence[str], terms: Sequence[str], alive: Container[int]
+    ) -> Learned:
+        """Return all terms of some groups with where they stand, and other terms.
+
+        Sessions that are not ``alive`` do not count: they were replaced meanwhile.
+        """
         ...
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
@@ -99,10 +104,10 @@ class Words(Protocol):
 class TeamEngine:
     """Makes questions and has them answered."""
 
-    def __init__(self, words: Words, is_alive: Callable[[int], bool]) -> None:
+    def __init__(self, words: Words, alive: Callable[[], Container[int]]) -> None:
         self._words = words
-        self._is_alive = is_alive
-        """Whether a session is there: others may have been replaced meanwhile."""
+        self._alive = alive
+        """Gives the sessions that are there."""
         self._counted: dict[str, int] = {}
         self._groups: dict[str, dict[str, int]] = {}
         """Terms by their group, and how many texts have each."""
@@ -138,7 +143,7 @@ class TeamEngine:
             self._groups.clear()
             self._tallies.clear()
             new = sorted(groups)
-        found = self._words.learn(new, more)
+        found = self._words.learn(new, more, self._alive())
         for term in (*asked, *more):
             self._counted.setdefault(term, 0)
         self._counted |= found.words
@@ -147,14 +152,7 @@ class TeamEngine:
         for term, group in zip(known, group_of(known), strict=True):
             if group in self._groups:
                 self._groups[group][term] = found.words[term]
-        for group in new:
-            told = found.tallies.get(group, {})
-            alive = set(filter(self._is_alive, {bucket // KINDS for bucket in told}))
-            self._tallies[group] = {
-                bucket: count
-                for bucket, count in told.items()
-                if bucket // KINDS in alive
-            }
+        self._tallies |= {group: found.tallies.get(group, {}) for group in new}
 
     def frequency(self, term: str) -> int:
         """Return how many texts have a term."""
@@ -277,12 +275,12 @@ class TeamEngine:
                 told[at][session * KINDS + kind] = count
             self._answers |= dict(zip(questions, told, strict=True))
         new = iter(told)
-        return [dict(next(new)) if one is None else one for one in found]
+        return [next(new) if one is None else one for one in found]
 
     def _tallied(self, asked: Question) -> dict[int, int] | None:
         """Return the counts of a question, if all that it asks for is known."""
         if asked in self._answers:
-            return dict(self._answers[asked])
+            return self._answers[asked]
         if isinstance(asked, Nothing):
             return {}
         if isinstance(asked, Unscored | Level):
@@ -312,7 +310,7 @@ class TeamEngine:
         known = self._groups.get(group)
         if known is None or known.keys() != terms:
             return None
-        return dict(self._tallies[group])
+        return self._tallies[group]
 
     def buckets(self, asked: Question, most: int) -> tuple[int, dict[int, int]]:
         """Return how many texts are found, and where all of them lie."""

@@ -86,10 +86,6 @@ class TeamPlaces:
             self._is_old = False
         return self._lines
 
-    def is_alive(self, number: int) -> bool:
-        """Whether a session is there."""
-        return number in self.lines
-
     def amounts(self) -> dict[int, tuple[int, ...]]:
         """Return how much each session says, by its number."""
         lines = self.lines
@@ -125,9 +121,7 @@ class TeamPlaces:
             self._placed.clear()
             self._numbers.clear()
             new = list(records)
-        if new:
-            pairs = self._sight.db.pairs("number, record", "records")
-            self._place(pairs, records=sorted(map(unpack, new)))
+        self._place_all(new)
         places = (self._placed.get(record) for record in records)
         self._opening([Opened(one.source, one.offset) for one in places if one])
 
@@ -197,6 +191,15 @@ class TeamPlaces:
             )
         return self._placed.get(record)
 
+    def _place_all(self, records: Sequence[int]) -> None:
+        if records:
+            pairs = sorted(map(unpack, records))
+            # Engines find sessions by an index, and not always pairs.
+            among = self._sight.db.among("number", "numbers")
+            where = f"{among} AND {self._sight.db.pairs('number, record', 'records')}"
+            numbers = sorted({number for number, _ in pairs})
+            self._place(where, numbers=numbers, records=pairs)
+
     def _place(self, where: str, **values: object) -> None:
         sql = "SELECT number, record, uuid, source, start, length FROM {record} AS r"
         for number, record, *place in self._sight.rows(
@@ -222,8 +225,6 @@ class TeamPlaces:
         """Return the numbers of records' ids: copies have the same."""
         wanted = list(records)
         new = [record for record in wanted if record not in self._placed]
-        if new:
-            pairs = self._sight.db.pairs("number, record", "records")
-            self._place(pairs, records=sorted(map(unpack, new)))
+        self._place_all(new)
         places = (self._placed.get(record) for record in wanted)
         return frozenset(place.uuid for place in places if place)

@@ -102,7 +102,7 @@ class TeamShelf:
     def engine(self) -> TeamEngine:
         """Return the words as they are now."""
         self.chunks.begin()
-        return TeamEngine(self._words, self.places.is_alive)
+        return TeamEngine(self._words, lambda: self.places.lines)
 
     def is_renewed(self) -> bool:
         """Look whether something has come, or whether others may be seen now."""

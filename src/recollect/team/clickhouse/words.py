@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from recollect.model.buckets import KINDS
 from recollect.store.search import start_of_forms
@@ -40,8 +40,11 @@ class ClickHouseWords:
         row = self._sight.first("SELECT count(*), sum(length) FROM {said} AS s")
         return (int(row[0]), int(row[1])) if row else (0, 0)
 
-    def learn(self, groups: Sequence[str], terms: Sequence[str]) -> Learned:
+    def learn(
+        self, groups: Sequence[str], terms: Sequence[str], alive: Container[int]
+    ) -> Learned:
         """Return all terms of some groups with where they stand, and other terms."""
+        del alive  # what is dead is seen by nobody
         single = {group[1:] for group in groups if group[0] == "="} | set(terms)
         values: dict[str, object] = {"terms": sorted(single)}
         parts = ["term IN %(terms)s"] if single else []

@@ -20,6 +20,7 @@ _INDEXES = (
     "session (family)",
     "session (ended_ms)",
     "booked (source)",
+    "record (number, record)",
     "record (uuid)",
     "record (message) WHERE message IS NOT NULL",
     "edit (path)",
@@ -74,7 +75,7 @@ def _derive_anew(db: Postgres) -> None:
         db.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE")
     for table in TABLES:
         db.execute(_table(table))
-        if table != "session":
+        if table not in {"session", "record"}:
             db.execute(f"CREATE INDEX ON {table} (number)")
     for place in _INDEXES:
         db.execute(f"CREATE INDEX ON {place}")

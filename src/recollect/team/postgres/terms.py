@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from struct import Struct
 from zlib import crc32
 
@@ -195,9 +195,10 @@ def _length(packed: msgspec.Raw) -> int:
     return int.from_bytes(raw[:2] if first == 0xDC else raw, "big")  # noqa: PLR2004
 
 
-def counts_in(packed: bytes) -> dict[int, int]:
-    """Return how many texts there are, by bucket."""
+def counts_in(packed: bytes, alive: Container[int]) -> dict[int, int]:
+    """Return how many texts there are, by bucket, of sessions that are there."""
     return {
         session * KINDS + (told >> 24): told & _MOST
         for session, told in _COUNT.iter_unpack(packed)
+        if session in alive
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from recollect.team.asking import Match, Posted, Question
 from recollect.team.conditions import Condition, widest
@@ -43,7 +43,9 @@ class PostgresWords:
         """Return how many texts there are, and how many terms in all of them."""
         return self._totals
 
-    def learn(self, groups: Sequence[str], terms: Sequence[str]) -> Learned:
+    def learn(
+        self, groups: Sequence[str], terms: Sequence[str], alive: Container[int]
+    ) -> Learned:
         """Return all terms of some groups with where they stand, and other terms."""
         rows = self._sight.rows(
             "SELECT term, NULL::bytea, sum(texts)::bigint FROM {word} AS w"
@@ -58,7 +60,7 @@ class PostgresWords:
             if packed is None:
                 found.words[name] = texts
             else:
-                found.tallies.setdefault(name, {}).update(counts_in(packed))
+                found.tallies.setdefault(name, {}).update(counts_in(packed, alive))
         return found
 
     def frequencies(self, terms: Sequence[str]) -> dict[str, int]:
