@@ -32,8 +32,9 @@ class ClickHouseWords:
         )
         scope = self._scope
         self._sight.look([row[0] for row in rows if scope.sees(row[1], row[2])])
-        # Numbers only grow; what is no more is less by one, or was replaced.
-        return self._sight.rows("SELECT count(*), max(number) FROM {session} AS s")
+        # No number is used twice: whatever is replaced changes what they make together.
+        sql = "SELECT count(*), groupBitXor(number) FROM {session} AS s"
+        return self._sight.rows(sql)
 
     def totals(self) -> tuple[int, int]:
         """Return how many texts there are, and how many terms in all of them."""
