@@ -126,3 +126,19 @@ def test_an_archive_that_is_closed_remembers_no_text(kept: Kept) -> None:
     assert not opened.record.cache_info().currsize
     assert not opened._spoken.cache_info().currsize
     assert not archive._vault.chunks._raw.cache_info().currsize
+
+
+def test_archives_that_searched_are_few_however_many_sessions_are_open(
+    kept: Kept,
+) -> None:
+    readers = Readers(kept.folder, held=2)
+    for name in (PLAIN, LONG, session_id(3), session_id(4)):
+        with readers.archive() as archive:
+            assert archive.search(parse("line", now=NOW, zone=UTC)).total
+        with readers.session(name) as held:
+            assert held.archive is not archive
+            assert held.archive._searching is None
+
+    with readers.archive() as archive:
+        assert archive._searching is not None
+    readers.close()

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from recollect.archive import Archive
+from recollect.ingest.pace import give_back
 from recollect.ingest.windows import Conversation, Cut
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
@@ -31,8 +32,8 @@ _ANSWERS = 200
 """Answers that are kept."""
 _KEPT_BYTES = 48 * 1024 * 1024
 """Of pages that are kept."""
-_IDLE = 16
-"""Archives that are kept open though nobody reads them now."""
+_IDLE = 4
+"""Archives that are kept open though nobody reads them now: of answers, of sessions."""
 _HELD = 24
 """Sessions that are kept open."""
 _HELD_MESSAGES = 40_000
@@ -40,6 +41,8 @@ _HELD_MESSAGES = 40_000
 
 A message takes two or three kilobytes.
 """
+_TIDY = 64
+"""Answers after which memory that is free is given back to the system."""
 _SWEEP = 16
 """Sessions that are made before litter is looked for among what was long there."""
 
@@ -47,9 +50,10 @@ _SWEEP = 16
 class _Lent:
     """An archive that is open, and how much of what came since it has seen."""
 
-    def __init__(self, archive: Archive, moment: int) -> None:
+    def __init__(self, archive: Archive, moment: int, pool: list[_Lent]) -> None:
         self.archive = archive
         self.moment = moment
+        self.pool = pool
         self.since = monotonic()
 
 
@@ -120,6 +124,9 @@ class Readers:
         self._most_held = held
         self._opening = opening or (lambda: Archive.open(folder or Path()))
         self._idle: list[_Lent] = []
+        self._spare: list[_Lent] = []
+        """Those of sessions that were let go: they never searched, which takes memory
+        in proportion to the archive."""
         self._lock = Lock()
         self._held: OrderedDict[str, OpenSession] = OrderedDict()
         self._told: dict[str, tuple[int, float, Any]] = {}
@@ -131,6 +138,7 @@ class Readers:
         """How many sessions are being made."""
         self._made = 0
         """How many were, since litter was last looked for everywhere."""
+        self._lendings = 0
         self.moment = 0
         """Counts up when something was taken in."""
 
@@ -138,14 +146,20 @@ class Readers:
         """Let everybody who comes from now on see what was taken in."""
         with self._lock:
             self.moment += 1
-            stale, self._idle = self._idle, []
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            stale = [*self._idle, *self._spare]
+            self._idle.clear()
+            self._spare.clear()
         for one in stale:
             one.archive.close()
 
     @contextmanager
     def archive(self) -> Iterator[Archive]:
         """Lend an archive."""
-        lent = self._taken()
+        lent = self._taken(self._idle)
         try:
             with lent.archive.at_once():
                 yield lent.archive
@@ -155,10 +169,13 @@ class Readers:
         self._returned(lent)
 
     def _returned(self, lent: _Lent) -> None:
+        self._lendings += 1
+        if not self._lendings % _TIDY:
+            give_back()
         with self._lock:
-            has_room = len(self._idle) < self._most_idle
+            has_room = len(lent.pool) < self._most_idle
             if lent.moment == self.moment and has_room:
-                self._idle.append(lent)
+                lent.pool.append(lent)
                 return
         lent.archive.close()
 
@@ -180,12 +197,12 @@ class Readers:
         answer: T = found[2]
         return answer
 
-    def _taken(self) -> _Lent:
+    def _taken(self, pool: list[_Lent]) -> _Lent:
         with self._lock:
             moment = self.moment
-            lent = self._idle.pop() if self._idle else None
+            lent = pool.pop() if pool else None
         if lent is None:
-            return _Lent(self._opening(), moment)
+            return _Lent(self._opening(), moment, pool)
         if monotonic() - lent.since > _STALE:
             lent.archive.refresh()
             lent.since = monotonic()
@@ -245,7 +262,7 @@ class Readers:
             if held is not None and held.listed == listed:
                 self._held.move_to_end(listed.id)
                 return held
-        held = OpenSession(listed, self._taken(), self._undisturbed)
+        held = OpenSession(listed, self._taken(self._spare), self._undisturbed)
         with self._lock:
             gone = [self._held.pop(listed.id, None)]
             self._held[listed.id] = held
@@ -308,7 +325,4 @@ class Readers:
             self._held.clear()
         for one in held:
             self._let_go(one)
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for lent in idle:
-            lent.archive.close()
+        self._close_idle()

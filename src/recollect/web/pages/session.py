@@ -232,7 +232,8 @@ def find(visit: Visit) -> Response:
     with _reading(visit) as reading:
         session = reading.facts.id
         query = asked_query(visit, f"session:{session} {visit.text('q')}")
-        found = reading.held.archive.search(query, limit=1, hits=_FOUND)
+        with visit.readers.archive() as archive:
+            found = archive.search(query, limit=1, hits=_FOUND)
         places = [
             (place, hit.excerpt.text)
             for one in found.sessions
