@@ -76,6 +76,11 @@ HARNESSES = (
         ("tests/faults/test_load.py",),
     ),
     Harness(
+        "places",
+        "Readers that fork, media that nobody may write to: the archive answers.",
+        ("tests/faults/test_places.py",),
+    ),
+    Harness(
         "lasting",
         "Without its sources, as a backup, of another version: the archive answers.",
         ("tests/faults/test_lasting.py",),
