@@ -16,8 +16,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-ROUNDS = 2
-"""Of which the cheapest counts: a machine with others on it is never faster."""
+ROUNDS = 3
+"""Of which the cheapest counts: a machine with others on it is never faster.
+
+All arms take part in each, so that none has the quieter machine.
+"""
 
 
 class Run(NamedTuple):
@@ -37,11 +40,14 @@ def main() -> None:
     asked = parser.parse_args()
     results = {}
     for home in asked.homes:
-        runs = {
-            "recollect": best(home, ours()),
-            "recollect --no-redact": best(home, ours("--no-redact")),
-            "claude-code-log": best(home, peers(asked.peer)),
-        }
+        runs = best(
+            home,
+            {
+                "recollect": ours(),
+                "recollect --no-redact": ours("--no-redact"),
+                "claude-code-log": peers(asked.peer),
+            },
+        )
         results[home.name] = {name: run._asdict() for name, run in runs.items()}
         peer = runs["claude-code-log"]
         for name, run in runs.items():
@@ -69,9 +75,15 @@ def peers(program: Path) -> list[str]:
     return [str(program), "{home}/projects", "--all-projects", "-o", "{out}"]
 
 
-def best(home: Path, words: list[str]) -> Run:
-    """Return the cheapest of some runs, each into a new folder."""
-    return min((once(home, words) for _ in range(ROUNDS)), key=lambda run: run.cpu)
+def best(home: Path, arms: dict[str, list[str]]) -> dict[str, Run]:
+    """Return the cheapest of some runs of each arm, each into a new folder."""
+    rounds = [
+        {name: once(home, words) for name, words in arms.items()} for _ in range(ROUNDS)
+    ]
+    return {
+        name: min((runs[name] for runs in rounds), key=lambda run: run.cpu)
+        for name in arms
+    }
 
 
 def once(home: Path, words: list[str]) -> Run:

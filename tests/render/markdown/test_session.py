@@ -73,3 +73,20 @@ def test_calls_fold_only_if_they_are_asked_for(tmp_path: Path) -> None:
     assert "line 39" in sheet(session)
     assert "line 40" not in sheet(session)
     assert "more signs" in sheet(session)
+
+
+def test_things_to_do_are_a_checklist(tmp_path: Path) -> None:
+    todos = [
+        {"content": "Look <b>", "status": "completed"},
+        {"content": "Mend *it*", "status": "in_progress"},
+    ]
+    records = thread(
+        prompt("Go"),
+        reply([tool_use("TodoWrite", todos=todos)]),
+        tool_result("toolu_1", "Todos have been modified"),
+    )
+
+    told = sheet(session_of(tmp_path, records))
+
+    assert "\n- [x] Look &lt;b>\n- [ ] Mend \\*it\\*\n" in told
+    assert "modified" not in told

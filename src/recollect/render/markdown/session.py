@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from recollect.render.heard import (
     news_words,
     notice_words,
 )
-from recollect.render.inputs import input_of
+from recollect.render.inputs import Task, input_of
 from recollect.render.markdown.text import (
     code,
     fenced,
@@ -269,12 +269,22 @@ def _body(call: ToolCall) -> str:
             return parts[0]
     elif name in {"Bash", "PowerShell"} and fields.command:
         parts.append(_cut(fields.command, "sh"))
+    elif fields.todos and not call.is_error:
+        return _checklist(fields.todos)
     elif name == "ExitPlanMode" and fields.plan:
         parts.append(neutral(fields.plan))
     elif name not in {"Read", "Glob", "Grep"}:
         parts.append(_cut(pretty(bytes(call.input)), "json"))
     parts.append(_cut(output_text(call)))
     return "\n\n".join(filter(None, parts))
+
+
+def _checklist(tasks: Sequence[Task]) -> str:
+    return "\n".join(
+        f"- [{'x' if one.status == 'completed' else ' '}] "
+        f"{plain(one.content or one.subject or '')}"
+        for one in tasks
+    )
 
 
 def _cut(text: str, language: str = "") -> str:
