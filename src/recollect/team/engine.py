@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
@@ -313,10 +314,30 @@ class TeamEngine:
         return self._tallies[group]
 
     def buckets(self, asked: Question, most: int) -> tuple[int, dict[int, int]]:
-        """Return how many texts are found, and where all of them lie."""
+        """Return how many texts are found, and where all of them lie.
+
+        Of forms of a word it is told where the word in any form lies: that is known,
+        and sessions are only chosen by it.
+        """
         del most
+        counts = self._likely(asked)
+        if counts is not None:
+            return sum(self._frequencies(terms_in(asked)).values()), counts
         counts = self.counts(asked)
         return sum(counts.values()), counts
+
+    def _likely(self, asked: Question) -> dict[int, int] | None:
+        if not isinstance(asked, Match) or any(len(run) > 1 for run in asked.runs):
+            return None
+        groups = set(group_of([run[0] for run in asked.runs]))
+        if not groups or not groups <= self._tallies.keys():
+            return None
+        if len(groups) == 1:
+            return self._tallies[groups.pop()]
+        found: Counter[int] = Counter()
+        for group in groups:
+            found.update(self._tallies[group])
+        return found
 
     def texts(self, asked: Question, limit: int) -> tuple[int, list[Text]]:
         """Return how many texts are found, and those that fit best, best first.
