@@ -194,3 +194,17 @@ def test_without_an_archive_the_hint_says_how_to_make_one(
         assert main([command]) == ExitCode.NO_ARCHIVE
         assert "hint: run `recollect ingest`" in capsys.readouterr().err
     assert not (place / "elsewhere").exists()
+
+
+@on_terminals
+def test_of_a_long_project_a_narrow_terminal_shows_the_end(kept_home: Home) -> None:
+    deep = "/work/" + "deep/" * 20 + "at-last"
+    records = thread(prompt("Here", cwd=deep), start=7200)
+    kept_home.session(session_id(9), records, project="-deep")
+
+    terminal = Terminal("projects", columns=60)
+
+    assert terminal.end() == ExitCode.DONE
+    lines = terminal.shown.splitlines()
+    assert any(line.endswith("/at-last") and "  …" in line for line in lines)
+    assert max(map(width, lines)) <= 60

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["file_cell", "fitted", "gathered", "session_cell"]
 
 _LEAST = 20
+_SHORTEST = 8
 
 
 def file_cell(row: ChangedRow, screen: Screen) -> str:
@@ -60,4 +61,4 @@ def fitted(lines: Sequence[str], screen: Screen, *, by_path: bool) -> list[str]:
 def _fit_path(line: str, room: int) -> str:
     """Cut the beginning of the path at the end of a line."""
     facts, _, path = line.rpartition("  ")
-    return f"{facts}  {fit_left(path, max(room - len(facts) - 2, _LEAST))}"
+    return f"{facts}  {fit_left(path, max(room - len(facts) - 2, _SHORTEST))}"
