@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.export import Format, Making, made, transcripts
 from recollect.model.ids import RecordId
 from recollect.model.sessions import Branch, Session
@@ -18,6 +19,7 @@ from recollect.model.sources import Source, SourceKind
 from recollect.reading import raws, read, transcript_of
 from recollect.render.redact import Finds, Redactor, is_private_line, redacted_line
 from recollect.sources import discover
+from tests.ingest.slices import check
 from tests.properties.forests import reached
 from tests.render.shared import check_sums
 
@@ -161,3 +163,12 @@ def test_few_messages_are_flagged_without_a_reason() -> None:
 def test_the_lines_of_a_drawing_add_up(folder: Path) -> None:
     for session in read(folder):
         check_sums(session)
+
+
+@every_folder
+def test_every_window_is_a_slice_of_its_session(folder: Path, tmp_path: Path) -> None:
+    if Archive.ingest(tmp_path, [folder]).sessions == 0:
+        pytest.skip("no session here")
+
+    with Archive.open(tmp_path) as archive:
+        assert check(archive, (16,))

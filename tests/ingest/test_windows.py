@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from recollect.archive import Archive
 from recollect.errors import NotArchived
 from recollect.ingest import tasks
-from recollect.ingest.windows import Conversation, Cut, Reeled
-from recollect.model.sessions import Session
+from recollect.ingest.windows import Cut, Reeled
 from recollect.render.html import Setting, fragments, window_fragments
 from recollect.render.walk import View
 from recollect.store import reels
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
+from tests.ingest.slices import check, talks
 from tests.properties.archives import LONGER, kept_in, lay, layouts
 
-SIZES = (1, 3, 16)
 every_case = pytest.mark.parametrize("name", sorted(stories()))
 
 
@@ -31,33 +29,6 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reels, "FRAME", 3)
 
 
-def talks(archive: Archive, session: Session) -> Iterator[tuple[Conversation, Cut]]:
-    """Yield every conversation of a session as the index has it, and cut out of it."""
-    for agent in ("", *(run.id for run in session.all_agents)):
-        yield archive.conversation(session.id, agent), Cut(session, agent)
-
-
-def check(archive: Archive) -> int:
-    """Compare all windows of all branches; return how many there were."""
-    count = 0
-    for listed in archive.sessions(empty=True):
-        session = archive.session(listed.id)
-        for talk, cut in talks(archive, session):
-            assert isinstance(talk, Reeled)
-            assert talk.facts == cut.facts
-            assert sorted(talk.runs) == sorted(cut.runs)
-            for branch in cut.facts.branches:
-                whole = list(cut.messages(branch.number))
-                assert list(talk.messages(branch.number)) == whole
-                assert len(whole) == branch.total
-                for size in SIZES:
-                    for start in range(0, branch.total + 1, size):
-                        asked = (branch.number, start, start + size)
-                        assert talk.window(*asked) == cut.window(*asked)
-                        count += 1
-    return count
-
-
 @every_case
 def test_every_window_of_a_case_is_a_slice_of_its_session(
     name: str, tmp_path: Path
@@ -65,6 +36,9 @@ def test_every_window_of_a_case_is_a_slice_of_its_session(
     Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
 
     with Archive.open(tmp_path / "archive") as archive:
+        everything = archive.sessions(empty=True)
+        kinds = {type(archive.conversation(listed.id)) for listed in everything}
+        assert kinds == {Reeled}
         assert check(archive)
 
 
