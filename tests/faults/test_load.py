@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -15,7 +14,7 @@ import pytest
 from benchmarks.inputs import session_path, write_session
 from recollect.upkeep import verify
 from tests.build import prompt, reply, session_id, thread
-from tests.faults.loading import KINDS, Load, Memory, Read, opened
+from tests.faults.loading import KINDS, Load, Memory, opened
 from tests.faults.sizes import is_usual, reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -51,19 +50,20 @@ def furnished(folder: Path) -> tuple[Keeping, Path]:
     return keeping, much
 
 
-def late(reads: list[Read]) -> float:
-    """Return the time within which 95 of 100 reads are done, by the mean of kinds."""
-    kinds = {read.what for read in reads}
-    told = [[r.seconds for r in reads if r.what == kind] for kind in kinds]
-    late = [quantiles(one, n=20)[-1] for one in told if len(one) > 1]
-    return sum(late) / max(len(late), 1)
+def late(load: Load, kind: str) -> float:
+    """Return the time within which 95 of 100 reads of a kind are done."""
+    return quantiles([r.seconds for r in load.reads if r.what == kind], n=20)[-1]
 
 
-def each_late(*loads: Load) -> Iterator[str]:
-    """Yield how long each kind of read takes in 95 of 100 cases, in milliseconds."""
-    for kind in sorted({read.what for load in loads for read in load.reads}):
-        each = (late([r for r in load.reads if r.what == kind]) for load in loads)
-        yield f"{kind}: {', '.join(f'{1000 * one:.0f}' for one in each)}"
+def compared(before: Load, load: Load, after: Load) -> dict[str, float]:
+    """Return how many times as long each kind of read takes while others write.
+
+    The archive is small before and large after that: the middle is what to compare to.
+    """
+    return {
+        kind: 2 * late(load, kind) / (late(before, kind) + late(after, kind))
+        for kind in sorted({read.what for read in load.reads})
+    }
 
 
 def is_enough(load: Load, *, writes: bool) -> bool:
@@ -87,9 +87,8 @@ def test_many_read_while_some_write(tmp_path: Path) -> None:
                 one.write(3, much)
                 one.grow()
 
-    # The archive is small before and large after it: the middle is what to compare to.
-    idle = (late(before.reads) + late(after.reads)) / 2
-    slower = late(load.reads) / idle
+    times = compared(before, load, after)
+    slower = sum(times.values()) / len(times)
     figures = {
         "reads while others wrote": len(load.reads),
         "ingestions beside them": load.writes,
@@ -99,7 +98,7 @@ def test_many_read_while_some_write(tmp_path: Path) -> None:
         own = max(memory.own for memory in seen)
         figures[f"MB that {name} had at most"] = max(one.resident for one in seen)
         figures[f"MB of these its own, and no file's ({name})"] = own
-    print(figures, *each_late(before, load, after), sep="\n")  # noqa: T201 (shown if it fails)
+    print(figures, times, sep="\n")  # noqa: T201 (shown if it fails)
 
     assert [one.faults for one in (before, load, after)] == [[], [], []]
     assert load.writes
@@ -122,10 +121,13 @@ def given_much() -> bool:
 
 
 def is_flat(seen: list[Memory]) -> bool:
-    """Whether memory is not growing: later about what it was before."""
+    """Whether memory is not growing: in the end about what it was before.
+
+    A watch may have waited for a long ingestion first, with nothing in memory.
+    """
     own = [memory.own for memory in seen]
-    half = len(own) // 2
-    return max(own[half:]) < 1.3 * max(own[:half]) + 50
+    late = len(own) * 3 // 4
+    return max(own[late:]) < 1.2 * max(own[:late]) + 30
 
 
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:

@@ -265,3 +265,21 @@ def test_stretches_are_the_bytes_of_the_file_cut_behind_newlines(
         assert b"\n" not in found[-1][1]
     # Once there is enough, the first block that ends a line is the last.
     assert all(b"\n" not in part[size : max(len(part) - block, 0)] for _, part in found)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\nshort\n", b"\nunfinished", b""])
+def test_a_giant_line_that_was_handed_on_is_there_once(file: Path, end: bytes) -> None:
+    size = 4_000_000
+    file.write_bytes(b"x" * size + end)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for one in read_stretches(SourceId(file.as_posix()), size=1, block=1 << 16):
+            if not isinstance(one, Problem) and len(one[1]) >= size:
+                now, _ = tracemalloc.get_traced_memory()
+                assert now - before < 1.2 * size
+                break
+        else:
+            pytest.fail("it was never handed on")
+    finally:
+        tracemalloc.stop()

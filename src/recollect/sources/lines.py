@@ -72,22 +72,30 @@ def read_stretches(
             end = raw.rfind(b"\n") + 1 if weight >= size else 0
             if end:
                 waiting[-1] = raw[:end]
-                yield start, b"".join(waiting)
-                weight -= len(raw) - end
-                start += weight
-                waiting, weight = [raw[end:]], len(raw) - end
-        yield from _last(start, b"".join(waiting))
+                whole, waiting = waiting, [raw[end:]]
+                begun, start = start, start + weight - len(waiting[0])
+                weight = len(waiting[0])
+                yield begun, _joined(whole)
+        yield from _last(start, _joined(waiting))
         if problem:
             yield problem
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    """Return parts as one, and let go of them: they may be those of a giant line."""
+    raw = b"".join(parts)
+    parts.clear()
+    return raw
 
 
 def _last(start: int, raw: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the whole lines that are left, and then what is not finished."""
     end = raw.rfind(b"\n") + 1
-    if end:
-        yield start, raw[:end]
-    if end < len(raw):
-        yield start + end, raw[end:]
+    raw, rest = raw[:end], raw[end:]
+    if raw:
+        yield start, raw
+    if rest:
+        yield start + end, rest
 
 
 def read_at(position: Position, *, ahead: int = 0) -> bytes | Problem:
