@@ -107,5 +107,5 @@ def test_what_comes_while_it_is_erased_is_refused_or_erased(
 
 def _push_as_another_machine(folder: Path, hub: MemoryHub) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recollect.push.run.machine_of", lambda _: "f" * 32)
+        patch.setattr("recollect.push.run.machine_of", lambda *_: "f" * 32)
         sent(folder, hub)

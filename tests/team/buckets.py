@@ -65,6 +65,11 @@ def bucket() -> Iterator[str]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{ports[6]}")
+        # Systems are kept by their words, which do not tell where the server is.
+        import s3fs  # noqa: PLC0415 (only where it is installed)
+
+        s3fs.S3FileSystem.clear_instance_cache()
+        stack.callback(s3fs.S3FileSystem.clear_instance_cache)
         _make_bucket(ports[6])
         yield "s3://team/raw"
 
