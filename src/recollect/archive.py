@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from recollect.errors import ArchiveMissing, NotOfTeams
 from recollect.model.addresses import is_address, without_password
-from recollect.model.ids import SessionId, SourceId
+from recollect.model.ids import AgentId, SessionId, SourceId
 from recollect.model.listing import Listed, is_in
 from recollect.store.annotations import annotated
 from recollect.store.finding import find_session
@@ -312,8 +312,7 @@ class Archive:
         """Return what was spent, summed by day, project, model and so on.
 
         ``query`` limits it by fields of sessions and answers. Days begin in ``zone``,
-        or in UTC; ``now`` tells which block of five hours is not over. Without
-        ``prices`` those that come with this version count.
+        or in UTC; ``now`` tells which block of five hours is not over.
         """
         from recollect.prices import load_prices  # noqa: PLC0415
         from recollect.usage.report import report_of  # noqa: PLC0415
@@ -334,8 +333,13 @@ class Archive:
         from recollect.prices import load_prices  # noqa: PLC0415
         from recollect.usage.lines import costs_of  # noqa: PLC0415
 
-        ids = [one.id for one in sessions]
-        return costs_of(self._shelf, ids, prices or load_prices())
+        return costs_of(self._shelf, (s.id for s in sessions), prices or load_prices())
+
+    def agent_costs(self, session: SessionId, prices: Prices) -> dict[AgentId, Cost]:
+        """Return what each agent run of a session cost, without the runs below it."""
+        from recollect.usage.lines import agent_costs_of  # noqa: PLC0415
+
+        return agent_costs_of(self._shelf, session, prices)
 
     def context(self, name: str) -> ContextReport:
         """Return how the context of a session grew and shrank, turn by turn."""
@@ -387,10 +391,9 @@ class Archive:
         sessions: Sequence[SessionId] | None = None,
         project: Project | None = None,
     ) -> list[Kept]:
-        """Return the files that are kept, of all or of what is asked for.
+        """Return the files that are kept: all, or those of sessions or a project.
 
-        To a session belong its transcripts, agents and sidecars, long outputs,
-        workflows, backups of edited files, todos and tasks.
+        To a session belong agents, sidecars, long outputs, backups, todos and tasks.
         """
         from recollect.store.rescue import readable  # noqa: PLC0415 (see above)
         from recollect.upkeep.belongings import belongings  # noqa: PLC0415

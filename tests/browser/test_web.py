@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from recollect.archive import Archive
 from tests.browser.conftest import NAMES
 from tests.browser.serving import Served, opened, served
-from tests.build import jsonl, prompt, reply, thread
+from tests.build import Home, jsonl, prompt, reply, thread
 from tests.web.places import (
     AGENT,
     EDITED,
@@ -29,6 +30,8 @@ from tests.web.places import (
 )
 
 TRIES = 6
+MANY = 1_500
+"""Prompts of a session whose outline is longer than any screen."""
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 PATHS = (
     "/",
@@ -167,6 +170,37 @@ def test_a_branch_is_switched_at_its_fork(browser: Browser, site: Served) -> Non
         page.locator(".mark.fork a").first.click()
         page.wait_for_url("**branch=1*")
         expect(page.locator("article.prompt").first).to_contain_text("First way")
+
+
+def test_the_outline_of_a_long_session_follows_the_reader(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    asked = (prompt(f"Question {at}.") for at in range(MANY))
+    home.session(PLAIN, thread(*(one for p in asked for one in (p, reply("Yes.")))))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{PLAIN}?from={MANY}")
+        current = page.locator("#outline a[aria-current]")
+        expect(current).to_be_in_viewport()
+        middle = int(current.inner_text().strip("Question ."))
+        assert abs(middle - MANY // 2) < 10
+        high = page.evaluate("document.querySelector('#outline').clientHeight")
+        assert high < page.evaluate("innerHeight")
+        page.keyboard.press("G")
+        line = page.locator("#outline a", has_text=f"Question {MANY - 1}.")
+        expect(line).to_be_in_viewport()
+        expect(current).to_be_in_viewport()
+        assert MANY - int(current.inner_text().strip("Question .")) < 20
+        # Its room is the same, whatever part of it is there.
+        whole = page.evaluate("document.querySelector('#outline').scrollHeight")
+        page.locator("#outline").hover()
+        page.mouse.wheel(0, -200_000)
+        expect(page.locator("#outline a", has_text="Question 0.")).to_be_in_viewport()
+        again = page.evaluate("document.querySelector('#outline').scrollHeight")
+        assert again == whole
+        assert seen.errors == []
 
 
 def test_an_agent_opens_beside_and_inside(browser: Browser, site: Served) -> None:

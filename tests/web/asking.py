@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message
 
+from recollect.prices import load_prices
 from recollect.web.app import application
 from recollect.web.gate import Gate, Keys
 from recollect.web.live import Herald
@@ -152,6 +153,7 @@ def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
         readers=Readers(kept.folder),
         herald=Herald(),
         homes=(kept.home.path,),
+        prices=load_prices(),
         clock=lambda: kept.now,
     )
     keys = Keys(PORT)

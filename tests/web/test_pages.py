@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
+from recollect.prices import load_prices
+from recollect.render.figures import money
 from recollect.web.app import ROUTES
 from recollect.web.reading import FIRST, WINDOW
+from tests.build import Home, prompt, reply, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import (
     AGENT,
@@ -20,6 +24,7 @@ from tests.web.places import (
     LOUD,
     PLAIN,
     REWOUND,
+    Kept,
     furnished,
 )
 
@@ -396,3 +401,37 @@ def test_all_files_are_counted_once(page: Asking) -> None:
 
     assert "2 files</p>" in text
     assert "the newest" not in text
+
+
+def test_turns_agents_and_the_head_tell_what_they_cost(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    much = {"input_tokens": 100_000, "output_tokens": 0}
+    calls = [tool_use("Task", id="toolu_9", description="Explore")]
+    again = [reply(f"More {at}", usage=much) for at in range(40)]
+    home.session(
+        AGENT,
+        thread(
+            prompt("Look"),
+            reply(calls, usage=much),
+            tool_result("toolu_9", "Found", toolUseResult={"agentId": "a1"}),
+            *again,
+        ),
+    )
+    home.agent(AGENT, "a1", thread(prompt("Go"), reply("Nothing odd.", usage=much)))
+    folder = tmp_path / "archive"
+    Archive.ingest(folder, [home.path])
+    text = asking(Kept(home, folder)).get(f"/session/{AGENT}").text
+    with Archive.open(folder) as archive:
+        (listed,) = archive.sessions()
+        total = archive.costs([listed], load_prices())[listed.id].nanos
+        runs = archive.agent_costs(listed.id, load_prices())
+
+    (run,) = runs.values()
+    assert total
+    assert run.nanos == total // 42
+    head, _, rest = text.partition('id="conversation"')
+    assert money(total) in head
+    (turn,) = re.findall(r'<h2 class="turn".*?</h2>', rest)
+    assert money(total - run.nanos) in turn  # though most of it is behind the window
+    (agent,) = re.findall(r'<p class="agent".*?</p>', rest)
+    assert money(run.nanos) in agent

@@ -91,11 +91,13 @@ class _Written(Struct, frozen=True, kw_only=True):
 
 def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
     """Export what is wished for; say where it is, and what was hidden."""
+    prices = load_prices(prices_file(os.environ, Path.home()))
     with _chosen(wish, asked) as (chosen, bytes_of):
         making = Making(
             format=Format(wish.form),
             redactor=own_redactor() if wish.redact else None,
-            cost=coster(load_prices(prices_file(os.environ, Path.home()))),
+            cost=coster(prices),
+            pricer=prices.cost_of,
             private=wish.private,
             raws=bytes_of,
         )

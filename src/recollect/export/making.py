@@ -11,6 +11,7 @@ from msgspec import Struct
 from recollect.export.transcripts import Raws, no_bytes
 from recollect.model.sessions import Session
 from recollect.parse import read_text
+from recollect.render.drawing import Pricer
 from recollect.render.figures import Coster
 from recollect.render.html import Setting, Shell, session_page
 from recollect.render.html.markup import Html, words
@@ -60,6 +61,7 @@ class Making(Struct, frozen=True, kw_only=True):
     """What hides secrets and persons; ``None`` if everything is to be written."""
     zone: tzinfo | None = UTC
     cost: Coster | None = None
+    pricer: Pricer | None = None
     private: bool = False
     """Whether private records are written; of JSONL that hides nothing alone."""
     raws: Raws = no_bytes
@@ -68,7 +70,9 @@ class Making(Struct, frozen=True, kw_only=True):
     @property
     def setting(self) -> Setting:
         """How pieces of a page are made."""
-        return Setting(zone=self.zone, teller=read_text, cost=self.cost)
+        return Setting(
+            zone=self.zone, teller=read_text, cost=self.cost, pricer=self.pricer
+        )
 
     @property
     def foot(self) -> Html:

@@ -63,7 +63,10 @@ def session_facts(
 
 
 def window_facts(
-    told: SessionFacts, branch: BranchFacts, zone: tzinfo | None
+    told: SessionFacts,
+    branch: BranchFacts,
+    zone: tzinfo | None,
+    cost: Cost | None = None,
 ) -> tuple[list[str], ...]:
     """Return the same where a session is read by windows."""
     others = len(told.branches) - 1
@@ -71,7 +74,7 @@ def window_facts(
         *_counts(branch.prompts, branch.calls, told.agents, others),
         *_which(branch, told.problems),
     ]
-    return _facts(told, counts, _spent(told.usage, None), zone)
+    return _facts(told, counts, _spent(told.usage, cost), zone)
 
 
 def _facts(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.assemble.edits import edited_path
 from recollect.errors import NotArchived
@@ -32,6 +32,8 @@ FIRST = 6
 SCREEN = 6_000
 """Signs of markup that fill a screen."""
 _WORDS = 160
+_FURTHER = 256
+"""Messages that are read at once to tell what a turn cost."""
 _KEPT = 160
 """Windows whose markup is kept."""
 _PREFIXED = re.compile(r"[mca]-(.+)", re.DOTALL)
@@ -90,16 +92,43 @@ class Reading:
 
     def drawn(self, start: int, stop: int, setting: Setting) -> Html:
         """Return messages as markup."""
-        pieces = window_fragments(self.some(start, stop), setting)
+        window = self.some(start, stop)
+        pieces = window_fragments(window, self._billed(window, setting))
         return Html("".join(piece.html for piece in pieces))
 
     def first(self, start: int, stop: int, setting: Setting) -> tuple[Html, int]:
         """Return as many messages as fill a screen, and the number behind the last."""
         window = self.some(start, stop)
         seen = _Screen(walk_window(window))
+        setting = self._billed(window, setting)
         for piece in fragments_of(seen.steps(), window.facts.project, setting):
             seen.add(piece.html)
         return Html("".join(seen.parts)), seen.count + start
+
+    def _billed(self, window: Window, setting: Setting) -> Setting:
+        """Return a setting by which a turn costs all of it, also what is behind."""
+        cost, rest = setting.cost, self._rest(window) if setting.cost else ()
+        if cost is None or not rest:
+            return setting
+        last = window.turns[-1].messages
+
+        def of_all(messages: Iterable[Message]) -> int | None:
+            return cost((*last, *rest) if messages is last else messages)
+
+        return structs.replace(setting, cost=of_all)
+
+    def _rest(self, window: Window) -> Sequence[Message]:
+        """Return what is behind a window of the last turn that begins in it."""
+        found: list[Message] = []
+        if len(window.turns) > 1 or (window.turns and not window.is_begun):
+            at = window.stop
+            while at < self.total:
+                behind = self.some(at, at + _FURTHER)
+                if not behind.is_begun:
+                    break
+                found += behind.turns[0].messages
+                at = behind.stop if len(behind.turns) == 1 else self.total
+        return found
 
     def window(self, number: int, setting: Setting) -> Html:
         """Return a window as markup, which is made once."""

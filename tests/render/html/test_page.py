@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from recollect.parse import read_text
+from recollect.prices import load_prices
+from recollect.render.figures import price
 from recollect.render.html import (
     STATIC,
     Setting,
@@ -25,6 +27,16 @@ from tests.render.html.outline import attributes, outline, tags
 from tests.render.stories import STORIES, hostile, passing, rewound
 
 SETTING = Setting(teller=read_text)
+
+
+def test_the_head_tells_what_all_of_it_cost(tmp_path: Path) -> None:
+    session = STORIES["everyday"](tmp_path)
+    setting = Setting(teller=read_text, pricer=load_prices().cost_of)
+    head = "".join(session_page(session, setting=setting)).partition("<h2")[0]
+
+    cost = price(load_prices().cost_of(session.spends))
+    assert cost not in {"", "unknown"}
+    assert f"{cost}<" in head or f"{cost} " in head
 
 
 def whole(story: str, folder: Path, shell: Shell | None = None) -> str:

@@ -6,19 +6,23 @@ say so, and a page may be cut before them. Nothing is held but the message at ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 
 from msgspec import Struct
 
 from recollect.model.blocks import Block, Text, Thinking
-from recollect.model.sessions import Branch, Message, Role, Session, Turn
+from recollect.model.ids import AgentId
+from recollect.model.sessions import AgentRun, Branch, Message, Role, Session, Turn
+from recollect.model.usage import Cost
 from recollect.model.windows import BranchFacts, Window
+from recollect.render.drawing import Pricer
 from recollect.render.figures import (
     Coster,
     clock,
     lasting,
     money,
+    price,
     several,
     tokens,
 )
@@ -77,6 +81,10 @@ class Setting(Struct, frozen=True, kw_only=True):
     teller: Teller = as_it_stands
     cost: Coster | None = None
     """What tells the cost of turns and agents."""
+    pricer: Pricer | None = None
+    """What tells the cost of a whole session."""
+    runs: Mapping[AgentId, Cost] = {}
+    """What agents cost whose answers are not at hand."""
     agents: str = ""
     """The address below which an agent that is told in brief has its page."""
     branches: str = ""
@@ -226,6 +234,12 @@ class _Setter:
         cost = self._setting.cost(messages) if self._setting.cost else None
         return money(cost) if cost else ""
 
+    def _run_cost(self, run: AgentRun) -> str:
+        known = self._setting.runs.get(run.id)
+        if known is not None:
+            return price(known) if known.nanos else ""
+        return self._cost(run.live.messages)
+
     def _said(self, step: Said) -> Iterator[Fragment]:
         message = step.message
         id_ = anchor("m", message.id)
@@ -269,7 +283,7 @@ class _Setter:
         called = tag("b", words(name))
         if self._setting.agents and not step.is_whole:
             called = tag("a", called, href=f"{self._setting.agents}{id_}")
-        went = facts([*agent_facts(run), self._cost(run.live.messages)])
+        went = facts([*agent_facts(run), self._run_cost(run)])
         told = f"{called} " + tag("span", went, kind="facts")
         if not step.is_whole:
             return Html(f'<p class="agent" id="{id_}">{told}</p>')

@@ -135,9 +135,10 @@ def page(title: str, top: Html, main: Iterable[Html], shell: Shell) -> Iterator[
 def heading(session: Session, branch: Branch, setting: Setting) -> Html:
     """Return what one wants to know of a session before reading it."""
     title = words(session.title.text) or words(session.id)
+    cost = setting.pricer(session.spends) if setting.pricer else None
     lines = [
         tag("p", facts(told))
-        for told in session_facts(session, branch, setting.zone)
+        for told in session_facts(session, branch, setting.zone, cost)
         if any(told)
     ]
     return joined((tag("h1", title), *lines))

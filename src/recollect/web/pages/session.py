@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -17,9 +18,12 @@ from starlette.responses import (
 )
 
 from recollect.errors import NotArchived
+from recollect.export.costs import coster
 from recollect.ingest.windows import Cut
+from recollect.model.ids import AgentId
 from recollect.model.listing import Listed
 from recollect.model.sessions import Message
+from recollect.model.usage import Cost
 from recollect.model.windows import SessionFacts
 from recollect.render.details import pretty
 from recollect.render.figures import several
@@ -41,6 +45,7 @@ from recollect.render.walk import View
 from recollect.web.frame import Frame, address, framed, link
 from recollect.web.pages.home import is_running
 from recollect.web.pages.search import asked_query
+from recollect.web.readers import OpenSession
 from recollect.web.reading import WINDOW, Reading, reading_of
 from recollect.web.visit import Visit
 
@@ -52,6 +57,13 @@ _HELD = 4_000
 """Signs of a long output, beyond its beginning, with which a window comes."""
 _FOUND = 200
 """Places that are shown of what is found in a session."""
+
+
+class Costs(NamedTuple):
+    """What a session cost, and each agent run in it."""
+
+    total: Cost | None = None
+    runs: Mapping[AgentId, Cost] = {}
 
 
 @contextmanager
@@ -70,9 +82,24 @@ def _own(visit: Visit, session: SessionFacts, *rest: str, **query: object) -> st
     return address(*parts, **query)
 
 
-def _setting(visit: Visit, session: SessionFacts) -> Setting:
+def _costs(visit: Visit, held: OpenSession) -> Costs:
+    """Return what a session and its agents cost; nothing where no prices are known."""
+    found, prices = held.notes.get("costs"), visit.house.prices
+    if not isinstance(found, Costs):
+        found = Costs()
+        if prices is not None:
+            total = held.archive.costs([held.listed], prices).get(held.listed.id)
+            found = Costs(total, held.archive.agent_costs(held.listed.id, prices))
+        held.notes["costs"] = found
+    return found
+
+
+def _setting(visit: Visit, reading: Reading) -> Setting:
+    session, prices = reading.facts, visit.house.prices
     return Setting(
         zone=None,
+        cost=coster(prices) if prices is not None else None,
+        runs=_costs(visit, reading.held).runs,
         agents=address("session", session.id, "agent", ""),
         branches=_own(visit, session) + "?branch=",
         most=_HELD,
@@ -104,7 +131,7 @@ def _page(visit: Visit, listed: Listed) -> Response:
             return RedirectResponse(elsewhere, 303)
         at = _wanted(visit, reading)
         end = min((at // WINDOW + 1) * WINDOW, reading.total)
-        setting = _setting(visit, session)
+        setting = _setting(visit, reading)
         if visit.flag("whole"):
             drawn, stop = reading.drawn(at, end, setting), end
         else:
@@ -170,7 +197,7 @@ def window(visit: Visit) -> Response:
     with _reading(visit) as reading:
         at = _wanted(visit, reading)
         number = at // WINDOW
-        setting = _setting(visit, reading.facts)
+        setting = _setting(visit, reading)
         low, high = number * WINDOW, (number + 1) * WINDOW
         start = at if visit.text("until") else low
         stop = min(visit.number("until", high), high)
@@ -191,7 +218,7 @@ def message(visit: Visit) -> Response:
     """Answer with one message, all of it, also what its window left out."""
     with _reading(visit) as reading:
         at = _wanted(visit, reading)
-        setting = structs.replace(_setting(visit, reading.facts), most=MOST)
+        setting = structs.replace(_setting(visit, reading), most=MOST)
         made = reading.drawn(at, at + 1, setting)
     return HTMLResponse(made.encode("utf-8", "backslashreplace"))
 
@@ -266,7 +293,7 @@ def _top(visit: Visit, reading: Reading) -> Html:
     session, branch = reading.facts, reading.branch
     listed = reading.held.listed
     agent = visit.request.path_params.get("agent", "")
-    told = window_facts(session, branch, None)
+    told = window_facts(session, branch, None, _total(visit, reading))
     pairs = (told[at] + told[at + 1] for at in range(0, len(told), 2))
     lines = [tag("p", facts(pair)) for pair in pairs if any(pair)]
     up = NOTHING
@@ -288,6 +315,14 @@ def _top(visit: Visit, reading: Reading) -> Html:
         ),
         kind="top",
     )
+
+
+def _total(visit: Visit, reading: Reading) -> Cost | None:
+    """Return what all of a session cost, or an agent run that called no other."""
+    costs, facts = _costs(visit, reading.held), reading.facts
+    if facts.agent is None:
+        return costs.total
+    return None if facts.agents else costs.runs.get(facts.agent)
 
 
 def _branches(visit: Visit, reading: Reading) -> Html:

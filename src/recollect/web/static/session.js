@@ -249,13 +249,16 @@ function drawLines() {
   from = first;
   const last = Math.min(first + 3 * room, shown.length);
   const held = document.activeElement?.closest?.("#outline a")?.hash;
-  outline.style.paddingTop = `${first * LINE}px`;
-  outline.style.paddingBottom = `${(shown.length - last) * LINE + 48}px`;
   outline.replaceChildren(...shown.slice(first, last).map((mark) => {
     const link = make("a", { href: `#${mark.anchor}`, title: mark.text }, mark.text || "…");
     if (mark === current) link.setAttribute("aria-current", "true");
     return make("li", { className: `o-${mark.kind}` }, link);
   }));
+  // Room of the list itself would make it as high as all lines: it must stay what scrolls.
+  if (first < last) {
+    outline.firstElementChild.style.marginTop = `${first * LINE}px`;
+    outline.lastElementChild.style.marginBottom = `${(shown.length - last) * LINE}px`;
+  }
   if (held) outline.querySelector(`a[href="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
 }
 outline.addEventListener("scroll", () => requestAnimationFrame(drawLines), { passive: true });
