@@ -138,3 +138,27 @@ def test_a_session_that_nobody_knows_is_a_sentence(
 ) -> None:
     assert main(["star", "nothing"]) == ExitCode.ASKED_WRONGLY
     assert "nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["1", "1.1"])
+def test_a_number_of_the_last_search_names_the_session_that_was_found(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = str(rows(said(capsys, "search", "markdown", "--json"))[1]["id"])
+    last = rows(said(capsys, "list", "-n", "1", "--json"))[0]["id"]
+    assert session != last
+
+    for words in (["star", name], ["tag", name, "a"], ["note", name, "b"]):
+        (row,) = rows(said(capsys, *words, "--json"))
+        assert row["session"] == session
+    assert session in said(capsys, "resume", name)
+    assert said(capsys, "files", name) == said(capsys, "files", session)
+
+
+def test_a_number_that_the_last_search_did_not_find_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said(capsys, "search", "markdown")
+
+    assert main(["star", "777"]) != ExitCode.DONE
+    assert "the last search found" in capsys.readouterr().err

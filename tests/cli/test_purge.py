@@ -314,3 +314,16 @@ def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.usefixtures("archive")
 def test_a_contradiction_is_asked_wrongly(words: list[str]) -> None:
     assert main(["purge", *words, "-y"]) == ExitCode.ASKED_WRONGLY
+
+
+@pytest.mark.parametrize("name", ["5", "5e5", "1"])
+def test_what_could_be_a_number_of_a_search_erases_nothing(
+    name: str, archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", SECRET, "--quiet"]) == ExitCode.DONE
+    before = sessions(archive)
+
+    assert main(["purge", name, "--yes"]) == ExitCode.ASKED_WRONGLY
+
+    assert "at least 4 signs" in capsys.readouterr().err
+    assert sessions(archive) == before

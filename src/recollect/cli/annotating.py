@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recollect.cli.naming import LAST, newest
+from recollect.cli.naming import session_line
 from recollect.cli.rows import AnnotationRow, BeginRow, print_row
 from recollect.model.annotations import Annotations
 from recollect.render.safe import safe_line
@@ -29,7 +29,7 @@ def annotated(
 ) -> Mapping[str, tuple[Listed, Annotations]]:
     """Change what sessions are annotated with, if asked to; return what it is."""
     with asked.current() as archive:
-        found = [newest(archive) if n == LAST else archive.listed(n) for n in names]
+        found = [session_line(archive, name) for name in names]
         lines = {one.id: one for one in found}
         told = archive.annotate(lines, change) if change else archive.annotations()
     return {id_: (one, told.get(id_, Annotations())) for id_, one in lines.items()}

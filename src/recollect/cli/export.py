@@ -71,9 +71,10 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 def export(names: tuple[str, ...], *, asked: Asked, **wished: Any) -> None:  # noqa: ANN401 (the options, by the names that a wish has for them)
     r"""Write sessions as pages and files that can be given away.
 
-    A SESSION is an id or the beginning of one; a PROJECT is its directory or its
-    name. One session becomes one file that needs nothing else. Several become a
-    folder: as html with lists and a search; written again, only what changed is.
+    A SESSION is an id, the beginning of one, "last", or a number of the last search;
+    a PROJECT is its directory or its name. One session becomes one file that needs
+    nothing else. Several become a folder: as html with lists and a search; written
+    again, only what changed is.
     Secrets, home folders, user names and mail addresses are hidden unless
     --no-redact is given, and private records left out unless --private is.
 

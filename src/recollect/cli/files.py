@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from recollect.cli.files_table import file_cell, fitted, gathered, session_cell
-from recollect.cli.naming import LAST, newest
+from recollect.cli.naming import recalled, session_id
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -41,8 +41,9 @@ __all__ = ["files"]
 def files(*, name: str, iso: bool, asked: Asked, as_json: bool, colour: str) -> None:
     r"""List the files that a session changed, or the sessions that changed a file.
 
-    A SESSION is an id, the beginning of one, or "last". A PATH is that of a file or a
-    folder, or how its path ends. Changes on all branches and by all agents count.
+    A SESSION is an id, the beginning of one, "last", or a number of the last search. A
+    PATH is that of a file or a folder, or how its path ends. Changes on all branches
+    and by all agents count.
 
     \b
     recollect files last
@@ -82,11 +83,10 @@ def _edits(archive: Archive, name: str) -> tuple[list[FoundEdit], bool]:
     """Return the changes of the session that is meant, else those of the path."""
     if not name.strip():
         raise click.UsageError(NO_PATH)
-    is_path = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
-    if not is_path:
+    looks_so = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
+    if not looks_so or recalled(name, archive) is not None:
         try:
-            id_ = newest(archive).id if name == LAST else name
-            return archive.edits(session=id_), True
+            return archive.edits(session=session_id(archive, name)), True
         except NotArchived as error:
             if not os.path.lexists(name):
                 found = archive.edits(path=name)

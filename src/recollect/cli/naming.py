@@ -28,6 +28,7 @@ __all__ = [
     "project_named",
     "recalled",
     "session_id",
+    "session_line",
     "session_named",
     "session_place",
 ]
@@ -92,6 +93,15 @@ def session_id(archive: Archive, name: str) -> str:
         return newest(archive).id
     lately = recalled(name, archive)
     return lately.session if lately is not None else name
+
+
+def session_line(archive: Archive, name: str) -> Listed:
+    """Return the line of the session that a name stands for, in a list."""
+    try:
+        return archive.listed(session_id(archive, name))
+    except NotArchived:
+        _check_number(name, archive)
+        raise
 
 
 def session_place(archive: Archive, name: str) -> tuple[str, str | None]:

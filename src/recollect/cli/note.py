@@ -33,6 +33,7 @@ def note(
     r"""Write a note beside a session, or say which it has.
 
     The note is kept in the archive and takes the place of the one before.
+    SESSION is an id, the beginning of one, "last", or a number of the last search.
 
     \b
     recollect note last "the retry was the fix"

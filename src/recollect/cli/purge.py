@@ -52,9 +52,10 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""Erase sessions from the archive, with all that belongs to them.
 
-    A SESSION is an id, the beginning of one, or "last". No byte of it is left behind in
-    the archive, and it is refused when it is met again. Claude Code's own files are not
-    touched. With both --project and --before, only what is meant by both is erased.
+    A SESSION is an id, at least 4 signs of the beginning of one, or "last"; never a
+    number of a search. No byte of it is left behind in the archive, and it is refused
+    when it is met again. Claude Code's own files are not touched. With both
+    --project and --before, only what is meant by both is erased.
 
     \b
     recollect purge 5e551000

@@ -21,6 +21,9 @@ from recollect.store.chunks import Kept
 
 __all__ = ["chosen_of", "erase"]
 
+_LEAST = 4
+"""Signs of an id that must be given; numbers of a search have fewer."""
+
 
 def erase(archive: Archive, sources: Sequence[Kept], ids: Sequence[SessionId]) -> None:
     """Erase files, and say how far that came if it is stopped."""
@@ -63,7 +66,12 @@ def chosen_of(
 
 
 def _named(archive: Archive, name: str) -> tuple[SessionId, Listed | None]:
-    # No number of a search here: what is erased is named.
+    # No number of a search here, nor what looks like one: what is erased is named.
+    if len(name) < _LEAST:
+        raise click.UsageError(
+            f"purge takes an id, at least {_LEAST} signs of one, or last, not {name!r}:"
+            " numbers of a search name nothing here"
+        )
     try:
         one = newest(archive) if name == LAST else archive.listed(name)
     except NotArchived:

@@ -70,11 +70,11 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""Write the original files back, byte for byte.
 
-    A SESSION is an id or the beginning of one; a PROJECT is its directory or its
-    name. Agents, sidecars, long outputs, backups of edited files, todos and tasks come
-    along, with the times they had, so that claude --resume works. A file that is
-    there and differs is left alone, which ends with code 1, unless --overwrite is
-    given, which keeps a copy.
+    A SESSION is an id, the beginning of one, "last", or a number of the last search;
+    a PROJECT is its directory or its name. Agents, sidecars, long outputs, backups
+    of edited files, todos and tasks come along, with the times they had, so that
+    claude --resume works. A file that is there and differs is left alone, which ends
+    with code 1, unless --overwrite is given, which keeps a copy.
 
     \b
     recollect restore old-project --as ~/src/new --rewrite-cwd

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from recollect.cli.naming import LAST, newest
+from recollect.cli.naming import LAST, session_line
 from recollect.cli.options import (
     Asked,
     archive_options,
@@ -42,14 +42,15 @@ def resume(*, session: str, run: bool, asked: Asked, as_json: bool) -> None:
     r"""Say how to go on with a session in Claude Code, or do so.
 
     If Claude Code has deleted the transcript, it is restored first, byte for byte:
-    by --run, or by the command that is printed.
+    by --run, or by the command that is printed. SESSION is an id, the beginning of
+    one, "last", or a number of the last search.
 
     \b
     recollect resume last --run
     eval "$(recollect resume 5e551000)"
     """
     with asked.current() as archive:
-        one = newest(archive) if session == LAST else archive.listed(session)
+        one = session_line(archive, session)
         way = _way(archive, one)
         if run:
             _restore(archive, way)

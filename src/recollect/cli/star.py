@@ -26,6 +26,8 @@ def star(
 ) -> None:
     r"""Star sessions; "recollect list --starred" shows them.
 
+    A SESSION is an id, the beginning of one, "last", or a number of the last search.
+
     \b
     recollect star last
     recollect star 5e551000 --delete

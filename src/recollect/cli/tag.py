@@ -40,6 +40,7 @@ def tag(
 
     Tags are kept in the archive; no file of Claude Code's is changed. Without any
     word, all tags are listed. "recollect list tag:NAME" shows the sessions.
+    SESSION is an id, the beginning of one, "last", or a number of the last search.
 
     \b
     recollect tag last release flaky-test

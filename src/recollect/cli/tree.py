@@ -38,9 +38,9 @@ __all__ = ["tree"]
 def tree(*, session: str, asked: Asked, as_json: bool, colour: str) -> None:
     r"""Draw a session: its turns, branches, agents and compactions.
 
-    SESSION is an id, the beginning of one, "last", or the uuid of any record. Each
-    line has its calls, how long it took, its tokens and what they cost; the line of a
-    branch has what was spent behind its fork.
+    SESSION is an id, the beginning of one, "last", a number of the last search, or the
+    uuid of any record. Each line has its calls, how long it took, its tokens and what
+    they cost; the line of a branch has what was spent behind its fork.
 
     \b
     recollect tree last
