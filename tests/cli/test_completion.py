@@ -65,3 +65,24 @@ def test_a_shell_understands_what_it_gets(
     assert "_RECOLLECT_COMPLETE" in script.read_text()
     if shutil.which(shell):
         assert subprocess.run([shell, "-n", script], check=False).returncode == 0
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    "words", [["nope", "x"], ["--json", "serve", ""], ["list", "--project", "n"]]
+)
+def test_a_shell_is_told_of_no_errors(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text("color = 7\n")
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    monkeypatch.setenv("_RECOLLECT_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["recollect", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect"], capture_output=True, text=True, check=True
+    )
+
+    assert (done.stdout, done.stderr) == ("", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from recollect.cli import main
 from recollect.cli.table import COMMANDS
 from recollect.errors import ExitCode
-from tests.build import Home
+from tests.build import Home, prompt, session_id, thread
 from tests.cli.terminals import Terminal
 
 no_terminals = pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
@@ -145,3 +146,35 @@ def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "list", "--json"]) == ExitCode.DONE
     _, row = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["page"].startswith("Usage: recollect list")
+
+
+def test_what_is_set_counts_without_a_command(
+    place: Path,
+    invented: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = place / "settings.toml"
+    settings.write_text('color = "always"\n')
+    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    monkeypatch.setenv("RECOLLECT_INGEST", "false")
+    Home(invented).session(session_id(7), thread(prompt("Brand new")))
+
+    assert main([]) == ExitCode.DONE
+    shown = capsys.readouterr().out
+    assert "\x1b[" in shown
+    assert "Brand new" not in shown
+    assert main(["--color", "never"]) == ExitCode.DONE
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+@no_terminals
+@pytest.mark.usefixtures("invented")
+def test_times_that_are_set_to_be_times_are_so_without_a_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RECOLLECT_ISO", "true")
+    terminal = Terminal(columns=120)
+
+    assert terminal.end() == ExitCode.DONE
+    assert re.search(r"2026-\d\d-\d\dT\d\d:", terminal.shown)

@@ -24,11 +24,14 @@ _MOST = 100
 
 
 def complete(instruction: str) -> int:
-    """Answer a shell, and return the exit code."""
+    """Answer a shell, and return the exit code; it is told of no errors."""
     from recollect.cli.group import CommandGroup  # noqa: PLC0415 (brings everything)
 
     group = CommandGroup(COMMANDS)
-    return shell_complete(group, {}, "recollect", VARIABLE, instruction)
+    try:
+        return shell_complete(group, {}, "recollect", VARIABLE, instruction)
+    except Exception:  # noqa: BLE001 (it would stand in the line that is being typed)
+        return 0
 
 
 def sessions_like(

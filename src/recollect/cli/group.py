@@ -100,9 +100,10 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
 
 def _welcome(**given: object) -> None:
     if click.get_current_context().invoked_subcommand is None:
+        from recollect.cli.asked import preset  # noqa: PLC0415 (not for help pages)
         from recollect.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
 
-        welcome(**given_to_all(given))
+        welcome(**{**preset(), **given_to_all(given)})
 
 
 def _no_command(name: str, rows: Iterable[str]) -> str:

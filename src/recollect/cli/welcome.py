@@ -32,12 +32,14 @@ There is no Claude Code home here, and no archive yet.
 """
 
 
-def welcome(  # noqa: PLR0913 (what may stand before any command)
+def welcome(  # noqa: PLR0913 (what may be said before a command, and set)
     *,
     archive: Path | None = None,
     homes: tuple[Path, ...] = (),
     as_json: bool = False,
     colour: str = Colour.AUTO,
+    iso: bool = False,
+    as_is: bool = False,
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -45,8 +47,8 @@ def welcome(  # noqa: PLR0913 (what may stand before any command)
 
     Where nothing is archived yet, say what is there and take it in first.
     """
-    asked = Asked(archive=archive, homes=homes, quiet=quiet, verbose=verbose)
-    screen = Screen.of(colour)
+    asked = Asked(archive, homes, as_is, quiet, verbose)
+    screen = Screen.of(colour, iso=iso)
     try:
         opened = asked.current()
     except NothingToShow:
