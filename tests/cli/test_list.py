@@ -208,3 +208,43 @@ def test_of_a_long_project_a_narrow_terminal_shows_the_end(kept_home: Home) -> N
     lines = terminal.shown.splitlines()
     assert any(line.endswith("/at-last") and "  …" in line for line in lines)
     assert max(map(width, lines)) <= 60
+
+
+@on_terminals
+@pytest.mark.parametrize("columns", [1, 41])
+@pytest.mark.parametrize("words", [["list"], []])
+def test_a_terminal_of_hardly_any_width_gets_a_list(
+    columns: int, words: list[str]
+) -> None:
+    screen = Terminal(*words, columns=columns)
+
+    assert screen.end() == ExitCode.DONE
+    assert "\n5e551000  Counting lines\n" in screen.shown
+
+
+@pytest.mark.parametrize("command", ["list", "prompts"])
+def test_a_limit_of_any_size_is_one(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert out(capsys, command, "-n", "9" * 30) == out(capsys, command)
+
+
+@pytest.mark.parametrize("command", ["list", "search", "prompts"])
+@pytest.mark.parametrize("word", ["-n=2", "-qv", "-qn2", "-vn"])
+def test_options_that_run_together_are_no_words_to_exclude(
+    command: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "lines", word]) == ExitCode.ASKED_WRONGLY
+    assert "-n takes its number behind a blank" in capsys.readouterr().err
+    assert main([command, "lines", "-nq", "-n2", "--", word]) == ExitCode.DONE
+
+
+@pytest.mark.parametrize(
+    "words", [["list", "zebra"], ["search", "lines", "-n1"], ["prompts", "zebra"]]
+)
+def test_who_wants_quiet_is_told_no_notes(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "-q"]) == ExitCode.DONE
+
+    assert capsys.readouterr().err == ""

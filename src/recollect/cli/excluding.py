@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["QueryCommand", "typed_words"]
 
 _EXCLUDED = re.compile(r"-(?!n[0-9]+$)[^-]{2,}")
+_SLIP = re.compile(r"-(?:[qv]{2,}|[qv]*n=.*|[qv]+n[0-9]*)")
+"""Options of one letter that nobody means as a word: together, or with a sign."""
 _HIDE = "\0"
 
 
@@ -25,6 +27,7 @@ class QueryCommand(click.Command):
         Options of one letter get their long names: click takes them for slips at
         first, and looks for what was meant.
         """
+        _refuse_slips(ctx, args)
         options = [param for param in self.params if isinstance(param, click.Option)]
         asking = {name for one in options if not one.is_flag for name in one.opts}
         long = {name: one.opts[-1] for one in options for name in one.opts}
@@ -37,6 +40,13 @@ class QueryCommand(click.Command):
             for before, word in zip(["", *args], args, strict=False)
         ]
         return super().parse_args(ctx, read)
+
+
+def _refuse_slips(context: click.Context, words: list[str]) -> None:
+    for word in words[: words.index("--")] if "--" in words else words:
+        if _SLIP.fullmatch(word):
+            told = "-n takes its number behind a blank, -q and -v stand alone"
+            raise click.UsageError(f"{word} is no word to exclude: {told}", context)
 
 
 def typed_words(words: Iterable[str]) -> tuple[str, ...]:

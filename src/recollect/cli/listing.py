@@ -53,16 +53,16 @@ def list_archive(  # noqa: PLR0913 (the options, all by name)
 
             found = filtered(archive, found, query)
         chosen = (one for one in found if one.is_starred or not starred)
-        sessions = list(islice(chosen, limit))
+        sessions = list(islice(chosen, limit and min(limit, sys.maxsize)))
         spent = costs(archive, sessions)
     if as_json:
         _print_rows(sessions, spent, asked)
         return
     if sessions:
         screen.show(SessionTable(screen, spent).lines(sessions))
-    else:
+    elif not asked.quiet:
         sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
-    if is_page and len(sessions) == limit:
+    if is_page and len(sessions) == limit and not asked.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
 
 

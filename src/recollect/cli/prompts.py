@@ -75,14 +75,15 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
     with asked.current() as archive:
         path = project_named(archive, project).path if project is not None else None
         lines = {one.id: one for one in archive.sessions(project=path, empty=True)}
-        found = islice(found_prompts(archive, lines, wanted), limit)
+        found = found_prompts(archive, lines, wanted)
+        found = islice(found, limit and min(limit, sys.maxsize))
         if as_json:
             print_row(BeginRow.of("prompts", asked.folder))
             for prompt in found:
                 print_row(typed_row(prompt, lines[prompt.session]))
             return
         shown = list(found)
-    if not shown:
+    if not shown and not asked.quiet:
         sys.stderr.write("no prompts\n")
     times = max((len(screen.when(prompt.time)) for prompt in shown), default=0)
     screen.show(
@@ -90,5 +91,5 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
         for prompt in shown
         for line in prompt_lines(prompt, screen, full=full, times=times)
     )
-    if is_page and len(shown) == limit:
+    if is_page and len(shown) == limit and not asked.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")

@@ -58,5 +58,5 @@ def search_archive(  # noqa: PLR0913 (the options, all by name)
     )
     for line in setting.lines(found):
         sys.stdout.write(f"{line}\n")
-    for line in answer_remarks(found, offset):
+    for line in () if asked.quiet else answer_remarks(found, offset):
         sys.stderr.write(f"{plain(line)}\n")

@@ -47,7 +47,8 @@ class SessionTable(NamedTuple):
         ]
         columns = [(c, cells) for c, cells in columns if any(cells[1:])]
         titles = ["TITLE", *(_title(one) for one in sessions)]
-        while columns and self._left(columns) < _TITLE:
+        # By its id a session is named: where there is room for little, that stays.
+        while columns and self._left(columns) < (_TITLE if len(columns) > 1 else 1):
             columns.remove(max(columns, key=lambda pair: pair[0].rank))
         if self.screen.room is not None:
             left = max(self._left(columns), 1)
@@ -99,8 +100,8 @@ class SessionTable(NamedTuple):
         line = "  ".join((*parts, titles[number]))
         if number == 0:
             return self.screen.paint.faint(line)
-        first = self.screen.paint.place(parts[0])
-        return "  ".join((first, *parts[1:], self.screen.paint.heading(titles[number])))
+        parts[:1] = map(self.screen.paint.place, parts[:1])
+        return "  ".join((*parts, self.screen.paint.heading(titles[number])))
 
 
 def _title(one: Listed) -> str:
