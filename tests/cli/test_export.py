@@ -131,6 +131,18 @@ def test_turns_that_cannot_be_are_refused(
     assert "are no turns" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("turns", ["99-100", "99-", "99", "4"])
+def test_turns_that_a_session_has_not_are_refused(
+    turns: str, archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", session_id(3), f"--turns={turns}", "-o", "x.md", "--no-ingest"]
+
+    assert main([*words, "--format", "markdown"]) == ExitCode.ASKED_WRONGLY
+    assert "the branch has 3 turns" in capsys.readouterr().err
+    assert not (archived / "x.md").exists()
+    assert not Path("x.md").exists()
+
+
 def test_a_project_becomes_a_folder(
     archived: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

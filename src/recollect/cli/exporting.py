@@ -269,11 +269,10 @@ def _is_single(wish: Wish, count: int) -> bool:
 
 
 def _single(session: Session, wish: Wish, making: Making, out: TextIO) -> _Written:
-    view = structs.replace(
-        making.view,
-        branch=chosen_branch(session, wish.branch),
-        **_turns(wish.turns),
-    )
+    branch = chosen_branch(session, wish.branch)
+    turns = _turns(wish.turns)
+    _check_turns(session, branch, turns.get("first") or 0)
+    view = structs.replace(making.view, branch=branch, **turns)
     making = structs.replace(making, view=view)
     finds = Finds()
     path = wish.to or Path(f"{file_name(session.id)}{making.format.suffix}")
@@ -311,6 +310,14 @@ def _turns(text: str | None) -> dict[str, int | None]:
     if start < 0 or (end is not None and end < start):
         raise click.UsageError(f"{text!r} are no turns; the first one is 1")
     return {"first": start, "last": end}
+
+
+def _check_turns(session: Session, number: int, first: int) -> None:
+    """Refuse turns of which the branch has none."""
+    turns = next((one.turns for one in session.branches if one.number == number), ())
+    if first > max((turn.number for turn in turns), default=0):
+        has = several(len(turns), "turn")
+        raise click.UsageError(f"there is no turn {first + 1}: the branch has {has}")
 
 
 def _folder(chosen: Iterable[Chosen], wish: Wish, making: Making) -> _Written:

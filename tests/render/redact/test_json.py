@@ -38,6 +38,56 @@ def test_names_of_fields_are_redacted_and_stay_apart() -> None:
     assert json.loads(told or b"") == {"~/x": "ada", "~/x (2)": "bob"}
 
 
+def test_a_token_within_a_name_is_hidden() -> None:
+    raw = json.dumps({f"x_{KEY}": {"name": f"mcp__{KEY}"}}).encode()
+
+    told, _ = redacted_line(raw, REDACTOR)
+
+    assert KEY.encode() not in (told or b"")
+
+
+def test_a_field_that_is_named_for_a_secret_holds_one() -> None:
+    fields = {"dbPassword": "a1b2!c3d4", "password": "string", "token": "next"}
+
+    told, found = redacted_line(json.dumps(fields).encode(), REDACTOR)
+
+    assert json.loads(told or b"") == {
+        "dbPassword": "[redacted named-secret]",
+        "password": "string",
+        "token": "next",
+    }
+    assert len(found) == 1
+
+
+PNG = "iVBORw0KGgo" + "A" * 40
+PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
+
+
+@pytest.mark.parametrize(
+    "holding",
+    [
+        {"type": "base64", "data": KEY},
+        {"type": "base64", "note": KEY},
+        PICTURE | {"note": KEY},
+        PICTURE | {"data": PNG + " " + KEY},
+        PICTURE | {"media_type": "text/plain", "data": KEY},
+    ],
+)
+def test_what_says_that_it_is_base64_is_looked_at(holding: dict[str, str]) -> None:
+    told, _ = redacted_line(json.dumps(holding).encode(), REDACTOR)
+
+    assert KEY.encode() not in (told or b"")
+
+
+def test_a_picture_is_left_as_it_is() -> None:
+    chance = PNG + "/AKIA" + "Q4RT7YHU2KLM5NPW" + "/A"
+    raw = json.dumps({"source": PICTURE | {"data": chance}, "text": KEY}).encode()
+
+    told, _ = redacted_line(raw, REDACTOR)
+
+    assert json.loads(told or b"")["source"]["data"] == chance
+
+
 @pytest.mark.parametrize("kind", sorted(PRIVATE))
 def test_a_private_record_never_leaves(kind: str) -> None:
     record = json.dumps({"type": kind, "text": "x"}).encode()

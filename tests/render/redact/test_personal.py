@@ -17,6 +17,14 @@ from recollect.render.redact.personal import names_in
         (r"C:\\Users\\ada\\src", r"~\\src"),
         ("/mnt/c/Users/ada/x", "~/x"),
         ("/homepage/ada", "/homepage/ada"),
+        ("/home/j\u00fcrgen/x", "~/x"),
+        ("/home/ju\u0308rgen/x", "~/x"),
+        (r"C:\Users\Ada Lovelace\x", r"~\x"),
+        (r"C:\\Users\\Ada Lovelace\\x", r"~\\x"),
+        (r"dir C:\Users\ada and more", "dir ~ and more"),
+        ("cp /home/ada src/x", "cp ~ src/x"),
+        ("j\u00f6rg@firma.dev!", "[redacted email]!"),
+        ("info@m\u00fcller.dev", "[redacted email]"),
         (
             "~/.claude/projects/-home-ada-src",
             "~/.claude/projects/-home-[redacted user]-src",
@@ -46,3 +54,4 @@ def test_names_come_from_home_folders_unless_they_are_words() -> None:
     found = names_in(["/home/ada/x", "/Users/bob", "/home/runner/work", "/root/x"])
 
     assert found == {"ada", "bob"}
+    assert names_in([r"C:\Users\Ada Lovelace\x"]) == {"Ada Lovelace"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
 
 from recollect.render.redact import Redactor
-from recollect.render.redact.rules import RULES, is_stand_in
+from recollect.render.redact.rules import RULES, is_mixed, is_stand_in
 from tests.render.redact.tokens import FAMILIES, INNOCENT
 
 REDACTOR = Redactor()
@@ -57,6 +58,53 @@ def test_of_a_thousand_planted_secrets_ten_may_be_missed_at_most() -> None:
     missed = [text for text in planted if not REDACTOR.find(text)]
 
     assert len(missed) <= len(planted) / 100
+
+
+BEFORE = ("\\n", "\\t", "\\u0022", "\\x3d", "%3D", "%20", "_", "-", ".", "[0m", "é")
+"""What text that was written as JSON, or as an address, has directly before a token."""
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize(
+    "kind",
+    ["github-token", "anthropic-key", "aws-key-id", "slack-token", "jwt", "stripe-key"],
+)
+def test_a_token_is_hidden_behind_an_escape(kind: str, before: str) -> None:
+    random = Random(kind)  # noqa: S311 (tokens of tests guard nothing)
+    for make in FAMILIES[kind]:
+        told = REDACTOR.text(f"a{before}{make(random)}")
+
+        assert told == f"a{before}[redacted {kind}]"
+
+
+@pytest.mark.parametrize("value", ["aB3$xY9!kL2", "Sup3r&S%99(x)", "a,b;c*d|e1f"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DB_PASSWORD=", " x"),
+        ("PGPASSWORD='", "' psql"),
+        ('MYSQL_PWD="', '" mysql'),
+        ('{"run": "API_TOKEN=\\"', '\\""}'),
+        ('"password": "', '", "user": "ada"'),
+        ("password: ", "\nuser: ada"),
+    ],
+)
+def test_a_password_is_hidden_to_its_end(value: str, before: str, after: str) -> None:
+    told = REDACTOR.text(f"{before}{value}{after}")
+
+    assert re.sub(r"\[redacted [a-z-]+\]", "*", told) == f"{before}*{after}"
+
+
+@pytest.mark.parametrize("value", ["hunter2hunter2", "with!signs", "4f9a8b7c6d5e"])
+def test_what_is_mixed_may_be_a_secret(value: str) -> None:
+    assert is_mixed(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["short1", "only-words_here", "12345678", "a b1 c2", "sk-1-real-key"]
+)
+def test_what_is_not_mixed_is_none(value: str) -> None:
+    assert not is_mixed(value)
 
 
 @pytest.mark.parametrize(

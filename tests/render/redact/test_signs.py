@@ -78,6 +78,22 @@ def test_names_and_places_are_seen_however_they_are_written(text: str) -> None:
     asserted(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASS" + "WORD=\u20acuro12345abc",
+        "pass" + "word: \u20acuro12345abc",
+        "to\u212aen: a1b2c3d4e5f6",
+        "/home/j\u00fcrgen/x",
+        "j\u00f6rg@firma.dev",
+        "info@m\u00fcller.dev",
+    ],
+)
+def test_accents_are_seen_whether_they_are_escaped_or_not(text: str) -> None:
+    assert REDACTOR.find(text)
+    asserted(text)
+
+
 @pytest.mark.parametrize("name", ['o"brien', "a\\b", "zoë", "łukasz"])
 def test_a_name_is_seen_whatever_its_letters(name: str) -> None:
     signs = Signs([name])

@@ -10,13 +10,23 @@ import msgspec
 from recollect.model.attachments import PrivateAttachment
 from recollect.model.metadata import PrivateRecord
 from recollect.render.redact.redactor import Found, Redactor
+from recollect.render.redact.rules import NAMING
 
-__all__ = ["PRIVATE", "is_private_line", "redacted_json", "redacted_line"]
+__all__ = ["PRIVATE", "is_picture", "is_private_line", "redacted_json", "redacted_line"]
 
 PRIVATE = frozenset((*PrivateAttachment.types, *PrivateRecord.types))
 """Records and attachments that hold nothing but what is private: they never leave."""
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _PRIVATE_NAMES = re.compile("|".join(f'"{kind}"' for kind in PRIVATE).encode())
+_PICTURES = {
+    "image/png": "iVBORw0KGgo",
+    "image/jpeg": "/9j/",
+    "image/gif": "R0lGOD",
+    "image/webp": "UklGR",
+    "application/pdf": "JVBERi0",
+}
+"""How pictures and documents begin once they are base64."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _decode = msgspec.json.Decoder().decode
 
 
@@ -90,15 +100,46 @@ def _mapped(value: object, told: Callable[[str], str]) -> object:
             many if any(a is not b for a, b in zip(many, value, strict=True)) else value
         )
     if isinstance(value, dict):
-        if value.get("type") == "base64":
-            return value
-        pairs = [(_mapped(k, told), _mapped(v, told)) for k, v in value.items()]
+        # A picture says nothing, and is long; what else stands beside it may say much.
+        kept = "data" if _holds_picture(value) else None
+        pairs = [
+            (_mapped(k, told), v if k == kept else _field(k, v, told))
+            for k, v in value.items()
+        ]
         changed = any(
             a is not c or b is not d
             for (a, b), (c, d) in zip(pairs, value.items(), strict=True)
         )
         return _joined(pairs) if changed else value
     return value
+
+
+def _field(name: str, value: object, told: Callable[[str], str]) -> object:
+    """Return the value of a field; what is a secret by its name is told with it."""
+    if isinstance(value, str) and NAMING.search(name):
+        before = f"{name}: "
+        new = told(before + value)
+        if new.startswith(before):
+            return value if new == before + value else new[len(before) :]
+    return _mapped(value, told)
+
+
+def _holds_picture(value: dict[str, object]) -> bool:
+    return value.get("type") == "base64" and is_picture(
+        value.get("media_type"), value.get("data")
+    )
+
+
+def is_picture(kind: object, content: object) -> bool:
+    """Whether a text is a picture or a document as base64, and nothing else."""
+    if not isinstance(kind, str) or not isinstance(content, str):
+        return False
+    start = _PICTURES.get(kind)
+    return (
+        start is not None
+        and content.startswith(start)
+        and _BASE64.fullmatch(content) is not None
+    )
 
 
 def _joined(pairs: list[tuple[object, object]]) -> dict[str, object]:

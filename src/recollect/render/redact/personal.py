@@ -7,16 +7,22 @@ from collections.abc import Iterable
 
 __all__ = ["ADDRESS", "HOME", "KEYED_HOME", "is_nobody", "names_in", "names_pattern"]
 
+_LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
+"""Letters of all scripts, as far as both engines know them by the same ranges."""
+_LOGIN = rf"[{_LETTERS}._-]{{1,64}}"
+_SPACED = rf"{_LOGIN}(?: {_LOGIN}){{1,3}}[\\/]"
+"""A name of several words, which only the end of the folder's name tells from text."""
 HOME = (
-    r"(?:/(?:var/)?home/|/Users/|/mnt/[a-z]/Users/|/[a-z]/Users/"
-    r"|\b[A-Za-z]:[\\/]{1,4}Users[\\/]{1,4})([A-Za-z0-9._-]{1,64})"
+    rf"(?:/(?:var/)?home/|/Users/)({_LOGIN})"
+    r"|(?:/mnt/[a-z]/Users/|/[a-z]/Users/|\b[A-Za-z]:[\\/]{1,4}Users[\\/]{1,4})"
+    rf"({_SPACED}|{_LOGIN})"
 )
-"""The folder of a user; the group is the login name."""
+"""The folder of a user; a group is the login name, maybe with what ends the folder."""
 KEYED_HOME = r"(?:^|[\s/\"'`])-(?:home|Users)-([A-Za-z0-9]{1,64})"
 """The same inside of a project's key, in which every sign that is no letter is lost."""
 ADDRESS = (
-    r"\b[A-Za-z0-9_][A-Za-z0-9._%+-]{0,63}@"
-    r"(?:[A-Za-z0-9-]{1,63}\.)+([A-Za-z]{2,24})\b"
+    rf"[{_LETTERS}_][{_LETTERS}._%+-]{{0,63}}@"
+    rf"(?:[{_LETTERS}-]{{1,63}}\.)+([A-Za-z]{{2,24}})\b"
 )
 """A mail address; the group is the last part of the domain."""
 
@@ -51,7 +57,11 @@ def is_nobody(address: str, ending: str) -> bool:
 
 def names_in(paths: Iterable[str]) -> frozenset[str]:
     """Return the login names that paths give away."""
-    found = (found[1] for path in paths for found in _home.finditer(path))
+    found = (
+        (found[1] or found[2]).rstrip("\\/")
+        for path in paths
+        for found in _home.finditer(path)
+    )
     return frozenset(name for name in found if is_telling(name))
 
 

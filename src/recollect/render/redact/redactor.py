@@ -19,7 +19,7 @@ from recollect.render.redact.personal import (
     is_nobody,
     names_pattern,
 )
-from recollect.render.redact.rules import RULES, Rule, is_stand_in
+from recollect.render.redact.rules import RULES, Rule, is_mixed, is_stand_in
 from recollect.render.redact.signs import Seen, Signs
 
 __all__ = ["Found", "Redactor"]
@@ -198,25 +198,30 @@ class _Rules:
     """A table of rules, of which one pass over a text tells those that fit."""
 
     def __init__(
-        self, rules: Sequence[Rule], confirm: Callable[[str], bool] | None
+        self, rules: Sequence[Rule], confirm: Callable[[str, Rule], bool] | None
     ) -> None:
         self._confirm = confirm
-        self._rules = [(rule.name, _compiled(rule.pattern)) for rule in rules]
+        self._rules = [(rule, _compiled(rule.pattern)) for rule in rules]
         self._fitting = re2.Set.SearchSet(_options())
         for rule in rules:
             self._fitting.Add(rule.pattern)
         self._fitting.Compile()
 
     def find(self, text: str) -> Iterator[Found]:
-        for number in self._fitting.Match(text) or ():
-            name, pattern = self._rules[number]
+        # Of two rules that find the same the first one names it.
+        for number in sorted(self._fitting.Match(text) or ()):
+            rule, pattern = self._rules[number]
             group = 1 if pattern.groups else 0
             for match in pattern.finditer(text):
                 start, end = match.span(group)
-                if start < end and not (
-                    self._confirm and self._confirm(text[start:end])
+                if start < end and (
+                    self._confirm is None or self._confirm(text[start:end], rule)
                 ):
-                    yield Found(start, end, name)
+                    yield Found(start, end, rule.name)
+
+
+def _is_secret(value: str, rule: Rule) -> bool:
+    return not is_stand_in(value) and (not rule.is_loose or is_mixed(value))
 
 
 def _personal(text: str, seen: Seen) -> Iterator[Found]:
@@ -228,7 +233,9 @@ def _personal(text: str, seen: Seen) -> Iterator[Found]:
         return
     if seen & Seen.HOME:
         for match in _home().finditer(text):
-            yield _found(match.span(0), "home")
+            start, end = match.span(0)
+            # A name of several words was read up to the end of its folder.
+            yield Found(start, end - (text[end - 1] in "\\/"), "home")
     if seen & Seen.KEYED_HOME:
         for match in _keyed_home().finditer(text):
             yield _found(match.span(1), "user")
@@ -261,7 +268,7 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401 (RE2 has no types)
 
 @lru_cache(maxsize=1)
 def _known_rules() -> _Rules:
-    return _Rules(RULES, confirm=is_stand_in)
+    return _Rules(RULES, confirm=_is_secret)
 
 
 @lru_cache(maxsize=1)

@@ -6,9 +6,30 @@ whatever the text is. A rule with a group hides the group; one without hides the
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
-__all__ = ["RULES", "Rule", "is_stand_in"]
+__all__ = [
+    "ASSIGNED",
+    "GAP",
+    "NAMING",
+    "RULES",
+    "START",
+    "Rule",
+    "is_mixed",
+    "is_stand_in",
+]
+
+START = (
+    r"(?:\b|_|\\[abefnrtv0]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}"
+    r"|\[[0-9;]{0,10}m)"
+)
+"""Where a token may begin: at a word's start, or behind an escape.
+
+Text that was written as JSON or as part of an address holds such escapes.
+"""
+GAP = r"[ \t]{0,3}"
 
 
 class Rule(Struct, frozen=True):
@@ -17,17 +38,42 @@ class Rule(Struct, frozen=True):
     name: str
     """What is put in the secret's place says this name."""
     pattern: str
+    is_loose: bool = False
+    """Whether a value counts only if it is mixed as no word is."""
 
 
 _KEY = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
 _NAMED = (
-    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|SECRET_KEY|TOKEN|API_?KEY|ACCESS_KEY"
-    r"|PRIVATE_KEY|AUTH_KEY|ENCRYPTION_KEY|SIGNING_KEY|CREDENTIALS?|ACCOUNT_KEY)"
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|_PASS|_PWD|_PAT|SECRET|SECRET_KEY|TOKEN|API_?KEY"
+    r"|ACCESS_KEY|PRIVATE_KEY|AUTH_KEY|ENCRYPTION_KEY|SIGNING_KEY|CREDENTIALS?"
+    r"|ACCOUNT_KEY)(?:_[A-Z0-9]+)?="
 )
-_VALUE = r"[^\s\"'`$<>(){}\[\]\\,;|&*%]"
+_WORD = r"(?:password|passwd|passphrase|_pwd)"
+_OTHER = (
+    r"(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|_pat)"
+)
+_IS = rf"(?:\\*[\"'])?{GAP}(?::=|=>|[:=]){GAP}"
+ASSIGNED = {
+    "env-secret": _NAMED,
+    "named-secret": rf"(?i)(?:{_WORD}|{_OTHER})(?:\\*[\"'])?(?:\\t|\s){{0,3}}[:=]",
+    "option-secret": r"--[a-z-]*(?:password|passwd|token|key|secret)(?:\\t|\s)"
+    r"|(?:-u|--user)[ =]{0,2}\\*[\"']?[A-Za-z0-9_.@-]+:",
+    "cookie": r"(?i)cookie",
+}
+"""Signs of secrets that are known by a name before them; the value may be anything."""
+NAMING = re.compile(rf"(?i)(?:{_WORD}|{_OTHER})$")
+"""A name of a field that holds a secret."""
+_QUOTED = (
+    r'"((?:[^"\\\n]|\\[^\n]){8,})',
+    r"'((?:[^'\\\n]|\\[^\n]){8,})",
+    # JSON inside of JSON, or a command inside of a text: the quotes are escaped.
+    r"\\+[\"']((?:[^\"'\\\n]|\\[^\"'\\\n]){8,})",
+)
+_WHOLE = r"((?:[^\s\"'`\\]|\\[^nrtu\"'`\s\\]){8,})"
+"""A value without quotes ends where white space is, whatever signs are in it."""
 _OPAQUE = r"[A-Za-z0-9_~.+/=-]"
 
-RULES = (
+_KNOWN = (
     # Models and their surroundings
     Rule("anthropic-key", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
     Rule("openai-key", r"\bsk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}"),
@@ -150,25 +196,69 @@ RULES = (
     ),
     Rule(
         "header-token",
-        r"(?i)\b(?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+        r"(?i)\b(?:proxy-)?authorization(?:\\*[\"'])?\s{0,3}[:=]\s{0,3}(?:\\*[\"'])?"
         rf"(?:bearer|basic|token|bot)\s+({_OPAQUE}{{16,}})",
+    ),
+    Rule(
+        "header-token",
+        r"(?i)\b(?:proxy-)?authorization(?:\\*[\"'])?\s{0,3}[:=]\s{0,3}(?:\\*[\"'])?"
+        rf"(?:[a-z][a-z0-9_-]{{1,20}}\s+)?({_OPAQUE}{{16,}})",
+        is_loose=True,
     ),
     Rule(
         "header-token",
         r"(?i)(?:^|[\s\"'`{,(])(?:x-api-key|x-auth-token|api-key|private-token)[\"']?"
         rf"\s{{0,3}}:\s{{0,3}}[\"']?({_OPAQUE}{{16,}})",
     ),
-    Rule(
-        "env-secret",
-        rf"(?m)(?:^|[\s\"'`;|]|\\n)(?:[A-Z][A-Z0-9]*_)*{_NAMED}(?:_[A-Z0-9]+)?="
-        rf"[\"']?({_VALUE}{{8,}})",
-    ),
+    *(Rule("env-secret", f"{_NAMED}{value}") for value in (*_QUOTED, _WHOLE)),
     Rule(
         "npmrc-token",
         rf"(?i)(?:_authtoken|_auth|_password)\s{{0,3}}=\s{{0,3}}[\"']?({_OPAQUE}{{16,}})",
     ),
     Rule("netrc-password", r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S{6,})"),
+    *(
+        Rule("named-secret", f"(?i)(?:{_WORD}|{_OTHER}){_IS}{value}", is_loose=True)
+        for value in _QUOTED
+    ),
+    Rule("named-secret", f"(?i){_WORD}{_IS}{_WHOLE}", is_loose=True),
+    Rule(
+        "named-secret",
+        rf"(?i){_OTHER}{_IS}([A-Za-z0-9_~.+/=!@#%^*:$-]{{12,}})",
+        is_loose=True,
+    ),
+    Rule(
+        "option-secret",
+        r"--(?:[a-z]+-)*(?:password|passwd|token|key|secret)[ \t]{1,3}"
+        r"\\*[\"']?([^\s\"'`\\]{8,})",
+        is_loose=True,
+    ),
+    Rule(
+        "option-secret",
+        r"(?:^|[\s\"'`])(?:-u|--user)[ =]{0,2}\\*[\"']?[A-Za-z0-9_.@-]{1,80}:"
+        r"([^\s\"'`\\]{8,})",
+        is_loose=True,
+    ),
+    Rule(
+        "cookie",
+        rf"(?i)cookie(?:\\*[\"'])?{GAP}[:=]{GAP}\\*[\"']?"
+        r"((?:[^\s=;\"'\\]+=[^\s;\"'\\]*; ?)*"
+        r"[^\s=;\"'\\]+=[A-Za-z0-9_~.+/=%:-]{16,}[^\n\"'\\]*)",
+        is_loose=True,
+    ),
 )
+
+
+def _started(rule: Rule) -> Rule:
+    """Return a rule that also finds its token behind an escape."""
+    found = re.match(r"(\(\?\w+\))?\\b", rule.pattern)
+    if found is None:
+        return rule
+    rest = rule.pattern[found.end() :]
+    told = rest if re.compile(rule.pattern).groups else f"({rest})"
+    return Rule(rule.name, f"{found[1] or ''}{START}{told}", is_loose=rule.is_loose)
+
+
+RULES = tuple(map(_started, _KNOWN))
 """Every rule; of two that meet in the same place, the one that begins first hides."""
 
 _STAND_INS = (
@@ -209,6 +299,19 @@ _PLAIN = frozenset(
 )
 _FEWEST = 5
 """Different signs that a secret has at least."""
+_SHORTEST = 8
+_REFERENCE = re.compile(
+    r"\$(?:\w+$|[A-Z_{(])|<|\{|\[|%\w+%|%[sd({]|#\{|[A-Za-z_][\w.:]*[(\[<]|!"
+    r"|f?\\*[\"'`]"
+)
+"""A variable, a place to fill in, a call, a type."""
+_SIGNS = frozenset("!@#$%^&*?~+|")
+_PLACE = re.compile(
+    r"\w*://|[~.]{0,2}/|[A-Za-z]:\\|@/|[\w./-]+/[\w.-]+\.[a-z]{1,5}(?::\d+)?$"
+)
+_SHOWN = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
+"""How values end that were made up to show where a secret stands."""
+_CODE = re.compile(r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$")
 
 
 def is_stand_in(value: str) -> bool:
@@ -218,4 +321,17 @@ def is_stand_in(value: str) -> bool:
         len(set(lowered)) < _FEWEST
         or lowered in _PLAIN
         or any(word in lowered for word in _STAND_INS)
+        or _REFERENCE.match(value) is not None
     )
+
+
+def is_mixed(value: str) -> bool:
+    """Whether a value is mixed as passwords and tokens are, and words are not."""
+    if _PLACE.match(value) or _CODE.match(value) or _SHOWN.search(value):
+        return False
+    longest = max(value.split(), key=len, default="").rstrip(",.;)]}")
+    if len(longest) < _SHORTEST:
+        return False
+    has_letter = any(one.isalpha() for one in longest)
+    has_digit = any(one.isdigit() for one in longest)
+    return has_letter and (has_digit or not _SIGNS.isdisjoint(longest))

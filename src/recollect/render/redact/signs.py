@@ -14,7 +14,7 @@ from functools import lru_cache
 import re2
 
 from recollect.render.redact.personal import is_telling
-from recollect.render.redact.rules import RULES
+from recollect.render.redact.rules import ASSIGNED, GAP, RULES, START
 
 __all__ = ["Seen", "Signs"]
 
@@ -33,13 +33,14 @@ class Seen(IntFlag):
 
 
 _BLANK = r"(?:\\[nrtf]|\s)"
-_QUOTE = r"(?:\\?[\"'])?"
+_QUOTE = r"(?:\\*[\"'])?"
 _SPELLED = (
-    (r"(?m)", ""),
+    (START, ""),
     (r"\b", ""),
     (r"(?:^|[\s\"'`{,(])", ""),
-    (r"(?:^|[\s\"'`;|]|\\n)(?:[A-Z][A-Z0-9]*_)*", ""),
+    (r"(?:\\*[\"'])?", _QUOTE),
     (r"[\"']?", _QUOTE),
+    (GAP, rf"{_BLANK}{{0,3}}"),
     (r"\s{0,3}", rf"{_BLANK}{{0,3}}"),
     (r"\s+", rf"{_BLANK}+"),
 )
@@ -58,6 +59,7 @@ _OTHERS = {
     "private-key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
     "url-password": r"://[^\s:/@]*:[^\s@/]{3,}@[A-Za-z0-9\[]",
     "netrc-password": rf"machine{_BLANK}+\S+?{_BLANK}+login{_BLANK}",
+    **ASSIGNED,
 }
 """Signs of rules that begin with anything, or reach over signs written otherwise.
 
@@ -65,14 +67,15 @@ What begins with anything could begin everywhere: a pass would follow it from ea
 sign of a line at once.
 """
 _PERSONS = {
-    r"/home/[A-Za-z0-9._-]": Seen.HOME,
+    r"/home/(?:[A-Za-z0-9._-]|[^\x00-\x7f])": Seen.HOME,
     r"[\\/]Users[\\/]": Seen.HOME,
     r"-(?:home|Users)-[A-Za-z0-9]": Seen.KEYED_HOME,
     # The letter before the @ is one, and not that of an escape such as \n.
-    r"(?:[^\\]|\\\\)[A-Za-z0-9._%+-]@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2}": Seen.ADDRESS,
+    r"(?:(?:[^\\]|\\\\)[A-Za-z0-9._%+-]|[^\x00-\x7f])"
+    r"@(?:(?:[A-Za-z0-9-]|[^\x00-\x7f])+\.)+[A-Za-z]{2}": Seen.ADDRESS,
 }
-_ESCAPED = (r"\\u00", r"\\/")
-"""Signs that may be written plainly, and are not."""
+_ESCAPED = (r"[^\\](?:\\\\)*\\u", r"\\/")
+"""Signs that may be written plainly, and are not: anything may be spelled by them."""
 _MEMORY = 64 * 1024 * 1024
 _ODD = frozenset('"\\/')
 """Signs that a line may hold in another spelling."""
@@ -87,13 +90,12 @@ class Signs:
         self._is_plain = all(
             name.isprintable() and _ODD.isdisjoint(name) for name in telling
         )
-        self._has_accents = not all(name.isascii() for name in telling)
         spelled = [f"(?i){re2.escape(name)}" for name in telling]
         self._names = _pass(spelled) if spelled and self._is_plain else None
 
     def seen(self, line: bytes) -> Seen:
         """Return what a line of JSON may hold, in whatever text of it."""
-        if not self._is_plain or (self._has_accents and b"\\u" in line):
+        if not self._is_plain:
             return Seen.ANYTHING
         seen = Seen.NOTHING
         for number in self._anybody.Match(line) or ():

@@ -29,7 +29,7 @@ from recollect.model.sessions import (
 )
 from recollect.model.tools import Outcome
 from recollect.render.redact.brief import brief
-from recollect.render.redact.json import redacted_json
+from recollect.render.redact.json import is_picture, redacted_json
 from recollect.render.redact.personal import names_in
 from recollect.render.redact.redactor import Found, Redactor
 
@@ -193,8 +193,10 @@ class _Mapper:
 
     def _struct(self, value: Struct) -> object:
         names = _told_fields(type(value))
-        if not names or (isinstance(value, MediaSource) and value.type == "base64"):
+        if not names:
             return value
+        if isinstance(value, MediaSource) and is_picture(value.media_type, value.data):
+            names = _BESIDE_PICTURE
         is_shared = isinstance(value, _SHARED)
         if is_shared and (known := self._known.get(id(value))) is not None:
             return known[1]
@@ -218,6 +220,7 @@ class _Mapper:
         return new
 
 
+_BESIDE_PICTURE = ("type", "url", "file_id", "content")
 _SHARED = (Message, ToolCall, Turn, Branch, AgentRun)
 """What a session holds in several places, and must be told once."""
 
