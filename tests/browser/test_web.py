@@ -209,8 +209,10 @@ def test_an_agent_opens_beside_and_inside(browser: Browser, site: Served) -> Non
         page.goto(f"{site.home}/session/{AGENT}")
         page.locator("p.agent > a").click()
         expect(page.locator(".panel")).to_contain_text("Nothing odd.")
+        expect(page.locator(".panel button").first).to_be_focused()
         page.keyboard.press("Escape")
         expect(page.locator(".panel")).to_have_count(0)
+        expect(page.locator("p.agent > a")).to_be_focused()
         page.locator("p.agent > a").click(modifiers=["Alt"])
         expect(page.locator(".agent-inside")).to_contain_text("Nothing odd.")
 
@@ -240,9 +242,12 @@ def test_a_message_gives_its_link_and_its_record(
         expect(page.locator("article.found")).to_contain_text("Question number 50")
         expect(page.locator("article.found")).to_be_in_viewport()
         page.keyboard.press("f")
-        page.keyboard.type('"question number 9"')
+        page.keyboard.type("question number 9")
+        expect(page.locator(".finder output")).to_have_text("1 place")
         page.keyboard.press("Enter")
         expect(page.locator("article.found")).to_contain_text("Question number 9")
+        page.keyboard.press("Escape")
+        expect(page.locator(".finder")).to_have_count(0)
 
 
 def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
@@ -267,6 +272,7 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
         while len(took) < TRIES and not any(one < 1 for one in took):
             took.append(_appearing(other.page, path, len(took)))
         expect(seen.page.locator(".latest")).to_be_visible()
+        expect(seen.page.locator(".top .running")).to_be_visible()
         expect(seen.page.locator("#outline")).to_be_attached()
         after = seen.page.evaluate(
             "document.querySelector('.found').getBoundingClientRect().top"

@@ -435,3 +435,54 @@ def test_turns_agents_and_the_head_tell_what_they_cost(tmp_path: Path) -> None:
     assert money(total - run.nanos) in turn  # though most of it is behind the window
     (agent,) = re.findall(r'<p class="agent".*?</p>', rest)
     assert money(run.nanos) in agent
+
+
+def test_a_fork_leads_to_where_the_branches_part(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    asked = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
+    first = thread(*asked, prompt("First way", uuid="p2"), reply("One", uuid="r2"))
+    second = thread(
+        prompt("Second way", uuid="p3", parent="r1"), reply("Two", uuid="r3"), start=60
+    )
+    home.session(REWOUND, [*first, *second])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    live = page.get(f"/session/{REWOUND}").text
+    (to,) = set(re.findall(r'class="mark fork"><a href="([^"]*)"', live))
+    there = page.get(to.replace("&amp;", "&")).text
+    (back,) = set(re.findall(r'class="mark fork"><a href="([^"]*)"', there))
+
+    assert to.endswith("at=m-r1")
+    assert back.endswith("at=m-r1")
+    assert "First way" in there
+    assert 'data-from="1"' in there
+
+
+def test_words_that_stand_together_are_found_first(page: Asking) -> None:
+    told = page.get(f"/session/{LONG}/find?q=number+7").json
+
+    assert [at for at, _, _ in told["places"]] == [14]
+    assert told["elsewhere"] == 0
+    apart = page.get(f"/session/{LONG}/find?q=7+question").json
+    assert apart["places"]
+
+
+def test_what_is_found_on_another_branch_is_told_as_such(page: Asking) -> None:
+    told = page.get(f"/session/{REWOUND}/find?q=first").json
+
+    assert told["places"] == []
+    assert told["elsewhere"] == 1
+
+
+def test_a_window_tells_the_day_only_where_it_changes(page: Asking) -> None:
+    turns = re.findall(
+        r'<h2 class="turn".*?</h2>', page.get(f"/session/{LONG}/window?from=16").text
+    )
+
+    assert turns
+    assert not any(re.search(r"\d{4}-\d\d-\d\d", turn) for turn in turns)
+
+
+def test_no_picture_of_the_page_is_missing(page: Asking) -> None:
+    assert page.get("/favicon.ico").status == 204

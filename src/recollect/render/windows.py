@@ -23,6 +23,8 @@ class Beside(Struct, frozen=True):
     """A branch leaves the way, or the way left it."""
 
     branch: BranchFacts
+    after: RecordId | None = None
+    """The last message that both have."""
 
 
 def walk_window(window: Window) -> Iterator[Step | Beside]:
@@ -43,13 +45,13 @@ def _steps(window: Window) -> Iterator[Step | Beside | Way]:
     paths = Paths((), _VIEW, seen)
     beside = _beside(window.facts.branches, window.branch)
     if not window.start:
-        yield from map(Beside, beside.get(None, ()))
+        yield from (Beside(one) for one in beside.get(None, ()))
     for at, turn in enumerate(window.turns):
         if at or not window.is_begun:
             yield TurnStart(turn, _PATH)
         for message in turn.messages:
             yield from paths.message(message, turn)
-            yield from map(Beside, beside.get(message.id, ()))
+            yield from (Beside(one, message.id) for one in beside.get(message.id, ()))
     branch = window.facts.branch(window.branch)
     orphans = window.facts.orphans
     if orphans and branch is not None and window.stop >= branch.total:

@@ -72,6 +72,11 @@ def static(visit: Visit) -> Response:
     return Response(asset(name), media_type=kind, headers=forever)
 
 
+def favicon(visit: Visit) -> Response:  # noqa: ARG001 (whoever asks)
+    """Answer that there is no picture, for browsers that show what is no page."""
+    return Response(status_code=204)
+
+
 ROUTES = (
     RouteRow("/", home.home),
     RouteRow("/more", home.more),
@@ -101,6 +106,7 @@ ROUTES = (
     RouteRow("/problems", problems.problems),
     RouteRow("/about", about.about),
     RouteRow("/static/{version}/{name}", static),
+    RouteRow("/favicon.ico", favicon),
     RouteRow("/api/openapi.json", openapi),
     RouteRow("/api/sessions", api.sessions),
     RouteRow("/api/sessions/{id}", api.session),

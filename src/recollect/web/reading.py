@@ -93,20 +93,27 @@ class Reading:
     def drawn(self, start: int, stop: int, setting: Setting) -> Html:
         """Return messages as markup."""
         window = self.some(start, stop)
-        pieces = window_fragments(window, self._billed(window, setting))
+        pieces = window_fragments(window, self._suited(window, setting))
         return Html("".join(piece.html for piece in pieces))
 
     def first(self, start: int, stop: int, setting: Setting) -> tuple[Html, int]:
         """Return as many messages as fill a screen, and the number behind the last."""
         window = self.some(start, stop)
         seen = _Screen(walk_window(window))
-        setting = self._billed(window, setting)
+        setting = self._suited(window, setting)
         for piece in fragments_of(seen.steps(), window.facts.project, setting):
             seen.add(piece.html)
         return Html("".join(seen.parts)), seen.count + start
 
-    def _billed(self, window: Window, setting: Setting) -> Setting:
-        """Return a setting by which a turn costs all of it, also what is behind."""
+    def _suited(self, window: Window, setting: Setting) -> Setting:
+        """Return a setting that knows the day before a window, and what is behind.
+
+        A turn that begins in the window costs all of it.
+        """
+        if window.start:
+            before = self.some(window.start - 1, window.start).messages
+            time = next((message.time for message in before), None)
+            setting = structs.replace(setting, since=time)
         cost, rest = setting.cost, self._rest(window) if setting.cost else ()
         if cost is None or not rest:
             return setting

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, tzinfo
 from msgspec import Struct
 
 from recollect.model.blocks import Block, Text, Thinking
-from recollect.model.ids import AgentId
+from recollect.model.ids import AgentId, RecordId
 from recollect.model.sessions import AgentRun, Branch, Message, Role, Session, Turn
 from recollect.model.usage import Cost
 from recollect.model.windows import BranchFacts, Window
@@ -89,6 +89,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """The address below which an agent that is told in brief has its page."""
     branches: str = ""
     """The address at whose end the number of a branch leads to that branch."""
+    since: datetime | None = None
+    """When the message before the first was said: its day need not be told again."""
     most: int = MOST
     """Signs of what folds that a page holds; more it has to ask for."""
 
@@ -138,7 +140,7 @@ class _Setter:
         self._met: set[str] = set()
         """Agents whose runs were shown or named."""
         self._failures = 0
-        self._day: datetime | None = None
+        self._day = setting.since
 
     def set(self, step: Step | Beside) -> Iterator[Fragment]:
         if isinstance(step, Said) and step.message.notice == "api_error":
@@ -155,7 +157,7 @@ class _Setter:
             case Forked():
                 yield Fragment(self._fork(step))
             case Beside():
-                yield Fragment(self._left(step.branch))
+                yield Fragment(self._left(step.branch, step.after))
             case AgentEnd() | LeftEnd():
                 yield Fragment(self._ended())
             case Orphans():
@@ -298,12 +300,16 @@ class _Setter:
         self._depth += 1
         return _switch(step.branch, fork_words(step.branch))
 
-    def _left(self, branch: Branch | BranchFacts) -> Html:
+    def _left(
+        self, branch: Branch | BranchFacts, after: RecordId | None = None
+    ) -> Html:
         """Return the line that leads to a branch which goes another way from here."""
         way = "The live branch goes on" if branch.is_live else "Rewound"
         line = words(f"{way} from here: {fork_words(branch)}")
         if self._setting.branches:
-            line = tag("a", line, href=f"{self._setting.branches}{branch.number}")
+            fork = f"&at={anchor('m', after)}" if after is not None else ""
+            to = f"{self._setting.branches}{branch.number}{fork}"
+            line = tag("a", line, href=to)
         return Html(f'<p class="mark fork">{line}</p>')
 
 

@@ -20,10 +20,11 @@ from recollect.web.charts import bars, heat_map
 from recollect.web.frame import Frame, address, empty, framed, link, stamp
 from recollect.web.visit import Visit
 
-__all__ = ["Filters", "home", "is_running", "more", "session_line"]
+__all__ = ["RUNNING", "Filters", "home", "is_running", "more", "session_line"]
 
 _PAGE = 60
-_RUNNING = timedelta(minutes=5)
+RUNNING = timedelta(minutes=5)
+"""How long a session is running after something was said in it."""
 _CHOICES = 200
 
 
@@ -143,7 +144,7 @@ def _running(visit: Visit, sessions: Sequence[Listed]) -> Html:
 
 def is_running(one: Listed, now: datetime) -> bool:
     """Whether something was said in a session a moment ago."""
-    return one.ended is not None and timedelta(0) <= now - one.ended < _RUNNING
+    return one.ended is not None and timedelta(0) <= now - one.ended < RUNNING
 
 
 def _overview(visit: Visit) -> Html:

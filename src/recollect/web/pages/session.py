@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from starlette.responses import (
 from recollect.errors import NotArchived
 from recollect.export.costs import coster
 from recollect.ingest.windows import Cut
-from recollect.model.ids import AgentId
+from recollect.model.hits import Found
+from recollect.model.ids import AgentId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.sessions import Message
 from recollect.model.usage import Cost
@@ -43,7 +45,7 @@ from recollect.render.markdown import Sheet, markdown, window_markdown
 from recollect.render.safe import safe, safe_line
 from recollect.render.walk import View
 from recollect.web.frame import Frame, address, framed, link
-from recollect.web.pages.home import is_running
+from recollect.web.pages.home import RUNNING, is_running
 from recollect.web.pages.search import asked_query
 from recollect.web.readers import OpenSession
 from recollect.web.reading import WINDOW, Reading, reading_of
@@ -55,6 +57,7 @@ _OK = 200
 _RAW_LIMIT = 2_000_000
 _HELD = 4_000
 """Signs of a long output, beyond its beginning, with which a window comes."""
+_WORDS = re.compile(r"[^\W_]+(?: +[^\W_]+)+")
 _FOUND = 200
 """Places that are shown of what is found in a session."""
 
@@ -149,7 +152,8 @@ def _page(visit: Visit, listed: Listed) -> Response:
             f'<div class="conversation" id="conversation" '
             f'data-session="{escape(session.id)}" '
             f'data-own="{escape(_own(visit, session))}" data-branch="{branch.number}" '
-            f'data-total="{reading.total}" data-size="{WINDOW}">'
+            f'data-total="{reading.total}" data-size="{WINDOW}" '
+            f'data-running="{RUNNING.seconds}">'
             f"{shown}</div>{_pager(visit, reading, at, stop)}"
         )
     frame = Frame(
@@ -257,22 +261,39 @@ def as_markdown(visit: Visit) -> Response:
 def find(visit: Visit) -> Response:
     """Answer with the places of a session where words stand, in its order."""
     with _reading(visit) as reading:
-        session = reading.facts.id
-        query = asked_query(visit, f"session:{session} {visit.text('q')}")
-        with visit.readers.archive() as archive:
-            found = archive.search(query, limit=1, hits=_FOUND)
+        found = _found(visit, reading.facts.id)
+        hits = [hit for one in found.sessions for hit in one.hits]
         places = [
             (place, hit.excerpt.text)
-            for one in found.sessions
-            for hit in one.hits
+            for hit in hits
             if (place := reading.places.get(hit.record)) is not None
         ]
         total = found.sessions[0].total if found.sessions else 0
+        elsewhere = {h.record for h in hits if h.record not in reading.places}
         rows = [
             (at, reading.anchors[at], safe(told)) for at, told in sorted(set(places))
         ]
-    answer = msgspec.json.encode({"total": total, "places": rows})
-    return Response(answer, media_type="application/json")
+    told = {
+        "total": total,
+        "shown": len(hits),
+        "elsewhere": len(elsewhere),
+        "places": rows,
+    }
+    return Response(msgspec.json.encode(told), media_type="application/json")
+
+
+def _found(visit: Visit, session: SessionId) -> Found:
+    """Return what is found in a session: words as they stand together, or apart."""
+    typed = visit.text("q")
+    ways = [f'"{typed}"', typed] if _WORDS.fullmatch(typed) else [typed]
+    found = Found()
+    with visit.readers.archive() as archive:
+        for way in ways:
+            query = asked_query(visit, f"session:{session} {way}")
+            found = archive.search(query, limit=1, hits=_FOUND)
+            if found.sessions and found.sessions[0].hits:
+                break
+    return found
 
 
 def _raws(message: Message) -> Iterator[str]:

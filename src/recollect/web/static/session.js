@@ -334,16 +334,17 @@ function focusOn(target) {
   target.tabIndex = -1;
   target.focus({ preventScroll: true });
 }
+// Whether a place is below the upper edge of what is seen (1), above it (-1), or there.
+function side({ at, anchor }) {
+  const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
+  const element = document.getElementById(anchor);
+  if (element) return Math.sign(Math.round((element.getBoundingClientRect().top - edge) / 6));
+  const section = talk.sections[Math.floor(at / talk.size)];
+  return section && section.getBoundingClientRect().top > edge ? 1 : -1;
+}
 function jump(kind, by) {
   const list = marks.filter((mark) => mark.kind === kind);
-  const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
-  const above = (mark) => {
-    const element = document.getElementById(mark.anchor);
-    if (element) return Math.sign(Math.round((element.getBoundingClientRect().top - edge) / 6));
-    const section = talk.sections[Math.floor(mark.at / talk.size)];
-    return section && section.getBoundingClientRect().top > edge ? 1 : -1;
-  };
-  const next = by > 0 ? list.find((mark) => above(mark) > 0) : list.findLast((mark) => above(mark) < 0);
+  const next = by > 0 ? list.find((mark) => side(mark) > 0) : list.findLast((mark) => side(mark) < 0);
   if (next) go(next.at, next.anchor); else say(`no further ${kind}`);
 }
 onKey("j", "next message", () => step(1));
@@ -440,14 +441,19 @@ main.addEventListener("toggle", async (event) => {
 
 // Agents: beside the conversation, or in it.
 let panel = null;
+let opener = null;
 function closePanel() {
+  const had = panel?.contains(document.activeElement) || document.activeElement === document.body;
   panel?.remove();
-  panel = null;
   main.classList.remove("with-panel");
+  // Whoever read the agent goes on where its line is.
+  if (panel && had && opener?.isConnected) opener.focus({ preventScroll: true });
+  panel = opener = null;
 }
 async function openPanel(link) {
   const own = new URL(link.href).pathname;
   closePanel();
+  opener = link;
   const inside = make("div", { className: "conversation" });
   panel = make("aside", { className: "panel" }, make("header", {},
     make("h2", {}, link.textContent),
@@ -481,7 +487,10 @@ main.addEventListener("click", (event) => {
     fillAgent(inside, new URL(link.href).pathname, link.closest(".panel"));
   } else openPanel(link);
 });
-addEventListener("keydown", (event) => { if (event.key === "Escape" && panel && !document.querySelector("dialog[open]")) closePanel(); });
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
+  if (panel) closePanel(); else closeFinder();
+});
 
 // A link to a message leads there, wherever it is.
 async function toHash() {
@@ -513,9 +522,17 @@ if (!isAgent && !Number(place.dataset.branch)) {
       const last = (talk.count - 1) * talk.size;
       const went = await talk.refresh().catch(() => true);
       if (!went) pill("rewound: show the live branch", () => location.assign(location.pathname));
-      if (talk.total > before) { tellNew(talk.total - before); await loadOutline(last); }
+      if (talk.total > before) { tellRunning(); tellNew(talk.total - before); await loadOutline(last); }
     });
   });
+}
+// The mark of a session in which something is said; it goes when nothing was for a while.
+let silent = 0;
+function tellRunning() {
+  const title = document.querySelector(".top h1");
+  if (!title.querySelector(".running")) title.append(make("span", { className: "running" }, "running"));
+  clearTimeout(silent);
+  silent = setTimeout(() => title.querySelector(".running")?.remove(), Number(place.dataset.running) * 1000);
 }
 let fresh = 0;
 function tellNew(count) {
@@ -539,23 +556,41 @@ function pill(words, act) {
 let finder = null;
 let places = [];
 let placeAt = -1;
+let elsewhere = "";
 async function lookFor(words, output) {
-  const answer = await fetch(talk.address("find", { q: words }));
-  if (!answer.ok) { output.textContent = "not understood"; return; }
-  const told = await answer.json();
-  places = told.places;
+  places = [];
   placeAt = -1;
-  output.textContent = places.length ? `${places.length} places` : "nothing";
-  if (places.length) move(1, output);
+  elsewhere = "";
+  if (!words.trim()) { output.textContent = ""; return; }
+  const answer = await fetch(talk.address("find", { q: words }));
+  const told = answer.ok ? await answer.json() : null;
+  if (finder?.querySelector("input").value !== words) return;
+  if (!told) { output.textContent = "not understood"; return; }
+  places = told.places;
+  if (told.elsewhere) elsewhere = `${told.elsewhere.toLocaleString("en")} on other branches or in agents`;
+  const more = told.total > told.shown ? `first ${places.length}` : places.length;
+  const here = places.length ? `${more} ${places.length === 1 ? "place" : "places"}` : "nothing";
+  output.textContent = elsewhere ? `${here}, ${elsewhere}` : here;
+}
+// The first of them is the next from where one reads.
+function firstPlace(output) {
+  const below = places.findIndex(([at, anchor]) => side({ at, anchor }) >= 0);
+  placeAt = (below < 0 ? 0 : below) - 1;
+  move(1, output);
 }
 function move(by, output) {
   if (!places.length) return;
   placeAt = (placeAt + by + places.length) % places.length;
   const [at, anchor] = places[placeAt];
-  output.textContent = `${placeAt + 1} of ${places.length}`;
+  output.textContent = `${placeAt + 1} of ${places.length}${elsewhere ? `, ${elsewhere}` : ""}`;
   const typing = finder?.querySelector("input");
   const had = document.activeElement === typing;
   go(at, anchor).then(() => { if (had) typing.focus({ preventScroll: true }); });
+}
+function closeFinder() {
+  finder?.remove();
+  finder = null;
+  document.querySelector("article.found")?.focus({ preventScroll: true });
 }
 function openFinder() {
   if (finder) { finder.querySelector("input").select(); return; }
@@ -565,13 +600,27 @@ function openFinder() {
   finder = make("form", { className: "finder" }, box, output,
     make("button", { type: "button", title: "Previous", onclick: () => move(-1, output) }, "↑"),
     make("button", { type: "button", title: "Next", onclick: () => move(1, output) }, "↓"),
-    make("button", { type: "button", title: "Close", onclick: () => { finder.remove(); finder = null; } }, "×"));
+    make("button", { type: "button", title: "Close", onclick: closeFinder }, "×"));
   finder.setAttribute("role", "search");
+  output.setAttribute("aria-live", "polite");
   let last = "";
-  finder.addEventListener("submit", (event) => {
+  let looking = null;
+  let later = 0;
+  const look = () => {
+    clearTimeout(later);
+    if (box.value !== last) { last = box.value; looking = lookFor(last, output); }
+    return looking;
+  };
+  box.addEventListener("input", () => { clearTimeout(later); later = setTimeout(look, 150); });
+  finder.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (box.value === last) move(1, output);
-    else { last = box.value; lookFor(last, output); }
+    await look();
+    if (placeAt < 0) firstPlace(output); else move(1, output);
+  });
+  finder.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    closeFinder();
   });
   place.before(finder);
   box.focus();
