@@ -18,6 +18,7 @@ from recollect.errors import ExitCode
 from recollect.store.lock import writing
 from recollect.store.purged import begin_erasing
 from recollect.store.vault import Vault
+from tests.build import Home, session_id
 from tests.cli.terminals import Terminal
 
 
@@ -197,3 +198,17 @@ def test_a_purge_that_was_stopped_is_told_of(
 
     assert main(["doctor"]) == ExitCode.DONE
     assert "a purge was stopped halfway: ask for it again" in capsys.readouterr().out
+
+
+def test_without_an_archive_the_homes_are_told_and_none_is_made(
+    kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor"]) == ExitCode.DONE
+
+    told = capsys.readouterr().out
+    assert "none yet: recollect ingest makes one" in told
+    assert "Claude Code deletes after 30 days" in told
+    assert "none of them is in the archive" in told
+    assert session_id(1)[:8] in told
+    assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
+    assert kept_home.path.is_dir()

@@ -245,3 +245,14 @@ def test_a_hint_is_about_the_archive_that_was_named(
     named = "archive" if "archive" in " ".join(words).split("=") else "'no where'"
     told = capsys.readouterr().err
     assert f"`recollect {command} --archive {named}" in told
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_a_home_that_is_named_must_be_there_also_if_nothing_is_taken_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["ingest", "-q"])
+
+    gone = str(tmp_path / "gone")
+    assert main(["list", "--no-ingest", "--home", gone]) == ExitCode.ASKED_WRONGLY
+    assert "gone" in capsys.readouterr().err

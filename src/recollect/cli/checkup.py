@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from recollect.cli.rows import DoctorRow
 from recollect.errors import NotOfTeams
 from recollect.model.addresses import is_address
@@ -25,18 +27,30 @@ _ENGINES = ("apsw", "tantivy", "zstandard", "msgspec")
 _OTHERS = 0o077
 
 
-def state(archive: Archive, homes: Sequence[Path], wrong: Sequence[str]) -> DoctorRow:
-    """Return what is where, and how the archive is."""
-    if is_address(archive.folder.as_posix()):
-        raise NotOfTeams(archive.folder.name)
-    kept = archive.sources()
-    listed = list(archive.sessions(empty=True)) if archive.has_index else []
+def state(
+    archive: Archive | None, homes: Sequence[Path], wrong: Sequence[str]
+) -> DoctorRow:
+    """Return what is where, and how the archive is, if there is one."""
     told = settings_file(os.environ, Path.home())
-    return DoctorRow(
+    alone = DoctorRow(
         python=platform.python_version(),
         engines={name: version(name) for name in _ENGINES},
         settings=str(told) if told.is_file() else None,
         wrong=tuple(wrong),
+    )
+    return alone if archive is None else _with_archive(alone, archive, homes)
+
+
+def _with_archive(
+    alone: DoctorRow, archive: Archive, homes: Sequence[Path]
+) -> DoctorRow:
+    if is_address(archive.folder.as_posix()):
+        raise NotOfTeams(archive.folder.name)
+    kept = archive.sources()
+    listed = list(archive.sessions(empty=True)) if archive.has_index else []
+    return structs.replace(
+        alone,
+        has_archive=True,
         archive_bytes=_weight(archive.folder, "archive.db*"),
         index_bytes=_weight(archive.folder / "index", "**/*"),
         is_private=_is_private(archive.folder),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
+from recollect.archive import Archive
 from recollect.cli.checkup import state
 from recollect.cli.complaints import set_aside
 from recollect.cli.doctor_page import (
@@ -16,7 +18,7 @@ from recollect.cli.doctor_page import (
     wrapped,
 )
 from recollect.cli.options import Asked, archive_options, colour_option, json_option
-from recollect.cli.retention import expiring, known_homes, retention
+from recollect.cli.retention import expiring, known_homes, present, retention
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.screen import Screen
 
@@ -54,10 +56,12 @@ def _tell(
     *,
     as_json: bool,
 ) -> None:
-    with asked.current() as archive:
+    # Where there is no archive none is made: that is for who asks to keep something.
+    with asked.current() if Archive.exists(asked.folder) else nullcontext() as archive:
         found = state(archive, homes, wrong)
-        periods = retention(archive, homes)
-        going = expiring(archive, periods, screen.now)
+        files = present(archive, homes)
+        periods = retention(files, homes)
+        going = expiring(archive, files, periods, screen.now)
     if as_json:
         print_row(BeginRow.of("doctor", asked.folder))
         for row in (found, *periods, *going):
@@ -67,6 +71,6 @@ def _tell(
         *version_lines(found, screen),
         *archive_lines(found, asked, screen),
         *home_lines(periods, screen),
-        *deletion_lines(periods, going, screen),
+        *deletion_lines(found, periods, going, screen),
     ]
     screen.show(lines if screen.room is None else wrapped(lines, screen.room))

@@ -54,6 +54,9 @@ def archive_lines(found: DoctorRow, asked: Asked, screen: Screen) -> Iterator[st
     paint = screen.paint
     yield ""
     yield paint.heading(f"Archive  {plain(shown_path(asked.folder))}")
+    if not found.has_archive:
+        yield "  none yet: recollect ingest makes one"
+        return
     index = size(found.index_bytes) if found.has_index else "none: recollect rebuild"
     yield f"  {size(found.archive_bytes)}, index {index}"
     sessions = several(found.sessions, "session")
@@ -91,7 +94,10 @@ def home_lines(periods: Sequence[RetentionRow], screen: Screen) -> Iterator[str]
 
 
 def deletion_lines(
-    periods: Sequence[RetentionRow], going: Sequence[ExpiringRow], screen: Screen
+    found: DoctorRow,
+    periods: Sequence[RetentionRow],
+    going: Sequence[ExpiringRow],
+    screen: Screen,
 ) -> Iterator[str]:
     """Yield what will be deleted next, and how to prevent it."""
     soon = [row for row in going if row.days <= _SOON]
@@ -108,6 +114,7 @@ def deletion_lines(
         if screen.room is not None:
             title = fit_right(title, max(screen.room - _BEFORE, 1))
         yield f"  {name}  {when:18}  {title}"
-    yield "  all of them are in the archive; to have Claude Code keep them as well, set"
+    kept = "all of them are" if found.has_archive else "none of them is"
+    yield f"  {kept} in the archive; to have Claude Code keep them as well, set"
     for home in periods:
         yield f'    "cleanupPeriodDays": 3650  in {plain(shown_path(home.settings))}'

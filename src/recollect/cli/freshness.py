@@ -37,9 +37,11 @@ def fresh(asked: Asked) -> Archive:
     folder = asked.folder
     if not Archive.exists(folder):
         return _made(asked, folder)
-    archive = Archive.open(folder)
     if asked.is_fixed:
-        return archive
+        if asked.homes:
+            homes_of(asked.homes)  # which must be there, though nothing is taken in
+        return Archive.open(folder)
+    archive = Archive.open(folder)
     try:
         homes = homes_of(asked.homes)
     except NothingFound as error:

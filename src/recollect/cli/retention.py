@@ -9,28 +9,37 @@ from typing import TYPE_CHECKING
 from recollect.cli.options import homes_of
 from recollect.cli.rows import ExpiringRow, RetentionRow
 from recollect.errors import NothingFound, PathMissing
-from recollect.model.sources import SourceKind
+from recollect.model.sources import Source, SourceKind
 from recollect.settings import CLEANUP_DAYS, cleanup_days
+from recollect.sources import discover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recollect.archive import Archive
 
-__all__ = ["expiring", "known_homes", "retention"]
+__all__ = ["expiring", "known_homes", "present", "retention"]
 
 
-def retention(archive: Archive, homes: Sequence[Path]) -> list[RetentionRow]:
+def present(archive: Archive | None, homes: Sequence[Path]) -> list[Source]:
+    """Return the files of homes: as last looked at, or as a walk finds them now."""
+    if archive is not None:
+        return [kept.source for kept in archive.sources() if kept.gone_ns is None]
+    found = (one for home in homes for one in discover(home))
+    return [one for one in found if isinstance(one, Source)]
+
+
+def retention(files: Sequence[Source], homes: Sequence[Path]) -> list[RetentionRow]:
     """Return how long each home is kept, as far as its own settings say."""
     rows = []
     for home in homes:
-        here = [k for k in archive.sources() if k.home == home.as_posix()]
+        here = [one for one in files if one.home == home.as_posix()]
         days = cleanup_days(home)
         rows.append(
             RetentionRow(
                 home=str(home),
-                files=sum(k.gone_ns is None for k in here),
-                bytes=sum(k.size for k in here if k.gone_ns is None),
+                files=len(here),
+                bytes=sum(one.size for one in here),
                 days=CLEANUP_DAYS if days is None else days,
                 is_set=days is not None,
                 settings=str(home / "settings.json"),
@@ -40,27 +49,33 @@ def retention(archive: Archive, homes: Sequence[Path]) -> list[RetentionRow]:
 
 
 def expiring(
-    archive: Archive, homes: Sequence[RetentionRow], now: datetime
+    archive: Archive | None,
+    files: Sequence[Source],
+    homes: Sequence[RetentionRow],
+    now: datetime,
 ) -> list[ExpiringRow]:
-    """Return the sessions that Claude Code will delete, the next one first."""
-    if not archive.has_index:
-        return []
+    """Return the sessions that Claude Code will delete, the next one first.
+
+    Without an archive nobody knows what they are called, nor which are empty.
+    """
     periods = {Path(row.home).as_posix(): row.days for row in homes}
-    titles = {one.id: one.title.text for one in archive.sessions()}
+    titles: dict[str | None, str] = {one.session: "" for one in files}
+    if archive is not None:
+        lines = archive.sessions() if archive.has_index else ()
+        titles = {one.id: one.title.text for one in lines}
     left: dict[str, ExpiringRow] = {}
-    for kept in archive.sources():
-        known = kept.session in titles and kept.home in periods
-        if kept.kind is not SourceKind.SESSION or kept.gone_ns is not None or not known:
+    for one in files:
+        known = one.session in titles and one.home in periods
+        if one.kind is not SourceKind.SESSION or one.session is None or not known:
             continue
-        written = datetime.fromtimestamp(kept.mtime_ns / 1e9, UTC)
-        until = written + timedelta(days=periods[kept.home]) - now
-        if kept.session is not None:
-            left[kept.session] = ExpiringRow(
-                session=kept.session,
-                title=titles[kept.session],
-                home=kept.home,
-                days=max(until.days, 0),
-            )
+        written = datetime.fromtimestamp(one.mtime_ns / 1e9, UTC)
+        until = written + timedelta(days=periods[one.home]) - now
+        left[one.session] = ExpiringRow(
+            session=one.session,
+            title=titles[one.session],
+            home=one.home,
+            days=max(until.days, 0),
+        )
     return sorted(left.values(), key=lambda row: row.days)
 
 

@@ -389,19 +389,20 @@ class DoctorRow(Row, frozen=True, kw_only=True, tag="doctor"):
     """The settings file, if there is one."""
     wrong: tuple[str, ...] = ()
     """What is wrong with what was set; none of that counts here."""
-    archive_bytes: int
-    index_bytes: int
-    is_private: bool
+    has_archive: bool = False
+    archive_bytes: int = 0
+    index_bytes: int = 0
+    is_private: bool = True
     """Whether only its owner can read the archive."""
-    has_index: bool
-    is_current: bool
+    has_index: bool = False
+    is_current: bool = False
     """Whether the homes have nothing that is new."""
     is_erasing: bool = False
     """Whether a purge was stopped, so that bytes of it may be left."""
-    sessions: int
-    projects: int
-    files: int
-    gone: int
+    sessions: int = 0
+    projects: int = 0
+    files: int = 0
+    gone: int = 0
     """Files that Claude Code, or somebody, has deleted since."""
     claude_versions: tuple[str, ...] = ()
     drift: int = 0
