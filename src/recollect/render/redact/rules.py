@@ -64,10 +64,11 @@ ASSIGNED = {
 NAMING = re.compile(rf"(?i)(?:{_WORD}|{_OTHER})$")
 """A name of a field that holds a secret."""
 _QUOTED = (
-    r'"((?:[^"\\\n]|\\[^\n]){8,})',
-    r"'((?:[^'\\\n]|\\[^\n]){8,})",
+    # No secret has a line's end in it, nor one that is written as such.
+    r'"((?:[^"\\\n]|\\[^\nnrt]){8,})',
+    r"'((?:[^'\\\n]|\\[^\nnrt]){8,})",
     # JSON inside of JSON, or a command inside of a text: the quotes are escaped.
-    r"\\+[\"']((?:[^\"'\\\n]|\\[^\"'\\\n]){8,})",
+    r"\\+[\"']((?:[^\"'\\\n]|\\[^\"'\\\nnrt]){8,})",
 )
 _WHOLE = r"((?:[^\s\"'`\\]|\\[^nrtu\"'`\s\\]){8,})"
 """A value without quotes ends where white space is, whatever signs are in it."""
