@@ -116,6 +116,26 @@ def _placed(draw: st.DrawFn) -> Written:
     return record | place
 
 
+_TURN = st.one_of(
+    st.builds(build.prompt, st.text("xyz", min_size=1, max_size=2)),
+    st.builds(build.reply, st.just("Yes"), message_id=st.sampled_from(["msg_1", None])),
+    st.builds(command, st.sampled_from(["/cost", "/init"])),
+    _bare(),
+)
+
+
+@st.composite
+def _threads(draw: st.DrawFn) -> list[Written]:
+    """Return records that follow one another, but where somebody went back."""
+    found: list[Written] = []
+    for number, record in enumerate(draw(st.lists(_TURN, max_size=14))):
+        back = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 99]))
+        above = f"r{number - back}" if number >= back else None
+        place = {"uuid": f"r{number}", "parentUuid": above, "isSidechain": False}
+        found.append(record | place | {"timestamp": moment(number)})
+    return found
+
+
 def transcript(
     name: str, records: Iterable[object], *, agent: str | None = None, mtime: int = 0
 ) -> Transcript:
@@ -141,7 +161,7 @@ def transcripts(draw: st.DrawFn) -> Transcript:
     """Return one file: of one of two sessions, or of one of their agents."""
     session = session_id(draw(st.integers(1, 2)))
     agent = draw(st.sampled_from([None, None, *_AGENTS]))
-    records = draw(st.lists(_placed() | _META, max_size=14))
+    records = draw(st.lists(_placed() | _META, max_size=14) | _threads())
     if agent is None:
         return transcript(session, records, mtime=draw(st.integers(0, 2)))
     own = {"isSidechain": True, "agentId": agent}

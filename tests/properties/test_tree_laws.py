@@ -6,13 +6,14 @@ import random
 import tempfile
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from recollect.assemble import assemble
+from recollect.assemble import assemble, branches
 from recollect.assemble.branches import Growth, part
 from recollect.assemble.dedupe import each_once
 from recollect.assemble.tree import Tree, grow, in_sequence, join
@@ -185,3 +186,13 @@ def test_no_input_raises(lines: list[bytes], records: list[Written]) -> None:
                 for call in message.calls:
                     assert call.result is None or call.is_answered
                     assert call.use is None or call.outcome is None or call.answered_at
+
+
+@given(transcripts())
+def test_what_is_spared_to_trees_without_rewinds_changes_no_branch(
+    one: Transcript,
+) -> None:
+    spared = grown(one)
+
+    with mock.patch.object(branches, "_may_leave", return_value=[True]):
+        assert grown(one) == spared

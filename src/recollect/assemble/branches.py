@@ -20,6 +20,7 @@ from recollect.model.texts import Origin
 __all__ = ["Fork", "Growth", "part"]
 
 _PROMPTS = {Origin.PERSON, Origin.CALLER}
+_TYPED = {*_PROMPTS, Origin.COMMAND}
 
 
 class Fork(Struct, frozen=True):
@@ -76,7 +77,7 @@ def part(
     children: dict[RecordId | None, list[RecordId]] = {}
     for uuid in tree.nodes:
         children.setdefault(joined[uuid], []).append(uuid)
-    if all(len(some) == 1 for some in children.values()):
+    if not any(_may_leave(tree, joined, children)):
         return Growth(dict.fromkeys(tree.nodes, 0), ())
     keys = _keys(tree)
     view = _View(tree, keys, _survey(tree, children, keys), queued)
@@ -107,6 +108,34 @@ def part(
     return Growth(branch, tuple(forks))
 
 
+def _may_leave(
+    tree: Tree,
+    joined: Mapping[RecordId, RecordId | None],
+    children: Mapping[RecordId | None, list[RecordId]],
+) -> Iterator[bool]:
+    """Yield whether what was typed may begin a way beside another, each time.
+
+    It, or a record that is looked through on the way to it, hangs beside another.
+    Most forks are calls made at once: all that follows is spared to them.
+    """
+    nodes = tree.nodes
+    for uuid, node in nodes.items():
+        if node.kind != "user" or node.origin not in _TYPED:
+            continue
+        at: RecordId | None = uuid
+        while at is not None:
+            above = joined[at]
+            if len(children[above]) > 1:
+                yield True
+            at = above if above and not _is_said(nodes[above]) else None
+
+
+def _is_said(node: Node) -> bool:
+    """Whether a record certainly has a key."""
+    is_typed = node.kind == "user" and node.origin in _TYPED
+    return node.kind == "assistant" or is_typed
+
+
 def _keys(tree: Tree) -> dict[RecordId, str]:
     """Return what each record belongs to: its answer, or itself for a prompt.
 
@@ -128,7 +157,7 @@ def _keys(tree: Tree) -> dict[RecordId, str]:
             call = next(ids, None)
             if call is not None:
                 keys[uuid] = answers[call]
-        elif node.origin in _PROMPTS or node.origin is Origin.COMMAND:
+        elif node.origin in _TYPED:
             keys[uuid] = f"u:{uuid}"
     return keys
 

@@ -34,6 +34,7 @@ from recollect.model.usage import Usage
 __all__ = ["Said", "say"]
 
 _OUTPUTS = {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT}
+_TYPED = {Origin.PERSON, Origin.CALLER}
 _INTERRUPTED = ("interrupted", "doesn't want to proceed", "tool use was rejected")
 
 
@@ -148,7 +149,7 @@ class _Sayer:
         else:
             self._groups.append([node])
             self._heads[name_of(node)] = node
-        if node.origin in {Origin.PERSON, Origin.CALLER} and node.kind == "user":
+        if node.kind == "user" and node.origin in _TYPED:
             self._close()
 
     def _joins(self, node: Node) -> bool:
@@ -193,7 +194,7 @@ class _Sayer:
             return
         said = structs.replace(node, origin=beside.origin, head=beside.head)
         self._groups.append([said])
-        if beside.origin in {Origin.PERSON, Origin.CALLER}:
+        if beside.origin in _TYPED:
             self._close()
 
     def _outdone(self, node: Node, call: ToolUseId) -> str | None:
@@ -239,7 +240,7 @@ class _Sayer:
             role=_role(first),
             origin=first.origin,
             time=first.time,
-            head=next((node.head for node in group if node.head), ""),
+            head=first.head or next((node.head for node in group if node.head), ""),
             pieces=pieces,
             branch=self._branch_of(first),
             api_id=first.message,
@@ -335,11 +336,13 @@ def _gone(nodes: Iterable[Node]) -> dict[RecordId, str]:
     """
     gone: dict[RecordId, str] = {}
     typed: RecordId | None = None
+    command = Origin.COMMAND
     for node in nodes:
-        gone.update(dict.fromkeys(node.supersedes, "superseded"))
+        if node.supersedes:
+            gone.update(dict.fromkeys(node.supersedes, "superseded"))
         if isinstance(node.extra, RetractionFacts):
             gone.update(dict.fromkeys(node.extra.records, "retracted"))
-        if node.origin is not Origin.COMMAND:
+        if node.origin is not command:
             continue
         if node.command is None:
             typed = node.uuid

@@ -19,14 +19,14 @@ def queued_prompts(nodes: Sequence[Node]) -> frozenset[RecordId]:
     waiting: list[Node] = []
     found = set()
     for node in nodes:
-        operation = _operation(node)
+        operation = _operation(node) if node.extra is not None else None
         if operation == "enqueue":
             waiting.append(node)
         elif operation == "popAll":
             waiting.clear()
         elif operation == "remove" and waiting:
             waiting.remove(_taken(waiting, node))
-        elif node.kind == "user" and node.digest and node.uuid is not None:
+        elif waiting and node.kind == "user" and node.digest and node.uuid is not None:
             same = [text for text in waiting if text.digest == node.digest]
             if same:
                 waiting.remove(same[0])

@@ -134,7 +134,7 @@ def _says_something(branch: Branch) -> bool:
 
 
 def _distinct(values: Iterable[T | None]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(value for value in values if value))
+    return tuple(value for value in dict.fromkeys(values) if value)
 
 
 def _titled(branch: Branch, summaries: Summaries) -> Branch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -170,8 +171,8 @@ def begins_anew(tree: Tree, node: Node) -> bool:
 
 
 def _leads_on(tree: Tree, node: Node) -> bool:
-    is_prompt = node.origin in {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
-    return node.kind == "user" and is_prompt and node.uuid in tree.children
+    is_prompt = node.kind == "user" and node.origin in _PROMPTS
+    return is_prompt and node.uuid in tree.children
 
 
 def _detached(tree: Tree) -> frozenset[RecordId]:
@@ -191,6 +192,7 @@ def _detached(tree: Tree) -> frozenset[RecordId]:
     return frozenset(found)
 
 
+_PROMPTS = {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
 _AFTER_CAVEAT = {Origin.COMMAND, Origin.COMMAND_OUTPUT, Origin.HARNESS}
 
 
@@ -203,9 +205,16 @@ class _Roots:
     """Finds the root of a record quickly, so that joining never closes a circle."""
 
     def __init__(self, tree: Tree, detached: frozenset[RecordId]) -> None:
-        self._above = {
-            uuid: parent if parent in tree.nodes and uuid not in detached else None
-            for uuid, parent in tree.parents.items()
+        self._tree = tree
+        self._detached = detached
+
+    @cached_property
+    def _above(self) -> dict[RecordId, RecordId | None]:
+        """The parent of each record; most trees are never asked for it."""
+        nodes, detached = self._tree.nodes, self._detached
+        return {
+            uuid: parent if parent in nodes and uuid not in detached else None
+            for uuid, parent in self._tree.parents.items()
         }
 
     def hang(self, uuid: RecordId, parent: RecordId | None) -> RecordId | None:

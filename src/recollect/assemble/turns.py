@@ -30,7 +30,8 @@ def branches_of(
 
     A branch also paid for answers that are hidden, because others replaced them.
     """
-    order = {name_of(node): at for at, node in enumerate(nodes)}
+    forks = growth.forks
+    order = {name_of(node): at for at, node in enumerate(nodes)} if forks else {}
     usages = usages_of(messages, spends)
     leaves = _leaves(nodes, growth.branch)
     own: dict[int, list[Message]] = {}
@@ -39,7 +40,7 @@ def branches_of(
     live = _branch((), (), own.get(0, ()), usages, id=leaves.get(0), number=0)
     paths = {0: live.turns}
     left = []
-    for fork in growth.forks:
+    for fork in forks:
         until = order[fork.at] if fork.at is not None else -1
         whole, opened = _shared(paths[fork.parent], until, order)
         mine = own.get(fork.number, ())
@@ -65,14 +66,16 @@ def _leaves(
 ) -> dict[int, RecordId]:
     """Return the last record of each branch: of what was said, if anything was."""
     leaves: dict[int, RecordId] = {}
-    for only_said in (False, True):
-        for node in nodes:
-            uuid = node.uuid
-            if uuid is None or (only_said and not node.is_conversation):
-                continue
-            if uuid in branch:
-                leaves[branch[uuid]] = uuid
-    return leaves
+    said: dict[int, RecordId] = {}
+    for node in nodes:
+        uuid = node.uuid
+        number = branch.get(uuid) if uuid is not None else None
+        if uuid is None or number is None:
+            continue
+        leaves[number] = uuid
+        if node.is_conversation:
+            said[number] = uuid
+    return leaves | said
 
 
 def _shared(

@@ -62,9 +62,14 @@ def spend_key(node: Node) -> str:
     """
     if not node.message:
         return f"record {node.request or node.uuid or node.position}"
-    if _UNIQUE.search(node.message):
+    if _is_unique(node.message):
         return node.message
     return f"{node.message} {node.request or _context(node)}"
+
+
+@lru_cache(maxsize=4096)
+def _is_unique(message: str) -> bool:
+    return _UNIQUE.search(message) is not None
 
 
 def settle(
@@ -216,16 +221,14 @@ def usages_of(
     return found
 
 
-def claim_of(nodes: Iterable[Node]) -> tuple[Claim | None, datetime | None]:
+def claim_of(nodes: Sequence[Node]) -> tuple[Claim | None, datetime | None]:
     """Return Claude Code's own last total, and when the last thing before it was said.
 
     Totals go on growing when a session is resumed, so that the last has it all.
     """
-    claim: Claim | None = None
-    claimed = time = None
-    for node in nodes:
-        if node.time is not None:
-            time = node.time if time is None else max(time, node.time)
-        if isinstance(node.extra, CostFacts):
-            claim, claimed = node.extra.claim, time
-    return claim, claimed
+    for at in range(len(nodes) - 1, -1, -1):
+        told = nodes[at].extra
+        if isinstance(told, CostFacts):
+            times = [node.time for node in nodes[: at + 1] if node.time is not None]
+            return told.claim, max(times, default=None)
+    return None, None

@@ -43,6 +43,8 @@ from recollect.model.tools import Outcome, PatchHunk
 from recollect.model.usage import Claim, Usage
 from recollect.model.versions import FileVersion, versions_of
 
+_TYPED = frozenset({Origin.PERSON, Origin.CALLER})
+
 __all__ = [
     "AgentKind",
     "AgentRun",
@@ -181,7 +183,7 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
     @property
     def is_prompt(self) -> bool:
         """Whether a person typed it (or a caller, in an agent run)."""
-        return self.origin in {Origin.PERSON, Origin.CALLER}
+        return self.origin in _TYPED
 
     @property
     def records(self) -> frozenset[RecordId]:

@@ -54,7 +54,7 @@ def prepared(text: str, raw: bytes | None = None) -> str:
     """
     if not _is_simple(text) and _has(text, _FOLDED):
         if _has(text, _WIDE):
-            text = _pattern(f"([{_WIDE}])").sub(r" \1 ", text)
+            text = " ".join(_pattern(f"([{_WIDE}])").split(text))
         text = without_accents(text)
         raw = None
     if raw is None:
@@ -96,7 +96,7 @@ def _has(text: str, ranges: str) -> bool:
         return _pattern(f"[{ranges}]").search(text) is not None
     # To make the pattern takes longer than to look at a short text without it.
     bounds = list(zip(ranges[::3], ranges[2::3], strict=True))
-    strange = {sign for sign in text if not sign.isascii()}
+    strange = {*text} - _SIMPLE
     return any(low <= sign <= high for sign in strange for low, high in bounds)
 
 
