@@ -1,0 +1,114 @@
+"""The compose file and the service of the guide name what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from recollect.cli.hub import hub
+from recollect.cli.hub_options import RAW_VARIABLE, STORE_VARIABLE
+from recollect.hub.gate import HEALTH
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "team.md"
+UNIT = "recollect-hub.service"
+
+
+def block(kind: str) -> str:
+    found = re.findall(
+        rf"^```{kind}\n(.*?)^```", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len(found) == 1
+    return str(found[0])
+
+
+@pytest.fixture
+def services() -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    told = yaml.safe_load(block("yaml"))
+    assert told.keys() == {"services", "volumes"}
+    mounted = [
+        volume.partition(":")[0]
+        for service in told["services"].values()
+        for volume in service["volumes"]
+    ]
+    assert sorted(mounted) == sorted(told["volumes"])
+    services: dict[str, Any] = told["services"]
+    return services
+
+
+@pytest.fixture
+def unit() -> ConfigParser:
+    told = ConfigParser(interpolation=None, strict=True)
+    told.optionxform = str  # type: ignore[assignment,method-assign]
+    told.read_string(block("ini"))
+    return told
+
+
+def given(line: str) -> dict[str, Any]:
+    """Return the options that a line gives to the command that it names."""
+    program, group, name, *words = shlex.split(line)
+    assert (Path(program).name, group) == ("recollect", "hub")
+    command = hub.commands[name]
+    around = {"--store": "postgresql:///a", "--raw": "/srv/a"}
+    more = [word for pair in around.items() for word in pair]
+    with click.Context(hub) as above:
+        return dict(command.make_context(name, [*words, *more], parent=above).params)
+
+
+def test_the_containers_run_commands_that_there_are(services: dict[str, Any]) -> None:
+    asked = given(services["hub"]["command"])
+
+    door = shlex.split(services["door"]["command"])
+    named = dict(zip(door[2::2], door[3::2], strict=True))
+    assert asked["names"] == (named["--from"],)
+    assert named["--to"] == f"hub:{asked['port']}"
+    assert asked["host"] == "0.0.0.0"  # noqa: S104 (as containers need it)
+
+
+def test_the_containers_are_told_what_they_read(services: dict[str, Any]) -> None:
+    conninfo = pytest.importorskip("psycopg.conninfo")
+    around = services["hub"]["environment"]
+    engine = services["engine"]["environment"]
+
+    assert around.keys() == {STORE_VARIABLE, RAW_VARIABLE, "PGPASSWORD"}
+    address = conninfo.conninfo_to_dict(around[STORE_VARIABLE])
+    assert address["dbname"] == engine["POSTGRES_DB"]
+    assert address["host"] in services
+    assert around["PGPASSWORD"] == engine["POSTGRES_PASSWORD"]
+    assert f"raw:{around[RAW_VARIABLE]}" in services["hub"]["volumes"]
+
+
+def test_the_service_runs_a_command_that_there_is(unit: ConfigParser) -> None:
+    asked = given(unit["Service"]["ExecStart"])
+
+    assert asked["names"] == ("hub.example.com",)
+    folder = unit["Service"]["ReadWritePaths"]
+    assert f"{RAW_VARIABLE}={folder}" in GUIDE.read_text("utf-8")
+    assert f"`{HEALTH}` answers" in GUIDE.read_text("utf-8")
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="no systemd-analyze here"
+)
+def test_the_service_is_one_to_systemd(unit: ConfigParser, tmp_path: Path) -> None:
+    program = unit["Service"]["ExecStart"].split()[0]
+    path = tmp_path / UNIT
+    path.write_text(block("ini").replace(program, sys.executable), "utf-8")
+
+    told = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert UNIT not in told.stderr
