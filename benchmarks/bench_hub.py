@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ __all__ = ["main"]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 PEER = next(peer for peer in PEERS if peer.name == "agentsview")
 _LONG = 3
+_THREE = re.compile(r"(?<![^ ])[a-z]{4,} [a-z]{4,} [a-z]{4,}(?![^ ])")
+"""Three words side by side, which both find as they stand."""
 
 
 class Taken(NamedTuple):
@@ -84,13 +87,15 @@ def ours(
     )
 
 
-def theirs(server: Postgres, home: Path, scratch: Path) -> tuple[Taken, dict[str, str]]:
-    """Have the peer push the same home to its mirror; return what that took."""
+def theirs(
+    server: Postgres, home: Path, scratch: Path, room: Path
+) -> tuple[Taken, dict[str, str]]:
+    """Have the peer push the same home to its mirror; return what that took.
+
+    ``room`` is empty: what it knew of another home would be pushed as well.
+    """
     address = _database(server, "theirs")
-    room = scratch / "hub-room"
-    room.mkdir(parents=True, exist_ok=True)
-    if not (room / ".claude").exists():
-        (room / ".claude").symlink_to(home, target_is_directory=True)
+    (room / ".claude").symlink_to(home, target_is_directory=True)
     env = {
         "HOME": str(room),
         "PATH": os.defpath,
@@ -128,13 +133,17 @@ def serving(scratch: Path, env: dict[str, str]) -> Iterator[int]:
         running.wait(20)
 
 
-def questions(words: Sequence[str], each: int) -> Iterator[tuple[str, list[str]]]:
+def questions(
+    words: Sequence[str], prompts: Sequence[str], each: int
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the kinds of queries, with some queries of each."""
     dice = random.Random(7)  # noqa: S311 (a draw that can be repeated)
     frequent, middling = words[:30], words[200:4000]
     yield "one word", dice.sample(middling, each)
     yield "three words", [" ".join(dice.sample(middling, 3)) for _ in range(each)]
     yield "a common word", dice.sample(frequent, each)
+    said = sorted({run for text in prompts for run in _THREE.findall(text.lower())})
+    yield "three words as they were typed", dice.sample(said, each)
 
 
 def timed(
@@ -166,9 +175,12 @@ def _asker(port: int) -> Callable[[str], None]:
 
 def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
     """Yield the lines of the tables."""
-    with postgres() as server:
+    with (
+        postgres() as server,
+        tempfile.TemporaryDirectory(prefix="hub-room-", dir=scratch) as room,
+    ):
         put, words, opened = ours(server, home)
-        pushed, env = theirs(server, home, scratch)
+        pushed, env = theirs(server, home, scratch, Path(room))
         yield "\n## Taking in\n"
         yield "| contender | rows | rows/s | seconds for the home, of theirs |"
         yield "|---|---:|---:|---:|"
@@ -197,7 +209,8 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
             yield "|---|---|---:|---:|---:|"
             both = (ask, _asker(port))
             timed(["warming"], both)
-            for kind, asked in questions(words, each):
+            prompts = [prompt.text for prompt in archive.prompts()]
+            for kind, asked in questions(words, prompts, each):
                 own, other = timed(asked, both)
                 last = _p95(other)
                 for name, took in (("recollect", own), (PEER.name, other)):
