@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 
 from msgspec import Struct
@@ -25,7 +25,6 @@ _MOST_MARKS = 400
 _FAR = 400_000
 """Signs of a text that are looked through."""
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
-_SPACE = re.compile(r"\s+")
 _WIDE = "\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
 _FIRST_WIDE = "\u2e80"
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
@@ -113,7 +112,10 @@ def excerpt(text: str, marks: Marking) -> Excerpt:
     It is on one line, begins and ends with whole words where there are any, and
     leaves out what steers a terminal.
     """
-    text = _SPACE.sub(" ", _ESCAPE.sub("", text[:_FAR])).strip()
+    text = text[:_FAR]
+    if "\x1b" in text:
+        text = _ESCAPE.sub("", text)
+    text = " ".join(text.split())
     found = marks.spans(text)
     start = _best(text, found)
     start, stop = _whole_words(text, start)
@@ -162,9 +164,19 @@ def _between(text: str, at: int) -> int:
 
 def _plain(text: str) -> str:
     """Return a text of the same length in small letters without accents."""
-    return text.lower() if text.isascii() else "".join(map(_plain_sign, text))
+    return text.lower() if text.isascii() else text.translate(_SMALL)
 
 
-@lru_cache(maxsize=4096)
-def _plain_sign(sign: str) -> str:
-    return unicodedata.normalize("NFKD", sign)[0].lower()[:1]
+class _Small(dict[int, str]):
+    """Signs in small letters without accents, found when they are met."""
+
+    def __missing__(self, sign: int) -> str:
+        if len(self) >= _SIGNS:
+            self.clear()
+        small = unicodedata.normalize("NFKD", chr(sign))[0].lower()[:1]
+        self[sign] = small
+        return small
+
+
+_SIGNS = 4096
+_SMALL = _Small()

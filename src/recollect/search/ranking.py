@@ -96,7 +96,6 @@ class Ranking:
         self._ends = places.ends()
         self.measures = Measures.of(places.amounts())
         self._counting = Counting(engine, titles, self.measures, len(self._ends))
-        self._newest = max(self._ends.values(), default=0)
 
     def ranked(self, plan: Plan, checked: Query, sort: Sort, upto: int) -> Ranked:
         """Return the sessions that may answer a query, in order.
@@ -140,16 +139,22 @@ class Ranking:
     ) -> list[int]:
         ends = self._ends
         if sort is Sort.BEST and is_scored:
-            newest = self._newest
-            best = {
-                s: score + newness((newest - ends[s]) / _DAY_MS)
-                for s, score in found.items()
-                if s in ends
-            }
-            return sorted(best, key=lambda s: (-best[s], -ends[s], s))
+            new = self._newness
+            best = [
+                (-score - new[s], -ends[s], s) for s, score in found.items() if s in new
+            ]
+            best.sort()
+            return [session for _, _, session in best]
         sign = 1 if sort is Sort.OLDEST else -1
         known = (session for session in found if session in ends)
         return sorted(known, key=lambda s: (sign * ends[s], s))
+
+    @cached_property
+    def _newness(self) -> dict[int, float]:
+        """What its age adds to each session."""
+        newest = max(self._ends.values(), default=0)
+        ends = self._ends.items()
+        return {s: newness((newest - ended) / _DAY_MS) for s, ended in ends}
 
     def _allowed(
         self, settled: Sequence[Term], of_text: Sequence[Term]

@@ -181,10 +181,8 @@ class Posted(Struct):
 class Scorer:
     """Says which texts of a session answer a question, and how well."""
 
-    def __init__(
-        self, session: int, size: int, average: float, frequency: Mapping[str, int]
-    ) -> None:
-        self._session = session
+    def __init__(self, size: int, average: float, frequency: Mapping[str, int]) -> None:
+        self._session = 0
         self._average = average or 1.0
         self._idf = {
             term: math.log(1 + (max(size - count, 0) + 0.5) / (count + 0.5))
@@ -192,12 +190,14 @@ class Scorer:
         }
 
     def scores(
-        self, asked: Question, posted: Posted, *, everything: bool
+        self, session: int, asked: Question, posted: Posted, *, everything: bool
     ) -> Iterator[tuple[int, float]]:
-        """Yield the texts that answer a question, and how well.
+        """Yield the texts of a session that answer a question, and how well.
 
-        With ``everything`` a text may answer that has none of the terms.
+        With ``everything`` a text may answer that has none of the terms. One session
+        after the other is asked for.
         """
+        self._session = session
         asked = self._plain(asked)
         ways = asked.asked if isinstance(asked, Any) else (asked,)
         terms = [

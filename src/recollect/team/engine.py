@@ -23,6 +23,7 @@ from recollect.team.asking import (
     Posted,
     Question,
     Records,
+    Run,
     Scorer,
     Sessions,
     Unscored,
@@ -90,6 +91,10 @@ class Words(Protocol):
 
     def counts(self, asked: Sequence[Question]) -> list[tuple[int, int, int, int]]:
         """Return how many texts are found, by question, session and kind."""
+        ...
+
+    def shared(self, one: Match, other: Match) -> list[tuple[int, int, int]]:
+        """Return how many texts two matches both find, by session and kind."""
         ...
 
     def postings(
@@ -195,7 +200,7 @@ class TeamEngine:
         """Ask for no text."""
         return Nothing()
 
-    def term(self, terms: Sequence[str]) -> Question:
+    def term(self, terms: Sequence[str]) -> Match:
         """Ask for texts that have one of some terms."""
         return Match(tuple((term,) for term in terms))
 
@@ -287,8 +292,19 @@ class TeamEngine:
         if isinstance(asked, Unscored | Level):
             return self._tallied(asked.asked)
         if isinstance(asked, Match):
-            return self._grouped(asked)
+            return {} if self._is_nowhere(asked) else self._grouped(asked)
         return self._narrowed(asked) if isinstance(asked, All) else None
+
+    def _is_nowhere(self, asked: Match) -> bool:
+        """Whether no session has all terms of a run in texts of one kind."""
+        return all(map(self._are_apart, asked.runs))
+
+    def _are_apart(self, run: Run) -> bool:
+        known = [self._tallies[one] for one in group_of(run) if one in self._tallies]
+        if len(run) == 1 or not known:
+            return False
+        first, *others = sorted(known, key=len)
+        return not any(all(bucket in one for one in others) for bucket in first)
 
     def _narrowed(self, asked: All) -> dict[int, int] | None:
         """Return what is known of a question, in some sessions."""
@@ -301,17 +317,38 @@ class TeamEngine:
         return {b: count for b, count in counts.items() if b // KINDS in chosen}
 
     def _grouped(self, asked: Match) -> dict[int, int] | None:
+        """Return the counts of words in all their forms, if these are known."""
         terms = {run[0] for run in asked.runs}
         if not terms or any(len(run) > 1 for run in asked.runs):
             return None
-        groups = set(group_of(sorted(terms)))
-        if len(groups) > 1:
+        groups = sorted(set(group_of(sorted(terms))))
+        known = [self._groups.get(group, {}).keys() for group in groups]
+        if not all(known) or terms != set().union(*known):
             return None
-        (group,) = groups
-        known = self._groups.get(group)
-        if known is None or known.keys() != terms:
-            return None
-        return self._tallies[group]
+        if len(groups) == 1:
+            return self._tallies[groups[0]]
+        found = self._answers[asked] = self._united(groups)
+        return found
+
+    def _united(self, groups: Sequence[str]) -> dict[int, int]:
+        """Return how many texts have a form of one of some words, by bucket.
+
+        A text that has forms of two is counted once; which do is asked for.
+        """
+        first, *others = sorted(groups, key=lambda one: -len(self._tallies[one]))
+        found = dict(self._tallies[first])
+        terms = list(self._groups[first])
+        for group in others:
+            tally, own = self._tallies[group], list(self._groups[group])
+            both = any(bucket in found for bucket in tally)
+            for bucket, count in tally.items():
+                found[bucket] = found.get(bucket, 0) + count
+            if both:
+                twice = self._words.shared(self.term(terms), self.term(own))
+                for session, kind, count in twice:
+                    found[session * KINDS + kind] -= count
+            terms += own
+        return found
 
     def buckets(self, asked: Question, most: int) -> tuple[int, dict[int, int]]:
         """Return how many texts are found, and where all of them lie.
@@ -352,7 +389,8 @@ class TeamEngine:
         sessions = {bucket // KINDS for bucket in counts}
         if len(sessions) > _FEW or sum(counts.values()) > limit:
             return limit + 1, []
-        return self._best(asked, self._postings([asked], sorted(sessions)), limit)
+        posted = self._postings([asked], sorted(sessions))
+        return self._best(asked, posted, limit, self._scorer([asked]))
 
     def each_texts(
         self, asked: Sequence[Question], limit: int
@@ -363,10 +401,16 @@ class TeamEngine:
         if len(named) < len(asked):
             return [self.texts(one, limit) for one in asked]
         posted = self._postings(asked, named)
+        scorer = self._scorer(asked)
         return [
-            self._best(one, {session: posted[session]}, limit)
+            self._best(one, {session: posted[session]}, limit, scorer)
             for one, session in zip(asked, named, strict=True)
         ]
+
+    def _scorer(self, asked: Sequence[Question]) -> Scorer:
+        counted = self._frequencies(term for one in asked for term in terms_in(one))
+        size, length = self._totals
+        return Scorer(size, length / size if size else 0.0, counted)
 
     def _postings(
         self, asked: Sequence[Question], sessions: Sequence[int]
@@ -384,17 +428,15 @@ class TeamEngine:
             self._posted |= {one: found.get(one, Posted({}, {})) for one in new}
         return {session: self._posted[session] for session in sessions}
 
+    @staticmethod
     def _best(
-        self, asked: Question, posted: Mapping[int, Posted], limit: int
+        asked: Question, posted: Mapping[int, Posted], limit: int, scorer: Scorer
     ) -> tuple[int, list[Text]]:
         """Return how many texts of sessions are found, and the best of them."""
-        counted = self._frequencies(terms_in(asked))
-        size, length = self._totals
         everything = not _needs_terms(asked)
         found: list[tuple[float, int, int, int, int]] = []
         for session, texts in posted.items():
-            scorer = Scorer(session, size, length / size if size else 0.0, counted)
-            scored = scorer.scores(asked, texts, everything=everything)
+            scored = scorer.scores(session, asked, texts, everything=everything)
             for text, score in scored:
                 found.append((-score, session, text, *texts.facts[text][:2]))
         return len(found), [

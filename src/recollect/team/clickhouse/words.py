@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 
 from recollect.model.buckets import KINDS
 from recollect.store.search import start_of_forms
-from recollect.team.asking import Match, Posted, Question, Run
+from recollect.team.asking import All, Match, Posted, Question, Run
 from recollect.team.conditions import Condition, widest
 from recollect.team.contract import Scope
 from recollect.team.database import Sight
@@ -128,6 +128,10 @@ class ClickHouseWords:
             )
         rows = self._sight.rows(" UNION ALL ".join(parts), **condition.values)
         return [(int(at), number, int(kind), int(n)) for at, number, kind, n in rows]
+
+    def shared(self, one: Match, other: Match) -> list[tuple[int, int, int]]:
+        """Return how many texts two matches both find, by session and kind."""
+        return [row[1:] for row in self.counts([All((one, other))])]
 
     def postings(
         self, sessions: Sequence[int], terms: Sequence[str], *, everything: bool

@@ -12,7 +12,8 @@ CREATE TABLE said (
     tsv         tsvector NOT NULL
 );
 CREATE INDEX said_tsv ON said USING gin (tsv) WITH (gin_pending_list_limit = 8192);
-CREATE INDEX said_number ON said (number);
+CREATE INDEX said_number ON said (number, text);
+CREATE INDEX said_long ON said (number, text) WHERE piece > 0;
 
 -- Terms with the group of their forms, and how many texts of a holder have each.
 CREATE TABLE word (
@@ -61,7 +62,8 @@ CREATE TABLE filed (
 CREATE INDEX filed_segment ON filed (segment);
 
 -- Where terms stand in the texts of a session: slot 0 has the facts of its texts, the
--- others the terms, dealt to them by a checksum.
+-- others the terms, dealt to them by a checksum: their names, then how long what is told
+-- of each is, then all of that.
 CREATE TABLE stand (
     holder      integer NOT NULL,
     number      bigint NOT NULL,
@@ -96,4 +98,20 @@ RETURNS TABLE (number bigint, text integer, kind smallint, record integer)
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000 SET search_path = recollect, pg_temp AS $$
     SELECT s.number, s.text, s.kind, s.record FROM said AS s
      WHERE s.tsv @@ asked AND s.holder = ANY (visible())
+$$;
+
+-- Texts that fit two questions, each once; few should fit the other. The index finds
+-- pieces that fit both; of a long text one piece may fit the one, and one the other.
+CREATE FUNCTION matching_both(one tsquery, other tsquery)
+RETURNS TABLE (number bigint, text integer, kind smallint, record integer)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000 SET search_path = recollect, pg_temp AS $$
+    SELECT s.number, s.text, s.kind, s.record FROM said AS s
+     WHERE s.tsv @@ (one && other) AND s.holder = ANY (visible())
+    UNION
+    SELECT s.number, s.text, s.kind, s.record FROM said AS s
+     WHERE s.tsv @@ other AND s.holder = ANY (visible())
+       AND EXISTS (SELECT 1 FROM said AS l
+                    WHERE l.number = s.number AND l.text = s.text AND l.piece > 0)
+       AND EXISTS (SELECT 1 FROM said AS m
+                    WHERE m.number = s.number AND m.text = s.text AND m.tsv @@ one)
 $$;

@@ -30,7 +30,11 @@ _INDEXES = (
 _WORDS = ("said", "word", "total", "post", "segment", "filed", "stand")
 _SEEN = ("holder", "source", "span", "said", "word", "total", "post", "stand")
 """Tables that readers see, besides those of sessions."""
-_FUNCTIONS = ("matching(tsquery)", "standing(text, text[], boolean)")
+_FUNCTIONS = (
+    "matching(tsquery)",
+    "matching_both(tsquery, tsquery)",
+    "standing(text, text[], boolean)",
+)
 """What readers may ask for with the rights of whoever made it."""
 
 

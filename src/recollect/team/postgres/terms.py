@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from struct import Struct
 from zlib import crc32
 
@@ -40,10 +41,11 @@ _MOST = (1 << 24) - 1
 
 Places = Mapping[str, Sequence[int]]
 """Where each term of a text stands."""
-_Facts = list[tuple[int, int, int]]
+_FACT = Struct("<III")
+"""The record of a text, its kind and its length."""
+_BREAK = b"\n"
 _encode = msgspec.msgpack.encode
-_decode_facts = msgspec.msgpack.Decoder(_Facts).decode
-_decode_slot = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+_decode_slot = msgspec.msgpack.Decoder(tuple[bytes, list[int], bytes]).decode
 _decode_term = msgspec.msgpack.Decoder(list[tuple[int, list[int]]]).decode
 
 
@@ -109,20 +111,41 @@ def slots_of(texts: Sequence[TextRow], places: Sequence[Places]) -> list[bytes]:
     dealt = [{} for _ in range(slots)] if slots > 1 else [by_term]
     for term, posted in by_term.items() if slots > 1 else ():
         dealt[sign_of(term) % slots][term] = posted
-    facts = [(text.record, text.kind, len(text.terms)) for text in texts]
-    return [squeeze(_encode(one)) for one in (facts, *dealt)]
+    pack = _FACT.pack
+    facts = b"".join([pack(t.record, t.kind, len(t.terms)) for t in texts])
+    return [squeeze(facts), *(squeeze(_slot(one)) for one in dealt)]
 
 
-def posted_in(slots: Mapping[int, bytes], terms: Sequence[str]) -> Posted:
-    """Return what a session's slots say of some terms; slot 0 must be there."""
-    facts = dict(enumerate(_decode_facts(unpress(slots[0]))))
+def _slot(dealt: Mapping[str, Sequence[tuple[int, Sequence[int]]]]) -> bytes:
+    """Pack terms so that one is found without unpacking the others."""
+    told = [_encode(posted) for posted in dealt.values()]
+    names = "\n".join(("", *dealt, "")).encode()
+    return _encode((names, list(map(len, told)), b"".join(told)))
+
+
+def posted_in(
+    slots: Mapping[int, bytes], terms: Sequence[str], *, everything: bool
+) -> Posted:
+    """Return what a session's slots say of some terms; slot 0 must be there.
+
+    Texts are told of that have one of them, or all.
+    """
     places: dict[str, dict[int, Sequence[int]]] = {}
     for slot, packed in slots.items():
         if slot:
-            held = _decode_slot(unpress(packed))
+            names, lengths, told = _decode_slot(unpress(packed))
             for term in terms:
-                if term in held:
-                    places[term] = dict(_decode_term(held[term]))
+                at = names.find(b"\n%b\n" % term.encode())
+                if at >= 0:
+                    number = names.count(_BREAK, 0, at)
+                    start = sum(lengths[:number])
+                    own = memoryview(told)[start : start + lengths[number]]
+                    places[term] = dict(_decode_term(own))
+    raw = unpress(slots[0])
+    numbers: Iterable[int] = range(len(raw) // _FACT.size)
+    if not everything:
+        numbers = {number for texts in places.values() for number in texts}
+    facts = {n: _FACT.unpack_from(raw, _FACT.size * n) for n in numbers}
     return Posted(facts, places)
 
 
@@ -161,12 +184,16 @@ class Tallied:
     def take(self, slot: int, packed: bytes) -> None:
         """Count what a slot of a session says that is there."""
         if slot == 0:
-            facts = _decode_facts(unpress(packed))
+            facts = list(_FACT.iter_unpack(unpress(packed)))
             self.texts += len(facts)
             self.terms += sum(length for _, _, length in facts)
             return
-        held = _decode_slot(unpress(packed))
-        self.words.update({term: _length(told) for term, told in held.items()})
+        names, lengths, told = _decode_slot(unpress(packed))
+        starts = accumulate(lengths, initial=0)
+        terms = names.decode().split()
+        self.words.update(
+            {term: _length(told, at) for term, at in zip(terms, starts, strict=False)}
+        )
 
     @classmethod
     def groups(cls, terms: Mapping[str, object]) -> set[str]:
@@ -187,12 +214,13 @@ class Tallied:
         return found
 
 
-def _length(packed: msgspec.Raw) -> int:
+def _length(packed: bytes, at: int) -> int:
     """Return how many things a packed list has, which its first bytes tell."""
-    first, raw = memoryview(packed)[0], bytes(memoryview(packed)[1:5])
+    first = packed[at]
     if first & 0xF0 == 0x90:  # noqa: PLR2004 (as MessagePack has it)
         return first & 0x0F
-    return int.from_bytes(raw[:2] if first == 0xDC else raw, "big")  # noqa: PLR2004
+    size = 2 if first == 0xDC else 4  # noqa: PLR2004
+    return int.from_bytes(packed[at + 1 : at + 1 + size], "big")
 
 
 def counts_in(packed: bytes, alive: Container[int]) -> dict[int, int]:

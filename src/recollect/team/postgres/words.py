@@ -106,11 +106,20 @@ class PostgresWords:
             )
         return self._sight.rows(" UNION ALL ".join(parts), **condition.values)
 
+    def shared(self, one: Match, other: Match) -> list[tuple[int, int, int]]:
+        """Return how many texts two matches both find, by session and kind."""
+        return self._sight.rows(
+            "SELECT number, kind, count(*) FROM"
+            " matching_both(%(one)s::tsquery, %(other)s::tsquery) AS t"
+            " GROUP BY number, kind",
+            one=query_of(one.runs),
+            other=query_of(other.runs),
+        )
+
     def postings(
         self, sessions: Sequence[int], terms: Sequence[str], *, everything: bool
     ) -> dict[int, Posted]:
         """Return where terms stand in the texts of sessions."""
-        del everything  # the facts of all texts are there in any case
         rows = self._sight.rows(
             "SELECT s.number, s.slot, s.packed FROM {stand} AS f JOIN {stand} AS s"
             " ON s.number = f.number AND (s.slot = 0 OR s.slot IN"
@@ -122,7 +131,10 @@ class PostgresWords:
         slots: dict[int, dict[int, bytes]] = {}
         for number, slot, packed in rows:
             slots.setdefault(number, {})[slot] = packed
-        return {number: posted_in(own, terms) for number, own in slots.items()}
+        return {
+            number: posted_in(own, terms, everything=everything)
+            for number, own in slots.items()
+        }
 
 
 def _matching(asked: Match, add: Callable[[object], str]) -> str:

@@ -1,0 +1,69 @@
+"""Words that stand in many texts, in long ones and beside one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.model.hits import Found
+from recollect.query import parse
+from recollect.team.contract import Objects, Scope, TeamStore
+from recollect.team.deriving import derive
+from recollect.team.postgres.terms import OVERLAP, PIECE
+from tests.build import Home, prompt, reply, session_id, thread
+from tests.team.engines import opened
+from tests.team.homes import send
+
+Made = tuple[TeamStore, Objects]
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+FAR = " filler" * (PIECE + OVERLAP)
+SAID = (
+    ("secure boot", "the secureboot key"),
+    (f"secure {FAR} secureboot", "nothing"),
+    (f"secureboot {FAR} boot", f"secure and secureboot {FAR}"),
+    ("secured by a boot", "secureboot, secureboot"),
+    ("reboot", "insecure"),
+)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Archive]]:
+    """Return the same sessions in a team's store and in a folder."""
+    place = tmp_path_factory.mktemp("words")
+    home = Home(place / "claude")
+    for number, (asked, told) in enumerate(SAID):
+        lines = thread(prompt(asked), reply(told), start=number * 10)
+        home.session(session_id(number), lines)
+    with opened("postgresql") as make:
+        store, objects = make()
+        send(store, objects, "ann", [home.path])
+        derive(store, objects)
+        shelf = store.shelf(Scope(person="ann"), objects)
+        Archive.ingest(place / "archive", [home.path])
+        with Archive.on(shelf) as team, Archive.open(place / "archive") as folder:
+            yield team, folder
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["secure boot", "secure boot key", '"secure boot"', "boot secure", "filler boot"],
+)
+def test_a_text_with_two_words_of_a_unit_counts_once(
+    both: tuple[Archive, Archive], query: str
+) -> None:
+    asked = parse(query, now=NOW, zone=UTC)
+
+    ours, theirs = (archive.search(asked) for archive in both)
+
+    assert told(ours) == told(theirs)
+
+
+def told(found: Found) -> list[tuple[object, ...]]:
+    return [
+        (one.listed.id, pytest.approx(one.score, rel=1e-12), one.shares, one.total)
+        for one in found.sessions
+    ]
