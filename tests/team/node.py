@@ -92,6 +92,8 @@ class _Engine:
                 file.flush()
                 head, _, form = sql.rpartition(" FORMAT ")
                 sql = f"{head} FROM INFILE '{file.name}' FORMAT {form}"
+            if filters := given.get("additional_table_filters"):
+                sql += f" SETTINGS additional_table_filters = {filters}"
             return bytes(self._db.query(sql, "TabSeparated").bytes())
 
 

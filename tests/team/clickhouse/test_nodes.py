@@ -32,6 +32,7 @@ if any(
     pytest.skip("ClickHouse is NOT tried: pip install chdb", allow_module_level=True)
 
 from recollect.team.clickhouse import ClickHouseStore
+from recollect.team.clickhouse.connect import ClickHouse
 
 KILLS = sized(3, 25, 100)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -103,6 +104,10 @@ def test_a_node_that_was_moved_to_answers_as_the_one_before(people: People) -> N
         moved = move(here, there)
 
         assert moved.sources
+        stranger = ClickHouse(f"{other.address}/team")
+        assert stranger.rows("SELECT count(*) > 0 FROM session", {}) == [(1,)]
+        stranger.limit([])
+        assert stranger.rows("SELECT count(*) > 0 FROM session", {}) == [(0,)]
         shelves = [store.shelf(EVERYBODY, store.objects()) for store in (here, there)]
         before, after = map(Archive.on, shelves)
         assert list(after.sessions(empty=True)) == list(before.sessions(empty=True))

@@ -36,6 +36,8 @@ def test_who_is_nobody_sees_no_row(reader: Postgres) -> None:
     for table in TABLES:
         assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
     assert reader.rows("SELECT * FROM matching('hello'::tsquery)", {}) == []
+    both = "SELECT * FROM matching_both('hello'::tsquery, 'hello'::tsquery)"
+    assert reader.rows(both, {}) == []
 
 
 def test_a_person_sees_their_own_rows_without_a_filter(reader: Postgres) -> None:

@@ -17,6 +17,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from recollect.errors import PlaceUnreadable, StoreError
+from recollect.store.harvest import TABLES
 
 __all__ = ["ClickHouse"]
 
@@ -31,6 +32,12 @@ _LIVE = (
     " AND number NOT IN (SELECT number FROM dead)"
 )
 _OF_SOURCES = {"source", "span"}
+_OWNED = (*TABLES, "said", "post", *sorted(_OF_SOURCES))
+"""Tables whose rows are of a holder."""
+_LISTED = 500
+"""Holders that the engine is told of besides the statements; these name all."""
+_LONGEST = 64 * 1024 * 1024
+"""Bytes of a statement: one for an auditor may name ten thousand holders."""
 
 
 class ClickHouse:
@@ -38,6 +45,7 @@ class ClickHouse:
 
     def __init__(self, address: str) -> None:
         self._lock = RLock()
+        self._limits: dict[str, Any] = {"max_query_size": _LONGEST}
         plain, self.database = _parted(address)
         with translated():
             self._db = clickhouse_connect.get_client(dsn=plain, **_options(plain))
@@ -54,6 +62,7 @@ class ClickHouse:
                 sql,
                 parameters=dict(values) if values else None,
                 column_formats=_BYTES,
+                settings=self._limits,
             )
             return list(found.result_rows)
 
@@ -82,7 +91,15 @@ class ClickHouse:
         )
 
     def limit(self, holders: Sequence[int]) -> None:
-        """Nothing yet: what may be seen is said in each statement."""
+        """Let the connection see rows of some holders only, and change nothing.
+
+        The engine itself adds this to every table that a statement reads.
+        """
+        self._limits = {"max_query_size": _LONGEST, "readonly": 2}
+        if len(holders) <= _LISTED:
+            own = f"holder IN ({', '.join(map(str, holders)) or 'NULL'})"
+            filters = {f"{self.database}.{table}": own for table in _OWNED}
+            self._limits["additional_table_filters"] = filters
 
     def among(self, column: str, key: str) -> str:
         """Return the condition that a column is one of the list ``key``."""

@@ -1,0 +1,62 @@
+"""Filters of the connection are the second wall: a forgotten one finds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from recollect.errors import StoreError
+from recollect.team.contract import Objects, TeamStore
+
+if TYPE_CHECKING:
+    from recollect.team.clickhouse.connect import ClickHouse
+
+Made = tuple[TeamStore, Objects]
+TABLES = ("session", "record", "said", "post", "prompt", "spend", "source", "span")
+
+
+@pytest.fixture
+def reader(filled: Made) -> Iterator[ClickHouse]:
+    store, _ = filled
+    if type(store).__name__ != "ClickHouseStore":
+        pytest.skip("these filters are ClickHouse's")
+    from recollect.team.clickhouse.connect import ClickHouse  # noqa: PLC0415
+    from recollect.team.clickhouse.store import ClickHouseStore  # noqa: PLC0415
+
+    assert isinstance(store, ClickHouseStore)
+    db = ClickHouse(store._address)
+    yield db
+    db.close()
+
+
+def holders(db: ClickHouse, person: str) -> list[int]:
+    sql = "SELECT holder FROM holder FINAL WHERE person = %(person)s"
+    return [row[0] for row in db.rows(sql, {"person": person})]
+
+
+def test_who_is_nobody_sees_no_row(reader: ClickHouse) -> None:
+    reader.limit([])
+
+    for table in TABLES:
+        assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
+
+
+def test_a_person_sees_their_own_rows_without_a_filter(reader: ClickHouse) -> None:
+    own = holders(reader, "ann")
+    reader.limit(own)
+
+    for table in TABLES:
+        sql = f"SELECT groupUniqArray(holder) FROM (SELECT * FROM {table}) AS t"  # noqa: S608 (our names)
+        assert reader.rows(sql, {}) == [(own,)]
+
+
+@pytest.mark.parametrize(
+    "sql", ["TRUNCATE TABLE session", "INSERT INTO dead VALUES (1)", "DROP TABLE post"]
+)
+def test_a_reader_changes_nothing(reader: ClickHouse, sql: str) -> None:
+    reader.limit(holders(reader, "ann"))
+
+    with pytest.raises(StoreError):
+        reader.rows(sql, {})
