@@ -16,8 +16,23 @@ def test_what_is_ours_does_not_reach_the_engine() -> None:
     assert ours == {"person": "ann", "teams": "x"}
 
 
-def test_an_address_may_have_come_as_a_path() -> None:
-    assert _parted("postgresql:/a/b?person=ann")[0] == "postgresql://a/b"
+@pytest.mark.parametrize(
+    ("told", "address"),
+    [
+        ("postgresql:/a/b?person=ann", "postgresql://a/b"),
+        ("postgresql://a/b", "postgresql://a/b"),
+        ("postgresql:///b?person=ann", "postgresql:///b"),
+        ("postgresql:/b?person=ann", "postgresql:///b"),
+        ("postgres:///b", "postgres:///b"),
+        ("postgresql://?host=/run/pg", "postgresql://?host=%2Frun%2Fpg"),
+        ("postgresql:/?host=/run/pg", "postgresql://?host=%2Frun%2Fpg"),
+        ("chdb:///srv/a?database=b", "chdb:///srv/a?database=b"),
+        ("chdb:/srv/a", "chdb:///srv/a"),
+        ("clickhouse:/a:8123/b", "clickhouse://a:8123/b"),
+    ],
+)
+def test_an_address_may_have_come_as_a_path(told: str, address: str) -> None:
+    assert _parted(told)[0] == address
 
 
 def test_an_address_says_who_asks() -> None:

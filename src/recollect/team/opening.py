@@ -6,9 +6,8 @@ stands who asks (``person``, ``teams``, ``role``) and where the raw store is (``
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from recollect.errors import ExtraMissing, PlaceUnreadable
 from recollect.team.contract import Objects, Role, Scope, TeamStore
@@ -21,7 +20,6 @@ __all__ = ["RAW_NOTE", "objects_of", "open_shelf", "open_store", "scope_of"]
 RAW_NOTE = ("hub", "raw")
 """The note under which a hub keeps where its raw store is."""
 _OURS = ("person", "teams", "role", "raw")
-_SLASHES = re.compile(r"^(\w+):/+")
 
 
 def open_store(address: str) -> TeamStore:
@@ -73,12 +71,26 @@ def scope_of(address: str) -> Scope:
 
 def _parted(address: str) -> tuple[str, dict[str, str]]:
     """Return an address as the engine knows it, and what is ours of it."""
-    # A path has one slash where an address has two.
-    split = urlsplit(_SLASHES.sub(r"\1://", address))
+    split = urlsplit(_as_address(address))
     given = parse_qsl(split.query, keep_blank_values=True)
-    theirs = [(key, value) for key, value in given if key not in _OURS]
+    theirs = urlencode([(key, value) for key, value in given if key not in _OURS])
     ours = {key: value for key, value in given if key in _OURS}
-    return urlunsplit(split._replace(query=urlencode(theirs))), ours
+    plain = f"{split.scheme}://{split.netloc}{split.path}"
+    return plain + f"?{theirs}" * bool(theirs), ours
+
+
+def _as_address(told: str) -> str:
+    """Return an address that may have come as a path, which has one slash only.
+
+    What names no server has a third one: ``postgresql:///database`` is on this machine.
+    """
+    scheme, _, rest = told.partition(":/")
+    if rest.startswith("/"):
+        return told
+    is_here = scheme == "chdb" or "/" not in rest.partition("?")[0]
+    return (
+        f"{scheme}:///{rest}" if is_here and rest[:1] != "?" else f"{scheme}://{rest}"
+    )
 
 
 def objects_of(store: TeamStore, raw: str | None = None) -> Objects:
