@@ -10,7 +10,6 @@ from recollect.cli.hub_options import hub_options, now, opened_hub
 from recollect.cli.options import json_option
 from recollect.cli.rows import print_row
 from recollect.cli.terminal import plain, table
-from recollect.errors import NotArchived
 from recollect.rows.team import TokenRow
 from recollect.team.contract import Role
 from recollect.team.tokens import Token, Tokens
@@ -86,6 +85,7 @@ def revoke(*, name: str, store: str, raw: str) -> None:
     with opened_hub(store, raw) as (engine, _):
         revoked = Tokens(engine).revoke(name, now())
     if not revoked:
-        raise NotArchived("token that is not revoked", name)
+        told = f"no token {plain(name)!r} is left to be revoked; `token list` shows all"
+        raise click.UsageError(told)
     for one in revoked:
         click.echo(f"{one.id} of {one.person} is revoked")

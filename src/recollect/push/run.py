@@ -155,10 +155,10 @@ class _Push:
     ) -> Iterator[Piece]:
         for kept in self._chosen.sources:
             place = self._packing.place(kept)
+            pieces = self._packing.pieces(kept, known.get(place))
             try:
-                for piece in self._packing.pieces(kept, known.get(place)):
-                    if place in self._refused:
-                        break
+                # What is refused is not even masked; that may be said between two.
+                while place not in self._refused and (piece := next(pieces, None)):
                     self._note(kept, piece)
                     yield piece
             except ArchiveDamaged:
