@@ -122,7 +122,11 @@ def test_what_is_written_while_it_watches_goes_too(
 ) -> None:
     secret, _ = hub.token("ann")
     named(place, hub=hub.address, token=secret)
-    words = [sys.executable, "-m", "recollect", "push", "--watch"]
+    quickly = (
+        "from recollect.push.following import Following; Following.pause = 0.1;"
+        " from recollect.cli import program; program()"
+    )
+    words = [sys.executable, "-c", quickly, "push", "--watch"]
 
     def lines() -> int:
         return sum(

@@ -9,8 +9,6 @@ from recollect.errors import HubUnreachable, RecollectError
 
 __all__ = ["Following"]
 
-_PAUSE = 5.0
-"""Seconds between two pushes."""
 _LATER = 60.0
 """Seconds after which a hub that could not be reached is tried again."""
 
@@ -22,16 +20,15 @@ class Following:
     anything else, which ends it.
     """
 
+    pause = 60.0
+    """Seconds between two pushes: each of them makes an object of every file that grew,
+    and has the hub derive its session anew."""
+
     def __init__(
-        self,
-        push: Callable[[], object],
-        failed: Callable[[RecollectError], None],
-        *,
-        pause: float = _PAUSE,
+        self, push: Callable[[], object], failed: Callable[[RecollectError], None]
     ) -> None:
         self._push = push
         self._failed = failed
-        self._pause = pause
         self._due = Event()
         self.stop = Event()
         self._thread = Thread(target=self._run, name="push", daemon=True)
@@ -66,4 +63,4 @@ class Following:
             except RecollectError as error:
                 self._failed(error)
                 self.stop.set()
-            self.stop.wait(self._pause)
+            self.stop.wait(self.pause)
