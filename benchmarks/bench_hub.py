@@ -140,7 +140,10 @@ def questions(
     dice = random.Random(7)  # noqa: S311 (a draw that can be repeated)
     frequent, middling = words[:30], words[200:4000]
     yield "one word", dice.sample(middling, each)
-    yield "three words", [" ".join(dice.sample(middling, 3)) for _ in range(each)]
+    yield (
+        "three words from anywhere",
+        [" ".join(dice.sample(middling, 3)) for _ in range(each)],
+    )
     yield "a common word", dice.sample(frequent, each)
     said = sorted({run for text in prompts for run in _THREE.findall(text.lower())})
     yield "three words as they were typed", dice.sample(said, each)
