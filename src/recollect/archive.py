@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from recollect.model.sessions import Session
     from recollect.model.surveys import DriftRow
     from recollect.model.usage import Cost
+    from recollect.model.verified import Verified
     from recollect.prices import Prices
     from recollect.search import Searching
     from recollect.store.chunks import Kept
@@ -137,8 +138,7 @@ class Archive:
         """
         from recollect.sources.pulse import feel, is_still  # noqa: PLC0415 (see above)
 
-        known = self._vault.pulse
-        before = self._vault.felt()
+        known, before = self._vault.pulse, self._vault.felt()
         if known and before and is_still(before, known, paths):
             return True
         sign, felt = feel(paths)
@@ -148,12 +148,23 @@ class Archive:
 
     @staticmethod
     def verify(
-        folder: str | Path, *, deep: bool = False, progress: Progress | None = None
+        folder: str | Path,
+        *,
+        deep: bool = False,
+        progress: Progress | None = None,
+        now: datetime | None = None,
     ) -> Verdict:
-        """Check every byte; with ``deep`` also the index against a rebuild."""
+        """Check every byte, ``deep`` the index too; noted if told when ``now`` is."""
         from recollect.upkeep import verify  # noqa: PLC0415 (see above)
 
-        return verify(_folder(folder), deep=deep, progress=progress)
+        return verify(_folder(folder), deep=deep, progress=progress, now=now)
+
+    @property
+    def verified(self) -> Verified | None:
+        """What was found when it was last verified; nothing if it never was."""
+        from recollect.upkeep.verified import last_verified  # noqa: PLC0415 (see above)
+
+        return last_verified(self.folder, self._vault.chunks)
 
     @staticmethod
     def rebuild(folder: str | Path, *, progress: Progress | None = None) -> Report:
@@ -317,13 +328,9 @@ class Archive:
         from recollect.prices import load_prices  # noqa: PLC0415
         from recollect.usage.report import report_of  # noqa: PLC0415
 
+        prices = prices or load_prices()
         return report_of(
-            self._shelf,
-            by=by,
-            query=query,
-            zone=zone,
-            now=now,
-            prices=prices or load_prices(),
+            self._shelf, by=by, query=query, zone=zone, now=now, prices=prices
         )
 
     def costs(
@@ -356,13 +363,9 @@ class Archive:
 
     def drift(self) -> tuple[DriftRow, ...]:
         """Return what transcripts hold that this version knows nothing of."""
-        from recollect.model.surveys import DriftKind, DriftRow  # noqa: PLC0415 (see above)
+        from recollect.model.surveys import DriftRow  # noqa: PLC0415 (see above)
 
-        kinds = {str(kind): kind for kind in DriftKind}
-        return tuple(
-            DriftRow(kind=kinds[kind], name=name, version=version or None, records=n)
-            for kind, name, version, n in self._shelf.finding.drift()
-        )
+        return tuple(DriftRow.of(*told) for told in self._shelf.finding.drift())
 
     def prompts(self) -> Iterator[FoundPrompt]:
         """Yield what a person typed, on any branch of any session, newest first.
@@ -395,14 +398,10 @@ class Archive:
 
         To a session belong agents, sidecars, long outputs, backups, todos and tasks.
         """
-        from recollect.store.rescue import readable  # noqa: PLC0415 (see above)
+        from recollect.store.rescue import kept_on  # noqa: PLC0415 (see above)
         from recollect.upkeep.belongings import belongings  # noqa: PLC0415
 
-        everything = (
-            list(self._shelf.chunks.sources())
-            if self._team
-            else readable(self._vault.chunks)[0]
-        )
+        everything = kept_on(self._shelf)
         if sessions is None and project is None:
             return everything
         keys = project.keys if project else ()

@@ -212,3 +212,18 @@ def test_without_an_archive_the_homes_are_told_and_none_is_made(
     assert session_id(1)[:8] in told
     assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
     assert kept_home.path.is_dir()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_it_is_told_when_the_archive_was_verified(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "verified never" in shown(capsys)
+
+    assert main(["verify", "--quiet"]) == ExitCode.DONE
+
+    (row,) = (one for one in rows(capsys) if one["row"] == "doctor")
+    verified = row["verified"]
+    assert isinstance(verified, dict)
+    assert verified["is_sound"]
+    assert re.search(r"verified 20\S+: \d+ files, .* sound", shown(capsys))

@@ -373,6 +373,16 @@ def test_about_tells_what_will_be_deleted_next(page: Asking) -> None:
     assert "Counting lines" in text
 
 
+def test_about_tells_when_the_archive_was_verified(tmp_path: Path) -> None:
+    kept = furnished(tmp_path)
+    page = asking(kept)
+    assert "never: recollect verify" in page.get("/about").text
+
+    Archive.verify(kept.folder, now=kept.now)
+
+    assert "just now: " in page.get("/about").text
+
+
 def test_a_list_shows_what_a_reader_added(tmp_path: Path) -> None:
     page = asking(furnished(tmp_path))
     added = {"tags": ["one", "two"], "note": "look <again>", "is_starred": True}

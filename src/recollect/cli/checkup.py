@@ -57,6 +57,7 @@ def _with_archive(
         has_index=archive.has_index,
         is_current=archive.is_current(homes),
         is_erasing=archive.is_erasing,
+        verified=archive.verified,
         sessions=sum(not one.is_empty for one in listed),
         projects=len({one.project for one in listed if not one.is_empty}),
         files=len(kept),

@@ -9,6 +9,7 @@ from recollect.cli.options import Asked, shown_path
 from recollect.cli.terminal import fit_right, plain
 from recollect.render.figures import several, size
 from recollect.render.safe import safe_line
+from recollect.render.verdicts import verified_words
 from recollect.render.widths import wrap
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ def archive_lines(found: DoctorRow, asked: Asked, screen: Screen) -> Iterator[st
         first, last = found.claude_versions[0], found.claude_versions[-1]
         told = first if first == last else f"{first} to {last}"
         yield f"  written by Claude Code {safe_line(told)}"
+    told = f"  verified {verified_words(found.verified, _verified(found, screen))}"
+    is_bad = found.verified is not None and not found.verified.is_sound
+    yield paint.alert(told) if is_bad else told
     if not found.is_private:
         yield paint.alert("  others on this machine can read it: chmod -R go= it")
     if found.is_erasing:
@@ -78,6 +82,10 @@ def archive_lines(found: DoctorRow, asked: Asked, screen: Screen) -> Iterator[st
     if found.drift:
         kinds = several(found.drift, "type or field", "types and fields")
         yield f"  {kinds} that this version does not know, kept as they are"
+
+
+def _verified(found: DoctorRow, screen: Screen) -> str:
+    return screen.when(found.verified.time) if found.verified else ""
 
 
 def home_lines(periods: Sequence[RetentionRow], screen: Screen) -> Iterator[str]:

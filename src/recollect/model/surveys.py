@@ -181,6 +181,12 @@ class DriftRow(_Row, frozen=True, kw_only=True, tag="drift"):
     version: str | None
     records: int
 
+    @classmethod
+    def of(cls, kind: str, name: str, version: str, records: int) -> Self:
+        """Return what the index counts under a kind, a name and a version."""
+        told = DriftKind(kind)
+        return cls(kind=told, name=name, version=version or None, records=records)
+
 
 class ProblemRow(_Row, frozen=True, kw_only=True, tag="problem"):
     """One problem and where it is; without a line it is about the whole file."""

@@ -14,6 +14,7 @@ from recollect.model.listing import Listed
 from recollect.model.parts import Lineage, Project, TitleKind
 from recollect.model.problems import Problem
 from recollect.model.usage import Cost
+from recollect.model.verified import Verified
 from recollect.render.drawing import Mark, MarkKind
 from recollect.sources.names import path_text
 
@@ -399,6 +400,8 @@ class DoctorRow(Row, frozen=True, kw_only=True, tag="doctor"):
     """Whether the homes have nothing that is new."""
     is_erasing: bool = False
     """Whether a purge was stopped, so that bytes of it may be left."""
+    verified: Verified | None = None
+    """What the last verification found, if there was one."""
     sessions: int = 0
     projects: int = 0
     files: int = 0

@@ -423,6 +423,12 @@ class Chunks:
         sql = "SELECT coalesce(sum(stop - start), 0) FROM chunk"
         return int(first(self.db, sql)[0])
 
+    def kept_size(self) -> int:
+        """Return how many bytes are in chunks, by the word of all generations."""
+        sql = "SELECT coalesce(sum(kept), 0) FROM generation"
+        with reading_of(self.path):
+            return int(first(self.db, sql)[0])
+
     def kept_of(self, number: int, generation: int) -> int:
         """Return how many bytes of a generation are in chunks, by its own word."""
         sql = "SELECT kept FROM generation WHERE source = ? AND generation = ?"

@@ -7,8 +7,16 @@ from contextlib import suppress
 from recollect.errors import ArchiveDamaged
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.connect import reading_of
+from recollect.store.shelf import Shelf
 
-__all__ = ["readable"]
+__all__ = ["kept_on", "readable"]
+
+
+def kept_on(shelf: Shelf) -> list[Kept]:
+    """Return the sources of a shelf, in a folder as far as they can be read."""
+    if isinstance(shelf.chunks, Chunks):
+        return readable(shelf.chunks)[0]
+    return list(shelf.chunks.sources())
 
 
 def readable(chunks: Chunks) -> tuple[list[Kept], list[int]]:

@@ -16,7 +16,8 @@ from recollect.upkeep.restore import (
     plan_restore,
     restore,
 )
-from recollect.upkeep.verify import Damage, Verdict, verify
+from recollect.upkeep.verdict import Damage, Verdict
+from recollect.upkeep.verify import verify
 
 __all__ = [
     "Damage",

@@ -12,6 +12,7 @@ from recollect.store.connect import make_folder
 from recollect.store.lock import LOCK_FILE, writing
 from recollect.store.rescue import readable
 from recollect.store.vault import Vault
+from recollect.upkeep.verified import forget_verified
 
 __all__ = ["backup"]
 
@@ -42,8 +43,9 @@ def backup(vault: Vault, folder: Path) -> int:
         try:
             _remove(beside)
             vault.chunks.backup(beside)
-            # A log or an index of the older copy would tell lies about the new one.
+            # What was made of the older copy would tell lies about the new one.
             shutil.rmtree(folder / "index", ignore_errors=True)
+            forget_verified(folder)
             _remove(path, only_logs=True)
             beside.replace(path)
         finally:

@@ -14,6 +14,7 @@ from recollect.store.chunks import Chunks
 from recollect.store.lock import writing
 from recollect.store.purged import begin_erasing, end_erasing
 from recollect.store.vault import Vault
+from recollect.upkeep.verified import forget_verified
 
 __all__ = ["Purged", "purge"]
 
@@ -51,6 +52,7 @@ def purge(
             # from before a migration has the same bytes.
             for copy in folder.glob(f"{chunks.path.name}.version-*"):
                 copy.unlink()
+            forget_verified(folder)
             vault.drop_index()
             with chunks.db:
                 begin_erasing(chunks.db, sessions)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from datetime import datetime
 from pathlib import Path
-
-from msgspec import Struct
 
 from recollect.errors import ArchiveDamaged
 from recollect.ingest.filling import fill
@@ -17,56 +16,23 @@ from recollect.store.derived import Derived
 from recollect.store.dump import dump
 from recollect.store.rescue import readable
 from recollect.store.vault import Vault
+from recollect.upkeep.verdict import Damage, Verdict
+from recollect.upkeep.verified import note_verified
 
-__all__ = ["Damage", "Verdict", "verify"]
-
-
-class Damage(Struct, frozen=True):
-    """Bytes of a source that are not what was stored."""
-
-    source: str
-    generation: int
-    start: int
-    stop: int
-    reason: str
-
-
-class Verdict(Struct, kw_only=True):
-    """What a verification found."""
-
-    sources: int = 0
-    chunks: int = 0
-    bytes: int = 0
-    damages: list[Damage] = []
-    gaps: list[Damage] = []
-    """Stretches of a source that no chunk holds."""
-    database: str = "ok"
-    """What SQLite says about the file."""
-    has_index: bool = True
-    """Whether there is an index without damaged pages; another can be made."""
-    is_level: bool = True
-    """Whether the index has seen all of the archive; the next ingestion sees to it."""
-    differences: list[str] = []
-    """Tables in which the index is not what a rebuild gives; only if asked for."""
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing was found."""
-        found = (*self.damages, *self.gaps, *self.differences)
-        return not found and self.database == "ok"
-
-    @property
-    def whole_sources(self) -> int:
-        """How many sources have nothing wrong with them."""
-        return self.sources - len({bad.source for bad in (*self.damages, *self.gaps)})
+__all__ = ["verify"]
 
 
 def verify(
-    folder: Path, *, deep: bool = False, progress: Progress | None = None
+    folder: Path,
+    *,
+    deep: bool = False,
+    progress: Progress | None = None,
+    now: datetime | None = None,
 ) -> Verdict:
     """Check the hash of every chunk; with ``deep`` also the index against a rebuild.
 
-    Damage does not end it: all that is whole is told from all that is not.
+    Damage does not end it: all that is whole is told from all that is not. Whoever
+    says what time it is ``now`` has it noted beside the archive.
     """
     progress = progress or Silence()
     verdict = Verdict(damages=[], gaps=[], differences=[])
@@ -77,6 +43,8 @@ def verify(
         verdict.is_level = _is_level(vault)
         if deep and verdict.is_sound and verdict.is_level:
             verdict.differences = _compare(vault, progress)
+        if now is not None:
+            verdict.is_noted = note_verified(folder, verdict, deep=deep, now=now)
     return verdict
 
 

@@ -15,9 +15,10 @@ from recollect.model.listing import Listed
 from recollect.model.sources import SourceKind
 from recollect.render.figures import several, size
 from recollect.render.html.markup import Html, joined, tag, text, words
+from recollect.render.verdicts import verified_words
 from recollect.settings import CLEANUP_DAYS, cleanup_days
 from recollect.sources import path_text
-from recollect.web.frame import Frame, address, framed, link, table
+from recollect.web.frame import Frame, address, framed, link, since, table
 from recollect.web.pages.home import everything
 from recollect.web.visit import Visit
 
@@ -35,7 +36,7 @@ def about(visit: Visit) -> Response:
     shown = sum(not one.is_empty for one in sessions)
     rows = [
         ("Recollect", __version__),
-        *(_place(readers.folder) if readers.folder else ()),
+        *(_place(visit, readers.folder) if readers.folder else ()),
         ("Keeps", f"{several(files, 'file')}, {size(kept)} as they were"),
         ("Deleted since", several(gone, "file") + " that only the archive has"),
         ("Sessions", f"{shown:,}, and {len(sessions) - shown:,} without a message"),
@@ -66,8 +67,15 @@ _SHARED = Html(
 )
 
 
-def _place(folder: Path) -> tuple[tuple[str, str], ...]:
-    return (("Archive", path_text(folder)), ("On disk", size(_on_disk(folder))))
+def _place(visit: Visit, folder: Path) -> tuple[tuple[str, str], ...]:
+    with visit.readers.archive() as archive:
+        found = archive.verified
+    when = since(found.time, visit.now) if found else ""
+    return (
+        ("Archive", path_text(folder)),
+        ("On disk", size(_on_disk(folder))),
+        ("Verified", verified_words(found, when)),
+    )
 
 
 def _expiring(visit: Visit) -> Iterator[Html]:

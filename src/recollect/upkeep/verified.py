@@ -1,0 +1,76 @@
+"""The note on the last verification, in a file of its own beside the archive.
+
+Whoever verifies only reads the archive, and may do so where another writes. So the
+note is no row of it. It is of one file: where ``archive.db`` was put back, copied or
+erased from since, nothing is known of what lies there now.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.model.verified import Verified
+from recollect.store.chunks import ARCHIVE_FILE, Chunks
+from recollect.upkeep.verdict import Verdict
+
+__all__ = ["forget_verified", "last_verified", "note_verified"]
+
+_FILE = "verified.json"
+_LARGEST = 64 * 1024
+
+
+class _Note(Struct, frozen=True):
+    inode: int
+    """Of the archive's file that was verified."""
+    found: Verified
+
+
+def note_verified(folder: Path, verdict: Verdict, *, deep: bool, now: datetime) -> bool:
+    """Note what a verification found; return whether that could be written."""
+    found = Verified(
+        time=now,
+        is_sound=verdict.is_sound,
+        is_deep=deep and verdict.is_level,
+        sources=verdict.sources,
+        bytes=verdict.bytes,
+        damages=len(verdict.damages) + len(verdict.gaps) + len(verdict.differences),
+    )
+    beside = folder / f"{_FILE}.{os.getpid()}"
+    try:
+        note = _Note(_inode(folder), found)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(msgspec.json.encode(note))
+        beside.replace(folder / _FILE)
+    except OSError:
+        return False
+    return True
+
+
+def last_verified(folder: Path, chunks: Chunks) -> Verified | None:
+    """Return what is known of the last verification of this very archive."""
+    path = folder / _FILE
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        note = msgspec.json.decode(path.read_bytes(), type=_Note)
+        if note.inode != _inode(folder):
+            return None
+    except (OSError, ValueError):
+        return None
+    since = max(chunks.kept_size() - note.found.bytes, 0)
+    return structs.replace(note.found, since=since)
+
+
+def forget_verified(folder: Path) -> None:
+    """Remove the note: the archive is about to be another."""
+    (folder / _FILE).unlink(missing_ok=True)
+
+
+def _inode(folder: Path) -> int:
+    return (folder / ARCHIVE_FILE).stat().st_ino

@@ -1,0 +1,42 @@
+"""Verifications in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from recollect.model.verified import Verified
+from recollect.render.verdicts import verified_words
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def found(*, is_sound: bool = True, **facts: int) -> Verified:
+    return Verified(time=NOW, is_sound=is_sound, sources=3, bytes=2_000_000, **facts)
+
+
+@pytest.mark.parametrize(
+    ("verified", "told"),
+    [
+        (None, "never: recollect verify reads every byte"),
+        (found(), "a day ago: 3 files, 2.0 MB sound"),
+        (
+            found(is_deep=True, since=1_000),
+            "a day ago: 3 files, 2.0 MB sound and the index equal to a rebuild;"
+            " 1.0 kB came since",
+        ),
+        (
+            found(is_sound=False, damages=2),
+            "a day ago: 2 damages in 3 files, 2.0 MB; recollect verify tells where",
+        ),
+        (
+            found(is_sound=False),
+            "a day ago: 1 damage in 3 files, 2.0 MB; recollect verify tells where",
+        ),
+    ],
+)
+def test_it_is_told_when_and_what_was_found(
+    verified: Verified | None, told: str
+) -> None:
+    assert verified_words(verified, "a day ago") == told

@@ -1,0 +1,134 @@
+"""What is noted of a verification, and when nothing is known any more."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.archive import Archive
+from recollect.store.chunks import ARCHIVE_FILE
+from recollect.upkeep import purge
+from tests.build import SESSION, prompt, reply, thread
+from tests.store.keeping import Keeping
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOTE = "verified.json"
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
+    keeping.ingest()
+    return keeping
+
+
+def test_a_verification_is_noted_for_its_owner_alone(keeping: Keeping) -> None:
+    verdict = Archive.verify(keeping.archive, deep=True, now=NOW)
+
+    with Archive.open(keeping.archive) as archive:
+        found = archive.verified
+    assert found is not None
+    assert (found.time, found.is_sound, found.is_deep) == (NOW, True, True)
+    assert (found.sources, found.bytes, found.since) == (1, verdict.bytes, 0)
+    assert (keeping.archive / NOTE).stat().st_mode & 0o777 == 0o600
+    assert list(keeping.archive.glob(f"{NOTE}.*")) == []
+
+
+def test_who_does_not_say_what_time_it_is_leaves_no_note(keeping: Keeping) -> None:
+    Archive.verify(keeping.archive)
+
+    with Archive.open(keeping.archive) as archive:
+        assert archive.verified is None
+
+
+def test_it_is_told_how_much_came_since(keeping: Keeping) -> None:
+    path = keeping.home.session(SESSION, thread(prompt("Mend the pump"), reply("Ok.")))
+    keeping.ingest()
+    Archive.verify(keeping.archive, now=NOW)
+    with path.open("ab") as file:
+        file.write(b'{"type":"later"}\n')
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        found = archive.verified
+    assert found is not None
+    assert found.since == len(b'{"type":"later"}\n')
+
+
+def test_damage_is_noted_as_well(keeping: Keeping) -> None:
+    db = apsw.Connection(str(keeping.archive / ARCHIVE_FILE))
+    with db:
+        db.execute("UPDATE chunk SET frame = zeroblob(9)")
+    db.close()
+
+    Archive.verify(keeping.archive, now=NOW)
+
+    with Archive.open(keeping.archive) as archive:
+        found = archive.verified
+    assert found is not None
+    assert not found.is_sound
+    assert found.damages == 1
+
+
+def test_nothing_is_known_of_an_archive_that_was_put_back(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    Archive.verify(keeping.archive, now=NOW)
+    copy = tmp_path / "copy.db"
+    shutil.copy(keeping.archive / ARCHIVE_FILE, copy)
+    copy.replace(keeping.archive / ARCHIVE_FILE)
+
+    with Archive.open(keeping.archive) as archive:
+        assert archive.verified is None
+
+
+def test_a_purge_takes_the_note_away(keeping: Keeping) -> None:
+    Archive.verify(keeping.archive, now=NOW)
+    with Archive.open(keeping.archive) as archive:
+        numbers = [kept.number for kept in archive.sources()]
+
+    purge(keeping.archive, numbers)
+
+    assert not (keeping.archive / NOTE).exists()
+
+
+def test_a_backup_has_no_note_until_it_is_verified_itself(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    Archive.verify(keeping.archive, now=NOW)
+    second = tmp_path / "second"
+    with Archive.open(keeping.archive) as archive:
+        archive.backup(second)
+        assert not (second / NOTE).exists()
+        Archive.verify(second, now=NOW)
+        assert (second / NOTE).exists()
+        archive.backup(second)
+
+    assert not (second / NOTE).exists()
+
+
+@pytest.mark.parametrize("note", [b"", b"{}", b"[1]", b"\xff" * 9, b"0" * 100_000])
+def test_a_note_that_cannot_be_read_is_none(keeping: Keeping, note: bytes) -> None:
+    (keeping.archive / NOTE).write_bytes(note)
+
+    with Archive.open(keeping.archive) as archive:
+        assert archive.verified is None
+
+
+def test_where_nobody_can_write_it_is_verified_all_the_same(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr("recollect.upkeep.verified.os.open", refuse)
+
+    verdict = Archive.verify(keeping.archive, now=NOW)
+
+    assert verdict.is_sound
+    assert not verdict.is_noted
