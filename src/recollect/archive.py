@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from recollect.errors import ArchiveMissing, NotOfTeams
 from recollect.model.addresses import is_address, without_password
-from recollect.model.ids import AgentId, SessionId, SourceId
+from recollect.model.ids import SessionId, SourceId
 from recollect.model.listing import Listed, is_in
 from recollect.store.annotations import annotated
 from recollect.store.finding import find_session
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from recollect.model.usage import Cost
     from recollect.model.verified import Verified
     from recollect.prices import Prices
-    from recollect.search import Searching
+    from recollect.search import Searching, Standing
     from recollect.store.chunks import Kept
     from recollect.store.shelf import Shelf
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
+    from recollect.usage.lines import SessionCosts
 
 __all__ = ["Archive"]
 
@@ -229,10 +230,7 @@ class Archive:
         sessions: Iterable[SessionId],
         change: Callable[[Annotations], Annotations],
     ) -> dict[SessionId, Annotations]:
-        """Change what readers added to sessions; return what that is now.
-
-        ``change`` gets what a session has and returns what it is to have.
-        """
+        """Change what readers added to sessions, one by one; return what that is."""
         from recollect.upkeep.annotate import annotate  # noqa: PLC0415 (see above)
 
         return annotate(self._vault.folder, sessions, change)
@@ -285,13 +283,21 @@ class Archive:
         A session need not have all words; ``sort`` may be ``newest`` or ``oldest``. New
         texts are found once refreshed; ``hide`` is given texts before they are cut.
         """
+        return self._words.search(
+            query, limit=limit, offset=offset, hits=hits, sort=sort, hide=hide
+        )
+
+    def standing(self, query: Query, session: SessionId) -> Standing:
+        """Return all records of a session that fit a query, none of them opened."""
+        return self._words.standing(query, self._shelf.derived.number_of(session))
+
+    @property
+    def _words(self) -> Searching:
         if self._searching is None:
             from recollect.search import Searching  # noqa: PLC0415 (see above)
 
             self._searching = Searching(self._shelf)
-        return self._searching.search(
-            query, limit=limit, offset=offset, hits=hits, sort=sort, hide=hide
-        )
+        return self._searching
 
     def projects(self, *, empty: bool = False) -> tuple[Project, ...]:
         """Return projects by path; those without a real session only if asked for."""
@@ -342,11 +348,11 @@ class Archive:
 
         return costs_of(self._shelf, (s.id for s in sessions), prices or load_prices())
 
-    def agent_costs(self, session: SessionId, prices: Prices) -> dict[AgentId, Cost]:
-        """Return what each agent run of a session cost, without the runs below it."""
-        from recollect.usage.lines import agent_costs_of  # noqa: PLC0415
+    def spent_in(self, session: SessionId, prices: Prices) -> SessionCosts | None:
+        """Return what a session cost, and each agent run in it by itself."""
+        from recollect.usage.lines import session_costs_of  # noqa: PLC0415
 
-        return agent_costs_of(self._shelf, session, prices)
+        return session_costs_of(self._shelf, session, prices)
 
     def context(self, name: str) -> ContextReport:
         """Return how the context of a session grew and shrank, turn by turn."""
@@ -398,15 +404,9 @@ class Archive:
 
         To a session belong agents, sidecars, long outputs, backups, todos and tasks.
         """
-        from recollect.store.rescue import kept_on  # noqa: PLC0415 (see above)
-        from recollect.upkeep.belongings import belongings  # noqa: PLC0415
+        from recollect.upkeep.belongings import kept_of  # noqa: PLC0415 (see above)
 
-        everything = kept_on(self._shelf)
-        if sessions is None and project is None:
-            return everything
-        keys = project.keys if project else ()
-        chosen = (*(sessions or ()), *(project.sessions if project else ()))
-        return belongings(everything, self._shelf.derived, chosen, keys)
+        return kept_of(self._shelf, sessions, project)
 
     def kin(self, sessions: Sequence[SessionId]) -> set[SessionId]:
         """Return other sessions that hold records of these, or that these hold of."""

@@ -16,6 +16,7 @@ from recollect.ingest.windows import Cut, Reeled
 from recollect.render.html import Setting, fragments, window_fragments
 from recollect.render.html.fragments import Fragment
 from recollect.render.html.markup import Html
+from recollect.render.markdown import branch_markdown, markdown
 from recollect.render.walk import View
 from recollect.store import reels
 from tests.build import Home, prompt, reply, session_id, thread
@@ -88,6 +89,21 @@ def test_windows_are_drawn_as_the_whole_is(name: str, tmp_path: Path) -> None:
                             _unled(one) for one in window_fragments(window, setting)
                         ]
                         assert made == list(drawn)
+
+
+@every_case
+def test_all_windows_are_the_markdown_of_the_whole(name: str, tmp_path: Path) -> None:
+    Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
+    with Archive.open(tmp_path / "archive") as archive:
+        for listed in archive.sessions(empty=True):
+            session = archive.session(listed.id)
+            for talk, cut in talks(archive, session):
+                for branch in cut.facts.branches:
+                    view = View(branch=branch.number, tools=True)
+                    starts = range(0, max(branch.total, 1), 3)
+                    windows = (talk.window(branch.number, n, n + 3) for n in starts)
+                    made = "".join(branch_markdown(windows))
+                    assert made == "".join(markdown(cut.session, view))
 
 
 def test_a_window_grows_with_its_session(tmp_path: Path) -> None:

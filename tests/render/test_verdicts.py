@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from recollect.model.verified import Verified
 from recollect.render.verdicts import verified_words
@@ -12,26 +13,25 @@ from recollect.render.verdicts import verified_words
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def found(*, is_sound: bool = True, **facts: int) -> Verified:
-    return Verified(time=NOW, is_sound=is_sound, sources=3, bytes=2_000_000, **facts)
+DEEP = " and the index equal to a rebuild"
+SOUND = Verified(time=NOW, is_sound=True, sources=3, bytes=2_000_000)
 
 
 @pytest.mark.parametrize(
     ("verified", "told"),
     [
         (None, "never: recollect verify reads every byte"),
-        (found(), "a day ago: 3 files, 2.0 MB sound"),
+        (SOUND, "a day ago: 3 files, 2.0 MB sound"),
         (
-            found(is_deep=True, since=1_000),
-            "a day ago: 3 files, 2.0 MB sound and the index equal to a rebuild;"
-            " 1.0 kB came since",
+            structs.replace(SOUND, is_deep=True, since=1_000),
+            f"a day ago: 3 files, 2.0 MB sound{DEEP}; 1.0 kB came since",
         ),
         (
-            found(is_sound=False, damages=2),
+            structs.replace(SOUND, is_sound=False, damages=2),
             "a day ago: 2 damages in 3 files, 2.0 MB; recollect verify tells where",
         ),
         (
-            found(is_sound=False),
+            structs.replace(SOUND, is_sound=False),
             "a day ago: 1 damage in 3 files, 2.0 MB; recollect verify tells where",
         ),
     ],

@@ -184,7 +184,7 @@ class DriftRow(_Row, frozen=True, kw_only=True, tag="drift"):
     @classmethod
     def of(cls, kind: str, name: str, version: str, records: int) -> Self:
         """Return what the index counts under a kind, a name and a version."""
-        told = DriftKind(kind)
+        told = next(one for one in DriftKind if one == kind)
         return cls(kind=told, name=name, version=version or None, records=records)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Raw, Struct
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Usage",
     "WireIteration",
     "WireUsage",
+    "sum_of",
 ]
 
 
@@ -118,6 +121,15 @@ class Cost(Struct, frozen=True, kw_only=True, gc=False):
     """None where nothing of it has a price."""
     unpriced_tokens: int = 0
     """Those of models, or on terms, that have no price; not in the cost."""
+
+
+def sum_of(costs: Iterable[Cost | None]) -> Cost:
+    """Return what several things cost together; what nobody knows counts nothing."""
+    known = [cost for cost in costs if cost is not None]
+    return Cost(
+        nanos=sum(cost.nanos or 0 for cost in known),
+        unpriced_tokens=sum(cost.unpriced_tokens for cost in known),
+    )
 
 
 class SubCall(Struct, frozen=True, gc=False, array_like=True):

@@ -27,9 +27,15 @@ class Beside(Struct, frozen=True):
     """The last message that both have."""
 
 
-def walk_window(window: Window) -> Iterator[Step | Beside]:
-    """Yield the steps through a window; agents and other branches are told in brief."""
-    waiting: list[Iterator[Step | Beside | Way]] = [_steps(window)]
+def walk_window(
+    window: Window, seen: set[str] | None = None
+) -> Iterator[Step | Beside]:
+    """Yield the steps through a window; agents and other branches are told in brief.
+
+    ``seen`` are agents that windows before it have met; those of this one are added.
+    """
+    seen = set() if seen is None else seen
+    waiting: list[Iterator[Step | Beside | Way]] = [_steps(window, seen)]
     while waiting:
         step = next(waiting[-1], None)
         if step is None:
@@ -40,8 +46,7 @@ def walk_window(window: Window) -> Iterator[Step | Beside]:
             yield step
 
 
-def _steps(window: Window) -> Iterator[Step | Beside | Way]:
-    seen: set[str] = set()
+def _steps(window: Window, seen: set[str]) -> Iterator[Step | Beside | Way]:
     paths = Paths((), _VIEW, seen)
     beside = _beside(window.facts.branches, window.branch)
     if not window.start:

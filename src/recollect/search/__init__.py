@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from recollect.search.finding import Searching, Sort
+from recollect.search.finding import Searching, Sort, Standing
 
-__all__ = ["Searching", "Sort"]
+__all__ = ["Searching", "Sort", "Standing"]

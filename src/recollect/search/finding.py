@@ -12,16 +12,17 @@ from recollect.model.hits import Bound, Found, FoundSession, Repair
 from recollect.model.query import And, Phrase, Query, Words
 from recollect.query.terms import Run, counted, reading, readings
 from recollect.query.tree import all_of
-from recollect.search.plan import leaves, plan_of, relaxed
+from recollect.search.plan import Plan, leaves, plan_of, relaxed
 from recollect.search.ranking import Ranking, Sort
 from recollect.search.subjects import Subjects
 from recollect.search.telling import Teller
 from recollect.search.titles import Titles
+from recollect.store.numbers import id_number
 
 if TYPE_CHECKING:  # protocols take long to make
     from recollect.store.shelf import Shelf
 
-__all__ = ["Searching", "Sort"]
+__all__ = ["Searching", "Sort", "Standing"]
 
 MOST_WORDS = 32
 """Words of a query that count; of more, the rarest do."""
@@ -35,6 +36,19 @@ class _Page(Struct, frozen=True):
     hits: int
     sort: Sort
     hide: Callable[[str], str]
+
+
+class Standing(Struct, frozen=True):
+    """Where words stand in a session, by the numbers of records' ids."""
+
+    records: frozenset[int] = frozenset()
+    is_partial: bool = False
+    """Whether there may be more: not all could be looked at."""
+
+    @staticmethod
+    def number(record: str) -> int:
+        """Return the number of a record's id."""
+        return id_number(record)
 
 
 class Searching:
@@ -78,6 +92,38 @@ class Searching:
             other = self._answer(loose, page)
         return replace(other, is_loosened=True) if other.total else found
 
+    def standing(self, query: Query, session: int | None) -> Standing:
+        """Return all records of a session that fit, in no order; none is told."""
+        with self._at_once():
+            words, _, missing = self._repaired(query)
+            if session is None or (missing and not words):
+                return Standing()
+            plan = plan_of(query, words, self._engine, self._places.rewound_records)
+            teller = self._teller(plan, relaxed(query, words))
+            records = teller.standing(session)
+        return Standing(records, is_partial=teller.is_partial)
+
+    def _teller(
+        self,
+        plan: Plan,
+        checked: Query,
+        titled: frozenset[int] = frozenset(),
+        hide: Callable[[str], str] = str,
+    ) -> Teller:
+        subjects = Subjects(
+            self._chunks, self._places, self._tags, answers=bool(plan.of_text)
+        )
+        return Teller(
+            subjects,
+            self._engine,
+            plan,
+            checked,
+            titles=self._titles,
+            titled=titled,
+            families=self._families,
+            hide=hide,
+        )
+
     def _answer(self, query: Query, asked: _Page) -> Found:
         words, repairs, missing = self._repaired(query)
         if missing and not words:
@@ -87,19 +133,7 @@ class Searching:
         ranked = self._ranking.ranked(
             plan, checked, asked.sort, asked.offset + asked.limit
         )
-        subjects = Subjects(
-            self._chunks, self._places, self._tags, answers=bool(plan.of_text)
-        )
-        teller = Teller(
-            subjects,
-            self._engine,
-            plan,
-            checked,
-            titles=self._titles,
-            titled=ranked.titled,
-            families=self._families,
-            hide=asked.hide,
-        )
+        teller = self._teller(plan, checked, ranked.titled, asked.hide)
         page, more = teller.page(ranked.sessions, asked.offset, asked.limit, asked.hits)
         bound = Bound.AT_MOST if more and plan.of_text else Bound.EXACT
         if teller.is_partial:

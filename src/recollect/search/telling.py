@@ -34,6 +34,8 @@ _COMPARED = 200
 """Texts of a session by which it is compared with another."""
 _CHECKED = 1_000
 """Texts of a session that are opened to find one that fits, at most."""
+_OPENED = 2_000
+"""Texts of one session that are opened to know all that fit."""
 _AHEAD = 10
 """Sessions of which the texts are asked for at once, where they must be opened."""
 _SPARE = 6
@@ -191,6 +193,27 @@ class Teller:
             tuple(found.values()),
             tuple(other.id for other in also if other),
         )
+
+    def standing(self, session: int) -> frozenset[int]:
+        """Return all records of a session that fit, by the numbers of their ids.
+
+        Where texts must be opened to know that, so many are, and no more.
+        """
+        total, texts = self._engine.texts(
+            self._engine.all_of(self._asked(session)), _AT_ONCE
+        )
+        self.is_partial |= total > len(texts)
+        if self._kinds is not None:
+            texts = [text for text in texts if text.bucket % KINDS in self._kinds]
+        if self._plan.of_text:
+            self.is_partial |= len(texts) > _OPENED
+            listed = self._places.listed(session)
+            texts = [
+                text
+                for text in texts[:_OPENED]
+                if listed is not None and self._is_fitting(text, listed)
+            ]
+        return self._places.uuids(text.record for text in texts)
 
     def _records(self, session: int) -> frozenset[int]:
         """Return the records of a session that fit, by the numbers of their ids."""

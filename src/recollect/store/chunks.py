@@ -45,6 +45,16 @@ _KEPT = """
       FROM source AS s
       JOIN generation AS g ON g.source = s.id AND g.generation = s.generation
 """
+_HOMES = """
+    WITH RECURSIVE found (home) AS (
+        SELECT min(home) FROM source
+        UNION ALL
+        SELECT (SELECT min(home) FROM source WHERE home > found.home) FROM found
+         WHERE home IS NOT NULL
+    )
+    SELECT home FROM found WHERE home IS NOT NULL
+"""
+"""Each home once: there are few of them, and thousands of sources."""
 
 
 class Chunks:
@@ -150,13 +160,15 @@ class Chunks:
 
     def named(self, id_: str) -> Kept | None:
         """Return a source by the path as it was found."""
-        sql = (
-            f"{_KEPT} WHERE s.home || '/' || s.path = ?1"
-            " OR (s.home = '' AND s.path = ?1)"
-        )
+        sql = f"{_KEPT} WHERE s.home = ? AND s.path = ?"
         with reading_of(self.path):
-            row = first(self.db, sql, (id_,))
-            return kept_of_row(row) if row else None
+            for (home,) in every(self.db, _HOMES):
+                if not home or id_.startswith(f"{home}/"):
+                    path = id_[len(home) + 1 :] if home else id_
+                    row = first(self.db, sql, (home, path))
+                    if row:
+                        return kept_of_row(row)
+        return None
 
     def below(self, home: str, folder: str) -> list[Kept]:
         """Return the sources whose path begins with a folder and its slash."""

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from recollect.model.ids import ProjectKey, SessionId
+from recollect.model.parts import Project
 from recollect.model.sources import SourceKind
 from recollect.store.chunks import Chunks, Kept
-from recollect.store.shelf import Deriving, Knowing
+from recollect.store.rescue import kept_on
+from recollect.store.shelf import Deriving, Knowing, Shelf
 
-__all__ = ["belongings", "kin", "mentions", "shared_raws"]
+__all__ = ["belongings", "kept_of", "kin", "mentions", "shared_raws"]
+
+
+def kept_of(
+    shelf: Shelf, sessions: Sequence[SessionId] | None, project: Project | None
+) -> list[Kept]:
+    """Return the files of a shelf: all, or those of sessions or a project."""
+    everything = kept_on(shelf)
+    if sessions is None and project is None:
+        return everything
+    keys = project.keys if project else ()
+    chosen = (*(sessions or ()), *(project.sessions if project else ()))
+    return belongings(everything, shelf.derived, chosen, keys)
 
 
 def belongings(

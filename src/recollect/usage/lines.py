@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from recollect.model.ids import AgentId, SessionId
 from recollect.model.query import Fact
@@ -13,9 +13,18 @@ from recollect.store.shelf import Shelf
 from recollect.store.spending import Among, Purse
 from recollect.usage.pricing import Pricing
 
-__all__ = ["agent_costs_of", "costs_of"]
+__all__ = ["SessionCosts", "costs_of", "session_costs_of"]
 
 K = TypeVar("K", bound=Hashable)
+
+
+class SessionCosts(NamedTuple):
+    """What a session cost, and each agent run in it."""
+
+    total: Cost
+    """With all its agents."""
+    runs: Mapping[AgentId, Cost]
+    """Each without the runs below it."""
 
 
 def costs_of(
@@ -25,24 +34,30 @@ def costs_of(
     with shelf.at_once():
         found = ((shelf.derived.number_of(name), name) for name in sessions)
         names = {number: name for number, name in found if number is not None}
-        costs = _costs(shelf, names, prices, lambda purse: purse.session)
+        sums = _sums(shelf, names, prices)
+    costs = _by(sums, lambda purse: purse.session)
     return {name: costs.get(number, Cost(nanos=0)) for number, name in names.items()}
 
 
-def agent_costs_of(
+def session_costs_of(
     shelf: Shelf, session: SessionId, prices: Prices
-) -> dict[AgentId, Cost]:
-    """Return what each agent run of a session cost, without the runs below it."""
+) -> SessionCosts | None:
+    """Return what a session cost and each agent run in it, if it is known."""
     with shelf.at_once():
         number = shelf.derived.number_of(session)
-        numbers = () if number is None else (number,)
-        costs = _costs(shelf, numbers, prices, lambda purse: purse.agent)
-    return {agent: cost for agent, cost in costs.items() if agent is not None}
+        if number is None:
+            return None
+        sums = _sums(shelf, (number,), prices)
+    total = _by(sums, lambda purse: purse.session).get(number, Cost(nanos=0))
+    runs = _by(sums, lambda purse: purse.agent)
+    return SessionCosts(total, {run: cost for run, cost in runs.items() if run})
 
 
-def _costs(
-    shelf: Shelf, sessions: Iterable[int], prices: Prices, key: Callable[[Purse], K]
-) -> dict[K, Cost]:
+_Priced = tuple[Purse, int | None, int]
+"""Whose something is, what it cost, and how many tokens it was."""
+
+
+def _sums(shelf: Shelf, sessions: Iterable[int], prices: Prices) -> list[_Priced]:
     spending = shelf.spending
     pricing = Pricing(prices, spending.purses(sessions))
     chosen = Among("purse", frozenset(pricing.purses))
@@ -52,12 +67,19 @@ def _costs(
         steps=pricing.steps,
         ages=pricing.ages,
     )
+    return [
+        (pricing.purses[one.purse], pricing.cost(one)[0], sum(one.counts[:5]))
+        for one in sums
+    ]
+
+
+def _by(sums: Iterable[_Priced], key: Callable[[Purse], K]) -> dict[K, Cost]:
     picos: dict[K, int] = {}
     unpriced: dict[K, int] = {}
-    for one in sums:
-        who, (cost, _) = key(pricing.purses[one.purse]), pricing.cost(one)
+    for purse, cost, count in sums:
+        who = key(purse)
         if cost is None:
-            unpriced[who] = unpriced.get(who, 0) + sum(one.counts[:5])
+            unpriced[who] = unpriced.get(who, 0) + count
         else:
             picos[who] = picos.get(who, 0) + cost
     return {

@@ -14,13 +14,17 @@ from msgspec import Struct, structs
 from recollect.assemble.edits import edited_path
 from recollect.errors import NotArchived
 from recollect.ingest.windows import Conversation
-from recollect.model.sessions import AgentRun, Message
+from recollect.model.sessions import AgentRun, Message, ToolCall
 from recollect.model.windows import BranchFacts, SessionFacts, Window
-from recollect.render.html import Setting, window_fragments
+from recollect.render.html import Fragment, Setting, window_fragments
+from recollect.render.html.bill import each_run
 from recollect.render.html.fragments import fragments_of
 from recollect.render.html.markup import Html, anchor
 from recollect.render.walk import Said, Step, TurnStart
 from recollect.render.windows import Beside, walk_window
+from recollect.search import Standing
+from recollect.web.frame import address
+from recollect.web.pictures import Picture, linked, pictures_in
 from recollect.web.readers import OpenSession
 
 __all__ = ["FIRST", "WINDOW", "Mark", "MarkKind", "Reading", "reading_of"]
@@ -33,7 +37,7 @@ SCREEN = 6_000
 """Signs of markup that fill a screen."""
 _WORDS = 160
 _FURTHER = 256
-"""Messages that are read at once to tell what a turn cost."""
+"""Messages that are read at once where more than a window is wanted."""
 _KEPT = 160
 """Windows whose markup is kept."""
 _PREFIXED = re.compile(r"[mca]-(.+)", re.DOTALL)
@@ -73,6 +77,7 @@ class Reading:
         self._talk = talk
         self._places: dict[str, int] | None = None
         self._marks: tuple[Mark, ...] | None = None
+        self._numbers: dict[int, tuple[int, str]] | None = None
         self._windows: dict[int, Html] = {}
 
     @property
@@ -84,6 +89,11 @@ class Reading:
         """Return the messages from one number up to another."""
         return self._talk.window(self.branch.number, start, stop)
 
+    def windows(self) -> Iterator[Window]:
+        """Yield all messages, some at a time."""
+        for start in range(0, max(self.total, 1), _FURTHER):
+            yield self.some(start, start + _FURTHER)
+
     def message(self, at: int) -> Message:
         """Return a message by its number."""
         for message in self.some(at, at + 1).messages:
@@ -94,15 +104,36 @@ class Reading:
         """Return messages as markup."""
         window = self.some(start, stop)
         pieces = window_fragments(window, self._suited(window, setting))
-        return Html("".join(piece.html for piece in pieces))
+        return Html("".join(self._shown(pieces)))
+
+    def pictures(self, at: int) -> Iterator[Picture]:
+        """Yield the pictures of a message."""
+        window = self.some(at, at + 1)
+        for piece in window_fragments(window, Setting()):
+            yield from pictures_in(piece.html)
+
+    def _shown(self, pieces: Iterable[Fragment]) -> Iterator[Html]:
+        """Yield markup without its pictures, each of which has an address."""
+        agent = self.facts.agent
+        own = ("session", self.facts.id, *(("agent", agent) if agent else ()))
+        place = ""
+
+        def to(name: str) -> str:
+            branch = self.branch.number
+            return address(*own, "picture", name, branch=branch, at=place)
+
+        for piece in pieces:
+            place = piece.message or place
+            yield linked(piece.html, to)
 
     def first(self, start: int, stop: int, setting: Setting) -> tuple[Html, int]:
         """Return as many messages as fill a screen, and the number behind the last."""
         window = self.some(start, stop)
         seen = _Screen(walk_window(window))
         setting = self._suited(window, setting)
-        for piece in fragments_of(seen.steps(), window.facts.project, setting):
-            seen.add(piece.html)
+        pieces = fragments_of(seen.steps(), window.facts.project, setting)
+        for made in self._shown(pieces):
+            seen.add(made)
         return Html("".join(seen.parts)), seen.count + start
 
     def _suited(self, window: Window, setting: Setting) -> Setting:
@@ -114,15 +145,11 @@ class Reading:
             before = self.some(window.start - 1, window.start).messages
             time = next((message.time for message in before), None)
             setting = structs.replace(setting, since=time)
-        cost, rest = setting.cost, self._rest(window) if setting.cost else ()
-        if cost is None or not rest:
-            return setting
-        last = window.turns[-1].messages
-
-        def of_all(messages: Iterable[Message]) -> int | None:
-            return cost((*last, *rest) if messages is last else messages)
-
-        return structs.replace(setting, cost=of_all)
+        rest = self._rest(window) if setting.cost else ()
+        if rest:
+            told = {window.turns[-1].number: rest}
+            setting = structs.replace(setting, rest=told)
+        return setting
 
     def _rest(self, window: Window) -> Sequence[Message]:
         """Return what is behind a window of the last turn that begins in it."""
@@ -136,6 +163,24 @@ class Reading:
                 found += behind.turns[0].messages
                 at = behind.stop if len(behind.turns) == 1 else self.total
         return found
+
+    def edits(self, path: str) -> Iterator[ToolCall]:
+        """Yield the calls that changed a file, those of the branch's own."""
+        for at, message in self._talk.messages(self.branch.number, [path]):
+            if at >= self.branch.shared:
+                calls = message.calls
+                yield from (call for call in calls if edited_path(call) == path)
+
+    def agents(self) -> Iterator[AgentRun]:
+        """Yield the runs that were called here, and those below them."""
+        called = [
+            run
+            for branch in self.facts.branches
+            for _, message in self._talk.messages(branch.number)
+            for call in message.calls
+            for run in call.agents
+        ]
+        return each_run([*called, *self.facts.orphans])
 
     def window(self, number: int, setting: Setting) -> Html:
         """Return a window as markup, which is made once."""
@@ -167,12 +212,11 @@ class Reading:
         return self._places
 
     @property
-    def anchors(self) -> dict[int, str]:
-        """Where each message stands on a page, by its number."""
-        found: dict[int, str] = {}
-        for name, at in self.places.items():
-            found.setdefault(at, name)
-        return found
+    def numbers(self) -> dict[int, tuple[int, str]]:
+        """Which message has a record, and its anchor, by the number of the record."""
+        if self._numbers is None:
+            self._numbers = dict(_numbers(self._talk.messages(self.branch.number)))
+        return self._numbers
 
     def marks(self, start: int = 0) -> Sequence[Mark]:
         """Return the outline, from a message on."""
@@ -247,6 +291,16 @@ def _places(messages: Iterable[tuple[int, Message]]) -> Iterator[tuple[str, int]
             for run in call.agents:
                 yield anchor("a", run.id), at
                 yield run.id, at
+
+
+def _numbers(
+    messages: Iterable[tuple[int, Message]],
+) -> Iterator[tuple[int, tuple[int, str]]]:
+    """Yield the numbers of records' ids, with the message that each is of."""
+    for at, message in messages:
+        place = (at, anchor("m", message.id))
+        for record in message.records:
+            yield Standing.number(record), place
 
 
 def _marks(messages: Iterable[tuple[int, Message]]) -> Iterator[Mark]:

@@ -6,14 +6,14 @@ say so, and a page may be cut before them. Nothing is held but the message at ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from msgspec import Struct
 
 from recollect.model.blocks import Block, Text, Thinking
 from recollect.model.ids import AgentId, RecordId
-from recollect.model.sessions import AgentRun, Branch, Message, Role, Session, Turn
+from recollect.model.sessions import Branch, Message, Role, Session, Turn
 from recollect.model.usage import Cost
 from recollect.model.windows import BranchFacts, Window
 from recollect.render.drawing import Pricer
@@ -21,12 +21,11 @@ from recollect.render.figures import (
     Coster,
     clock,
     lasting,
-    money,
-    price,
     several,
     tokens,
 )
 from recollect.render.heads import agent_facts, fork_words
+from recollect.render.html.bill import Bill
 from recollect.render.html.calls import call_html
 from recollect.render.html.heard import told
 from recollect.render.html.markup import (
@@ -85,6 +84,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """What tells the cost of a whole session."""
     runs: Mapping[AgentId, Cost] = {}
     """What agents cost whose answers are not at hand."""
+    rest: Mapping[int, Sequence[Message]] = {}
+    """What else was said in turns, by their numbers: they cost all of it."""
     agents: str = ""
     """The address below which an agent that is told in brief has its page."""
     branches: str = ""
@@ -132,6 +133,7 @@ class _Setter:
 
     def __init__(self, project: str | None, setting: Setting) -> None:
         self._setting = setting
+        self._bill = Bill(setting.cost, setting.runs, setting.rest)
         self._lines = CallLines(project)
         self._open: list[str] = []
         """Ends of the elements that are open, the innermost last."""
@@ -223,7 +225,7 @@ class _Setter:
             self._day = time
         parts.append(lasting(turn.duration) if turn.duration else "")
         parts.append(f"{tokens(turn.usage.total)} tokens" if turn.usage.total else "")
-        parts.append(self._cost(turn.messages))
+        parts.append(self._bill.turn(turn))
         line = facts(parts)
         if self._depth:
             return Fragment(tag("p", line, kind="turn"))
@@ -231,16 +233,6 @@ class _Setter:
         link = f'<a href="#{id_}">{line or "…"}</a>'
         told = f'<h2 class="turn" id="{id_}">{link}</h2>'
         return Fragment(Html(told), turn=turn.number)
-
-    def _cost(self, messages: Iterable[Message]) -> str:
-        cost = self._setting.cost(messages) if self._setting.cost else None
-        return money(cost) if cost else ""
-
-    def _run_cost(self, run: AgentRun) -> str:
-        known = self._setting.runs.get(run.id)
-        if known is not None:
-            return price(known) if known.nanos else ""
-        return self._cost(run.live.messages)
 
     def _said(self, step: Said) -> Iterator[Fragment]:
         message = step.message
@@ -285,7 +277,7 @@ class _Setter:
         called = tag("b", words(name))
         if self._setting.agents and not step.is_whole:
             called = tag("a", called, href=f"{self._setting.agents}{id_}")
-        went = facts([*agent_facts(run), self._run_cost(run)])
+        went = facts([*agent_facts(run), self._bill.run(run)])
         told = f"{called} " + tag("span", went, kind="facts")
         if not step.is_whole:
             return Html(f'<p class="agent" id="{id_}">{told}</p>')

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from recollect.render.markdown.session import Sheet, markdown, window_markdown
+from recollect.render.markdown.session import (
+    Sheet,
+    branch_markdown,
+    markdown,
+    window_markdown,
+)
 
-__all__ = ["Sheet", "markdown", "window_markdown"]
+__all__ = ["Sheet", "branch_markdown", "markdown", "window_markdown"]

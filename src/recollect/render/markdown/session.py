@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from msgspec import Struct
@@ -12,10 +12,15 @@ from recollect.model.changes import hunks_of
 from recollect.model.sessions import AgentRun, Message, Role, Session, ToolCall, Turn
 from recollect.model.texts import Origin
 from recollect.model.tools import TOOL_NAMES
-from recollect.model.windows import Window
+from recollect.model.windows import SessionFacts, Window
 from recollect.render.details import output_text, pretty
 from recollect.render.figures import clock, lasting, several, tokens
-from recollect.render.heads import agent_facts, fork_words, session_facts
+from recollect.render.heads import (
+    agent_facts,
+    fork_words,
+    session_facts,
+    window_facts,
+)
 from recollect.render.heard import (
     compaction_words,
     kind_of,
@@ -47,7 +52,7 @@ from recollect.render.walk import (
     View,
     walk,
 )
-from recollect.render.windows import walk_window
+from recollect.render.windows import Beside, walk_window
 from recollect.render.words import (
     Teller,
     as_it_stands,
@@ -57,7 +62,7 @@ from recollect.render.words import (
     typed,
 )
 
-__all__ = ["Sheet", "markdown", "window_markdown"]
+__all__ = ["Sheet", "branch_markdown", "markdown", "window_markdown"]
 
 _LINES = 40
 """Lines of an output that are shown."""
@@ -92,6 +97,21 @@ def window_markdown(window: Window, sheet: Sheet | None = None) -> Iterator[str]
             yield from (f"{part}\n\n" for part in setter.set(step) if part)
 
 
+def branch_markdown(
+    windows: Iterable[Window], sheet: Sheet | None = None
+) -> Iterator[str]:
+    """Yield a branch as :func:`markdown` would, of all its windows in their order."""
+    sheet = sheet or Sheet()
+    seen: set[str] = set()
+    setter: _Setter | None = None
+    for window in windows:
+        if setter is None:
+            setter = _Setter(window.facts.project, View(tools=True), sheet)
+            yield from (f"{part}\n\n" for part in setter.window_head(window))
+        for step in walk_window(window, seen):
+            yield from (f"{part}\n\n" for part in setter.set(step) if part)
+
+
 class _Setter:
     """Sets one session."""
 
@@ -102,7 +122,7 @@ class _Setter:
         self._day: datetime | None = None
         self._failures = 0
 
-    def set(self, step: Step) -> Iterator[str]:
+    def set(self, step: Step | Beside) -> Iterator[str]:
         if isinstance(step, Said) and step.message.notice == "api_error":
             self._failures += 1
             return
@@ -119,7 +139,7 @@ class _Setter:
                 yield self._turn(step.turn)
             case AgentMet():
                 yield self._agent(step)
-            case Forked() | LeftEnd():
+            case Forked() | LeftEnd() | Beside():
                 yield _branch(step)
             case AgentEnd():
                 yield "</details>"
@@ -138,13 +158,14 @@ class _Setter:
                 yield from self._call(call)
 
     def _head(self, step: Start) -> Iterator[str]:
-        session = step.session
-        yield f"# {plain(session.title.text) or plain(session.id)}"
-        lines = (
-            " · ".join(plain(fact) for fact in facts if fact)
-            for facts in session_facts(session, step.branch, self._sheet.zone)
-        )
-        yield "\n".join(f"- {line}" for line in lines if line)
+        told = session_facts(step.session, step.branch, self._sheet.zone)
+        yield from _headed(step.session, told)
+
+    def window_head(self, window: Window) -> Iterator[str]:
+        branch = window.facts.branch(window.branch)
+        if branch is not None:
+            told = window_facts(window.facts, branch, self._sheet.zone)
+            yield from _headed(window.facts, told)
 
     def _turn(self, turn: Turn) -> str:
         time = next((m.time for m in turn.messages if m.time), None)
@@ -221,7 +242,15 @@ class _Setter:
 _TYPED = {Origin.COMMAND: "", Origin.SHELL: "! ", Origin.MEMORY: "# "}
 
 
-def _branch(step: Forked | LeftEnd) -> str:
+def _headed(
+    session: Session | SessionFacts, told: Iterable[Iterable[str]]
+) -> Iterator[str]:
+    yield f"# {plain(session.title.text) or plain(session.id)}"
+    lines = (" · ".join(plain(fact) for fact in facts if fact) for facts in told)
+    yield "\n".join(f"- {line}" for line in lines if line)
+
+
+def _branch(step: Forked | LeftEnd | Beside) -> str:
     branch = step.branch
     if isinstance(step, LeftEnd):
         return f"**Branch {branch.number} ends here.**"

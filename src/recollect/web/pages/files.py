@@ -10,9 +10,10 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from recollect.archive import Archive
+from recollect.model.changes import hunks_of
 from recollect.model.finds import FoundEdit
 from recollect.model.listing import Listed
-from recollect.model.sessions import FileEdit, Session
+from recollect.model.sessions import ToolCall
 from recollect.render.figures import several
 from recollect.render.html.diff import diff
 from recollect.render.html.markup import (
@@ -26,6 +27,8 @@ from recollect.render.html.markup import (
 )
 from recollect.web.frame import Frame, address, empty, framed, link, stamp, table
 from recollect.web.pages.home import everything
+from recollect.web.readers import OpenSession
+from recollect.web.reading import reading_of
 from recollect.web.visit import Visit
 
 __all__ = ["files"]
@@ -173,14 +176,14 @@ def _edits(archive: Archive, name: str) -> tuple[Listed, list[FoundEdit]]:
 
 def _over_time(visit: Visit, name: str, path: str) -> Response:
     with visit.readers.session(name) as held:
-        session = held.session
-        edits = [edit for edit in session.edits if edit.path == path]
-        shown = joined(_diffs(session, edits[:_DIFFS]))
+        listed = held.listed
+        edits = _edits_over_time(held, path)
+        shown = joined(_diffs(listed, edits[:_DIFFS]))
     back = tag(
         "p",
         joined(
             (
-                link(address("session", session.id), words(session.title.text)),
+                link(address("session", listed.id), words(listed.title.text)),
                 link(address("files", path=path), words("all sessions of this file")),
             ),
             " · ",
@@ -191,10 +194,34 @@ def _over_time(visit: Visit, name: str, path: str) -> Response:
     return _framed(path, back, shown or empty("No change is known."), more, path=path)
 
 
-def _diffs(session: Session, edits: Sequence[FileEdit]) -> Iterator[Html]:
+class _Edit(Struct, frozen=True):
+    """A change of a file, and where it was made."""
+
+    call: ToolCall
+    agent: str
+    branch: int
+
+    @property
+    def time(self) -> datetime | None:
+        """When it was answered that it was made."""
+        return self.call.answer_time or self.call.time
+
+
+def _edits_over_time(held: OpenSession, path: str) -> list[_Edit]:
+    """Return the changes of a file, oldest first, without opening all of a session."""
+    found = held.archive.edits(session=held.listed.id)
+    ways = dict.fromkeys((e.agent or "", e.branch) for e in found if e.path == path)
+    edits = [
+        _Edit(call, *way) for way in ways for call in reading_of(held, *way).edits(path)
+    ]
+    return sorted(edits, key=lambda one: one.time.timestamp() if one.time else 0.0)
+
+
+def _diffs(listed: Listed, edits: Sequence[_Edit]) -> Iterator[Html]:
     for edit in edits:
-        place: dict[str, object] = {"at": anchor("c", edit.call.id)}
-        parts = ["session", session.id]
+        call, facts_of = edit.call, edit.call.facts
+        place: dict[str, object] = {"at": anchor("c", call.id)}
+        parts = ["session", listed.id]
         if edit.agent:
             parts += ["agent", anchor("a", edit.agent)]
         elif edit.branch:
@@ -202,9 +229,10 @@ def _diffs(session: Session, edits: Sequence[FileEdit]) -> Iterator[Html]:
         when = (
             f"{edit.time.astimezone():%Y-%m-%d %H:%M}" if edit.time else "at some time"
         )
+        added, removed = (facts_of.added, facts_of.removed) if facts_of else (0, 0)
         told = [
-            "made it" if edit.is_new else "",
-            f"+{edit.added} \N{MINUS SIGN}{edit.removed}",
+            "made it" if facts_of and facts_of.is_new else "",
+            f"+{added} \N{MINUS SIGN}{removed}",
             f"by agent {edit.agent}" if edit.agent else "",
             "left behind by a rewind" if edit.branch else "",
         ]
@@ -212,4 +240,4 @@ def _diffs(session: Session, edits: Sequence[FileEdit]) -> Iterator[Html]:
             (link(address(*parts, **place), words(when)), facts(told)), " · "
         )
         yield tag("h2", heading, kind="turn")
-        yield diff(edit.diff)
+        yield diff(hunks_of(call.outcome, call.input))

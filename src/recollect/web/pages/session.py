@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -20,12 +18,9 @@ from starlette.responses import (
 
 from recollect.errors import NotArchived
 from recollect.export.costs import coster
-from recollect.ingest.windows import Cut
-from recollect.model.hits import Found
-from recollect.model.ids import AgentId, SessionId
 from recollect.model.listing import Listed
 from recollect.model.sessions import Message
-from recollect.model.usage import Cost
+from recollect.model.usage import Cost, sum_of
 from recollect.model.windows import SessionFacts
 from recollect.render.details import pretty
 from recollect.render.figures import several
@@ -41,36 +36,34 @@ from recollect.render.html.markup import (
     words,
 )
 from recollect.render.html.outputs import MOST
-from recollect.render.markdown import Sheet, markdown, window_markdown
+from recollect.render.markdown import Sheet, branch_markdown, window_markdown
 from recollect.render.safe import safe, safe_line
-from recollect.render.walk import View
+from recollect.usage.lines import SessionCosts
 from recollect.web.frame import Frame, address, framed, link
 from recollect.web.pages.home import RUNNING, is_running
-from recollect.web.pages.search import asked_query
 from recollect.web.readers import OpenSession
 from recollect.web.reading import WINDOW, Reading, reading_of
 from recollect.web.visit import Visit
 
-__all__ = ["as_markdown", "find", "message", "outline", "page", "raw", "window"]
+__all__ = [
+    "as_markdown",
+    "lent",
+    "message",
+    "outline",
+    "page",
+    "picture",
+    "raw",
+    "window",
+]
 
 _OK = 200
 _RAW_LIMIT = 2_000_000
 _HELD = 4_000
 """Signs of a long output, beyond its beginning, with which a window comes."""
-_WORDS = re.compile(r"[^\W_]+(?: +[^\W_]+)+")
-_FOUND = 200
-"""Places that are shown of what is found in a session."""
-
-
-class Costs(NamedTuple):
-    """What a session cost, and each agent run in it."""
-
-    total: Cost | None = None
-    runs: Mapping[AgentId, Cost] = {}
 
 
 @contextmanager
-def _reading(visit: Visit, listed: Listed | None = None) -> Iterator[Reading]:
+def lent(visit: Visit, listed: Listed | None = None) -> Iterator[Reading]:
     """Lend what a visit wants to read."""
     agent = visit.request.path_params.get("agent", "")
     branch = visit.number("branch", 0)
@@ -85,24 +78,21 @@ def _own(visit: Visit, session: SessionFacts, *rest: str, **query: object) -> st
     return address(*parts, **query)
 
 
-def _costs(visit: Visit, held: OpenSession) -> Costs:
+def _costs(visit: Visit, held: OpenSession) -> SessionCosts | None:
     """Return what a session and its agents cost; nothing where no prices are known."""
     found, prices = held.notes.get("costs"), visit.house.prices
-    if not isinstance(found, Costs):
-        found = Costs()
-        if prices is not None:
-            total = held.archive.costs([held.listed], prices).get(held.listed.id)
-            found = Costs(total, held.archive.agent_costs(held.listed.id, prices))
-        held.notes["costs"] = found
-    return found
+    if not isinstance(found, SessionCosts) and prices is not None:
+        found = held.notes["costs"] = held.archive.spent_in(held.listed.id, prices)
+    return found if isinstance(found, SessionCosts) else None
 
 
 def _setting(visit: Visit, reading: Reading) -> Setting:
     session, prices = reading.facts, visit.house.prices
+    costs = _costs(visit, reading.held)
     return Setting(
         zone=None,
         cost=coster(prices) if prices is not None else None,
-        runs=_costs(visit, reading.held).runs,
+        runs=costs.runs if costs else {},
         agents=address("session", session.id, "agent", ""),
         branches=_own(visit, session) + "?branch=",
         most=_HELD,
@@ -127,7 +117,7 @@ def page(visit: Visit) -> Response:
 
 
 def _page(visit: Visit, listed: Listed) -> Response:
-    with _reading(visit, listed) as reading:
+    with lent(visit, listed) as reading:
         session, branch = reading.facts, reading.branch
         elsewhere = _elsewhere(visit, reading)
         if elsewhere:
@@ -198,7 +188,7 @@ def _wanted(visit: Visit, reading: Reading) -> int:
 
 def window(visit: Visit) -> Response:
     """Answer with one window, or a part of it, and nothing around it."""
-    with _reading(visit) as reading:
+    with lent(visit) as reading:
         at = _wanted(visit, reading)
         number = at // WINDOW
         setting = _setting(visit, reading)
@@ -220,16 +210,27 @@ def window(visit: Visit) -> Response:
 
 def message(visit: Visit) -> Response:
     """Answer with one message, all of it, also what its window left out."""
-    with _reading(visit) as reading:
+    with lent(visit) as reading:
         at = _wanted(visit, reading)
         setting = structs.replace(_setting(visit, reading), most=MOST)
         made = reading.drawn(at, at + 1, setting)
     return HTMLResponse(made.encode("utf-8", "backslashreplace"))
 
 
+def picture(visit: Visit) -> Response:
+    """Answer with a picture of a message; its address changes when it does."""
+    name = visit.part("name")
+    with lent(visit) as reading:
+        for one in reading.pictures(_wanted(visit, reading)):
+            if one.name == name:
+                forever = {"Cache-Control": "private, max-age=31536000, immutable"}
+                return Response(one.content, media_type=one.kind, headers=forever)
+    raise NotArchived("picture", name)
+
+
 def outline(visit: Visit) -> Response:
     """Answer with the outline as JSON: kind, message, anchor and words of each line."""
-    with _reading(visit) as reading:
+    with lent(visit) as reading:
         found = reading.marks(min(visit.number("from", 0), reading.total))
         marks = [(mark.kind, mark.at, mark.anchor, safe(mark.text)) for mark in found]
     return Response(msgspec.json.encode(marks), media_type="application/json")
@@ -237,7 +238,7 @@ def outline(visit: Visit) -> Response:
 
 def raw(visit: Visit) -> Response:
     """Answer with the records of a message as they stand in the archive."""
-    with _reading(visit) as reading:
+    with lent(visit) as reading:
         message = reading.message(_wanted(visit, reading))
         parts = list(_raws(message))
     return PlainTextResponse("\n\n".join(parts).encode("utf-8", "backslashreplace"))
@@ -245,55 +246,15 @@ def raw(visit: Visit) -> Response:
 
 def as_markdown(visit: Visit) -> Response:
     """Answer with a message, or with the whole branch, as Markdown."""
-    with _reading(visit) as reading:
+    with lent(visit) as reading:
         sheet = Sheet(zone=None)
         if visit.text("at") or visit.text("from"):
             at = _wanted(visit, reading)
             made = "".join(window_markdown(reading.some(at, at + 1), sheet))
         else:
-            whole = Cut(reading.held.session, reading.facts.agent or "")
-            view = View(branch=reading.branch.number, tools=True)
-            made = "".join(markdown(whole.session, view, sheet))
+            made = "".join(branch_markdown(reading.windows(), sheet))
     content = made.encode("utf-8", "backslashreplace")
     return PlainTextResponse(content, media_type="text/markdown")
-
-
-def find(visit: Visit) -> Response:
-    """Answer with the places of a session where words stand, in its order."""
-    with _reading(visit) as reading:
-        found = _found(visit, reading.facts.id)
-        hits = [hit for one in found.sessions for hit in one.hits]
-        places = [
-            (place, hit.excerpt.text)
-            for hit in hits
-            if (place := reading.places.get(hit.record)) is not None
-        ]
-        total = found.sessions[0].total if found.sessions else 0
-        elsewhere = {h.record for h in hits if h.record not in reading.places}
-        rows = [
-            (at, reading.anchors[at], safe(told)) for at, told in sorted(set(places))
-        ]
-    told = {
-        "total": total,
-        "shown": len(hits),
-        "elsewhere": len(elsewhere),
-        "places": rows,
-    }
-    return Response(msgspec.json.encode(told), media_type="application/json")
-
-
-def _found(visit: Visit, session: SessionId) -> Found:
-    """Return what is found in a session: words as they stand together, or apart."""
-    typed = visit.text("q")
-    ways = [f'"{typed}"', typed] if _WORDS.fullmatch(typed) else [typed]
-    found = Found()
-    with visit.readers.archive() as archive:
-        for way in ways:
-            query = asked_query(visit, f"session:{session} {way}")
-            found = archive.search(query, limit=1, hits=_FOUND)
-            if found.sessions and found.sessions[0].hits:
-                break
-    return found
 
 
 def _raws(message: Message) -> Iterator[str]:
@@ -339,11 +300,14 @@ def _top(visit: Visit, reading: Reading) -> Html:
 
 
 def _total(visit: Visit, reading: Reading) -> Cost | None:
-    """Return what all of a session cost, or an agent run that called no other."""
+    """Return what all of a session cost, or an agent run with those below it."""
     costs, facts = _costs(visit, reading.held), reading.facts
+    if costs is None:
+        return None
     if facts.agent is None:
         return costs.total
-    return None if facts.agents else costs.runs.get(facts.agent)
+    below = [run.id for run in reading.agents()] if facts.agents else []
+    return sum_of(map(costs.runs.get, (facts.agent, *below)))
 
 
 def _branches(visit: Visit, reading: Reading) -> Html:

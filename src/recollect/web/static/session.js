@@ -552,25 +552,29 @@ function pill(words, act) {
   say(words);
 }
 
-// Find in the session, also where nothing is loaded.
+// Find in the session, also where nothing is loaded: on its other branches and in agents.
 let finder = null;
 let places = [];
 let placeAt = -1;
-let elsewhere = "";
 async function lookFor(words, output) {
   places = [];
   placeAt = -1;
-  elsewhere = "";
+  tellOthers([]);
   if (!words.trim()) { output.textContent = ""; return; }
   const answer = await fetch(talk.address("find", { q: words }));
   const told = answer.ok ? await answer.json() : null;
   if (finder?.querySelector("input").value !== words) return;
   if (!told) { output.textContent = "not understood"; return; }
   places = told.places;
-  if (told.elsewhere) elsewhere = `${told.elsewhere.toLocaleString("en")} on other branches or in agents`;
-  const more = told.total > told.shown ? `first ${places.length}` : places.length;
-  const here = places.length ? `${more} ${places.length === 1 ? "place" : "places"}` : "nothing";
-  output.textContent = elsewhere ? `${here}, ${elsewhere}` : here;
+  const count = `${places.length.toLocaleString("en")}${told.is_partial ? " or more" : ""}`;
+  output.textContent = places.length ? `${count} ${places.length === 1 ? "place" : "places"}` : "nothing here";
+  tellOthers(told.others);
+}
+// What stands elsewhere leads there, and is looked for there at once.
+function tellOthers(others) {
+  const list = finder?.querySelector("ul");
+  list?.replaceChildren(...others.map(([name, count, to]) => make("li", {},
+    make("a", { href: to }, `${count.toLocaleString("en")} in ${name}`))));
 }
 // The first of them is the next from where one reads.
 function firstPlace(output) {
@@ -582,7 +586,7 @@ function move(by, output) {
   if (!places.length) return;
   placeAt = (placeAt + by + places.length) % places.length;
   const [at, anchor] = places[placeAt];
-  output.textContent = `${placeAt + 1} of ${places.length}${elsewhere ? `, ${elsewhere}` : ""}`;
+  output.textContent = `${(placeAt + 1).toLocaleString("en")} of ${places.length.toLocaleString("en")}`;
   const typing = finder?.querySelector("input");
   const had = document.activeElement === typing;
   go(at, anchor).then(() => { if (had) typing.focus({ preventScroll: true }); });
@@ -592,7 +596,7 @@ function closeFinder() {
   finder = null;
   document.querySelector("article.found")?.focus({ preventScroll: true });
 }
-function openFinder() {
+function openFinder(words = "") {
   if (finder) { finder.querySelector("input").select(); return; }
   const output = make("output", {});
   const box = make("input", { type: "search", placeholder: "Find in this session", maxLength: 500 });
@@ -600,7 +604,7 @@ function openFinder() {
   finder = make("form", { className: "finder" }, box, output,
     make("button", { type: "button", title: "Previous", onclick: () => move(-1, output) }, "↑"),
     make("button", { type: "button", title: "Next", onclick: () => move(1, output) }, "↓"),
-    make("button", { type: "button", title: "Close", onclick: closeFinder }, "×"));
+    make("button", { type: "button", title: "Close", onclick: closeFinder }, "×"), make("ul", {}));
   finder.setAttribute("role", "search");
   output.setAttribute("aria-live", "polite");
   let last = "";
@@ -623,10 +627,12 @@ function openFinder() {
     closeFinder();
   });
   place.before(finder);
-  box.focus();
+  box.value = words;
+  if (words) look(); else box.focus();
 }
-onKey("f", "find in the session", openFinder);
-for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", openFinder);
+onKey("f", "find in the session", () => openFinder());
+for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", () => openFinder());
+if (asked.get("find")) openFinder(asked.get("find").slice(0, 500));
 for (const button of document.querySelectorAll('[data-act="copy"]')) {
   button.addEventListener("click", async () => {
     const answer = await fetch(button.dataset.from);

@@ -1,0 +1,109 @@
+"""Finding words in a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from tests.build import Home, prompt, reply, thread, tool_result, tool_use
+from tests.web.asking import Asking, asking
+from tests.web.places import AGENT, LONG, REWOUND, Kept, furnished
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Asking:
+    return asking(furnished(tmp_path_factory.mktemp("find")))
+
+
+def found(page: Asking, session: str, words: str) -> list[int]:
+    told = page.get(f"/session/{session}/find?q={words}").json
+    return [at for at, _ in told["places"]]
+
+
+def test_words_are_found_in_a_session_in_its_order(page: Asking) -> None:
+    places = found(page, LONG, "answer")
+
+    assert len(places) > 10
+    assert places == sorted(set(places))
+
+
+def test_every_place_is_found_however_many_there_are(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    said = [one for at in range(300) for one in (prompt(f"Ask {at}"), reply("Kiwi"))]
+    home.session(LONG, thread(*said))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    told = asking(Kept(home, tmp_path / "archive")).get(f"/session/{LONG}/find?q=kiwi")
+
+    assert [at for at, _ in told.json["places"]] == list(range(1, 600, 2))
+    assert told.json["others"] == []
+    assert not told.json["is_partial"]
+
+
+def test_each_place_has_the_anchor_of_its_message(page: Asking) -> None:
+    told = page.get(f"/session/{LONG}/find?q=answer").json
+
+    at, anchor = told["places"][3]
+    assert f'id="{anchor}"' in page.get(f"/session/{LONG}/message?from={at}").text
+
+
+def test_words_that_stand_together_are_found_there_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    said = [prompt("red kite"), reply("kite red"), prompt("a red kite flies")]
+    home.session(LONG, thread(*said))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    assert found(page, LONG, "red kite") == [0, 2]
+    assert found(page, LONG, "flies red") == [0, 1, 2]
+    assert found(page, LONG, "/k.te r/") == [1]
+    assert found(page, LONG, "absent") == []
+
+
+def test_what_stands_on_another_branch_leads_there(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    asked = [prompt("Begin heron", uuid="p1"), reply("Begun", uuid="r1")]
+    first = thread(*asked, prompt("First way", uuid="p2"), reply("Heron", uuid="r2"))
+    second = thread(
+        prompt("Second way", uuid="p3", parent="r1"), reply("Two", uuid="r3"), start=60
+    )
+    home.session(REWOUND, [*first, *second])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    told = page.get(f"/session/{REWOUND}/find?q=heron").json
+
+    assert told["places"] == [[0, "m-p1"]]
+    ((name, count, to),) = told["others"]
+    assert (name, count) == ("branch 1: First way", 1)
+    assert "branch=1" in to
+    assert "at=m-r2" in to
+    assert "find=heron" in to
+    assert 'id="m-r2"' in page.get(to).text
+    back = page.get(f"/session/{REWOUND}/find?q=two&branch=1").json
+    assert [name for name, _, _ in back["others"]] == ["the live branch"]
+
+
+def test_what_stands_in_an_agent_leads_there(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    task = tool_use("Task", id="toolu_9", description="Explore")
+    home.session(
+        AGENT,
+        thread(
+            prompt("Look"),
+            reply([task]),
+            tool_result("toolu_9", "Found", toolUseResult={"agentId": "a1"}),
+        ),
+    )
+    home.agent(AGENT, "a1", thread(prompt("Go"), reply("A hidden egret.")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    told = page.get(f"/session/{AGENT}/find?q=egret").json
+
+    assert told["places"] == []
+    ((name, count, to),) = told["others"]
+    assert (name, count) == ("Explore", 1)
+    assert "A hidden egret." in page.get(to).text

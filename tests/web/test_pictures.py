@@ -1,0 +1,135 @@
+"""Pictures of messages have addresses of their own."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.render.html.markup import Html
+from recollect.web.pictures import linked, pictures_in
+from tests.build import Home, image, prompt, reply, thread, tool_result, tool_use
+from tests.web.asking import Asking, asking
+from tests.web.places import PLAIN, Kept
+
+
+def png(width: int, height: int) -> bytes:
+    def part(name: bytes, body: bytes) -> bytes:
+        told = name + body
+        return struct.pack(">I", len(body)) + told + struct.pack(">I", zlib.crc32(told))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\x7f" * width) * height)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + part(b"IHDR", head)
+        + part(b"IDAT", rows)
+        + part(b"IEND", b"")
+    )
+
+
+ONE, TWO = png(3, 2), png(40, 30)
+GIF = b"GIF89a" + struct.pack("<HH", 7, 9) + b"\0\0\0;"
+JPEG = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x11\x08\0\x05\0\x06\x03" + b"\0" * 9
+WEBP = b"RIFF\x1a\0\0\0WEBPVP8L\r\0\0\0/\0\0\0"
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
+
+
+def shown(content: bytes, kind: str = "image/png") -> Html:
+    coded = b64encode(content).decode()
+    return Html(f'<img src="data:{kind};base64,{coded}" alt="a picture">')
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Asking:
+    home = Home(tmp_path / ".claude")
+    coded = [b64encode(one).decode() for one in (ONE, TWO, SVG)]
+    home.session(
+        PLAIN,
+        thread(
+            prompt([image(coded[0]), {"type": "text", "text": "What is this?"}]),
+            reply([tool_use("Read", file_path="/work/a.png")]),
+            tool_result("toolu_1", [image(coded[1])]),
+            prompt([image(coded[2], "image/svg+xml")]),
+            prompt([image(coded[2])]),
+        ),
+    )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    return asking(Kept(home, tmp_path / "archive"))
+
+
+def addresses(text: str) -> list[str]:
+    found = re.findall(r'<img src="(/[^"]*)"', text)
+    return [one.replace("&amp;", "&") for one in found]
+
+
+def test_a_page_names_its_pictures_and_each_is_what_was_archived(page: Asking) -> None:
+    text = page.get(f"/session/{PLAIN}").text
+
+    answers = [page.get(one) for one in addresses(text)]
+
+    assert [answer.body for answer in answers] == [ONE, TWO]
+    for answer in answers:
+        assert answer.headers["content-type"] == "image/png"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "immutable" in answer.headers["cache-control"]
+    assert 'width="40" height="30"' in text
+    window = page.get(f"/session/{PLAIN}/window?from=0").text
+    assert addresses(window) == addresses(text)
+
+
+def test_what_is_no_picture_is_never_sent_as_one(page: Asking) -> None:
+    text = page.get(f"/session/{PLAIN}/window?from=0").text
+
+    assert "svg+xml" not in re.sub(r"<p.*?</p>", "", text)
+    assert len(addresses(text)) == 2  # what says that it is a PNG and is none is not
+
+
+def test_a_picture_is_asked_for_by_its_own_name_and_message(page: Asking) -> None:
+    first, second = addresses(page.get(f"/session/{PLAIN}").text)
+    name, _, rest = first.rpartition("/")[2].partition("?")
+
+    assert page.get(first.replace(name, "0" * 32)).status == 404
+    assert page.get(f"{second.partition('?')[0]}?{rest}").status == 404
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "size"),
+    [
+        (ONE, "image/png", (3, 2)),
+        (GIF, "image/gif", (7, 9)),
+        (JPEG, "image/jpeg", (6, 5)),
+        (WEBP, "image/webp", None),
+    ],
+)
+def test_the_first_bytes_say_what_a_picture_is(
+    content: bytes, kind: str, size: tuple[int, int] | None
+) -> None:
+    made = shown(content, "image/png")
+
+    (found,) = pictures_in(made)
+    told = linked(made, lambda name: f"/at?name={name}&x=1")
+
+    assert (found.kind, found.content) == (kind, content)
+    room = f' width="{size[0]}" height="{size[1]}"' if size else ""
+    to = f"/at?name={found.name}&amp;x=1"
+    assert told == f'<img src="{to}"{room} alt="a picture">'
+
+
+@pytest.mark.parametrize("content", [b"", SVG, b"<html>", b"\x89PNG"])
+def test_anything_else_stays_where_it_is(content: bytes) -> None:
+    made = shown(content)
+
+    assert list(pictures_in(made)) == []
+    assert linked(made, str) == made
+
+
+def test_words_that_look_like_a_picture_are_words() -> None:
+    made = Html("&lt;img src=&quot;data:image/png;base64,iVBORw0KGgo=&quot;")
+
+    assert linked(Html(f"<img > {made}"), str) == f"<img > {made}"
