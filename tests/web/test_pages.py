@@ -479,15 +479,6 @@ def test_a_fork_leads_to_where_the_branches_part(tmp_path: Path) -> None:
     assert 'data-from="1"' in there
 
 
-def test_words_that_stand_together_are_found_first(page: Asking) -> None:
-    told = page.get(f"/session/{LONG}/find?q=number+7").json
-
-    assert [at for at, _ in told["places"]] == [14]
-    assert told["others"] == []
-    apart = page.get(f"/session/{LONG}/find?q=7+question").json
-    assert apart["places"]
-
-
 def test_a_window_tells_the_day_only_where_it_changes(page: Asking) -> None:
     turns = re.findall(
         r'<h2 class="turn".*?</h2>', page.get(f"/session/{LONG}/window?from=16").text
