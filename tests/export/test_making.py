@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from recollect.export import Format, made
+from recollect.export.making import WHOLE
 from recollect.render.redact import Finds
+from tests.build import prompt, thread
 from tests.export.shared import KEY, home_of, making, sessions
+from tests.render.shared import session_of
 
 TEXTS = [form for form in Format if form is not Format.JSONL]
 
@@ -40,6 +44,21 @@ def test_nothing_is_hidden_if_somebody_wants_it_so(
 
     assert KEY in shown
     assert "/home/ada/src" in shown
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_only_what_is_shown_is_counted(form: Format, tmp_path: Path) -> None:
+    told = [prompt(f"use {KEY} as {number}") for number in range(3)]
+    session = session_of(tmp_path, thread(*told))
+    whole, part = Finds(), Finds()
+    second = structs.replace(WHOLE, first=1, last=1)
+
+    "".join(made(session, making(form), whole))
+    shown = "".join(made(session, structs.replace(making(form), view=second), part))
+
+    assert "as 1" in shown
+    assert whole.counts() == {"github-token": 3}
+    assert part.counts() == {"github-token": 1}
 
 
 def test_json_is_one_list_of_rows(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from recollect.render.markdown import Sheet, markdown
 from recollect.render.plain import Page, rows
 from recollect.render.redact import Finds, Redactor, redacted
 from recollect.render.spans import text_of
-from recollect.render.walk import View
+from recollect.render.walk import View, places
 
 __all__ = ["WHOLE", "Format", "Making", "made", "prepared"]
 
@@ -96,6 +96,12 @@ def made(session: Session, making: Making, finds: Finds) -> Iterator[str]:
     What is hidden on the way is noted in ``finds``.
     """
     session = prepared(session, making, finds)
+    yield from _told(session, making)
+    if making.redactor is not None and making.view != WHOLE:
+        finds.only(places(session, making.view))
+
+
+def _told(session: Session, making: Making) -> Iterator[str]:
     view = making.view
     match making.format:
         case Format.HTML:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from recollect.model.blocks import Block, ToolUse
-from recollect.model.ids import RecordId
+from recollect.model.ids import Position, RecordId
 from recollect.model.sessions import (
     AgentRun,
     Branch,
@@ -39,6 +39,7 @@ __all__ = [
     "Way",
     "agent",
     "anchor",
+    "places",
     "walk",
 ]
 
@@ -171,6 +172,21 @@ def walk(session: Session, view: View) -> Iterator[Step]:
             yield step
         else:
             waiting.append(step)
+
+
+def places(session: Session, view: View) -> frozenset[Position]:
+    """Return where the records stand of which a view shows something."""
+    found: set[Position | None] = set()
+    for step in walk(session, view):
+        if isinstance(step, Said):
+            pieces = (*step.message.pieces, *step.message.attached)
+        elif isinstance(step, Called):
+            found.update((step.call.place, step.call.answered_at))
+            pieces = step.call.attached
+        else:
+            continue
+        found.update(piece.position for piece in pieces)
+    return frozenset(place for place in found if place is not None)
 
 
 Way = Iterator["Step | Way"]

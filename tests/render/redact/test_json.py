@@ -59,6 +59,31 @@ def test_a_field_that_is_named_for_a_secret_holds_one() -> None:
     assert len(found) == 1
 
 
+def test_a_password_by_its_name_may_be_a_plain_word() -> None:
+    raw = json.dumps({"password": "sunshine", "hint": "password: sunshine"}).encode()
+
+    told, _ = redacted_line(raw, REDACTOR)
+
+    assert json.loads(told or b"") == {
+        "password": "[redacted named-secret]",
+        "hint": "password: sunshine",
+    }
+
+
+@pytest.mark.parametrize("value", ["Forgot it?", "string", "${VAULT}", "<password>"])
+def test_what_no_password_can_be_stays_under_its_name(value: str) -> None:
+    raw = json.dumps({"password": value}).encode()
+
+    assert redacted_line(raw, REDACTOR) == (raw, ())
+
+
+def test_the_place_of_what_its_name_betrays_is_within_the_value() -> None:
+    value = "ada1/a1b2!c3d4"
+    _, found = redacted_line(json.dumps({"password": value}).encode(), REDACTOR)
+
+    assert [(one.start, one.end) for one in found] == [(0, len(value))]
+
+
 PNG = "iVBORw0KGgo" + "A" * 40
 PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
 

@@ -21,6 +21,9 @@ from recollect.render.redact.personal import names_in
         ("/home/ju\u0308rgen/x", "~/x"),
         (r"C:\Users\Ada Lovelace\x", r"~\x"),
         (r"C:\\Users\\Ada Lovelace\\x", r"~\\x"),
+        ("ls /Users/Ada Lovelace/x", "ls ~/x"),
+        ("ls /home/\u00c9va Nagy/x", "ls ~/x"),
+        ("cp /Users/ada src/x", "cp ~ src/x"),
         (r"dir C:\Users\ada and more", "dir ~ and more"),
         ("cp /home/ada src/x", "cp ~ src/x"),
         ("j\u00f6rg@firma.dev!", "[redacted email]!"),
@@ -55,3 +58,19 @@ def test_names_come_from_home_folders_unless_they_are_words() -> None:
 
     assert found == {"ada", "bob"}
     assert names_in([r"C:\Users\Ada Lovelace\x"]) == {"Ada Lovelace"}
+    assert names_in(["/Users/ada lovelace/x"]) == {"ada lovelace"}
+
+
+def test_a_home_with_a_blank_is_hidden_whole_once_its_name_is_known() -> None:
+    redactor = Redactor(names=["ada lovelace"])
+
+    assert redactor.text("ls /Users/ada lovelace") == "ls ~"
+    assert redactor.text("ls /Users/Ada Lovelace or not") == "ls ~ or not"
+    assert redactor.text("ls /Users/ada love") == "ls ~ love"
+
+
+@pytest.mark.parametrize("before", ["", "\u0130", "\u0130" * 9])
+def test_a_name_is_hidden_behind_letters_that_grow_when_small(before: str) -> None:
+    told = Redactor(names=["ada"]).text(f"{before} Ada, ADA {before}")
+
+    assert told == f"{before} [redacted user], [redacted user] {before}"

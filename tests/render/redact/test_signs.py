@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from random import Random
 
 import msgspec
 import pytest
+import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.render.redact import Redactor
 from recollect.render.redact.personal import HOME, KEYED_HOME
 from recollect.render.redact.rules import RULES, Rule
-from recollect.render.redact.signs import Seen, Signs
+from recollect.render.redact.signs import Seen, Signs, fitting
 from tests.render.redact.tokens import FAMILIES
 
 REDACTOR = Redactor(names=["ada"])
@@ -36,7 +38,15 @@ def written(text: str) -> list[bytes]:
     ]
 
 
+@lru_cache
+def compiled(number: int) -> re2._Regexp:
+    return re2.compile(RULES[number].pattern)
+
+
 def asserted(text: str) -> None:
+    sound = text.encode("utf-8", "replace").decode()
+    met = {n for n in range(len(RULES)) if compiled(n).search(sound)}
+    assert met <= set(fitting(sound))
     kinds = {one.kind for one in REDACTOR.told(text)[1]}
 
     for line in written(text):

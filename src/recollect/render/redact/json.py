@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -30,7 +30,13 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _decode = msgspec.json.Decoder().decode
 
 
-def redacted_json(raw: bytes, told: Callable[[str], str]) -> bytes:
+class Told(Protocol):
+    """Tells a text anew; a name is that of the field of which it is the value."""
+
+    def __call__(self, text: str, name: str = "", /) -> str: ...
+
+
+def redacted_json(raw: bytes, told: Told) -> bytes:
     """Return JSON with every text in it told anew; as it was if none has changed.
 
     What is no JSON is taken for text.
@@ -59,8 +65,8 @@ def redacted_line(
         return raw, ()
     found: list[Found] = []
 
-    def told(text: str) -> str:
-        new, met = needed.told(text)
+    def told(text: str, name: str = "") -> str:
+        new, met = needed.told(text, name)
         found.extend(met)
         return new
 
@@ -89,7 +95,7 @@ def _is_private(value: object) -> bool:
     return any(isinstance(kind, str) and kind in PRIVATE for kind in kinds)
 
 
-def _mapped(value: object, told: Callable[[str], str]) -> object:
+def _mapped(value: object, told: Told) -> object:
     """Return the value itself unless a text of it is told otherwise."""
     if isinstance(value, str):
         new = told(value)
@@ -114,13 +120,11 @@ def _mapped(value: object, told: Callable[[str], str]) -> object:
     return value
 
 
-def _field(name: str, value: object, told: Callable[[str], str]) -> object:
+def _field(name: str, value: object, told: Told) -> object:
     """Return the value of a field; what is a secret by its name is told with it."""
     if isinstance(value, str) and NAMING.search(name):
-        before = f"{name}: "
-        new = told(before + value)
-        if new.startswith(before):
-            return value if new == before + value else new[len(before) :]
+        new = told(value, name)
+        return value if new == value else new
     return _mapped(value, told)
 
 

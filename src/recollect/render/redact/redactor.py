@@ -12,18 +12,28 @@ import re2
 from msgspec import Struct
 
 from recollect.errors import PatternRefused
+from recollect.render.redact.broken import BREAKABLE, broken
 from recollect.render.redact.personal import (
     ADDRESS,
     HOME,
     KEYED_HOME,
     is_nobody,
-    names_pattern,
+    is_telling,
 )
-from recollect.render.redact.rules import RULES, Rule, is_mixed, is_stand_in
-from recollect.render.redact.signs import Seen, Signs
+from recollect.render.redact.rules import (
+    RULES,
+    Rule,
+    is_mixed,
+    is_password,
+    is_stand_in,
+)
+from recollect.render.redact.signs import Seen, Signs, fitting
 
 __all__ = ["Found", "Redactor"]
 
+_ADDRESS, _HOME, _KEYED_HOME = (
+    int(one) for one in (Seen.ADDRESS, Seen.HOME, Seen.KEYED_HOME)
+)
 _MEMORY = 64 * 1024 * 1024
 _HOME_SIGN = "~"
 
@@ -61,14 +71,13 @@ class Redactor:
         self.patterns = tuple(patterns)
         own = tuple(Rule(name, pattern) for name, pattern in self.patterns)
         self._secrets: _Rules | None = _known_rules()
-        self._own = _Rules(own, confirm=None) if own else None
-        spelled = names_pattern(self.names)
-        self._names = _compiled(rf"(?i)(?:^|[^\pL\pN])({spelled})") if spelled else None
-        self._lowered = [name.lower() for name in self.names]
+        self._own = _Rules(own) if own else None
+        self._names = [name.lower() for name in self.names if is_telling(name)]
+        self._spaced = [name for name in self._names if " " in name]
         # Short texts come again and again: paths, versions, names of tools.
         self._find_again = lru_cache(maxsize=4096)(self._find)
         self._signs = None if own else Signs(self.names)
-        self._seen = Seen.ANYTHING
+        self._seen = int(Seen.ANYTHING)
         self._knowing = lru_cache(maxsize=16)(self._with)
         self._persons = cache(self._of_persons)
 
@@ -100,20 +109,23 @@ class Redactor:
         names = self.names if seen & Seen.NAME else ()
         alone = Redactor(names=names, sign=self._sign)
         alone._secrets = None
-        alone._seen = seen
+        alone._seen = int(seen)
         return alone
 
     def text(self, text: str) -> str:
         """Return a text with everything hidden that must not leave."""
         return self.told(text)[0]
 
-    def told(self, text: str) -> tuple[str, tuple[Found, ...]]:
-        """Return a text with what must not leave hidden, and what that was."""
-        found = self.find(text)
+    def told(self, text: str, name: str = "") -> tuple[str, tuple[Found, ...]]:
+        """Return a text with what must not leave hidden, and what that was.
+
+        ``name`` is that of the field which the text is the value of.
+        """
+        found = self._find_value(text, name) if name else self.find(text)
         if _ESCAPE in text:
             # A colour inside of a secret would hide it from us, and nobody else.
             bare = _COLOUR.sub("", text)
-            met = self.find(bare)
+            met = self._find_value(bare, name) if name else self.find(bare)
             if len(met) > len(found):
                 text, found = bare, met
         if not found:
@@ -142,21 +154,61 @@ class Redactor:
             return ()
         return self._find_again(text) if len(text) < _SHORT else self._find(text)
 
+    def _find_value(self, text: str, name: str) -> tuple[Found, ...]:
+        """Return what must not leave of a field's value, which its name may tell."""
+        before = len(name) + 2
+        found = tuple(
+            Found(max(one.start - before, 0), one.end - before, one.kind)
+            for one in self.find(f"{name}: {text}")
+            if one.end > before
+        )
+        if not found and self._secrets and is_password(name, text):
+            return (Found(0, len(text), "named-secret"),)
+        return found
+
     def _find(self, text: str) -> tuple[Found, ...]:
         # RE2 reads UTF-8, which has no halves of a pair; each becomes one sign.
         text = _scannable(text)
-        found = list(self._secrets.find(text)) if self._secrets else []
+        # Of plain letters both have the same places, and it need not count them.
+        written = text.encode() if text.isascii() else text
+        found = list(self._secrets.find(text, written)) if self._secrets else []
         if self._own is not None:
-            found += self._own.find(text)
-        persons = list(_personal(text, self._seen))
-        if self._names is not None:
-            lowered = text.lower()
-            if any(name in lowered for name in self._lowered):
-                persons += _named(text, self._names)
+            found += self._own.find(text, written)
+        persons = list(self._personal(text, written))
         if not found and not persons:
             return ()
         # A password before an @ is a secret first, and part of an address second.
         return tuple(_apart(persons, taken=_apart(found)))
+
+    def _personal(self, text: str, written: str | bytes) -> Iterator[Found]:
+        # Looking for a word is far cheaper than asking the engine.
+        if self._seen & _ADDRESS and "@" in text:
+            for start, end in _spans(_address(), written):
+                if not is_nobody(text[start:end]):
+                    yield Found(start, end, "email")
+        lowered = _lowered(text) if self._names else ""
+        if self._seen & _HOME and ("/home/" in text or "Users" in text):
+            for start, end in _spans(_home(), written):
+                yield Found(start, self._end_of_home(text, lowered, end), "home")
+        if self._seen & _KEYED_HOME and ("-home-" in text or "-Users-" in text):
+            for start, end in _spans(_keyed_home(), written, 1):
+                yield Found(start, end, "user")
+        for name in self._names:
+            if name in lowered:
+                yield from _named(lowered, name)
+
+    def _end_of_home(self, text: str, lowered: str, end: int) -> int:
+        """Return where the name of a home folder ends that was read up to ``end``."""
+        if text[end - 1] in "\\/":
+            # A name of several words was read up to the end of its folder.
+            return end - 1
+        start = max(text.rfind("/", 0, end), text.rfind("\\", 0, end)) + 1
+        ends = (
+            start + len(name)
+            for name in self._spaced
+            if lowered.startswith(name, start)
+        )
+        return max((end, *ends))
 
 
 _SHORTEST = 3
@@ -195,61 +247,76 @@ def _apart(found: Iterable[Found], *, taken: Sequence[Found] = ()) -> list[Found
 
 
 class _Rules:
-    """A table of rules, of which one pass over a text tells those that fit."""
+    """A table of rules, of which one pass over a text tells those that may fit."""
 
     def __init__(
-        self, rules: Sequence[Rule], confirm: Callable[[str, Rule], bool] | None
+        self,
+        rules: Sequence[Rule],
+        *,
+        fitting: Callable[[str | bytes], Iterable[int]] | None = None,
+        confirm: Callable[[str, Rule], bool] = lambda _value, _rule: True,
     ) -> None:
+        self._rules = rules
+        self._fitting = fitting or _passing(rules)
         self._confirm = confirm
-        self._rules = [(rule, _compiled(rule.pattern)) for rule in rules]
-        self._fitting = re2.Set.SearchSet(_options())
-        for rule in rules:
-            self._fitting.Add(rule.pattern)
-        self._fitting.Compile()
+        self._pattern = cache(self._compiled)
 
-    def find(self, text: str) -> Iterator[Found]:
+    def _compiled(self, number: int) -> Any:  # noqa: ANN401 (RE2 has no types)
+        return _compiled(self._rules[number].pattern)
+
+    def find(self, text: str, written: str | bytes) -> Iterator[Found]:
         # Of two rules that find the same the first one names it.
-        for number in sorted(self._fitting.Match(text) or ()):
-            rule, pattern = self._rules[number]
+        for number in self._fitting(written):
+            rule, pattern = self._rules[number], self._pattern(number)
             group = 1 if pattern.groups else 0
-            for match in pattern.finditer(text):
-                start, end = match.span(group)
-                if start < end and (
-                    self._confirm is None or self._confirm(text[start:end], rule)
-                ):
+            places = dict(_spans(pattern, written, group))
+            if rule.name in BREAKABLE:
+                places.update(broken(text, rule.name, pattern))
+            for start, end in places.items():
+                if start < end and self._confirm(text[start:end], rule):
                     yield Found(start, end, rule.name)
+
+
+def _passing(rules: Sequence[Rule]) -> Callable[[str | bytes], list[int]]:
+    """Return what tells in one pass which of some rules find something in a text."""
+    whole = re2.Set.SearchSet(_options())
+    for rule in rules:
+        _compiled(rule.pattern)
+        whole.Add(rule.pattern)
+    whole.Compile()
+    return lambda text: sorted(whole.Match(text) or ())
 
 
 def _is_secret(value: str, rule: Rule) -> bool:
     return not is_stand_in(value) and (not rule.is_loose or is_mixed(value))
 
 
-def _personal(text: str, seen: Seen) -> Iterator[Found]:
-    if seen & Seen.ADDRESS and "@" in text:
-        for match in _address().finditer(text):
-            if not is_nobody(match.group(0), match.group(1)):
-                yield _found(match.span(0), "email")
-    if "ome" not in text and "sers" not in text:
-        return
-    if seen & Seen.HOME:
-        for match in _home().finditer(text):
-            start, end = match.span(0)
-            # A name of several words was read up to the end of its folder.
-            yield Found(start, end - (text[end - 1] in "\\/"), "home")
-    if seen & Seen.KEYED_HOME:
-        for match in _keyed_home().finditer(text):
-            yield _found(match.span(1), "user")
+def _spans(
+    pattern: Any,  # noqa: ANN401 (RE2 has no types)
+    written: str | bytes,
+    group: int = 0,
+) -> Iterator[tuple[int, int]]:
+    for match in pattern.finditer(written):
+        yield match.span(group)
 
 
-def _found(span: tuple[int, int], kind: str) -> Found:
-    return Found(span[0], span[1], kind)
+def _lowered(text: str) -> str:
+    """Return a text in small letters, every sign in its place."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := one.lower()) == 1 else one for one in text)
 
 
-def _named(text: str, names: Any) -> Iterator[Found]:  # noqa: ANN401 (RE2 has no types)
-    for match in names.finditer(text):
-        start, end = match.span(1)
-        if end == len(text) or not text[end].isalnum():
+def _named(lowered: str, name: str) -> Iterator[Found]:
+    """Yield where a name stands alone."""
+    start = lowered.find(name)
+    while start >= 0:
+        end = start + len(name)
+        around = lowered[max(start - 1, 0) : start] + lowered[end : end + 1]
+        if not any(map(str.isalnum, around)):
             yield Found(start, end, "user")
+        start = lowered.find(name, end)
 
 
 def _options() -> Any:  # noqa: ANN401 (RE2 has no types)
@@ -268,7 +335,7 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401 (RE2 has no types)
 
 @lru_cache(maxsize=1)
 def _known_rules() -> _Rules:
-    return _Rules(RULES, confirm=_is_secret)
+    return _Rules(RULES, fitting=fitting, confirm=_is_secret)
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ __all__ = [
     "START",
     "Rule",
     "is_mixed",
+    "is_password",
     "is_stand_in",
 ]
 
@@ -57,7 +58,8 @@ ASSIGNED = {
     "env-secret": _NAMED,
     "named-secret": rf"(?i)(?:{_WORD}|{_OTHER})(?:\\*[\"'])?(?:\\t|\s){{0,3}}[:=]",
     "option-secret": r"--[a-z-]*(?:password|passwd|token|key|secret)(?:\\t|\s)"
-    r"|(?:-u|--user)[ =]{0,2}\\*[\"']?[A-Za-z0-9_.@-]+:",
+    r"|(?:-u|--user)[ =]{0,2}\\*[\"']?[A-Za-z0-9_.@-]+:"
+    r"|(?:(?:mysql|mariadb|mongo)[a-z-]*|sshpass|redis-cli|docker login) ",
     "cookie": r"(?i)cookie",
 }
 """Signs of secrets that are known by a name before them; the value may be anything."""
@@ -187,7 +189,9 @@ _KNOWN = (
     Rule("jwt", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     Rule(
         "url-password",
-        r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@\"'`<>]{0,80}:([^\s@/\"'`<>]{3,200})@[A-Za-z0-9\[]",
+        # An @ in a name or a password ought to be escaped, and often is not.
+        r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/\"'`<>]{0,80}:"
+        r"([^\s/\"'`<>]{3,200})@[A-Za-z0-9\[]",
     ),
     Rule(
         "url-token",
@@ -222,6 +226,11 @@ _KNOWN = (
         for value in _QUOTED
     ),
     Rule("named-secret", f"(?i){_WORD}{_IS}{_WHOLE}", is_loose=True),
+    # One word in quotes is a password even if it is plain.
+    *(
+        Rule("named-secret", rf"(?i){_WORD}{_IS}{quote}([^\s\"'`\\]{{5,64}}){quote}")
+        for quote in ('"', "'", r"\\+[\"']")
+    ),
     Rule(
         "named-secret",
         rf"(?i){_OTHER}{_IS}([A-Za-z0-9_~.+/=!@#%^*:$-]{{12,}})",
@@ -238,6 +247,18 @@ _KNOWN = (
         r"(?:^|[\s\"'`])(?:-u|--user)[ =]{0,2}\\*[\"']?[A-Za-z0-9_.@-]{1,80}:"
         r"([^\s\"'`\\]{8,})",
         is_loose=True,
+    ),
+    # What a program is given by a letter; of MySQL's only without a blank.
+    Rule(
+        "option-secret",
+        r"\b(?:mysql|mariadb)[a-z-]{0,16} (?:[^\n|;&]{0,200} )?-p"
+        r"[\"']?([^\s\"'`\\]{3,})",
+    ),
+    Rule(
+        "option-secret",
+        r"\b(?:sshpass -p|(?:redis-cli (?:[^\n|;&]{0,200} )?-a"
+        r"|(?:docker login|mongo[a-z]{0,8}) (?:[^\n|;&]{0,200} )?-p) ) ?"
+        r"[\"']?([^\s\"'`\\]{3,})",
     ),
     Rule(
         "cookie",
@@ -281,21 +302,10 @@ _STAND_INS = (
 )
 _PLAIN = frozenset(
     (
-        "password",
-        "passwd",
-        "pass",
-        "secret",
-        "token",
-        "postgres",
-        "test",
-        "user",
-        "root",
-        "admin",
-        "guest",
-        "true",
-        "false",
-        "null",
-        "none",
+        *("password", "passwd", "passphrase", "passwort", "pass", "secret", "token"),
+        *("postgres", "mysql", "test", "user", "root", "admin", "guest"),
+        *("true", "false", "null", "none", "undefined", "required", "optional"),
+        *("string", "text", "varchar", "number", "boolean", "hidden", "input"),
     )
 )
 _FEWEST = 5
@@ -303,13 +313,15 @@ _FEWEST = 5
 _SHORTEST = 8
 _REFERENCE = re.compile(
     r"\$(?:\w+$|[A-Z_{(])|<|\{|\[|%\w+%|%[sd({]|#\{|[A-Za-z_][\w.:]*[(\[<]|!"
-    r"|f?\\*[\"'`]"
+    r"|f?\\*[\"'`]|\d{2,5}:\d{2,5}$"
 )
-"""A variable, a place to fill in, a call, a type."""
+"""A variable, a place to fill in, a call, a type, two ports."""
 _SIGNS = frozenset("!@#$%^&*?~+|")
 _PLACE = re.compile(
     r"\w*://|[~.]{0,2}/|[A-Za-z]:\\|@/|[\w./-]+/[\w.-]+\.[a-z]{1,5}(?::\d+)?$"
 )
+_FIELD = re.compile(r"(?i)\w*(?:password|passwd|passphrase)")
+_ONE_WORD = re.compile(r"\S{5,128}")
 _SHOWN = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
 """How values end that were made up to show where a secret stands."""
 _CODE = re.compile(r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$")
@@ -323,6 +335,15 @@ def is_stand_in(value: str) -> bool:
         or lowered in _PLAIN
         or any(word in lowered for word in _STAND_INS)
         or _REFERENCE.match(value) is not None
+    )
+
+
+def is_password(name: str, value: str) -> bool:
+    """Whether the value of a field is a password by the field's name alone."""
+    return (
+        _FIELD.fullmatch(name) is not None
+        and _ONE_WORD.fullmatch(value) is not None
+        and not is_stand_in(value)
     )
 
 

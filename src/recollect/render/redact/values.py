@@ -6,6 +6,7 @@ secret may be broken by markup, by a cut or by an escape.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import Enum
 from functools import cache, lru_cache
 from operator import is_
@@ -18,7 +19,7 @@ from msgspec import Raw, Struct, structs
 from recollect.model.blocks import Block, MediaSource
 from recollect.model.ids import Position
 from recollect.model.metadata import FileDelta, FileSnapshot
-from recollect.model.parts import Loader
+from recollect.model.parts import Hidden, Loader, Spend
 from recollect.model.sessions import (
     AgentRun,
     Branch,
@@ -56,6 +57,10 @@ class Finds:
             known = self.records.get(position, ())
             if len(found) > len(known):
                 self.records[position] = found
+
+    def only(self, places: Container[Position]) -> None:
+        """Forget what stood in other records: those were looked at, and not shown."""
+        self.records = {at: one for at, one in self.records.items() if at in places}
 
     def counts(self) -> dict[str, int]:
         """Return how often each kind was hidden, the most frequent first."""
@@ -102,7 +107,10 @@ class _Redacting(Loader):
 
     def written(self, position: Position) -> tuple[bytes, bytes]:
         content, result = self._inner.written(position)
-        told = self._redactor.text
+
+        def told(text: str, name: str = "") -> str:
+            return self._redactor.told(text, name)[0]
+
         return redacted_json(content, told), redacted_json(result, told)
 
     def _outcome(self, position: Position) -> Outcome | None:
@@ -150,13 +158,13 @@ class _Mapper:
         """Short texts in which nothing was found: many come again and again."""
         self.met: list[Found] = []
 
-    def _told(self, text: str) -> str:
-        if text in self._same:
+    def _told(self, text: str, name: str = "") -> str:
+        if not name and text in self._same:
             return text
-        new, found = self._redactor.told(text)
+        new, found = self._redactor.told(text, name)
         if found:
             self.met.extend(found)
-        elif len(text) < _SHORT and new == text:
+        elif not name and len(text) < _SHORT and new == text:
             self._same.add(text)
         return new
 
@@ -165,23 +173,22 @@ class _Mapper:
 
     def _any(self, value: object) -> object:
         if type(value) is str:
-            return self._told(value)
-        match value:
-            case tuple():
-                new: object = self._tuple(value)
-            case Raw():
-                raw = bytes(value)
-                new = Raw(redacted_json(raw, self._told)) if raw else value
-            case bytes():
-                new = redacted_json(value, self._told)
-            case dict():
-                new = {self._any(k): self._any(v) for k, v in value.items()}
-            case Struct():
-                new = self._struct(value)
-            case Loader():
-                new = self._loader
-            case _:
-                new = value
+            new: object = self._told(value)
+        elif isinstance(value, tuple):
+            new = self._tuple(value)
+        elif isinstance(value, Struct):
+            new = self._struct(value)
+        elif isinstance(value, Raw):
+            raw = bytes(value)
+            new = Raw(redacted_json(raw, self._told)) if raw else value
+        elif isinstance(value, bytes):
+            new = redacted_json(value, self._told)
+        elif isinstance(value, dict):
+            new = {self._any(k): self._any(v) for k, v in value.items()}
+        elif isinstance(value, Loader):
+            new = self._loader
+        else:
+            new = value
         return new
 
     def _tuple(self, value: tuple[object, ...]) -> tuple[object, ...]:
@@ -221,6 +228,10 @@ class _Mapper:
 
 
 _BESIDE_PICTURE = ("type", "url", "file_id", "content")
+_WITHOUT_TEXT = (Position, Hidden)
+"""Of what is hidden only the reason is told, in a word of ours."""
+_IDS = ((Spend, "key"),)
+"""Made of ids, and shown nowhere."""
 _SHARED = (Message, ToolCall, Turn, Branch, AgentRun)
 """What a session holds in several places, and must be told once."""
 
@@ -228,10 +239,12 @@ _SHARED = (Message, ToolCall, Turn, Branch, AgentRun)
 @cache
 def _told_fields(kind: type[Struct]) -> tuple[str, ...]:
     """Return the fields of a struct that can hold a text; ids and places cannot."""
-    if kind is Position:
+    if kind in _WITHOUT_TEXT:
         return ()
     return tuple(
-        name for name, hint in _hints(kind) if _holds_text(hint, within=(kind,))
+        name
+        for name, hint in _hints(kind)
+        if _holds_text(hint, within=(kind,)) and (kind, name) not in _IDS
     )
 
 

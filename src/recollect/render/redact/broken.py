@@ -1,0 +1,99 @@
+"""Tokens that a line's end or a sign of Markdown has broken in two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+from recollect.render.redact.rules import is_mixed
+
+__all__ = ["BREAKABLE", "broken"]
+
+BREAKABLE = {
+    "anthropic-key": r"sk\\*-ant\\*-",
+    "aws-key-id": r"(?:AKIA|ASIA|ABIA|ACCA)",
+    "github-token": r"gh[pousr]\\*_|github\\*_pat\\*_",
+    "gitlab-token": r"gl(?:pat|dt|rt|ptt|soat|ft|imt|agent|cbt|oas|ffct)\\*-",
+    "google-key": r"AIza",
+    "huggingface-token": r"(?:hf|api\\*_org)\\*_",
+    "jwt": r"eyJ[A-Za-z0-9_-]",
+    "npm-token": r"npm\\*_",
+    "openai-key": r"sk\\*-(?:proj|svcacct|admin|None)\\*-|sk-[A-Za-z0-9]{20}",
+    "pypi-token": r"pypi\\*-AgE",
+    "slack-token": r"xox[abceoprs]\\*-|xapp\\*-",
+    "stripe-key": r"[sr]k\\*_(?:live|test|prod)\\*_|whsec\\*_",
+}
+"""Families that are looked for in pieces too, and the signs of each in a line.
+
+They begin as nothing else does, so that pieces put together are hardly ever wrong.
+"""
+_BREAK = re.compile(
+    r"\\?\r?\n[ \t]*(?:[+>|][ \t]*)?"  # a line's end, and what the next one begins with
+    r"|\\(?=[_-])|\*\*?|~~"  # Markdown
+    r"|[\u00ad\u200b-\u200d\u2060\ufeff]"  # what nobody sees
+)
+
+
+_MOST = 6
+"""Pieces of which a token is put together."""
+_LONGEST = 2_000
+"""Signs from a token's beginning on that are looked at."""
+_FEWEST = 16
+"""Signs that every token has."""
+_SHORTEST = 8
+
+
+def broken(text: str, rule: str, pattern: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 (RE2 has no types)
+    """Yield where tokens of a rule stand in a text that has them in pieces."""
+    for begun in _beginning(rule).finditer(text):
+        if _BREAK.match(text, begun.end()) or "\\" in begun[0]:
+            pieces = _pieces(text, begun.start())
+            end = _end(pieces, pattern)
+            if end > pieces[0][0] + len(pieces[0][1]):
+                yield begun.start(), end
+
+
+def _end(pieces: Sequence[tuple[int, str]], pattern: Any) -> int:  # noqa: ANN401 (RE2 has no types)
+    """Return where a token ends; 0 if there is none.
+
+    It takes as many pieces as it needs, and more only if they look like part of one:
+    what stands in the next line may simply be a word.
+    """
+    end = 0
+    joined = ""
+    for place, piece in pieces:
+        before, joined = len(joined), joined + piece
+        found = pattern.match(joined) if len(joined) >= _FEWEST else None
+        if found is None:
+            continue
+        taken = found.end() - before
+        if taken <= 0 or (end and not _is_rest(piece[:taken])):
+            break
+        end = place + taken
+        if taken < len(piece):
+            break
+    return end
+
+
+def _is_rest(piece: str) -> bool:
+    """Whether a piece looks like part of a token, and not like a word."""
+    is_word = piece.islower() or piece.isupper() or piece.istitle()
+    return is_mixed(piece) or (len(piece) >= _SHORTEST and not is_word)
+
+
+def _pieces(text: str, start: int) -> list[tuple[int, str]]:
+    """Return what stands between breaks from a place on, and where."""
+    pieces = []
+    for found in islice(_BREAK.finditer(text, start, start + _LONGEST), _MOST):
+        pieces.append((start, text[start : found.start()]))
+        start = found.end()
+    return [*pieces, (start, text[start : start + _LONGEST])]
+
+
+@cache
+def _beginning(rule: str) -> re.Pattern[str]:
+    """Return what finds the first piece of a token; the next is behind it."""
+    return re.compile(rf"(?:{BREAKABLE[rule]})[A-Za-z0-9_.=-]*")

@@ -1,0 +1,51 @@
+"""Tokens that a line's end or a sign of Markdown has broken in two."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from recollect.render.redact import Redactor, redacted_line
+from recollect.render.redact.broken import BREAKABLE
+from tests.render.redact.tokens import FAMILIES
+
+REDACTOR = Redactor()
+BREAKS = ("\n", "\r\n", "\\\n", "\n    ", "\n+   ", "\n> ", "**", "\u200b", "\u00ad")
+KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+
+
+@pytest.mark.parametrize("at", BREAKS)
+@pytest.mark.parametrize("kind", sorted(BREAKABLE))
+def test_a_broken_token_is_hidden_whole(kind: str, at: str) -> None:
+    random = Random(kind + at)  # noqa: S311 (tokens of tests guard nothing)
+    for make in FAMILIES[kind]:
+        token = make(random)
+        if token.startswith("sk-") and not token.startswith(("sk-ant", "sk-proj")):
+            continue  # begins as many words do
+        # Behind what it begins with, and with some of it left.
+        place = random.randrange(min(12, len(token) // 2), len(token) - 8)
+        text = f"see {token[:place]}{at}{token[place:]}\nand more"
+
+        told = REDACTOR.text(text)
+
+        assert told == f"see [redacted {kind}]\nand more"
+        # The line as it is written must show a sign of it too.
+        raw, _ = redacted_line(json.dumps(text, ensure_ascii=False).encode(), REDACTOR)
+        assert json.loads(raw or b"") == told
+
+
+def test_an_escaped_sign_does_not_save_a_token() -> None:
+    assert REDACTOR.text(KEY.replace("_", "\\_")) == "[redacted github-token]"
+
+
+@pytest.mark.parametrize("after", ["\nnext", "\n\nThe end", " **bold**", "\n- item"])
+def test_what_follows_a_whole_token_stays(after: str) -> None:
+    assert REDACTOR.text(KEY + after) == f"[redacted github-token]{after}"
+
+
+def test_a_beginning_alone_is_no_token() -> None:
+    text = "It begins with ghp_\nand has letters; npm_config is\nsomething else."
+
+    assert REDACTOR.text(text) == text
