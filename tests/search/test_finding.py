@@ -263,6 +263,20 @@ def test_a_name_weighs_most_where_it_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
+def test_a_name_as_it_was_typed_comes_before_its_parts(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    told = [reply("A lot of other words") for _ in range(6)]
+    name = [*told, reply("It ends with TypeError: no function")]
+    parts = [prompt("A type error"), prompt("Still a type error")]
+    home.session(session_id(1), [*thread(*name), title("Name", custom=True)])
+    home.session(session_id(2), [*thread(*parts), title("Parts", custom=True)])
+
+    with asking(home, tmp_path / "archive") as asked:
+        assert asked.titles("TypeError") == ["Name", "Parts"]
+        assert asked.titles("type error") == ["Parts", "Name"]
+
+
+@pytest.mark.req("X3")
 def test_among_equals_the_newest_comes_first(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in (1, 2, 3):

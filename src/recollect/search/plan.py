@@ -38,7 +38,7 @@ from recollect.model.query import (
 from recollect.query import Subject, matches
 from recollect.query.fields import OF_ANSWERS
 from recollect.query.match import MAIN
-from recollect.query.terms import Reading, Run, counted, readings
+from recollect.query.terms import Reading, Run, counted, reading, readings
 from recollect.search.subjects import EDITING, ROLES
 
 if TYPE_CHECKING:  # protocols take long to make
@@ -164,10 +164,12 @@ def _whole(sentence: Sequence[str], engine: Engine) -> Iterator[Asked]:
     """Yield the words of a sentence as one run, then as the halves of it.
 
     A line that was pasted may be longer than what is searched of a result, or begin
-    with what changes from time to time.
+    with what changes from time to time. A name that may stand in several ways
+    (``TypeError``, ``type error``) is meant as it was typed first.
     """
     terms = [term for word in sentence for term in engine.terms_of(word)]
-    runs = [terms[:_MOST]] if len(terms) >= _FEWEST else []
+    is_name = len(sentence) == 1 and _has_ways(sentence[0], engine)
+    runs = [terms[:_MOST]] if is_name or len(terms) >= _FEWEST else []
     middle = len(terms) // 2
     halves = [terms[:middle][:_MOST], terms[middle:][:_MOST]]
     halves = [half for half in halves if len(set(counted(half))) >= _TELLING]
@@ -175,6 +177,12 @@ def _whole(sentence: Sequence[str], engine: Engine) -> Iterator[Asked]:
         known = [engine.run(run) for run in some if all(map(engine.frequency, run))]
         if known:
             yield engine.any_of(known)
+
+
+def _has_ways(word: str, engine: Engine) -> bool:
+    """Whether a word of one term may stand as several."""
+    one = reading(word, engine.terms_of)
+    return one is not None and len(one.runs) > 1 == len(one.runs[0])
 
 
 def relaxed(query: Query, words: Sequence[str]) -> Query:
