@@ -29,11 +29,13 @@ class RecordLoader(Loader):
     def __init__(self) -> None:
         self.record = lru_cache(maxsize=_KEPT_OPEN)(self._open)
         self._spoken = lru_cache(maxsize=_KEPT_OPEN)(self._speak)
+        self._come_out = lru_cache(maxsize=1)(self._outcome)
 
     def forget(self) -> None:
         """Let go of what was decoded: nobody asks any more."""
         self.record.cache_clear()
         self._spoken.cache_clear()
+        self._come_out.cache_clear()
 
     def blocks(self, position: Position) -> tuple[Block, ...]:
         """Return the blocks of the record at a position."""
@@ -41,7 +43,13 @@ class RecordLoader(Loader):
         return spoken.blocks if spoken else blocks_of(self.record(position))
 
     def outcome(self, position: Position) -> Outcome | None:
-        """Return the structured result in the record at a position."""
+        """Return the structured result in the record at a position.
+
+        Whoever shows a call asks for it several times, and for no other meanwhile.
+        """
+        return self._come_out(position)
+
+    def _outcome(self, position: Position) -> Outcome | None:
         spoken = self._spoken(position)
         if spoken is not None:
             return parse_outcome(spoken.result)

@@ -75,7 +75,7 @@ class Redactor:
         self._names = [name.lower() for name in self.names if is_telling(name)]
         self._spaced = [name for name in self._names if " " in name]
         # Short texts come again and again: paths, versions, names of tools.
-        self._find_again = lru_cache(maxsize=4096)(self._find)
+        self._find_again = lru_cache(maxsize=1024)(self._find)
         self._signs = None if own else Signs(self.names)
         self._seen = int(Seen.ANYTHING)
         self._knowing = lru_cache(maxsize=16)(self._with)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntFlag
-from functools import cache, lru_cache, reduce
+from functools import cache, cached_property, lru_cache, reduce
 from operator import or_
 from typing import NamedTuple
 
@@ -94,8 +94,7 @@ class Signs:
         self._is_plain = all(
             name.isprintable() and _ODD.isdisjoint(name) for name in telling
         )
-        spelled = [f"(?i){re2.escape(name)}" for name in telling]
-        self._names = _pass(spelled) if spelled and self._is_plain else None
+        self._telling = telling
         self._lowered = [name.lower().encode() for name in telling if name.isascii()]
         self._is_ascii = len(self._lowered) == len(telling)
         self._sum = cache(self._summed)
@@ -114,13 +113,17 @@ class Signs:
         return Seen.ANYTHING if seen >= Seen.SECRET else seen
 
     def _is_named(self, line: bytes) -> bool:
-        if self._names is None:
+        if not self._telling:
             return False
         if self._is_ascii and line.isascii():
             # The usual case; other letters may be capitals of a name's too.
             lowered = line.lower()
             return any(name in lowered for name in self._lowered)
         return bool(self._names.Match(line))
+
+    @cached_property
+    def _names(self) -> re2.Set:
+        return _pass(f"(?i){re2.escape(name)}" for name in self._telling)
 
 
 def fitting(text: str | bytes) -> list[int]:
