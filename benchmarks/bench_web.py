@@ -5,7 +5,8 @@ the home) and the same home by agentsview, both on this machine only, and asks e
 what people look at: searches, and the beginning of sessions. One client asks, then
 sixteen; questions and sessions are the same for both, in the same order. Every search
 and every session is new to the servers in the series that say so. The peer answers with
-JSON that a browser has still to draw, ours with the page itself.
+JSON that a browser has still to draw, ours with the page itself. Of a session, the peer
+is asked for what its own page asks for, and for forty messages, which it never does.
 """
 
 from __future__ import annotations
@@ -91,15 +92,24 @@ def questions(archive: Path, count: int) -> list[Question]:
     def sessions(number: int) -> list[str]:
         return [ids[(number * count + at) % len(ids)] for at in range(count)]
 
-    session = ("/session/{}", "/api/v1/sessions/{}/messages?limit=40")
+    def again(_: int) -> list[str]:
+        return sessions(-1)
+
+    session, known = "/session/{}", "session, opened again"
+    first = "session, opened for the first time"
     return [
         Question("search", searches, "/search/answer?q={}", _SEARCH),
-        Question("session, opened for the first time", sessions, *session),
-        Question("session, opened again", lambda _: sessions(-1), *session, True),
+        Question(first, sessions, session, _MESSAGES),
+        Question(known, again, session, _MESSAGES, True),
+        Question(f"{first}, forty messages of theirs", sessions, session, _FORTY),
+        Question(f"{known}, forty messages of theirs", again, session, _FORTY, True),
     ]
 
 
 _SEARCH = "/api/v1/search?q={}&limit=10"
+_MESSAGES = "/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc"
+"""What its page asks for to show a session, among some twenty other questions."""
+_FORTY = "/api/v1/sessions/{}/messages?limit=40"
 
 
 def timed(server: Server, paths: Sequence[str], clients: int) -> Times:

@@ -15,13 +15,14 @@ from recollect.model.ids import AgentId, RecordId
 from recollect.model.parts import Spend
 from recollect.model.sessions import AgentRun, Branch, Message, Session, Turn
 from recollect.model.usage import Cost, Usage
+from recollect.model.windows import SessionFacts
 from recollect.render.figures import clock, lasting, price, several, tokens
 from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.walk import anchor
 from recollect.render.widths import fit_right, width
 
-__all__ = ["Mark", "MarkKind", "Pricer", "drawn", "marks"]
+__all__ = ["Mark", "MarkKind", "Pricer", "branch_marks", "drawn", "marks"]
 
 _DEEPEST = 8
 """Bars that stand before a line at most."""
@@ -84,6 +85,34 @@ def marks(session: Session, pricer: Pricer | None = None) -> Iterator[Mark]:
             waiting.append(step)
         else:
             yield step
+
+
+def branch_marks(facts: SessionFacts, turns: Iterable[Turn]) -> Iterator[Mark]:
+    """Yield the lines of the live branch alone, and one for each that was left.
+
+    For sessions that are read by windows: what anything cost is not told.
+    """
+    met: set[str] = set()
+    for branch in facts.branches:
+        if not branch.is_live:
+            yield Mark(
+                kind=MarkKind.BRANCH,
+                depth=0,
+                branch=branch.number,
+                record=branch.id,
+                text=several(branch.own_prompts, "prompt"),
+                usage=branch.usage,
+            )
+    for turn in turns:
+        yield _turn_mark(turn, _LIVE, 0)
+        for message in turn.messages:
+            if message.compaction is not None:
+                yield _compaction_mark(message, _LIVE, 0)
+            for call in message.calls:
+                for run in call.agents:
+                    if run.kind.is_shown and run.id not in met:
+                        met.add(run.id)
+                        yield _agent_mark(run, 0, 1)
 
 
 class _Bill:
@@ -184,18 +213,8 @@ class _Drawing:
             return
         self._met.add(run.id)
         usage, cost = self._bill.agent(run)
-        yield Mark(
-            kind=MarkKind.AGENT,
-            depth=depth,
-            branch=branch,
-            agent=run.id,
-            text=": ".join(filter(None, (run.type, run.description))) or run.id,
-            time=run.started,
-            duration=run.duration,
-            calls=run.tool_count,
-            usage=usage,
-            cost=cost,
-        )
+        mark = _agent_mark(run, branch, depth)
+        yield structs.replace(mark, usage=usage, cost=cost)
         for below in run.agents:
             yield self._agent(below, branch, depth + 1)
 
@@ -218,6 +237,24 @@ class _Drawing:
             usage=sum((spend.usage for spend in spends), Usage()),
             cost=cost,
         )
+
+
+def _agent_mark(run: AgentRun, branch: int, depth: int) -> Mark:
+    return Mark(
+        kind=MarkKind.AGENT,
+        depth=depth,
+        branch=branch,
+        agent=run.id,
+        text=": ".join(filter(None, (run.type, run.description))) or run.id,
+        time=run.started,
+        duration=run.duration,
+        calls=run.tool_count,
+        usage=run.usage,
+    )
+
+
+_LIVE = Branch(id=RecordId(""), number=0, is_live=True, turns=(), own=(), usage=Usage())
+"""Stands for the live branch where it is not at hand."""
 
 
 def _turn_mark(turn: Turn, branch: Branch, depth: int) -> Mark:

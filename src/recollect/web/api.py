@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from recollect.errors import BadRequest, NotArchived
 from recollect.model.annotations import Annotations
 from recollect.model.reports import ToolRow, UsageReport, UsageRow
+from recollect.model.sessions import Session
 from recollect.model.surveys import DriftRow
 from recollect.render import json as shown
 from recollect.render.encode import encoded
@@ -36,6 +38,7 @@ from recollect.web.pages.problems import found_drift, found_problems
 from recollect.web.pages.projects import project_facts
 from recollect.web.pages.search import found_for
 from recollect.web.pages.usage import report_for
+from recollect.web.reading import LONGEST
 from recollect.web.visit import Visit
 
 __all__ = [
@@ -59,6 +62,8 @@ _MOST = 500
 _TURNS = 20
 _LONGEST = 100
 _TAGS = 50
+_GIANT = Lock()
+"""Is had by whoever has a very long session assembled."""
 
 
 class Parameter(NamedTuple):
@@ -103,10 +108,19 @@ def session(visit: Visit) -> Response:
         thinking=visit.flag("thinking"),
         tools=visit.flag("tools"),
     )
-    with visit.readers.session(visit.part("id")) as held:
-        if view.branch not in {one.number for one in held.session.branches}:
-            raise NotArchived("branch", str(view.branch))
-        return answered(json_rows(held.session, view))
+    listed = visit.readers.listed(visit.part("id"))
+    if listed.messages <= LONGEST:
+        with visit.readers.session(listed.id, listed) as held:
+            return _turns(held.session, view)
+    # As large as it is, it is not kept, and there is one at a time.
+    with _GIANT, visit.readers.archive() as archive:
+        return _turns(archive.session(listed.id), view)
+
+
+def _turns(whole: Session, view: View) -> Response:
+    if view.branch not in {one.number for one in whole.branches}:
+        raise NotArchived("branch", str(view.branch))
+    return answered(json_rows(whole, view))
 
 
 def annotate(visit: Visit) -> Response:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from recollect.assemble.edits import edited_path
 from recollect.errors import NotArchived
 from recollect.ingest.windows import Conversation
-from recollect.model.sessions import AgentRun, Message, ToolCall
+from recollect.model.sessions import AgentRun, Message, ToolCall, Turn
 from recollect.model.windows import BranchFacts, SessionFacts, Window
 from recollect.render.html import Fragment, Setting, window_fragments
 from recollect.render.html.bill import each_run
@@ -27,8 +27,10 @@ from recollect.web.frame import address
 from recollect.web.pictures import Picture, linked, pictures_in
 from recollect.web.readers import OpenSession
 
-__all__ = ["FIRST", "WINDOW", "Mark", "MarkKind", "Reading", "reading_of"]
+__all__ = ["FIRST", "LONGEST", "WINDOW", "Mark", "MarkKind", "Reading", "reading_of"]
 
+LONGEST = 20_000
+"""Messages of a session beyond which it is not assembled to draw its map."""
 WINDOW = 16
 """Messages that are loaded at once."""
 FIRST = 6
@@ -93,6 +95,21 @@ class Reading:
         """Yield all messages, some at a time."""
         for start in range(0, max(self.total, 1), _FURTHER):
             yield self.some(start, start + _FURTHER)
+
+    def turns(self) -> Iterator[Turn]:
+        """Yield the turns, each with all its messages."""
+        last: Turn | None = None
+        for window in self.windows():
+            for at, turn in enumerate(window.turns):
+                if last is not None and window.is_begun and not at:
+                    messages = (*last.messages, *turn.messages)
+                    last = structs.replace(last, messages=messages)
+                    continue
+                if last is not None:
+                    yield last
+                last = turn
+        if last is not None:
+            yield last
 
     def message(self, at: int) -> Message:
         """Return a message by its number."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from starlette.responses import Response
 
-from recollect.model.sessions import Session
-from recollect.render.drawing import Mark, MarkKind, marks
+from recollect.model.ids import SessionId
+from recollect.render.drawing import Mark, MarkKind, branch_marks, marks
 from recollect.render.figures import lasting, price, several, tokens
-from recollect.render.html.markup import Html, anchor, facts, joined, tag, words
+from recollect.render.html.markup import (
+    NOTHING,
+    Html,
+    anchor,
+    facts,
+    joined,
+    tag,
+    words,
+)
 from recollect.web.frame import Frame, address, framed, link
+from recollect.web.readers import OpenSession
+from recollect.web.reading import LONGEST, reading_of
 from recollect.web.visit import Visit
 
 __all__ = ["tree"]
@@ -18,27 +31,40 @@ _DEEPEST = 8
 
 
 def tree(visit: Visit) -> Response:
-    """Answer with the map; every line leads to its place."""
+    """Answer with the map; every line leads to its place.
+
+    Of a very long session only the live branch is read, and only as far as it is shown.
+    """
     with visit.readers.session(visit.part("id")) as held:
-        session = held.session
-        drawn: list[Html] = []
-        prices = visit.house.prices
-        for mark in marks(session, prices.cost_of if prices else None):
-            if len(drawn) == _MOST:
-                drawn.append(tag("li", words("and more")))
-                break
-            drawn.append(_line(session, mark))
-    back = link(address("session", session.id), words(session.title.text))
+        listed = held.listed
+        is_long = listed.messages > LONGEST
+        found = _of_long(held) if is_long else _of_whole(visit, held)
+        drawn = [_line(listed.id, mark) for mark in islice(found, _MOST)]
+        if next(found, None) is not None:
+            drawn.append(tag("li", words("and more")))
+    back = link(address("session", listed.id), words(listed.title.text))
+    told = f"{several(listed.messages, 'message')}: the live branch, without cost."
     main = (
         tag("h1", words("Map of a session")),
         tag("p", back),
+        tag("p", words(told), kind="note") if is_long else NOTHING,
         tag("ol", joined(drawn), kind="map"),
     )
-    frame = Frame(title=f"Map: {session.title.text}", way="/", kind="wide")
+    frame = Frame(title=f"Map: {listed.title.text}", way="/", kind="wide")
     return framed(frame, main)
 
 
-def _line(session: Session, mark: Mark) -> Html:
+def _of_whole(visit: Visit, held: OpenSession) -> Iterator[Mark]:
+    prices = visit.house.prices
+    return marks(held.session, prices.cost_of if prices else None)
+
+
+def _of_long(held: OpenSession) -> Iterator[Mark]:
+    reading = reading_of(held, "", 0)
+    return branch_marks(reading.facts, reading.turns())
+
+
+def _line(session: SessionId, mark: Mark) -> Html:
     told = [
         several(mark.calls, "call") if mark.calls else "",
         lasting(mark.duration) if mark.duration else "",
@@ -60,9 +86,9 @@ def _line(session: Session, mark: Mark) -> Html:
     return tag("li", inner, kind=f"k-{mark.kind} d{min(mark.depth, _DEEPEST)}")
 
 
-def _place(session: Session, mark: Mark) -> str:
+def _place(session: SessionId, mark: Mark) -> str:
     if mark.agent is not None:
-        return address("session", session.id, "agent", anchor("a", mark.agent))
+        return address("session", session, "agent", anchor("a", mark.agent))
     if mark.kind is MarkKind.BRANCH or mark.record is None:
-        return address("session", session.id, branch=mark.branch)
-    return address("session", session.id, branch=mark.branch, at=mark.record)
+        return address("session", session, branch=mark.branch)
+    return address("session", session, branch=mark.branch, at=mark.record)

@@ -1,0 +1,147 @@
+"""How soon a session is seen in a browser, against agentsview serving the same home.
+
+``python -m benchmarks.bench_browser HOME --archive ARCHIVE`` opens sessions by their
+addresses in Debian's Chromium, one after the other, ours and theirs in turn, and takes
+the time from the beginning of the navigation until the first message stands in the
+page. Scripts and styles are in the browser's cache by then; every session is new to
+server and browser. What either loads from elsewhere is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Page, Route, sync_playwright
+
+from benchmarks.bench_web import PEER, Server, ours, questions, theirs
+from benchmarks.contenders import install
+
+CHROMIUM = "/usr/bin/chromium"
+WARM = 3
+"""Sessions that are opened before anything is measured."""
+PATIENCE = 60_000
+_WATCH = """
+  const look = () => {
+    if (!window.seen && document.querySelector(%r)) window.seen = performance.now();
+  };
+  new MutationObserver(look).observe(document, { childList: true, subtree: true });
+"""
+
+
+class Looked(NamedTuple):
+    """Whose pages are looked at, and by what a message is known there."""
+
+    server: Server
+    path: str
+    message: str
+
+    def address(self, session: str) -> str:
+        """Return where a session is."""
+        return f"http://127.0.0.1:{self.server.port}{self.path.format(session)}"
+
+
+def opened(page: Page, address: str, message: str) -> float:
+    """Open a page and return after how many milliseconds a message was there."""
+    page.goto(address, wait_until="commit")
+    page.wait_for_selector(message, state="attached", timeout=PATIENCE)
+    return float(page.evaluate("window.seen"))
+
+
+def pages(
+    looked: Sequence[Looked], sessions: Sequence[str]
+) -> Iterator[tuple[str, list[float]]]:
+    """Yield whose pages took how long; each session is asked of all in turn."""
+    took: dict[str, list[float]] = {one.server.name: [] for one in looked}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        views = []
+        for one in looked:
+            context = browser.new_context(viewport={"width": 1280, "height": 800})
+            name, _, value = one.server.cookie.partition("=")
+            if name:
+                own = f"http://127.0.0.1:{one.server.port}"
+                context.add_cookies([{"name": name, "value": value, "url": own}])
+            page = context.new_page()
+            page.route("https://**", _refused)
+            page.add_init_script(_WATCH % one.message)
+            views.append((one, page))
+        for number, session in enumerate(sessions):
+            for one, page in views:
+                seen = opened(page, one.address(session), one.message)
+                if number >= WARM:
+                    took[one.server.name].append(seen)
+        browser.close()
+    yield from took.items()
+
+
+def _refused(route: Route) -> None:
+    route.abort()
+
+
+def report(took: Sequence[tuple[str, list[float]]]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| contender | median ms | p95 ms | of theirs |"
+    yield "|---|---:|---:|---:|"
+    last = {name: _p95(some) for name, some in took}
+    for name, some in took:
+        median = sorted(some)[len(some) // 2]
+        ratio = last[name] / last[PEER.name]
+        yield f"| {name} | {median:.0f} | {last[name]:.0f} | {ratio:.2f} |"
+
+
+def _p95(took: Sequence[float]) -> float:
+    return sorted(took)[min(round(len(took) * 0.95), len(took) - 1)]
+
+
+def main(words: list[str]) -> int:
+    """Measure, print the report, and keep it if asked to."""
+    asked = _parser().parse_args(words)
+    asked.scratch.mkdir(parents=True, exist_ok=True)
+    version = install(PEER, asked.scratch)
+    sessions = questions(asked.archive, asked.count + WARM)[1].asked(5)
+    with ours(asked.archive) as us, theirs(asked.home, asked.scratch) as them:
+        looked = (
+            Looked(us, "/session/{}", "#conversation article"),
+            Looked(them, "/sessions/{}", ".message .text-content"),
+        )
+        took = list(pages(looked, sessions))
+    lines = [
+        f"# In a browser · Python {platform.python_version()}, {platform.machine()}\n",
+        (
+            f"{asked.count} sessions, in turn; {os.cpu_count()} cores, {PEER.name}"
+            f" {version}. Until the first message stands in the page.\n"
+        ),
+        *report(took),
+    ]
+    print(*lines, sep="\n")
+    if asked.out:
+        asked.out.write_text("\n".join(lines) + "\n", "utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.bench_browser",
+        description="Open sessions of ours and of a peer in a browser, in turn.",
+    )
+    parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
+    parser.add_argument("--archive", type=Path, required=True, help="made of the home")
+    parser.add_argument("--count", type=int, default=40, help="sessions to open")
+    parser.add_argument(
+        "--scratch", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench")
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the report")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
