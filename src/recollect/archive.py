@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from recollect.model.verified import Verified
     from recollect.prices import Prices
     from recollect.search import Searching, Standing
+    from recollect.search.commons import Commons
     from recollect.store.chunks import Kept
     from recollect.store.shelf import Shelf
     from recollect.upkeep import Plan, Purged, Restored, Rewrite, Verdict
@@ -54,8 +55,8 @@ class Archive:
     on a team's store instead of a folder; what is done to files is then refused.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(without_password(str(folder)))
+    def __init__(self, folder: str | Path, commons: Commons | None = None) -> None:
+        self.folder, self._commons = Path(without_password(str(folder))), commons
         self._address = str(folder)
         self._team = is_address(self._address)
         if not self._team and not Vault.exists(self.folder):
@@ -87,19 +88,20 @@ class Archive:
         return self._opened
 
     @classmethod
-    def open(cls, folder: str | Path) -> Self:
+    def open(cls, folder: str | Path, commons: Commons | None = None) -> Self:
         """Open the archive in a folder, or at the address of a team's store.
 
         An address says who asks: ``postgresql://…?person=ann&teams=core&role=team``.
+        Archives with the same ``commons`` share what they need to search.
         """
-        return cls(folder)
+        return cls(folder, commons)
 
     @classmethod
     def on(cls, shelf: Shelf, name: str = "team") -> Self:
         """Return an archive that stands on a shelf which somebody else has opened."""
         self = cls.__new__(cls)
         self.folder, self._team, self._shelf = Path(name), True, shelf
-        self._opened = self._searching = None
+        self._opened = self._searching = self._commons = None
         return self
 
     @staticmethod
@@ -296,7 +298,7 @@ class Archive:
         if self._searching is None:
             from recollect.search import Searching  # noqa: PLC0415 (see above)
 
-            self._searching = Searching(self._shelf)
+            self._searching = Searching(self._shelf, self._commons)
         return self._searching
 
     def projects(self, *, empty: bool = False) -> tuple[Project, ...]:

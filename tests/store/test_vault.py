@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -114,6 +115,24 @@ def test_a_half_built_index_is_cleared_away_by_a_rebuild(keeping: Keeping) -> No
     rebuild(keeping.archive)
 
     assert len(indexes(keeping)) == 1
+
+
+def test_an_index_that_gave_way_is_gone_though_who_made_the_new_one_was_killed(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    (old,) = (keeping.archive / "index").iterdir()
+    copytree(old, tmp_path / "old")
+    rebuild(keeping.archive)
+    (new,) = (keeping.archive / "index").iterdir()
+    copytree(tmp_path / "old", old)  # as if it had not come to removing it
+
+    with keeping.vault() as reader:
+        assert reader.place == new
+    assert len(indexes(keeping)) == 2  # who only reads removes nothing
+    keeping.ingest()
+
+    assert indexes(keeping) == [new.name]
+    assert unlike_rebuilt(keeping) == []
 
 
 @pytest.mark.parametrize("name", ["index.db", "text/meta.json"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from pathlib import Path
+from threading import Event
 
 import apsw
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from recollect.archive import Archive
 from recollect.query import parse
 from recollect.search import subjects
+from recollect.web.pages.home import everything
 from recollect.web.readers import OpenSession, Readers
 from recollect.web.reading import reading_of
 from tests.build import jsonl, prompt, session_id
@@ -142,3 +145,67 @@ def test_archives_that_searched_are_few_however_many_sessions_are_open(
     with readers.archive() as archive:
         assert archive._searching is not None
     readers.close()
+
+
+def test_archives_of_one_server_know_the_same_of_sessions(kept: Kept) -> None:
+    readers = Readers(kept.folder)
+    query = parse("line", now=NOW, zone=UTC)
+    with readers.archive() as one, readers.archive() as other:
+        assert one is not other
+        assert one.search(query).total == other.search(query).total > 0
+        assert one._searching is not None
+        assert other._searching is not None
+        assert one._searching.known is other._searching.known
+    readers.close()
+
+
+def test_who_comes_while_another_asks_waits_for_that_answer(kept: Kept) -> None:
+    readers = Readers(kept.folder)
+    asked, is_asked, may_answer = [], Event(), Event()
+
+    def ask(archive: Archive) -> list[str]:
+        asked.append(archive)
+        is_asked.set()
+        assert may_answer.wait(60)
+        return [one.id for one in archive.sessions()]
+
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(readers.told, "sessions", ask)
+        assert is_asked.wait(60)
+        others = [threads.submit(readers.told, "sessions", ask) for _ in range(3)]
+        may_answer.set()
+        answers = [one.result() for one in (first, *others)]
+        assert len(asked) == 1
+        assert all(answer is answers[0] for answer in answers)
+
+        readers.renew()
+        assert readers.told("sessions", ask) is not answers[0]
+        assert len(asked) == 2
+    readers.close()
+
+
+def test_an_old_answer_is_gone_before_there_is_another(kept: Kept) -> None:
+    class Large:
+        """An answer."""
+
+    readers = Readers(kept.folder)
+    old = weakref.ref(readers.told("large", lambda _: Large()))
+    assert old() is not None
+    readers.renew()
+
+    def ask(_: Archive) -> Large:
+        assert old() is None
+        return Large()
+
+    assert isinstance(readers.told("large", ask), Large)
+    readers.close()
+
+
+def test_lines_of_sessions_share_what_they_say_alike(kept: Kept) -> None:
+    with Archive.open(kept.folder) as archive:
+        told = everything(archive)
+        assert list(told) == list(archive.sessions(empty=True))
+
+    for name in ("project", "keys", "models", "versions", "git_branches"):
+        values = [getattr(one, name) for one in told]
+        assert len({id(value) for value in values}) == len(set(values)) < len(values)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from recollect.errors import Ambiguous, NotArchived
-from recollect.model.ids import ProjectKey
+from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.listing import Listed
 from recollect.model.nodes import Node, PlaceFacts
 from recollect.model.sessions import Project, Session
@@ -40,24 +40,38 @@ def _same_case(path: str) -> str:
 
 def projects_of(sessions: Iterable[Session | Listed]) -> tuple[Project, ...]:
     """Return projects by path; two paths that share a key are two projects."""
-    found: dict[str | None, list[Session | Listed]] = {}
+    found: dict[str | None, _Gathered] = {}
     for session in sessions:
         key = session.project or (f"?{session.keys[0]}" if session.keys else None)
-        found.setdefault(key, []).append(session)
-    projects = []
-    for some in found.values():
-        keys: dict[ProjectKey, None] = {}
-        for session in some:
-            keys.update(dict.fromkeys(session.keys))
-        projects.append(
-            Project(
-                path=some[0].project,
-                keys=tuple(keys),
-                sessions=tuple(session.id for session in some),
-                size=sum(map(_size, some)),
-            )
-        )
+        if key not in found:
+            found[key] = _Gathered(session.project)
+        found[key].add(session)
+    projects = [some.project for some in found.values()]
     return tuple(sorted(projects, key=lambda p: (p.path or "", p.keys)))
+
+
+class _Gathered:
+    """What is known of a project so far; its sessions may be very many."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._keys: dict[ProjectKey, None] = {}
+        self._sessions: list[SessionId] = []
+        self._size = 0
+
+    def add(self, session: Session | Listed) -> None:
+        self._keys.update(dict.fromkeys(session.keys))
+        self._sessions.append(session.id)
+        self._size += _size(session)
+
+    @property
+    def project(self) -> Project:
+        return Project(
+            path=self._path,
+            keys=tuple(self._keys),
+            sessions=tuple(self._sessions),
+            size=self._size,
+        )
 
 
 def _size(session: Session | Listed) -> int:

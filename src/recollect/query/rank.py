@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -95,6 +96,10 @@ HALF_LIFE_DAYS = 90
 """A session this much older than the newest has half of what being new gives."""
 _NEW = 0.04
 """What being new gives: less than any word does."""
+_REMEMBERED = 100_000
+"""Buckets of which it is remembered what a record is worth there."""
+_AT_ONCE = 1_000
+"""Sessions that are summed up together."""
 STRICT_WORDS = 3
 """Up to so many words, sessions that have more of them come first, whatever else."""
 
@@ -112,7 +117,8 @@ class Sought(Struct, frozen=True):
 class Norms(dict[int, tuple[float, float]]):
     """What one record with a word is worth in each bucket, found when asked for.
 
-    Two views are looked at together: they are asked for by the ten thousand.
+    Two views are looked at together: they are asked for by the ten thousand. Not all
+    are remembered for good: there are millions in a large archive.
     """
 
     def __init__(
@@ -135,6 +141,8 @@ class Norms(dict[int, tuple[float, float]]):
             worth = first, weight / (flat + slope * (amounts[at] or 1))
         else:
             worth = one[0], other[0]
+        if len(self) >= _REMEMBERED:
+            self.clear()
         self[bucket] = worth
         return worth
 
@@ -161,8 +169,11 @@ class Measures(Struct, frozen=True):
     @classmethod
     def of(cls, amounts: Mapping[int, Amounts]) -> Measures:
         """Return the measures for sessions that say so much."""
-        sums = [sum(column) for column in zip(*amounts.values(), strict=True)]
-        sums = [*(sums or [0] * 2 * len(Part)), len(amounts) or 1]
+        sums = [0] * 2 * len(Part)
+        rows = iter(amounts.values())
+        while some := list(islice(rows, _AT_ONCE)):
+            sums = [sum(column) for column in zip(sums, *some, strict=True)]
+        sums.append(len(amounts) or 1)
         return cls(Norms(VIEWS, amounts, sums), Norms((NAMES, NAMES), amounts, sums))
 
 

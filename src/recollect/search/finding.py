@@ -12,14 +12,15 @@ from recollect.model.hits import Bound, Found, FoundSession, Repair
 from recollect.model.query import And, Phrase, Query, Words
 from recollect.query.terms import Run, counted, reading, readings
 from recollect.query.tree import all_of
+from recollect.search.known import Known
 from recollect.search.plan import Plan, leaves, plan_of, relaxed
 from recollect.search.ranking import Ranking, Sort
-from recollect.search.subjects import Subjects
+from recollect.search.subjects import Subjects, Tags
 from recollect.search.telling import Teller
-from recollect.search.titles import Titles
 from recollect.store.numbers import id_number
 
 if TYPE_CHECKING:  # protocols take long to make
+    from recollect.search.commons import Commons
     from recollect.store.shelf import Shelf
 
 __all__ = ["Searching", "Sort", "Standing"]
@@ -52,20 +53,28 @@ class Standing(Struct, frozen=True):
 
 
 class Searching:
-    """Answers queries from one shelf, as it was when this was made."""
+    """Answers queries from one shelf; what it knows of all sessions may be shared."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._chunks = shelf.chunks
-        # The words first: what they name is looked up in the index they belong to.
-        self._engine = shelf.engine()
-        self._at_once = shelf.at_once
-        places = self._places = shelf.places
+    def __init__(self, shelf: Shelf, commons: Commons | None = None) -> None:
+        self._shelf = shelf
+        self._commons = commons
+        self._own: Known | None = None
+        """What is known of the sessions of this shelf, where nobody shares it."""
         with shelf.at_once():
-            self._families = places.families()
-            self._titles = Titles(places, self._engine.terms_of)
             added = shelf.annotations().items()
             self._tags = {session: one.tags for session, one in added if one.tags}
-            self._ranking = Ranking(self._engine, places, self._titles, self._tags)
+        if commons is not None:
+            commons.look()
+
+    @property
+    def known(self) -> Known:
+        """What is known of all sessions: what others know, where there are others."""
+        if self._own is None:
+            shared = self._commons.known(self._shelf) if self._commons else None
+            if shared is not None:
+                return shared
+            self._own = Known(self._shelf)
+        return self._own
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
@@ -84,24 +93,42 @@ class Searching:
         before it is cut: a secret that is cut in two is no longer known for one.
         """
         page = _Page(limit, offset, hits, Sort(sort), hide)
-        with self._at_once():
-            found = self._answer(query, page)
+        with self._shelf.at_once():
+            search = _Search(self._shelf, self.known, self._tags)
+            found = search.answer(query, page)
             loose = _loosened(query) if not found.total else query
             if loose == query:
                 return found
-            other = self._answer(loose, page)
+            other = search.answer(loose, page)
         return replace(other, is_loosened=True) if other.total else found
 
     def standing(self, query: Query, session: int | None) -> Standing:
         """Return all records of a session that fit, in no order; none is told."""
-        with self._at_once():
-            words, _, missing = self._repaired(query)
-            if session is None or (missing and not words):
-                return Standing()
-            plan = plan_of(query, words, self._engine, self._places.rewound_records)
-            teller = self._teller(plan, relaxed(query, words))
-            records = teller.standing(session)
-        return Standing(records, is_partial=teller.is_partial)
+        with self._shelf.at_once():
+            search = _Search(self._shelf, self.known, self._tags)
+            return search.standing(query, session)
+
+
+class _Search:
+    """One search, of what is there now."""
+
+    def __init__(self, shelf: Shelf, known: Known, tags: Tags) -> None:
+        self._chunks = shelf.chunks
+        self._places = shelf.places
+        self._tags = tags
+        self._engine = known.engine
+        self._families = known.families
+        self._titles = known.titles
+        self._ranking = Ranking(known, self._places, tags)
+
+    def standing(self, query: Query, session: int | None) -> Standing:
+        """Return all records of a session that fit."""
+        words, _, missing = self._repaired(query)
+        if session is None or (missing and not words):
+            return Standing()
+        plan = plan_of(query, words, self._engine, self._places.rewound_records)
+        teller = self._teller(plan, relaxed(query, words))
+        return Standing(teller.standing(session), is_partial=teller.is_partial)
 
     def _teller(
         self,
@@ -124,7 +151,8 @@ class Searching:
             hide=hide,
         )
 
-    def _answer(self, query: Query, asked: _Page) -> Found:
+    def answer(self, query: Query, asked: _Page) -> Found:
+        """Return a page of what answers a query."""
         words, repairs, missing = self._repaired(query)
         if missing and not words:
             return Found(missing=tuple(missing), notes=query.notes)

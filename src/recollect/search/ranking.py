@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,22 +12,22 @@ from recollect.model.buckets import KINDS, part_of
 from recollect.model.hits import WordShare
 from recollect.model.query import Part, Period, Query, Term
 from recollect.query import Subject, matches
-from recollect.query.rank import Measures, Scored, Sought, newness, scores, worth
+from recollect.query.rank import Measures, Scored, Sought, scores, worth
 from recollect.search.counting import Counting, Wanted, Within
+from recollect.search.known import Known
 from recollect.search.plan import Plan, Unit, kinds_of, leaves
 from recollect.search.subjects import Tags, of_session
-from recollect.search.titles import Titles
 from recollect.store.search import stem_of
 
 if TYPE_CHECKING:  # protocols take long to make
-    from recollect.store.engine import Engine
     from recollect.store.shelf import Placing
 
 __all__ = ["Ranked", "Ranking", "Sort"]
 
-_DAY_MS = 86_400_000
 _OWN = {"title", "session"}
 """Fields that tell one session from all others."""
+_TAG = "tag"
+"""The field of what readers add to sessions."""
 
 
 class Sort(StrEnum):
@@ -84,18 +83,19 @@ class Ranked(Struct, frozen=True):
 
 
 class Ranking:
-    """Ranks the sessions of one index."""
+    """Ranks sessions by what is known of all of them."""
 
-    def __init__(
-        self, engine: Engine, places: Placing, titles: Titles, tags: Tags
-    ) -> None:
-        self._tags = tags
-        self._engine = engine
+    def __init__(self, known: Known, places: Placing, tags: Tags) -> None:
+        self._known = known
         self._places = places
-        self._titles = titles
-        self._ends = places.ends()
-        self.measures = Measures.of(places.amounts())
-        self._counting = Counting(engine, titles, self.measures, len(self._ends))
+        self._tags = tags
+        self._engine = known.engine
+        self._titles = known.titles
+        self._ends = known.ends
+        self.measures = known.measures
+        self._counting = Counting(
+            known.engine, known.titles, known.measures, len(known.ends)
+        )
 
     def ranked(self, plan: Plan, checked: Query, sort: Sort, upto: int) -> Ranked:
         """Return the sessions that may answer a query, in order.
@@ -139,7 +139,7 @@ class Ranking:
     ) -> list[int]:
         ends = self._ends
         if sort is Sort.BEST and is_scored:
-            new = self._newness
+            new = self._known.newness
             best = [
                 (-score - new[s], -ends[s], s) for s, score in found.items() if s in new
             ]
@@ -148,13 +148,6 @@ class Ranking:
         sign = 1 if sort is Sort.OLDEST else -1
         known = (session for session in found if session in ends)
         return sorted(known, key=lambda s: (sign * ends[s], s))
-
-    @cached_property
-    def _newness(self) -> dict[int, float]:
-        """What its age adds to each session."""
-        newest = max(self._ends.values(), default=0)
-        ends = self._ends.items()
-        return {s: newness((newest - ended) / _DAY_MS) for s, ended in ends}
 
     def _allowed(
         self, settled: Sequence[Term], of_text: Sequence[Term]
@@ -165,35 +158,37 @@ class Ranking:
             return None
         allowed = set(self._ends)
         if periods:
-            spans = self._places.spans()
+            spans = self._known.spans(self._places)
             # Of those that there still are: these may have come together since.
             allowed = {s for s in allowed if s in spans and _touches(spans[s], periods)}
         if not settled:
             return allowed
-        analyse = self._engine.terms_of
         asked = {
             getattr(leaf, "field", "") for term in settled for leaf in leaves(term)
         }
-        known: dict[object, bool] = {}
+        tags = self._tags if _TAG in asked else {}
         found = set()
-        for number, one in self._sessions:
-            if number not in allowed:
-                continue
-            key = one.session if asked & _OWN else _shared(one)
-            if key not in known:
-                known[key] = all(
-                    matches(Query(term), one, analyse, stem_of) for term in settled
-                )
-            if known[key]:
-                found.add(number)
+        for alike in self._known.alike(self._places):
+            is_alone = bool(asked & _OWN)
+            fits = not is_alone and self._is_so(settled, alike.one)
+            for at, (number, name) in enumerate(
+                zip(alike.numbers, alike.ids, strict=True)
+            ):
+                if number not in allowed:
+                    continue
+                if is_alone or name in tags:
+                    one = alike.subject(at, tags.get(name, ()))
+                    is_found = self._is_so(settled, one)
+                else:
+                    is_found = fits
+                if is_found:
+                    found.add(number)
         return found
 
-    @cached_property
-    def _sessions(self) -> list[tuple[int, Subject]]:
-        """What can be asked about each session, by its number."""
-        listed = self._places.each_listed()
-        tags = self._tags
-        return [(number, of_session(one, tags=tags)) for number, one in listed]
+    def _is_so(self, settled: Sequence[Term], one: Subject) -> bool:
+        """Whether all holds of a session that it can tell."""
+        analyse = self._engine.terms_of
+        return all(matches(Query(term), one, analyse, stem_of) for term in settled)
 
     def _titled(
         self, plan: Plan, units: Sequence[Unit], checked: Query, within: Within
@@ -227,11 +222,6 @@ def _found(plan: Plan, units: Sequence[Unit], scored: Scored) -> Mapping[int, fl
     having = zip(units, scored.having, strict=True)
     words = (sessions for unit, sessions in having if unit.is_word)
     return {s: scored.total[s] for s in frozenset().union(*words)}
-
-
-def _shared(one: Subject) -> tuple[object, ...]:
-    """Return what many sessions have in common, of all that can be asked about one."""
-    return one.project, one.models, one.git_branches, one.tags, one.flags
 
 
 def _touches(span: tuple[int, int], periods: Sequence[Period]) -> bool:

@@ -43,6 +43,7 @@ __all__ = [
     "reading_of",
     "refusal",
     "translated",
+    "version_of",
 ]
 
 _REFUSALS = (
@@ -55,6 +56,9 @@ _REFUSALS = (
 )
 _DAMAGES = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _WAIT_MS = 10_000
+_WRITER_KB, _READER_KB = 16_000, 4_000
+"""Kilobytes of a database that are remembered: readers are many in a server, and the
+system remembers for them."""
 APPLICATION = int.from_bytes(b"Rcll", "big")
 """What the header of an archive says, by which other files are told from it."""
 _ROOM = 1 << 20
@@ -119,7 +123,7 @@ def _open(path: Path, *, write: bool, known: int | None = None) -> apsw.Connecti
             db.pragma("wal_autocheckpoint", 4000)
         db.pragma("foreign_keys", "OFF")
         db.pragma("trusted_schema", "OFF")
-        db.pragma("cache_size", -16_000)
+        db.pragma("cache_size", -_WRITER_KB if write else -_READER_KB)
     except apsw.Error as error:
         raise opening_error(error, path) from error
     return db
@@ -213,6 +217,14 @@ def end_reading(db: apsw.Connection) -> None:
         db.execute("COMMIT")
     # Many are open in a server, and each remembers much: the system does so as well.
     db.release_memory()
+
+
+def version_of(db: apsw.Connection) -> int:
+    """Return a number that is another once somebody else has written to a database.
+
+    It means nothing to any other connection.
+    """
+    return int(str(db.pragma("data_version")))
 
 
 def is_damage(error: BaseException | None) -> bool:

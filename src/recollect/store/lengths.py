@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from operator import add
 from struct import Struct
@@ -10,7 +10,7 @@ from struct import Struct
 from recollect.model.query import Part
 from recollect.model.texts import Said
 
-__all__ = ["Lengths"]
+__all__ = ["Amounts", "Lengths"]
 
 _CODES = {part: code for code, part in enumerate(Part)}
 _SPOKEN = 2 * len(Part)
@@ -57,6 +57,25 @@ class Lengths:
     def packed(self) -> bytes:
         """Return them as bytes."""
         return _PACKED.pack(*self.numbers, self.first, self.last)
+
+
+class Amounts(Mapping[int, tuple[int, ...]]):
+    """How much each session says, by its number; packed, as there are very many."""
+
+    def __init__(self, packed: dict[int, bytes]) -> None:
+        self._packed = packed
+
+    def __getitem__(self, session: int) -> tuple[int, ...]:
+        """Return documents, then characters, for each part."""
+        return Lengths.amounts(self._packed[session])
+
+    def __iter__(self) -> Iterator[int]:
+        """Go through the numbers of sessions."""
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        """Return how many sessions there are."""
+        return len(self._packed)
 
 
 _NOTHING = (0,) * (_SPOKEN + 2)

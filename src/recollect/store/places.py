@@ -11,7 +11,7 @@ from recollect.model.listing import Listed
 from recollect.store.connect import every, first
 from recollect.store.derived import decode_listed as _decode
 from recollect.store.index import Index
-from recollect.store.lengths import Lengths
+from recollect.store.lengths import Amounts, Lengths
 
 __all__ = ["Place", "Places"]
 
@@ -31,20 +31,20 @@ class Places:
     def __init__(self, index: Index) -> None:
         self._db = index.db
 
-    def amounts(self) -> dict[int, tuple[int, ...]]:
+    def amounts(self) -> Amounts:
         """Return how much each session says, by its number."""
-        rows = every(self._db, "SELECT number, lengths FROM session")
-        return {number: Lengths.amounts(packed) for number, packed in rows}
+        return Amounts(dict(self._db.execute("SELECT number, lengths FROM session")))
 
     def spans(self) -> dict[int, tuple[int, int]]:
         """Return the first and last time of each session's records; 0: no time."""
-        rows = every(self._db, "SELECT number, lengths FROM session")
+        rows = self._db.execute("SELECT number, lengths FROM session")
         read = ((number, Lengths(packed)) for number, packed in rows)
         return {number: (one.first, one.last) for number, one in read}
 
     def ends(self) -> dict[int, int]:
         """Return when each session ended, in milliseconds; 0 where that is unknown."""
-        return dict(every(self._db, "SELECT number, ifnull(ended_ms, 0) FROM session"))
+        sql = "SELECT number, ifnull(ended_ms, 0) FROM session"
+        return dict(self._db.execute(sql))
 
     def titles(self) -> list[tuple[int, str]]:
         """Return the titles of sessions that were given one."""

@@ -32,6 +32,8 @@ Asked = tantivy.Query
 
 _SHORTEST = 3
 _MOST_PHRASES = 500
+_MOST_FORMS = 4_096
+"""Terms of which the forms are remembered."""
 _SCORED = 32
 _VOWELS = "eiy"
 _STEMMER = (
@@ -116,7 +118,10 @@ def start_of_forms(stem: str) -> str:
 
 
 class FolderEngine:
-    """The text index as it was when this was made; changes nothing."""
+    """The text index as it was when this was made; changes nothing.
+
+    Several threads may ask it at once.
+    """
 
     most_buckets = 65_000
     """What the engine tells of at once, at most."""
@@ -141,6 +146,8 @@ class FolderEngine:
         found = self._known_forms.get(term)
         if found is None:
             found = forms_among(term, self.frequency, self.beginning_with)
+            if len(self._known_forms) >= _MOST_FORMS:
+                self._known_forms.clear()
             self._known_forms[term] = found
         return found
 

@@ -273,7 +273,7 @@ class Summing(Protocol):
     ) -> Iterator[Sum]:
         """Yield what was spent, parted as far as a price or a report needs it."""
 
-    def tools(self) -> list[tuple[int, str]]:
+    def tools(self) -> Iterable[tuple[int, str]]:
         """Return which tools each session called, by its number."""
 
     def fills(

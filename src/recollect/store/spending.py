@@ -184,7 +184,7 @@ class Spending:
         if sessions is not None:
             sql += " WHERE session IN (SELECT value FROM json_each(?))"
         chosen = () if sessions is None else (_json(list(sessions)).decode(),)
-        rows = every(self._db, sql, chosen)
+        rows = self._db.execute(sql, chosen)
         return [
             Purse(number, session, agent, kind, model, tuple(terms.split()), entrypoint)
             for number, session, agent, kind, model, terms, entrypoint in rows
@@ -192,10 +192,9 @@ class Spending:
 
     def names(self) -> dict[int, tuple[SessionId, str | None]]:
         """Return the id and the project of each session, by its number."""
-        rows = every(
-            self._db,
+        rows = self._db.execute(
             "SELECT number, n.session, project FROM session JOIN name AS n"
-            " USING (number)",
+            " USING (number)"
         )
         return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
 
@@ -270,9 +269,9 @@ class Spending:
                 last_ms=last,
             )
 
-    def tools(self) -> list[tuple[int, str]]:
-        """Return which tools each session called, by its number."""
-        return every(self._db, "SELECT DISTINCT session, tool FROM fill")
+    def tools(self) -> Iterator[tuple[int, str]]:
+        """Yield which tools each session called, by its number."""
+        yield from self._db.execute("SELECT DISTINCT session, tool FROM fill")
 
     def fills(
         self, *, where: Term | None, among: Callable[[Fact | Scoped], Among]

@@ -30,8 +30,9 @@ from recollect.store.connect import (
     make_folder,
     reading_of,
     refusal,
+    version_of,
 )
-from recollect.store.index import Index, stamp_of
+from recollect.store.index import INDEX_FILE, Index, stamp_of
 from recollect.store.purged import has_erased
 
 if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
@@ -58,10 +59,13 @@ class Vault:
         """Whether one moment is being looked at."""
         self.chunks = Chunks(folder, write=write)
         self.stamp = stamp_of(self.chunks.identity)
+        newest = self._newest()
         if write:
             # Whoever was building it was stopped: nobody else writes now.
             _remove(folder / "index" / _BUILDING)
-        self._open_index(self._newest())
+            if newest is not None:  # or whoever was about to remove the others
+                self._remove_but(newest)
+        self._open_index(newest)
 
     @staticmethod
     def exists(folder: Path) -> bool:
@@ -82,6 +86,8 @@ class Vault:
             # An index that cannot be opened is no index: a new one can be made.
             place = None
         self.place = place
+        self.sign = _sign(place)
+        """Which index is open: a name may be given twice, and this is not."""
         if self._is_still and self.index is not None:
             begin_reading(self.index.db)
 
@@ -135,6 +141,15 @@ class Vault:
         self._open_index(newest)
         return TextIndex(newest / "text")
 
+    @property
+    def moment(self) -> int:
+        """Another number once somebody has written to the index that is open."""
+        return version_of(self.index.db) if self.index is not None else 0
+
+    def is_newest(self) -> bool:
+        """Whether the index that is open has not given way to another."""
+        return _sign(self._newest()) == self.sign
+
     def _newest(self) -> Path | None:
         """Return the newest whole index that this version understands."""
         found = [path for path, _ in self._numbered()]
@@ -164,10 +179,14 @@ class Vault:
         numbers = [number for _, number in self._numbered()]
         name = f"{self.stamp}-{max(numbers, default=0) + 1}"
         (root / _BUILDING).rename(root / name)
-        for path in root.iterdir():
-            if path.name != name:
-                _remove(path)
+        self._remove_but(root / name)
         self._open_index(root / name)
+
+    def _remove_but(self, newest: Path) -> None:
+        """Remove indexes that have given way; who reads one has it open."""
+        for path in newest.parent.iterdir():
+            if path.name != newest.name:
+                _remove(path)
 
     @property
     def pulse(self) -> str | None:
@@ -256,6 +275,14 @@ class Vault:
         if self.index is not None and (told := damage_in(self.index.db)):
             raise IndexDamaged(self.folder, told) from error
         raise ArchiveDamaged(self.chunks.path, str(error)) from error
+
+
+def _sign(place: Path | None) -> tuple[int, int] | None:
+    try:
+        told = (place / INDEX_FILE).stat() if place is not None else None
+    except OSError:
+        return None
+    return (told.st_dev, told.st_ino) if told is not None else None
 
 
 def _remove(folder: Path) -> None:

@@ -13,13 +13,14 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from recollect.archive import Archive
 from recollect.ingest.pace import give_back
 from recollect.ingest.windows import Conversation, Cut
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
+from recollect.search.commons import Commons
 
 __all__ = ["OpenSession", "Readers"]
 
@@ -45,6 +46,18 @@ _TIDY = 64
 """Answers after which memory that is free is given back to the system."""
 _SWEEP = 16
 """Sessions that are made before litter is looked for among what was long there."""
+
+
+class _Answer(NamedTuple):
+    """What an archive said, and when: by what was taken in, and by the clock."""
+
+    moment: int
+    since: float
+    answer: Any
+
+    def is_old(self, moment: int) -> bool:
+        """Whether it is too old for who came at a moment."""
+        return self.moment < moment or monotonic() - self.since > _STALE
 
 
 class _Lent:
@@ -122,15 +135,18 @@ class Readers:
         self.folder = folder
         self._most_idle = idle
         self._most_held = held
-        self._opening = opening or (lambda: Archive.open(folder or Path()))
+        commons = self._commons = Commons(folder or Path())
+        self._opening = opening or (lambda: Archive.open(folder or Path(), commons))
         self._idle: list[_Lent] = []
         self._spare: list[_Lent] = []
         """Those of sessions that were let go: they never searched, which takes memory
         in proportion to the archive."""
         self._lock = Lock()
         self._held: OrderedDict[str, OpenSession] = OrderedDict()
-        self._told: dict[str, tuple[int, float, Any]] = {}
-        """When it was asked, and the answer, by the name of the question."""
+        self._told: dict[str, _Answer] = {}
+        """Answers, by the name of the question."""
+        self._asking = Lock()
+        """Is had by whoever asks for an answer that is kept."""
         self._pages: OrderedDict[str, tuple[object, bytes]] = OrderedDict()
         """Pages that were made, and what they were made of, by their addresses."""
         self._weight = 0
@@ -182,20 +198,36 @@ class Readers:
     def told(self, name: str, ask: Callable[[Archive], T]) -> T:
         """Return what an archive says, asked once until something is taken in.
 
-        For what is the same for everybody and costs more than a moment.
+        For what is the same for everybody and costs more than a moment. Such answers
+        are made one at a time: each takes memory in proportion to the archive, and who
+        comes while another asks the same has it from them.
         """
         with self._lock:
             moment = self.moment
             found = self._told.get(name)
-        if found is None or found[0] != moment or monotonic() - found[1] > _STALE:
-            with self.archive() as archive:
-                found = (moment, monotonic(), ask(archive))
-            with self._lock:
-                if len(self._told) >= _ANSWERS:
-                    self._told.clear()
-                self._told[name] = found
-        answer: T = found[2]
+        if found is None or found.is_old(moment):
+            del found  # before there is another: it may be large
+            with self._asking:
+                found = self._answered(name, moment, ask)
+        answer: T = found.answer
         return answer
+
+    def _answered(self, name: str, moment: int, ask: Callable[[Archive], T]) -> _Answer:
+        with self._lock:
+            found = self._told.get(name)
+            if found is not None and not found.is_old(moment):
+                return found  # of who asked before
+            moment = self.moment
+            self._told.pop(name, None)
+        del found
+        with self.archive() as archive:
+            found = _Answer(moment, monotonic(), ask(archive))
+        with self._lock:
+            if len(self._told) >= _ANSWERS:
+                self._told.clear()
+            self._told[name] = found
+        give_back()
+        return found
 
     def _taken(self, pool: list[_Lent]) -> _Lent:
         with self._lock:
@@ -326,3 +358,4 @@ class Readers:
         for one in held:
             self._let_go(one)
         self._close_idle()
+        self._commons.close()

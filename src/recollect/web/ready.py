@@ -14,6 +14,8 @@ from pkgutil import walk_packages
 import msgspec
 from msgspec import Struct
 
+from recollect.ingest.pace import share_heaps
+
 __all__ = ["make_ready"]
 
 _STAGES = (
@@ -35,6 +37,7 @@ _STAGES = (
 
 def make_ready() -> None:
     """Load what pages need, and have every type looked at, by one thread."""
+    share_heaps()
     for stage in _STAGES:
         package = import_module(f"recollect.{stage}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):

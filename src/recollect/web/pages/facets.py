@@ -32,6 +32,7 @@ _FEW = 60
 """The same where texts must be opened to know whether they fit."""
 _SHOWN = 8
 _ROLES = (Role.USER, Role.ASSISTANT)
+_Users = Mapping[str, frozenset[SessionId]]
 
 
 class Facets(Struct, frozen=True):
@@ -47,9 +48,10 @@ class Facets(Struct, frozen=True):
 def facets(visit: Visit) -> Response:
     """Answer with what narrows a search, and nothing around it."""
     typed, sort = visit.text("q"), visit.text("sort")
+    users = visit.readers.told("tools", Archive.tools) if typed else {}
 
     def count(archive: Archive) -> Facets:
-        return counted(archive, visit, typed)
+        return counted(archive, visit, typed, users)
 
     try:
         found = visit.readers.told(f"facets {typed}", count) if typed else Facets()
@@ -59,8 +61,11 @@ def facets(visit: Visit) -> Response:
     return HTMLResponse(made.encode("utf-8", "backslashreplace"))
 
 
-def counted(archive: Archive, visit: Visit, typed: str) -> Facets:
-    """Return what all sessions that a text finds have in common."""
+def counted(archive: Archive, visit: Visit, typed: str, users: _Users) -> Facets:
+    """Return what all sessions that a text finds have in common.
+
+    ``users`` are the sessions that called each tool.
+    """
     query = parse(typed, now=visit.now, zone=visit.zone)
     first = archive.search(query, limit=1, hits=0)
     limit = _FEW if first.bound is Bound.AT_MOST else _MOST
@@ -68,7 +73,7 @@ def counted(archive: Archive, visit: Visit, typed: str) -> Facets:
     sessions = [one.listed for one in found.sessions]
     groups = (
         ("Project", "project", _most(one.project or "" for one in sessions)),
-        ("Tool", "tool", _tools(sessions, archive.tools())),
+        ("Tool", "tool", _tools(sessions, users)),
         ("Role", "role", tuple(_roles(archive, visit, typed) if sessions else ())),
         ("Month", "on", _most(map(_month, sessions))),
     )
@@ -79,9 +84,7 @@ def _most(values: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(filter(None, values)).most_common(_SHOWN))
 
 
-def _tools(
-    sessions: Iterable[Listed], users: Mapping[str, frozenset[SessionId]]
-) -> tuple[tuple[str, int], ...]:
+def _tools(sessions: Iterable[Listed], users: _Users) -> tuple[tuple[str, int], ...]:
     ids = frozenset(one.id for one in sessions)
     counts = Counter({tool: len(ids & using) for tool, using in users.items()})
     return tuple((tool, n) for tool, n in counts.most_common(_SHOWN) if n)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from html import escape
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 from starlette.responses import HTMLResponse, Response
 
 from recollect.archive import Archive
@@ -26,6 +27,19 @@ _PAGE = 60
 RUNNING = timedelta(minutes=5)
 """How long a session is running after something was said in it."""
 _CHOICES = 200
+_SHARED = (
+    "project",
+    "keys",
+    "models",
+    "versions",
+    "git_branches",
+    "entrypoints",
+    "tags",
+    "lineage",
+    "flags",
+    "note",
+)
+"""What is the same in the lines of many sessions."""
 
 
 class Filters(Struct, frozen=True, kw_only=True):
@@ -95,11 +109,19 @@ def _is_on(one: Listed, day: date) -> bool:
 def home(visit: Visit) -> Response:
     """Answer with the home page."""
     filters = Filters.of(visit)
-    sessions = _sessions(visit, filters)
+    is_plain = not any(filters.asked.values())
+    overview = _overview(visit) if is_plain else NOTHING
+    callers = _callers(visit)
+    # Last, as nothing is waited for any more: all of them take much memory.
+    known = visit.readers.told("sessions", everything)
+    sessions = _chosen(visit, filters, known)
     parts = [tag("h1", words("Sessions"), kind="unseen")]
-    if not any(filters.asked.values()):
-        parts += [_running(visit, sessions), _overview(visit)]
-    parts += [_form(visit, filters), _timeline(visit, filters, sessions, 0)]
+    if is_plain:
+        parts += [_running(visit, sessions), overview]
+    parts += [
+        _form(filters, known, callers),
+        _timeline(visit, filters, sessions, 0),
+    ]
     frame = Frame(title="Sessions", way="/", kind="home")
     return framed(frame, parts)
 
@@ -108,20 +130,31 @@ def more(visit: Visit) -> Response:
     """Answer with further sessions, and nothing around them."""
     filters = Filters.of(visit)
     offset = visit.number("offset", 0)
-    made = _timeline(visit, filters, _sessions(visit, filters), offset)
+    known = visit.readers.told("sessions", everything)
+    made = _timeline(visit, filters, _chosen(visit, filters, known), offset)
     return HTMLResponse(made.encode("utf-8", "backslashreplace"))
 
 
 def everything(archive: Archive) -> tuple[Listed, ...]:
-    """Return the line of every session, newest first."""
-    return tuple(archive.sessions(empty=True))
+    """Return the line of every session, newest first.
+
+    What several of them say is there once: that is half of the memory they take.
+    """
+    said: dict[object, object] = {}
+    found = []
+    for one in archive.sessions(empty=True):
+        for name in _SHARED:
+            value = getattr(one, name)
+            force_setattr(one, name, said.setdefault(value, value))
+        found.append(one)
+    return tuple(found)
 
 
-def _sessions(visit: Visit, filters: Filters) -> list[Listed]:
+def _chosen(visit: Visit, filters: Filters, known: Iterable[Listed]) -> list[Listed]:
     called = _callers(visit).get(filters.tool, frozenset()) if filters.tool else None
     return [
         one
-        for one in visit.readers.told("sessions", everything)
+        for one in known
         if (filters.all or not one.is_empty)
         and (called is None or one.id in called)
         and filters.fits(one, visit.now)
@@ -205,11 +238,14 @@ def dollars(cost: int | None) -> str:
     return f"${amount:,.0f}" if amount >= 100 else money(cost)  # noqa: PLR2004
 
 
-def _form(visit: Visit, filters: Filters) -> Html:
-    known = visit.readers.told("sessions", everything)
+def _form(
+    filters: Filters,
+    known: Sequence[Listed],
+    callers: Mapping[str, frozenset[SessionId]],
+) -> Html:
     projects = Counter(one.project for one in known if one.project)
     models = Counter(model for one in known for model in one.models)
-    tools = Counter({tool: len(ids) for tool, ids in _callers(visit).items()})
+    tools = Counter({tool: len(ids) for tool, ids in callers.items()})
     spans = (("0", "any time"), ("1", "a day"), ("7", "a week"), ("30", "a month"))
     on = NOTHING
     if filters.on:

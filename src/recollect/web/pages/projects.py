@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from msgspec import Struct
 from starlette.responses import Response
 
 from recollect.archive import Archive
+from recollect.assemble.projects import projects_of
+from recollect.model.ids import SessionId
+from recollect.model.listing import Listed
 from recollect.model.parts import Project
 from recollect.render.figures import size, tokens
 from recollect.render.html.markup import joined, tag, words
@@ -29,12 +33,19 @@ class ProjectFacts(Struct, frozen=True):
 
 def project_facts(archive: Archive) -> tuple[ProjectFacts, ...]:
     """Return all projects, the one last worked on first."""
-    listed = {one.id: one for one in archive.sessions()}
+    known: dict[SessionId, tuple[datetime | None, int]] = {}
+
+    def noted() -> Iterator[Listed]:
+        # One by one: all of them at once would take much memory.
+        for one in archive.sessions():
+            known[one.id] = one.ended, one.usage.total
+            yield one
+
     rows = []
-    for project in archive.projects():
-        known = [listed[name] for name in project.sessions if name in listed]
-        last = max((one.ended for one in known if one.ended), default=None)
-        rows.append(ProjectFacts(project, last, sum(one.usage.total for one in known)))
+    for project in projects_of(noted()):
+        own = [known[name] for name in project.sessions]
+        last = max((ended for ended, _ in own if ended), default=None)
+        rows.append(ProjectFacts(project, last, sum(spent for _, spent in own)))
     return tuple(sorted(rows, key=lambda row: row.last or _LONGEST_AGO, reverse=True))
 
 

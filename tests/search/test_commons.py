@@ -1,0 +1,175 @@
+"""Archives of one server know the same of sessions, and as much as there is now."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.errors import IndexMissing
+from recollect.model.annotations import Annotations
+from recollect.model.ids import SessionId
+from recollect.query import parse
+from recollect.search.commons import Commons
+from recollect.search.known import Known
+from recollect.store.folder import FolderShelf
+from recollect.store.vault import Vault
+from recollect.upkeep import purge, rebuild
+from tests.build import prompt, reply, session_id, thread, title
+from tests.search.finding import NOW
+from tests.store.keeping import Keeping
+
+
+def add(keeping: Keeping, number: int, words: str) -> None:
+    told = thread(prompt(words), reply(f"so be it, {words}"))
+    keeping.home.session(session_id(number), [*told, title(f"About {words}")])
+    keeping.ingest()
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    add(keeping, 1, "apples")
+    add(keeping, 2, "pears")
+    return keeping
+
+
+@pytest.fixture
+def commons(keeping: Keeping) -> Iterator[Commons]:
+    found = Commons(keeping.archive)
+    yield found
+    found.close()
+
+
+def found(archive: Archive, text: str) -> list[str]:
+    query = parse(text, now=NOW, zone=UTC)
+    return sorted(one.listed.title.text for one in archive.search(query).sessions)
+
+
+def known(archive: Archive) -> Known:
+    assert archive._searching is not None
+    return archive._searching.known
+
+
+def test_two_archives_know_the_same(keeping: Keeping, commons: Commons) -> None:
+    with (
+        Archive.open(keeping.archive, commons) as one,
+        Archive.open(keeping.archive, commons) as other,
+    ):
+        assert found(one, "apples") == found(other, "apples") == ["About apples"]
+        assert known(one) is known(other)
+
+    with Archive.open(keeping.archive, commons) as third:
+        assert found(third, "pears") == ["About pears"]
+        assert known(third) is commons.known(third._shelf)
+
+
+def test_what_nobody_wrote_to_is_not_read_again(
+    keeping: Keeping, commons: Commons
+) -> None:
+    with Archive.open(keeping.archive, commons) as archive:
+        found(archive, "apples")
+        before = known(archive)
+        archive.refresh()
+        assert found(archive, "apples") == ["About apples"]
+        assert known(archive) is before
+
+
+def test_what_came_is_known_to_all_and_the_old_is_gone(
+    keeping: Keeping, commons: Commons
+) -> None:
+    with (
+        Archive.open(keeping.archive, commons) as one,
+        Archive.open(keeping.archive, commons) as other,
+    ):
+        found(one, "apples")
+        found(other, "apples")
+        old = weakref.ref(known(one))
+        add(keeping, 3, "cherries")
+        assert found(one, "cherries") == []  # until it is looked at anew
+        one.refresh()
+        assert found(one, "cherries") == ["About cherries"]
+        assert found(other, "cherries") == ["About cherries"]
+        assert known(one) is known(other)
+        gc.collect()
+        assert old() is None
+
+
+def test_an_index_that_gave_way_is_searched_by_its_own_numbers(
+    keeping: Keeping, commons: Commons
+) -> None:
+    with Archive.open(keeping.archive, commons) as old:
+        assert found(old, "pears") == ["About pears"]
+        rebuild(keeping.archive)
+        with Archive.open(keeping.archive, commons) as new:
+            assert found(new, "pears") == ["About pears"]
+            assert found(old, "pears") == ["About pears"]
+            assert known(old) is not known(new)
+            assert known(new) is commons.known(new._shelf)
+
+
+def test_an_index_of_the_same_name_is_another_one(
+    keeping: Keeping, commons: Commons
+) -> None:
+    with Vault(keeping.archive) as old:
+        place = old.place
+        with Archive.open(keeping.archive, commons) as archive:
+            assert found(archive, "apples OR pears") == ["About apples", "About pears"]
+        numbers = [kept.number for kept in old.chunks.sources()]
+        purge(keeping.archive, numbers[:1], sessions=[SessionId(session_id(1))])
+        with Vault(keeping.archive) as new:
+            assert new.place == place
+            assert new.sign != old.sign
+            assert new.is_newest()
+        assert not old.is_newest()
+        assert commons.known(FolderShelf(old)) is not None  # nobody has looked yet
+        with Archive.open(keeping.archive, commons) as archive:
+            assert found(archive, "apples OR pears") == ["About pears"]
+        assert commons.known(FolderShelf(old)) is None
+
+
+def test_tags_are_those_of_whoever_asks(keeping: Keeping, commons: Commons) -> None:
+    with Archive.open(keeping.archive, commons) as archive:
+        assert found(archive, "tag:fruit") == []
+        name = SessionId(session_id(2))
+        archive.annotate([name], lambda _: Annotations(tags=("fruit",)))
+        before = known(archive)
+        archive.refresh()
+        assert found(archive, "tag:fruit") == ["About pears"]
+        assert found(archive, "-tag:fruit apples") == ["About apples"]
+        assert known(archive) is before
+
+
+def test_many_may_search_at_once(keeping: Keeping, commons: Commons) -> None:
+    asked = ["apples", "pear", "title:pears", "about", "so be", "project:demo apple"]
+
+    def answers(_: int) -> list[list[str]]:
+        with Archive.open(keeping.archive, commons) as archive:
+            return [found(archive, text) for text in asked * 5]
+
+    with Archive.open(keeping.archive) as alone:
+        wanted = [found(alone, text) for text in asked * 5]
+    with ThreadPoolExecutor(4) as threads:
+        told = list(threads.map(answers, range(12)))
+
+    assert told == [wanted] * 12
+    assert wanted[:2] == [["About apples"], ["About pears"]]
+
+
+def test_an_archive_without_an_index_is_told_so_until_it_has_one(
+    keeping: Keeping, commons: Commons
+) -> None:
+    with Vault(keeping.archive, write=True) as vault:
+        vault.drop_index()
+    with Archive.open(keeping.archive, commons) as archive:
+        with pytest.raises(IndexMissing):
+            found(archive, "apples")
+        rebuild(keeping.archive)
+        archive.refresh()
+        assert found(archive, "apples") == ["About apples"]

@@ -1,0 +1,79 @@
+"""What is known of all sessions: packed, and the same as when each is looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.search import titles as remembered
+from recollect.search.known import Known
+from recollect.store.folder import FolderShelf
+from tests.build import Home, prompt, reply, session_id, thread, title
+from tests.search.finding import asking
+from tests.store.keeping import Keeping
+
+WORDS = ("alpha", "beta", "gamma", "delta")
+
+
+def written(home: Home) -> None:
+    """Write sessions that are alike but for how they were started, and some not."""
+    for number, word in enumerate(WORDS, 1):
+        told = thread(prompt(f"about {word}"), reply("yes"), start=60.0 * number)
+        entrypoint = "cli" if number % 2 else "sdk-py"
+        records = [one | {"entrypoint": entrypoint} for one in told]
+        home.session(session_id(number), [*records, title(f"The {word} word")])
+
+
+def test_sessions_that_are_started_otherwise_are_not_alike(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    written(home)
+    with asking(home, tmp_path / "archive") as asked:
+        assert sorted(asked.titles("entrypoint:cli")) == [
+            "The alpha word",
+            "The gamma word",
+        ]
+        assert sorted(asked.titles("entrypoint:sdk-* about")) == [
+            "The beta word",
+            "The delta word",
+        ]
+        assert asked.titles("entrypoint:cli title:gamma") == ["The gamma word"]
+
+
+def test_what_only_some_searches_need_is_read_once(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    written(keeping.home)
+    keeping.ingest()
+    with keeping.vault() as vault:
+        shelf = FolderShelf(vault)
+        known = Known(shelf)
+        alike = known.alike(shelf.places)
+        assert known.alike(shelf.places) is alike
+        assert known.spans(shelf.places) is known.spans(shelf.places)
+
+        found = [len(one.numbers) for one in alike]
+        named = {
+            (number, alike_.subject(at, ("more",)))
+            for alike_ in alike
+            for at, number in enumerate(alike_.numbers)
+        }
+    assert sorted(found) == [1, 1, 2]  # one has a model
+    assert sorted(subject.title for _, subject in named) == sorted(
+        f"The {word} word" for word in WORDS
+    )
+    assert {subject.tags for _, subject in named} == {("more",)}
+    assert {number for number, _ in named} == set(known.ends)
+
+
+def test_what_titles_hold_is_found_though_little_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remembered, "_CUT", 1)
+    monkeypatch.setattr(remembered, "_WORDS", 1)
+    home = Home(tmp_path / "home")
+    written(home)
+    with asking(home, tmp_path / "archive") as asked:
+        for _ in range(2):
+            assert len(asked.titles("word")) == len(WORDS)
+            for word in WORDS:
+                assert asked.titles(f'"the {word}"') == [f"The {word} word"]
