@@ -92,7 +92,7 @@ class Archive:
         """Open the archive in a folder, or at the address of a team's store.
 
         An address says who asks: ``postgresql://…?person=ann&teams=core&role=team``.
-        Archives with the same ``commons`` share what they need to search.
+        Those with the same ``commons`` share what they need to search.
         """
         return cls(folder, commons)
 
@@ -364,10 +364,9 @@ class Archive:
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
         """Yield what is odd about sessions, those of their agents included."""
-        for listed in self._shelf.derived.listed(empty=True):
-            if listed.problems:
-                session = self._session(listed.id)
-                yield from ((session.id, problem) for problem in session.problems)
+        for one in self._shelf.derived.listed(empty=True):
+            if one.problems:
+                yield from ((one.id, odd) for odd in self._session(one.id).problems)
 
     def drift(self) -> tuple[DriftRow, ...]:
         """Return what transcripts hold that this version knows nothing of."""
