@@ -31,14 +31,14 @@ def piped(*words: str | Path, given: str = "") -> subprocess.CompletedProcess[st
 class Terminal:
     """The command on a terminal of some width."""
 
-    def __init__(self, *words: str | Path, columns: int = 80) -> None:
+    def __init__(self, *words: str | Path, columns: int = 80, rows: int = 40) -> None:
         import fcntl  # noqa: PLC0415 (Unix only)
         import pty  # noqa: PLC0415
         import struct  # noqa: PLC0415
         import termios  # noqa: PLC0415
 
         self._ours, theirs = pty.openpty()
-        size = struct.pack("HHHH", 40, columns, 0, 0)
+        size = struct.pack("HHHH", rows, columns, 0, 0)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
         self.child = subprocess.Popen(
             words_of(*words),

@@ -47,11 +47,56 @@ def test_sessions_are_completed(command: str) -> None:
 @pytest.mark.usefixtures("invented")
 def test_projects_are_completed() -> None:
     assert asked("list", "--project", "no") == ["notes"]
+    assert asked("purge", "--project", "no") == ["notes"]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("command", ["export", "restore"])
+def test_sessions_and_projects_are_completed(command: str) -> None:
+    assert asked(command, "b9") == ["b9568747"]
+    assert asked(command, "no") == ["notes"]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("command", ["list", "search", "prompts", "usage"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["project:no"], ["project:notes"]),
+        (["retry", "project:no"], ["project:notes"]),
+        (["project", ":", "no"], ["notes"]),  # as bash takes it apart
+        (["project", ":"], ["notes", "shop"]),
+        (["title", ":", "no"], []),
+        (["no"], []),
+    ],
+)
+def test_projects_are_completed_in_a_query(
+    command: str, words: list[str], told: list[str]
+) -> None:
+    assert asked(command, *words) == told
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("command", ["show", "export"])
+def test_branches_are_completed(command: str) -> None:
+    assert asked(command, "b956", "--branch", "") == ["0", "1"]
+    assert asked(command, "nope", "--branch", "") == []
+
+
+def test_topics_are_completed() -> None:
+    assert asked("help", "pro") == ["projects", "prompts"]
+    assert asked("help", "que") == ["query"]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("command", ["files", "show"])
+def test_where_no_session_begins_so_files_may(command: str) -> None:
+    assert asked(command, "src/che") == ["src/che"]
 
 
 @pytest.mark.usefixtures("place")
 def test_without_an_archive_nothing_is_told() -> None:
-    assert asked("show", "b9") == []
+    assert asked("tree", "b9") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -217,14 +217,20 @@ def test_last_is_the_newest_session(
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize("words", [[], ["list"], ["show"], ["show", "5e55"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *([], ["list"], ["show"], ["show", "5e55"], ["verify"], ["rebuild"]),
+        *(["backup", "there"], ["restore", "--all"], ["purge", "5e55"]),
+    ],
+)
 def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.NO_ARCHIVE
 
     told = capsys.readouterr().err
-    assert "and no Claude Code home on this machine" in told
+    assert "and no Claude Code home is found; looked at: " in told
     assert "`recollect demo` makes one up to try" in told
 
 
@@ -256,3 +262,39 @@ def test_a_home_that_is_named_must_be_there_also_if_nothing_is_taken_in(
     gone = str(tmp_path / "gone")
     assert main(["list", "--no-ingest", "--home", gone]) == ExitCode.ASKED_WRONGLY
     assert "gone" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("kept_home")
+@pytest.mark.parametrize("words", [["list"], ["search", "lines"]])
+def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
+    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = place / "empty"
+    (empty / "projects").mkdir(parents=True)
+    Archive.ingest(place / "archive", [empty])
+
+    with writing(place / "archive"):
+        assert main(words) == ExitCode.DONE
+
+    told = "note: the archive is being made, and has nothing yet: another command"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no directory can be removed there so")
+@pytest.mark.usefixtures("invented")
+def test_a_directory_that_is_gone_is_told_of(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = place / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    for words in (["list", "-n", "1"], [], ["search", "retry"], ["show", "last"]):
+        assert main(words) == ExitCode.DONE, capsys.readouterr().err
+    capsys.readouterr()
+    for words in (["list", "--project", "."], ["files", "x.py"], ["backup", "there"]):
+        assert main(words) == ExitCode.ASKED_WRONGLY
+        told = "error: the directory that you are in is not there any more\n"
+        assert capsys.readouterr().err.startswith(told)
+    monkeypatch.chdir(place)

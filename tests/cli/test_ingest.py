@@ -204,6 +204,24 @@ def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
     assert piped("verify", "--deep").stdout.startswith("sound: ")
 
 
+@on_terminals
+@pytest.mark.parametrize("words", [(), ("list",), ("search", "play")])
+def test_a_first_time_that_is_interrupted_says_what_was_done(
+    words: tuple[str, ...], place: Path
+) -> None:
+    big_home(place, megabytes=20)
+    screen = Terminal(*words, columns=100)
+    screen.read_until(lambda shown: "reading" in shown or "took in" in shown)
+
+    screen.type("\x03")
+    code = screen.end()
+
+    if "took in" not in screen.shown:  # else it was done before it could be stopped
+        assert code == ExitCode.INTERRUPTED
+        assert "interrupted: " in screen.shown
+        assert "; run it again to go on" in screen.shown
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_an_interruption_in_a_pipe_ends_with_its_code(place: Path) -> None:
     big_home(place, megabytes=20)

@@ -248,3 +248,21 @@ def test_who_wants_quiet_is_told_no_notes(
     assert main([*words, "-q"]) == ExitCode.DONE
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_a_part_of_a_projects_name_is_enough_to_be_told_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list", "--project", "DEM"]) == ExitCode.ASKED_WRONGLY
+    assert "/work/demo?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("setting", "coloured"), [("always", True), ("auto", False)])
+def test_our_own_setting_for_colours_is_stronger_than_that_of_all_programs(
+    setting: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("RECOLLECT_COLOR", setting)
+
+    assert ("\x1b[" in piped("list").stdout) is coloured

@@ -15,6 +15,7 @@ from recollect import __version__
 from recollect.cli import main
 from recollect.cli.group import CommandGroup, run
 from recollect.cli.table import COMMANDS, CommandRow
+from recollect.cli.telling import if_stopped
 from recollect.cli.terminal import width
 from recollect.errors import ExitCode, PathMissing, SystemRefused
 
@@ -250,6 +251,40 @@ def test_an_interrupt_is_a_sentence(
 
     assert main(["act"]) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err == "\ninterrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["list", "-n"], "error: option '-n' requires an argument"),
+        (["show", "last", "--branch"], "error: option '--branch' requires an argument"),
+        (["list", "-n", "x"], "'x' is not a whole number"),
+    ],
+)
+def test_an_option_without_its_value_is_of_its_command(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.ASKED_WRONGLY
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.endswith(f"hint: see recollect {words[0]} --help\n")
+
+
+def test_who_interrupts_is_told_what_was_done(
+    command: Callable[[Callable[[], None]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def act() -> None:
+        with if_stopped("two of three files are written"):
+            raise KeyboardInterrupt
+
+    command(act)
+    monkeypatch.setattr("recollect.cli.group.run", lambda words: run(words, ROWS))
+
+    assert main(["act"]) == ExitCode.INTERRUPTED
+    told = "\ninterrupted: two of three files are written\n"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes close differently there")

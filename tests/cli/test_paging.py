@@ -88,3 +88,57 @@ def test_a_terminal_has_its_pager(place: Path, monkeypatch: pytest.MonkeyPatch) 
     assert terminal.end() == ExitCode.DONE
     assert "charging twice" in page.read_text()
     assert "charging twice" in terminal.shown
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "the"),
+        ("search", "--syntax"),
+        ("usage", "--by", "session"),
+        ("--help",),
+        ("list", "--help"),
+        ("help",),
+        ("help", "query"),
+        ("hub", "token", "new", "--help"),
+        ("prompts",),
+        ("doctor",),
+        ("tree", "last"),
+    ],
+    ids=" ".join,
+)
+def test_whatever_is_long_goes_through_the_pager(
+    words: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = place / "page"
+    monkeypatch.setenv("RECOLLECT_PAGER", f"tee {page}")
+
+    terminal = Terminal(*words, rows=6)
+
+    assert terminal.end() == ExitCode.DONE
+    assert len(page.read_text().splitlines()) > 4
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+def test_all_problems_go_through_the_pager(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = place / "broken.jsonl"
+    broken.write_text("not json\n" * 20)
+    page = place / "page"
+    monkeypatch.setenv("RECOLLECT_PAGER", f"tee {page}")
+
+    terminal = Terminal("inspect", broken, "--problems", rows=6)
+
+    assert terminal.end() == ExitCode.DONE
+    assert page.read_text().count("broken.jsonl:") >= 20
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.usefixtures("invented")
+def test_to_leave_the_pager_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PAGER", "head -n 1")
+
+    assert Terminal("--help", rows=6).end() == ExitCode.DONE

@@ -88,6 +88,10 @@ def test_bash_completes(taught: Path) -> None:
     assert told("recollect", "show", "b9") == ["b9568747"]
     assert told("recollect", "list", "--project", "no") == ["notes"]
     assert "--project" in told("recollect", "list", "--p")
+    assert told("recollect", "list", "project", ":", "no") == ["notes"]
+    assert told("recollect", "export", "no") == ["notes"]
+    assert told("recollect", "help", "que") == ["query"]
+    assert told("recollect", "show", "b956", "--branch", "''") == ["0", "1"]
 
 
 @needs("fish")
@@ -113,6 +117,13 @@ def test_fish_completes(taught: Path) -> None:
     assert [one.partition("\t")[0] for one in told("recollect list --project no")] == [
         "notes"
     ]
+    assert [one.partition("\t")[0] for one in told("recollect list project:no")] == [
+        "project:notes"
+    ]
+    assert [one.partition("\t")[0] for one in told("recollect help que")] == ["query"]
+    assert told("recollect show b956 --branch 1") == [
+        "1\tRetry three times"  # it takes a comma for an end
+    ]
 
 
 @needs("zsh")
@@ -126,4 +137,7 @@ def test_zsh_completes(taught: Path) -> None:
 
     type_into(zsh, "recollect show b9\t", "show b9568747 ")
     type_into(zsh, "recollect list --project no\t", "--project notes ")
+    type_into(zsh, "recollect list project:no\t", "list project:notes ")
+    type_into(zsh, "recollect export no\t", "export notes ")
+    type_into(zsh, "recollect help que\t", "help query ")
     type_into(zsh, "recollect pro\t\t", "List what you typed")

@@ -96,4 +96,7 @@ def project_named(known: Sequence[Project], name: str) -> Project:
 
     names = {one: p.path or p.name for p in known for one in (p.path, p.name) if one}
     close = get_close_matches(name, names, n=_TOLD)
-    raise NotArchived("project", name, list(dict.fromkeys(names[c] for c in close)))
+    # Who remembers a part of a name means what has it.
+    close += [one for one in names if name and name.casefold() in one.casefold()]
+    told = list(dict.fromkeys(names[one] for one in close))[:_TOLD]
+    raise NotArchived("project", name, told)

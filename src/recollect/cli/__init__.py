@@ -55,10 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return 0
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         from recollect.errors import ExitCode  # noqa: PLC0415 (see above)
 
-        sys.stderr.write("\ninterrupted\n")
+        done = f": {stop}" if stop.args else ""
+        sys.stderr.write(f"\ninterrupted{done}\n")
         return ExitCode.INTERRUPTED
     except OSError as error:  # commands' own end in the group; this is our output's
         from recollect.errors import SystemRefused  # noqa: PLC0415 (see above)
@@ -82,6 +83,9 @@ def _run(words: Sequence[str]) -> int:
         from recollect.cli.completing import complete  # noqa: PLC0415 (for a shell)
 
         return complete(asking)
+    from recollect.cli.loading import load_paths  # noqa: PLC0415 (see above)
+
+    load_paths()
     if words and words[0] in _PLAIN:
         from recollect.cli.plainly import run_plainly  # noqa: PLC0415 (see above)
 

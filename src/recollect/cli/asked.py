@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     from recollect.archive import Archive
 
-__all__ = ["Asked", "folder_of", "homes_of", "opened", "preset", "shown_path"]
+__all__ = [
+    "Asked",
+    "folder_of",
+    "here",
+    "homes_of",
+    "opened",
+    "preset",
+    "shown_path",
+]
 
 
 class Asked(NamedTuple):
@@ -68,6 +76,14 @@ def preset() -> dict[str, Any]:
     if told.ingest is not None:
         found["as_is"] = not told.ingest
     return {name: value for name, value in found.items() if value is not None}
+
+
+def here() -> Path | None:
+    """Return the directory one is in, if nobody has removed it."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def folder_of(archive: Path | None) -> Path:

@@ -15,6 +15,7 @@ from recollect.cli.options import (
 )
 from recollect.cli.paths import path_type
 from recollect.cli.rows import BackupRow, BeginRow, print_row
+from recollect.cli.telling import if_stopped
 from recollect.cli.terminal import plain
 from recollect.render.figures import size
 
@@ -40,7 +41,8 @@ def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) ->
     """
     place = folder.expanduser().absolute()
     with opened(archive) as archived:
-        written = archived.backup(place)
+        with if_stopped("no copy was made; run it again"):
+            written = archived.backup(place)
         if as_json:
             print_row(BeginRow.of("backup", archived.folder))
             print_row(BackupRow(folder=str(place), bytes=written))

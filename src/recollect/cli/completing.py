@@ -17,10 +17,21 @@ if TYPE_CHECKING:
 
     from recollect.archive import Archive
 
-__all__ = ["VARIABLE", "complete", "projects_like", "sessions_like"]
+__all__ = [
+    "VARIABLE",
+    "branches_like",
+    "complete",
+    "named_like",
+    "places_like",
+    "projects_like",
+    "query_like",
+    "sessions_like",
+    "topics_like",
+]
 
 VARIABLE = "_RECOLLECT_COMPLETE"
 _MOST = 100
+_FIELD = "project:"
 
 
 def complete(instruction: str) -> int:
@@ -42,8 +53,8 @@ def sessions_like(
     for archive in _opened(context):
         for one in archive.sessions():
             if one.id.startswith(incomplete) and len(found) < _MOST:
-                title = "".join(s for s in one.title.text if s.isprintable())
-                found.append(CompletionItem(one.id[:8], help=title[:60]))
+                title = _printable(one.title.text)
+                found.append(CompletionItem(one.id[:8], help=title))
     last = [CompletionItem("last", help="the newest session")]
     return [*(last if "last".startswith(incomplete) else []), *found]
 
@@ -58,6 +69,88 @@ def projects_like(
         for project in archive.projects()
         if project.name.startswith(incomplete)
     ][:_MOST]
+
+
+def named_like(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return sessions and projects: what can be exported and restored."""
+    sessions = sessions_like(context, param, incomplete)
+    return [*sessions, *projects_like(context, param, incomplete)]
+
+
+def places_like(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return sessions; where none begins so, have the shell look for files."""
+    found = sessions_like(context, param, incomplete)
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def query_like(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return how a query goes on behind ``project:``.
+
+    For bash the colon stands between two words, and is one of its own.
+    """
+    before = tuple(context.params.get(param.name or "") or ())
+    if incomplete.startswith(_FIELD):
+        return _projects(context, param, _FIELD, incomplete.removeprefix(_FIELD))
+    last = "".join(before[-2:] if before[-1:] == (":",) else before[-1:])
+    last += incomplete if incomplete == ":" else ""
+    if last.removeprefix("\0").removeprefix("-") != _FIELD:
+        return []
+    return _projects(context, param, "", incomplete.removeprefix(":"))
+
+
+def _projects(
+    context: click.Context, param: click.Parameter, begun: str, incomplete: str
+) -> list[CompletionItem]:
+    return [
+        CompletionItem(begun + one.value, help=one.help)
+        for one in projects_like(context, param, incomplete)
+        if not any(sign.isspace() for sign in one.value)
+    ]
+
+
+def branches_like(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the branches of the session that stands before."""
+    from recollect.cli.naming import LAST, session_id  # noqa: PLC0415 (heavy, and rare)
+    from recollect.errors import RecollectError  # noqa: PLC0415
+
+    # The option has no value yet, for which reason no word was read.
+    given = next(iter(context.args), LAST)
+    for archive in _opened(context):
+        try:
+            session = archive.session(session_id(archive, str(given)))
+        except RecollectError:
+            return []
+        return [
+            CompletionItem(str(one.number), help=_printable(one.prompts[0].head))
+            for one in session.branches
+            if str(one.number).startswith(incomplete) and one.prompts
+        ][:_MOST]
+    return []
+
+
+def topics_like(
+    _context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return what there is a help page about."""
+    topics = {row.name: row.summary for row in COMMANDS}
+    topics["query"] = "What can be typed to search and to list."
+    return [
+        CompletionItem(name, help=summary)
+        for name, summary in topics.items()
+        if name.startswith(incomplete)
+    ]
+
+
+def _printable(text: str) -> str:
+    return "".join(sign for sign in text if sign.isprintable())[:60]
 
 
 def _opened(context: click.Context) -> Iterator[Archive]:

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from recollect.cli.options import Asked, archive_options, json_option
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    complete_branches,
+    complete_named,
+    json_option,
+)
 from recollect.cli.paths import path_type
 
 __all__ = ["export"]
@@ -16,7 +22,9 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
 
 
 @click.command("export")
-@click.argument("names", nargs=-1, metavar="[SESSION|PROJECT]...")
+@click.argument(
+    "names", nargs=-1, metavar="[SESSION|PROJECT]...", shell_complete=complete_named
+)
 @click.option("--all", "everything", is_flag=True, help="All that the archive has.")
 @click.option(
     "--from",
@@ -40,7 +48,12 @@ FORMATS = ("html", "markdown", "text", "json", "jsonl")
     metavar="PATH",
     help="The file of a session, or the folder of several; - for stdout.",
 )
-@click.option("--branch", metavar="NUMBER|LEAF", help="Follow another branch.")
+@click.option(
+    "--branch",
+    metavar="NUMBER|LEAF",
+    shell_complete=complete_branches,
+    help="Follow another branch.",
+)
 @click.option("--turns", metavar="FIRST-LAST", help="Only these turns, from 1 on.")
 @click.option("--search", metavar="QUERY", help="Only sessions that answer a query.")
 @click.option("--since", metavar="WHEN", help="Only what went on since, as in a query.")

@@ -20,6 +20,7 @@ from recollect.cli.hiding import own_redactor
 from recollect.cli.naming import meant
 from recollect.cli.options import Asked, shown_path
 from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.telling import WRITTEN, if_stopped
 from recollect.cli.terminal import StageBar
 from recollect.errors import SecretsSuspected
 from recollect.export import (
@@ -323,7 +324,7 @@ def _check_turns(session: Session, number: int, first: int) -> None:
 def _folder(chosen: Iterable[Chosen], wish: Wish, making: Making) -> _Written:
     folder = wish.to or Path(_FOLDER)
     keep = wish.report is not None
-    with StageBar() as bar:
+    with if_stopped(WRITTEN), StageBar() as bar:
         if wish.source is None:
             # The archive knows how many there are; of files one is read at a time.
             chosen = list(chosen)

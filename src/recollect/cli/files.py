@@ -15,7 +15,7 @@ from recollect.cli.options import (
     Asked,
     archive_options,
     colour_option,
-    complete_sessions,
+    complete_places,
     iso_option,
     json_option,
 )
@@ -33,7 +33,7 @@ __all__ = ["files"]
 
 
 @click.command("files")
-@click.argument("name", metavar="SESSION|PATH", shell_complete=complete_sessions)
+@click.argument("name", metavar="SESSION|PATH", shell_complete=complete_places)
 @iso_option
 @archive_options
 @json_option

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recollect.cli.asked import here as here_now
 from recollect.cli.terminal import fit_left, fit_right, short_path
 from recollect.render.safe import safe_line
 from recollect.rows.archive import ChangedRow
@@ -31,7 +32,7 @@ def file_cell(row: ChangedRow, screen: Screen) -> str:
 
 def _typed(path: str, screen: Screen) -> str:
     """Return a path as one would type it: on a terminal here, in a pipe anywhere."""
-    here = Path.cwd() if screen.on_terminal else None
+    here = here_now() if screen.on_terminal else None
     return short_path(path, here=here, home=Path.home())
 
 

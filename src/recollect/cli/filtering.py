@@ -8,9 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import plain
-from recollect.query import parse
-from recollect.query.sessions import asks_for_sessions, fits
-from recollect.store.words import terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["filtered", "query_text", "read_query"]
 
-_FIELD = re.compile(r"(-?\w+:)(.*\s.*)", re.DOTALL)
-_ALL = 1_000_000
+_FIELD = r"(-?\w+:)(.*\s.*)"
 
 
 def query_text(words: Sequence[str]) -> str:
@@ -37,7 +33,7 @@ def query_text(words: Sequence[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    found = _FIELD.fullmatch(word)
+    found = re.fullmatch(_FIELD, word, re.DOTALL)
     if found is None or '"' in word or "(" in word:
         return word
     return f'{found[1]}"{found[2]}"'
@@ -45,6 +41,8 @@ def _quoted(word: str) -> str:
 
 def read_query(words: Sequence[str]) -> Query:
     """Return what words ask for; say on stderr what was read otherwise than meant."""
+    from recollect.query.parse import parse  # noqa: PLC0415 (only if there is a query)
+
     now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
     query = parse(query_text(words), now=now, zone=now.astimezone().tzinfo or UTC)
     for note in query.notes:
@@ -58,11 +56,10 @@ def filtered(
     archive: Archive, sessions: Iterable[Listed], words: Sequence[str]
 ) -> Iterator[Listed]:
     """Yield the sessions that words ask for, in the order in which they come."""
+    from recollect.cli.choosing import Choice  # noqa: PLC0415 (only if asked for)
+
     query = read_query(words)
-    if asks_for_sessions(query.root):
-        yield from (one for one in sessions if fits(query, one, terms_of))
-        return
-    found = archive.search(query, limit=_ALL, hits=0, sort="newest")
-    asked = set(found.words)
-    known = {one.listed.id for one in found.sessions if asked <= set(one.words)}
-    yield from (one for one in sessions if one.id in known)
+    choice = Choice(archive)
+    yield from choice.among(list(sessions), query)
+    for remark in choice.remarks:
+        sys.stderr.write(plain(f"note: {remark}") + "\n")

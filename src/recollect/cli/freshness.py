@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 
 from recollect.archive import Archive
 from recollect.cli.asked import homes_of, opened, shown_path
+from recollect.cli.telling import (
+    NOT_INDEXED,
+    if_stopped,
+    kept_bytes,
+    report_lines,
+    taken_in,
+    tell_problems,
+)
 from recollect.cli.terminal import StageBar, plain
 from recollect.errors import (
     ArchiveInUse,
@@ -70,7 +78,7 @@ def indexed(archive: Path | None) -> Archive:
 
 
 def _index(archive: Archive) -> None:
-    with StageBar() as bar:
+    with if_stopped(NOT_INDEXED), StageBar() as bar:
         Archive.rebuild(archive.folder, progress=bar)
     archive.refresh()
 
@@ -80,9 +88,14 @@ def _bring_up(archive: Archive, homes: tuple[Path, ...], asked: Asked) -> None:
         _announce_index(asked)
     archive.close()
     try:
-        report = _ingest(archive.folder, homes)
+        with if_stopped(taken_in(0)):
+            report = _ingest(archive.folder, homes)
     except ArchiveInUse as error:
-        _tell(asked, f"shown as it was: {error}")
+        archive.refresh()
+        if next(archive.sessions(empty=True), None) is None:
+            _warn(asked, f"the archive is being made, and has nothing yet: {error}")
+        else:
+            _tell(asked, f"shown as it was: {error}")
     except OSError as error:
         _tell(asked, f"shown as it was: {error.strerror or error}")
     except SystemRefused as error:
@@ -112,7 +125,8 @@ def _made(asked: Asked, folder: Path) -> Archive:
     sys.stderr.write(
         f"no archive yet: taking in {places}, once, into {plain(shown_path(folder))}\n"
     )
-    report = _ingest(folder, homes)
+    with if_stopped(lambda: taken_in(kept_bytes(folder))):
+        report = _ingest(folder, homes)
     _tell_report(report)
     return Archive.open(folder)
 
@@ -133,8 +147,6 @@ def _warn(asked: Asked, words: str) -> None:
 
 
 def _tell_report(report: Report) -> None:
-    from recollect.cli.telling import report_lines, tell_problems  # noqa: PLC0415 (rare)
-
     tell_problems(report.problems)
     for line in report_lines(report):
         sys.stderr.write(f"{line}\n")

@@ -8,10 +8,13 @@ import click
 
 from recollect import __version__
 from recollect.cli.defaults import (
+    HELP,
+    completed,
     defaults_for,
     given_to_all,
     global_options,
     not_taken,
+    page_help,
 )
 from recollect.cli.loading import loaded
 from recollect.cli.reporting import report, reported
@@ -30,7 +33,7 @@ class CommandGroup(click.Group):
             help="Keep, find and show what you and Claude Code have said.",
             epilog="Every command has its own page: recollect COMMAND --help.",
             params=[_version_option(), *global_options()],
-            context_settings={"help_option_names": ["-h", "--help"]},
+            context_settings={"help_option_names": HELP},
             invoke_without_command=True,
             callback=_welcome,
         )
@@ -55,7 +58,14 @@ class CommandGroup(click.Group):
             raise TypeError(f"{row.module}.{name} is not a command")
         # Docstrings with a backslash are raw, so click's mark is two characters there.
         command.help = (command.help or "").replace("\\b", "\b")
-        return command
+        return completed(command)
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option that shows the commands, through a pager."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = page_help
+        return option
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -92,7 +102,7 @@ def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
     except click.Abort as error:
         raise KeyboardInterrupt from error
     except click.ClickException as error:
-        return report(_sentence(error), _page(error), error.exit_code)
+        return report(_sentence(error), _page(error, words), error.exit_code)
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
         return reported(error, words)
     return ExitCode.DONE
@@ -136,13 +146,22 @@ def _sentence(error: click.ClickException) -> str:
     )
     if isinstance(error, click.NoSuchOption) and command is not None:
         shared = {name for one in global_options() for name in one.opts}
-        if error.option_name in shared and not error.possibilities:
+        if error.option_name in shared:
             return not_taken(command.name or "", error.option_name)
     words = " ".join(error.format_message().split()).removesuffix(".")
     words = words.replace(". Did you mean", "; did you mean")
+    words = words.replace("is not a valid integer range", "is not a whole number")
+    if isinstance(error, click.BadOptionUsage):
+        # Where words may be excluded, options of one letter get their long names.
+        words = words.replace("'--limit'", "'-n'")
     return words[:1].lower() + words[1:]
 
 
-def _page(error: click.ClickException) -> str:
+def _page(error: click.ClickException, words: Sequence[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"see {context.command_path if context else 'recollect'} --help"
+    if context is not None:
+        return f"see {context.command_path} --help"
+    # Its parser does not say which command an option without its value is of.
+    names = {row.name for row in COMMANDS}
+    name = next((word for word in words if word in names), "")
+    return f"see recollect {name} --help" if name else "see recollect --help"

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 import click
 
-from recollect.cli.options import json_option
+from recollect.cli.options import complete_topics, json_option
 from recollect.cli.paging import page_out
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.table import COMMANDS, CommandRow
@@ -24,7 +24,7 @@ _QUERY = CommandRow("query", "", "What can be typed to search and to list.")
 
 
 @click.command("help")
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=complete_topics)
 @json_option
 @click.pass_context
 def help_about(context: click.Context, topic: str | None, *, as_json: bool) -> None:
@@ -59,5 +59,5 @@ def _page(context: click.Context, topic: str | None) -> str:
     group = above.command
     if topic is None or not isinstance(group, click.Group):
         return above.get_help()
-    name, command, _ = group.resolve_command(above, [topic])
-    return click.Context(command or group, info_name=name, parent=above).get_help()
+    command = group.get_command(above, topic) or group
+    return click.Context(command, info_name=topic, parent=above).get_help()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -18,9 +17,15 @@ from recollect.cli.options import (
     shown_path,
 )
 from recollect.cli.rows import BeginRow, OddRow, print_row
-from recollect.cli.telling import report_lines, report_row, tell_problems
-from recollect.cli.terminal import StageBar, plain, readable_size
-from recollect.errors import ArchiveMissing, ExitCode
+from recollect.cli.telling import (
+    if_stopped,
+    kept_bytes,
+    report_lines,
+    report_row,
+    taken_in,
+    tell_problems,
+)
+from recollect.cli.terminal import StageBar, plain
 from recollect.ingest import Report
 from recollect.render.figures import several
 
@@ -47,14 +52,9 @@ def ingest(
     folder, paths = folder_of(archive), homes_of(homes)
     if as_json:
         print_row(BeginRow.of("ingest", folder))
-    before = _kept(folder)
-    with StageBar() as bar:
-        try:
-            report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
-        except KeyboardInterrupt:
-            bar.end()
-            _tell_interruption(_kept(folder) - before)
-            raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+    before = kept_bytes(folder)
+    with if_stopped(lambda: taken_in(kept_bytes(folder) - before)), StageBar() as bar:
+        report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
     if as_json:
         for problem in report.problems:
             print_row(OddRow.of(problem))
@@ -63,21 +63,6 @@ def ingest(
     tell_problems(report.problems)
     if not quiet:
         _tell(report, folder)
-
-
-def _kept(folder: Path) -> int:
-    try:
-        with Archive.open(folder) as opened:
-            return sum(kept.kept for kept in opened.sources())
-    except ArchiveMissing:
-        return 0
-
-
-def _tell_interruption(gained: int) -> None:
-    told = (
-        f"{readable_size(gained)} are in the archive" if gained else "nothing is lost"
-    )
-    sys.stderr.write(f"\ninterrupted: {told}; run it again to go on\n")
 
 
 def _tell(report: Report, folder: Path) -> None:

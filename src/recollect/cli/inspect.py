@@ -11,8 +11,10 @@ import click
 import msgspec
 
 from recollect import __version__
+from recollect.cli.asked import here
 from recollect.cli.existing import existing
 from recollect.cli.options import colour_option, home_option, json_option
+from recollect.cli.paging import page_out
 from recollect.cli.paths import path_type
 from recollect.cli.survey_page import Page, place_text
 from recollect.cli.terminal import (
@@ -54,14 +56,19 @@ def inspect(
     Problems are facts about the files, not failures: finding some ends with code 0.
     """
     places = existing(paths, homes)
-    write = _json if as_json else _plain
     if as_json:
         _json(StartRow(recollect=__version__, places=tuple(map(path_text, places))))
+    on_terminal = sys.stdout.isatty()
+    waiting: list[str] = []
     with ProgressBar(weigh(places) if sys.stderr.isatty() else 0) as bar:
 
         def notice(problem: ProblemRow) -> None:
+            if on_terminal and not as_json:
+                # All of it goes through the pager, in the end.
+                waiting.append(_line(problem))
+                return
             bar.clear()
-            write(problem)
+            click.echo(msgspec.json.encode(problem) if as_json else _line(problem))
 
         found = survey(
             places, notice=notice if all_problems else None, passed=bar.advance
@@ -70,7 +77,10 @@ def inspect(
         for row in _rows(found):
             _json(row)
     elif found.total.files or found.total.problems:
-        _page(found, places, Colour(colour), with_places=not all_problems)
+        if all_problems and found.problems:
+            waiting.append("")
+        page = _page(found, places, Colour(colour), with_places=not all_problems)
+        page_out([*waiting, *page], on_terminal=on_terminal)
     if not found.total.files:
         raise NothingFound(*places)
 
@@ -85,33 +95,23 @@ def _json(row: msgspec.Struct) -> None:
     click.echo(msgspec.json.encode(row))
 
 
-def _plain(problem: ProblemRow) -> None:
+def _line(problem: ProblemRow) -> str:
     reason = f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind
-    click.echo(plain(f"{place_text(problem, _short)}: {reason}"))
+    return plain(f"{place_text(problem, _short)}: {reason}")
 
 
 def _page(
     found: Survey, places: Sequence[Path], colour: Colour, *, with_places: bool
-) -> None:
+) -> Iterator[str]:
     page = Page(
         paint=Paint(coloured=has_colour(colour, sys.stdout, os.environ)),
         columns=columns(sys.stdout, os.environ),
         short=_short,
         is_cut=sys.stdout.isatty(),
     )
-    if not with_places and found.problems:
-        click.echo()
     names = [path_text(path) for path in places]
-    for line in page.lines(found, names, with_places=with_places):
-        click.echo(line, color=True)
+    yield from page.lines(found, names, with_places=with_places)
 
 
 def _short(path: str) -> str:
-    return short_path(path, here=_here(), home=Path.home())
-
-
-def _here() -> Path | None:
-    try:
-        return Path.cwd()
-    except OSError:
-        return None  # somebody has removed it
+    return short_path(path, here=here(), home=Path.home())

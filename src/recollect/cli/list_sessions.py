@@ -11,6 +11,7 @@ from recollect.cli.options import (
     archive_options,
     colour_option,
     complete_projects,
+    complete_query,
     iso_option,
     json_option,
 )
@@ -21,7 +22,9 @@ _PAGE = 20
 
 
 @click.command("list", cls=QueryCommand)
-@click.argument("query", nargs=-1, type=click.UNPROCESSED)
+@click.argument(
+    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
+)
 @click.option(
     "--project",
     metavar="PATH|NAME",

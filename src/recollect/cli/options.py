@@ -22,8 +22,13 @@ __all__ = [
     "archive_options",
     "as_is_option",
     "colour_option",
+    "complete_branches",
+    "complete_named",
+    "complete_places",
     "complete_projects",
+    "complete_query",
     "complete_sessions",
+    "complete_topics",
     "folder_of",
     "home_option",
     "homes_of",
@@ -77,22 +82,29 @@ colour_option = click.option(
 )
 
 
-def complete_sessions(
-    context: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Tell a shell which sessions there are."""
-    from recollect.cli.completing import sessions_like  # noqa: PLC0415 (for a shell)
+def _completing(name: str) -> Callable[..., list[CompletionItem]]:
+    """Return what tells a shell how a word could go on."""
 
-    return sessions_like(context, param, incomplete)
+    def ask(
+        context: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from recollect.cli import completing  # noqa: PLC0415 (only for a shell)
+
+        found: list[CompletionItem] = getattr(completing, name)(
+            context, param, incomplete
+        )
+        return found
+
+    return ask
 
 
-def complete_projects(
-    context: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Tell a shell which projects there are."""
-    from recollect.cli.completing import projects_like  # noqa: PLC0415 (for a shell)
-
-    return projects_like(context, param, incomplete)
+complete_branches = _completing("branches_like")
+complete_named = _completing("named_like")
+complete_places = _completing("places_like")
+complete_projects = _completing("projects_like")
+complete_query = _completing("query_like")
+complete_sessions = _completing("sessions_like")
+complete_topics = _completing("topics_like")
 
 
 def archive_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAIN", "plain_call", "run_plainly"]
 
+_LITTER = 100_000
+"""Values that may lie about: more than such an answer leaves."""
+
 
 class Plain(NamedTuple):
     """A command that can be called plainly."""
@@ -42,7 +45,7 @@ def run_plainly(words: Sequence[str]) -> int | None:
         return None
     plain = PLAIN[words[0]]
     try:
-        work = loaded(plain.module, plain.work)
+        work = loaded(plain.module, plain.work, litter=_LITTER)
         wished = {**plain.usual, **preset(), **given}
         asked = Asked(**{name: wished.pop(name) for name in Asked._fields})
         work(asked=asked, **wished)

@@ -15,6 +15,7 @@ from recollect.cli.options import (
     archive_options,
     colour_option,
     complete_projects,
+    complete_query,
     iso_option,
     json_option,
 )
@@ -28,7 +29,9 @@ _PAGE = 20
 
 
 @click.command("prompts", cls=QueryCommand)
-@click.argument("query", nargs=-1, type=click.UNPROCESSED)
+@click.argument(
+    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
+)
 @click.option(
     "--project",
     metavar="PATH|NAME",

@@ -8,7 +8,12 @@ from pathlib import Path
 import click
 
 from recollect.cli.freshness import indexed
-from recollect.cli.options import archive_option, complete_sessions, json_option
+from recollect.cli.options import (
+    archive_option,
+    complete_projects,
+    complete_sessions,
+    json_option,
+)
 from recollect.cli.purge_words import (
     confirm,
     tell,
@@ -25,7 +30,12 @@ __all__ = ["purge"]
 @click.argument(
     "names", nargs=-1, metavar="[SESSION]...", shell_complete=complete_sessions
 )
-@click.option("--project", metavar="PATH|NAME", help="All sessions of this project.")
+@click.option(
+    "--project",
+    metavar="PATH|NAME",
+    shell_complete=complete_projects,
+    help="All sessions of this project.",
+)
 @click.option(
     "--before",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),

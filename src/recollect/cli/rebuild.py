@@ -9,7 +9,12 @@ import click
 from recollect.archive import Archive
 from recollect.cli.options import archive_option, folder_of, json_option, quiet_option
 from recollect.cli.rows import BeginRow, print_row
-from recollect.cli.telling import report_row, tell_problems
+from recollect.cli.telling import (
+    NOT_INDEXED,
+    if_stopped,
+    report_row,
+    tell_problems,
+)
 from recollect.cli.terminal import StageBar
 from recollect.errors import ArchiveDamaged
 from recollect.render.figures import several
@@ -30,7 +35,7 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
     is damaged in the archive is left out, and said.
     """
     folder = folder_of(archive)
-    with StageBar() as bar:
+    with if_stopped(NOT_INDEXED), StageBar() as bar:
         report = Archive.rebuild(folder, progress=bar)
     if as_json:
         print_row(BeginRow.of("rebuild", folder))

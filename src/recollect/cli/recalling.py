@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.asked import Asked
+from recollect.cli.asked import Asked, here
 from recollect.cli.terminal import plain
 from recollect.errors import RecollectError
 from recollect.mcp.recall import Caller, Recall
@@ -43,7 +43,7 @@ def recall_for(asked: Asked) -> Recall:
 
 def _caller() -> Caller:
     return Caller(
-        directory=Path(os.environ.get("CLAUDE_PROJECT_DIR") or Path.cwd()),
+        directory=Path(os.environ.get("CLAUDE_PROJECT_DIR") or here() or os.sep),
         session=os.environ.get("CLAUDE_CODE_SESSION_ID") or None,
         clock=lambda: datetime.now(tz=UTC),  # noqa: TID251 (a face)
         zone=datetime.now(tz=UTC).astimezone().tzinfo or UTC,  # noqa: TID251 (a face)

@@ -6,9 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 
+from recollect.cli.asked import here, homes_of
 from recollect.errors import (
+    ArchiveMissing,
     ExitCode,
     NameUnreadable,
+    NoHome,
+    NothingToShow,
     QueryError,
     RecollectError,
     SystemRefused,
@@ -17,6 +21,7 @@ from recollect.errors import (
 __all__ = ["report", "reported"]
 
 _DEBUG = "RECOLLECT_DEBUG"
+_GONE = "the directory that you are in is not there any more"
 _COMMAND = "`recollect (ingest|list|projects|rebuild|verify)"
 """How a hint names a command that is about an archive."""
 
@@ -29,6 +34,10 @@ def reported(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, BrokenPipeError):
         raise error
     known = error if isinstance(error, RecollectError) else _translated(error)
+    if isinstance(error, FileNotFoundError) and here() is None:
+        return report(_GONE, "go to one that is there", ExitCode.ASKED_WRONGLY)
+    if type(known) is ArchiveMissing:
+        known = _missing(known)
     is_ours = known is error or not os.environ.get(_DEBUG)
     if known is None or not is_ours:
         return _report_unexpected(error)
@@ -37,6 +46,17 @@ def reported(error: Exception, words: Sequence[str]) -> int:
         pointed = known.pointed.replace("\n", "\n    ")
         sys.stderr.write(f"\n    {pointed}\n")
     return code
+
+
+def _missing(error: ArchiveMissing) -> ArchiveMissing:
+    """Return what is the case where there is no archive: maybe there is no home."""
+    try:
+        homes_of(())
+    except NoHome:
+        return NothingToShow(error.path)
+    except RecollectError:
+        pass  # whoever ingests is told
+    return error
 
 
 def report(sentence: str, hint: str, code: int) -> int:

@@ -11,11 +11,12 @@ from pathlib import Path
 import click
 
 from recollect.cli.naming import Meant, meant
-from recollect.cli.options import archive_option, complete_sessions, json_option, opened
+from recollect.cli.options import archive_option, complete_named, json_option, opened
 from recollect.cli.paths import path_type
 from recollect.cli.relocating import rewrite_of
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
+from recollect.cli.telling import WRITTEN, if_stopped
 from recollect.cli.terminal import StageBar
 from recollect.errors import ExitCode
 
@@ -27,7 +28,7 @@ __all__ = ["restore"]
     "names",
     nargs=-1,
     metavar="[SESSION|PROJECT]...",
-    shell_complete=complete_sessions,
+    shell_complete=complete_named,
 )
 @click.option("--all", "everything", is_flag=True, help="All that the archive has.")
 @click.option(
@@ -93,7 +94,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
             rewrite=rewrite,
             steps=older,
         )
-        with StageBar() as bar:
+        with if_stopped(WRITTEN), StageBar() as bar:
             carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)
             done = None if dry_run else carry_out(plans, progress=bar)
     if as_json:

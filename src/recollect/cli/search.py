@@ -12,9 +12,11 @@ from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.options import (
     archive_options,
     colour_option,
+    complete_query,
     iso_option,
     json_option,
 )
+from recollect.cli.paging import page_out
 from recollect.cli.terminal import columns
 
 __all__ = ["search"]
@@ -24,13 +26,19 @@ def _show_language(context: click.Context, _: click.Parameter, asked: bool) -> N
     if asked:
         from recollect.query import help_text  # noqa: PLC0415 (not for a help page)
 
-        width = columns(sys.stdout, os.environ)
-        click.echo(help_text(min(width, 100)), nl=False)
+        text = help_text(min(columns(sys.stdout, os.environ), 100))
+        page_out(text.splitlines(), on_terminal=sys.stdout.isatty())
         context.exit()
 
 
 @click.command("search", cls=QueryCommand)
-@click.argument("words", metavar="QUERY...", nargs=-1, type=click.UNPROCESSED)
+@click.argument(
+    "words",
+    metavar="QUERY...",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=complete_query,
+)
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.filtering import query_text
 from recollect.cli.lately import remember
+from recollect.cli.paging import page_out
 from recollect.cli.search_page import SearchPage
 from recollect.cli.search_remarks import answer_remarks
 from recollect.cli.terminal import Colour, Paint, columns, has_colour, plain
@@ -56,7 +57,6 @@ def search_archive(  # noqa: PLR0913 (the options, all by name)
         first=offset + 1,
         explains=explain,
     )
-    for line in setting.lines(found):
-        sys.stdout.write(f"{line}\n")
+    page_out(setting.lines(found), on_terminal=on_screen)
     for line in () if asked.quiet else answer_remarks(found, offset):
         sys.stderr.write(f"{plain(line)}\n")

@@ -12,7 +12,8 @@ from recollect.cli.options import (
     Asked,
     archive_options,
     colour_option,
-    complete_sessions,
+    complete_branches,
+    complete_places,
     json_option,
 )
 from recollect.cli.screen import Screen
@@ -33,15 +34,13 @@ __all__ = ["show"]
 
 @click.command("show")
 @click.argument(
-    "name",
-    metavar="SESSION|PATH",
-    default="last",
-    shell_complete=complete_sessions,
+    "name", metavar="SESSION|PATH", default="last", shell_complete=complete_places
 )
 @click.argument("session", required=False)
 @click.option(
     "--branch",
     metavar="NUMBER|LEAF",
+    shell_complete=complete_branches,
     help="Follow another branch: its number, or the id of a record on it.",
 )
 @click.option(

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from recollect.cli.asked import shown_path
-from recollect.cli.terminal import plain
+from recollect.cli.terminal import plain, readable_size
 from recollect.render.figures import clock, several, size
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from recollect.cli.rows import ReportRow
     from recollect.ingest import Report
     from recollect.model.problems import Problem
 
-__all__ = ["report_lines", "report_row", "since", "tell_problems"]
+__all__ = [
+    "NOT_INDEXED",
+    "WRITTEN",
+    "if_stopped",
+    "kept_bytes",
+    "report_lines",
+    "report_row",
+    "since",
+    "taken_in",
+    "tell_problems",
+]
 
+NOT_INDEXED = "the archive is whole, and has no new index; run it again to make it"
+"""What is to be said where the making of an index was stopped."""
+WRITTEN = "files that were written are whole; run it again to go on"
+"""What is to be said where the writing of files was stopped."""
 _TOLD = 5
 """Problems that are told one by one."""
 
@@ -86,6 +103,35 @@ def since(time: datetime | None, now: datetime) -> str:
             number = ago // step
             return f"{several(number, unit)} ago" if unit else "just now"
     return clock(time, None)[:10]
+
+
+@contextmanager
+def if_stopped(words: str | Callable[[], str]) -> Iterator[None]:
+    """Have whoever stops some work with Ctrl-C be told what was done of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(words if isinstance(words, str) else words()) from None
+
+
+def kept_bytes(folder: Path) -> int:
+    """Return how many bytes of sources the archive in a folder keeps."""
+    from recollect.archive import Archive  # noqa: PLC0415 (not for a page of text)
+    from recollect.errors import ArchiveMissing  # noqa: PLC0415
+
+    try:
+        with Archive.open(folder) as opened:
+            return sum(kept.kept for kept in opened.sources())
+    except ArchiveMissing:
+        return 0
+
+
+def taken_in(gained: int) -> str:
+    """Return what is to be said of an ingestion that was stopped."""
+    told = (
+        f"{readable_size(gained)} are in the archive" if gained else "nothing is lost"
+    )
+    return f"{told}; run it again to go on"
 
 
 def tell_problems(problems: Sequence[Problem]) -> None:

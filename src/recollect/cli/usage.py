@@ -10,7 +10,15 @@ import click
 
 from recollect.cli.excluding import QueryCommand, typed_words
 from recollect.cli.naming import session_id
-from recollect.cli.options import Asked, archive_options, colour_option, json_option
+from recollect.cli.options import (
+    Asked,
+    archive_options,
+    colour_option,
+    complete_query,
+    complete_sessions,
+    json_option,
+)
+from recollect.cli.paging import page_out
 from recollect.cli.terminal import Colour, Paint, columns, has_colour
 from recollect.cli.usage_asked import query_of
 from recollect.cli.usage_table import UsageTable, cut_rows
@@ -23,7 +31,9 @@ _PAGE = 30
 
 
 @click.command("usage", cls=QueryCommand)
-@click.argument("query", nargs=-1, type=click.UNPROCESSED)
+@click.argument(
+    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
+)
 @click.option(
     "--by",
     type=click.Choice([grouping.value for grouping in Grouping]),
@@ -36,13 +46,14 @@ _PAGE = 30
 @click.option("--since", metavar="TIME", help="From this day or moment on.")
 @click.option("--until", metavar="TIME", help="Up to the end of this day.")
 @click.option("--zone", metavar="NAME", help="Where days begin; else local time.")
-@click.option("--context", metavar="SESSION", help="What was in context, by turn.")
 @click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=1),
+    "--context", metavar="SESSION", shell_complete=complete_sessions,
+    help="What was in context, by turn.",
+)  # fmt: skip
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1),
     help=f"How many rows; {_PAGE} on a terminal, else all.",
-)
+)  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
 @json_option
 @archive_options
@@ -102,7 +113,7 @@ def usage(  # noqa: PLR0913 (one parameter an option, all by name)
         room=columns(sys.stdout, os.environ) if on_screen else None,
         paint=Paint(coloured=has_colour(Colour(colour), sys.stdout)),
     )
-    for line in table.lines(report, limit or (_PAGE if on_screen else None)):
-        click.echo(line, color=True)
+    lines = table.lines(report, limit or (_PAGE if on_screen else None))
+    page_out(lines, on_terminal=on_screen)
     if not report.rows:
         sys.stderr.write("nothing was spent\n")

@@ -18,6 +18,7 @@ from recollect.cli.options import (
     shown_path,
 )
 from recollect.cli.rows import BeginRow, DamageRow, VerdictRow, print_row
+from recollect.cli.telling import if_stopped
 from recollect.cli.terminal import StageBar, plain
 from recollect.errors import ExitCode
 from recollect.render.figures import several, size
@@ -43,7 +44,7 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
     """
     folder = folder_of(archive)
     now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
-    with StageBar() as bar:
+    with if_stopped("nothing was changed"), StageBar() as bar:
         verdict = Archive.verify(folder, deep=deep, progress=bar, now=now)
     if as_json:
         _print_rows(verdict, folder)

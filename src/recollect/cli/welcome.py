@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recollect.cli.asked import here as here_now
 from recollect.cli.costing import costs
 from recollect.cli.options import Asked
 from recollect.cli.screen import Screen
@@ -71,16 +72,19 @@ def welcome(  # noqa: PLR0913 (what may be said before a command, and set)
 
 def _parted(archive: Archive) -> tuple[list[Listed], list[Listed]]:
     """Return the newest sessions of this directory, and of all others."""
-    place = os.path.realpath(Path.cwd())
-    here = list(islice(archive.sessions(project=place), _HERE))
+    found = here_now()
+    place = os.path.realpath(found) if found else None
+    here = list(islice(archive.sessions(project=place), _HERE)) if place else []
     known = {one.id for one in here}
     others = (one for one in archive.sessions() if one.id not in known)
     room = _ELSEWHERE + _HERE - len(here)
     return here, list(islice((o for o in others if not _is_here(o, place)), room))
 
 
-def _is_here(one: Listed, place: str) -> bool:
-    return one.project is not None and (one.project + os.sep).startswith(place + os.sep)
+def _is_here(one: Listed, place: str | None) -> bool:
+    if one.project is None or place is None:
+        return False
+    return (one.project + os.sep).startswith(place + os.sep)
 
 
 def _lines(here: list[Listed], others: list[Listed], table: SessionTable) -> list[str]:

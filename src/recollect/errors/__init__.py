@@ -163,7 +163,8 @@ class NoHome(NothingFound):
     hint = "--home names one that lies elsewhere; `recollect demo` makes one up to try"
 
     def __str__(self) -> str:
-        return "this machine has no Claude Code home"
+        places = "CLAUDE_CONFIG_DIR, ~/.claude and ~/.config/claude"
+        return f"no Claude Code home is found; looked at: {places}"
 
 
 class PathMissing(RecollectError):
@@ -397,7 +398,7 @@ class NothingToShow(ArchiveMissing):
     )
 
     def __str__(self) -> str:
-        return f"{super().__str__()}, and no Claude Code home on this machine"
+        return f"{super().__str__()}, and {NoHome()}"
 
 
 class ArchiveTooNew(ArchiveError):

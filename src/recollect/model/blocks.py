@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import Raw, Struct
 
 from recollect.model.ids import ToolUseId
+from recollect.model.wire import CALLS
 
 __all__ = [
     "BLOCKS",
@@ -63,7 +64,7 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     ``input`` is the raw JSON: an object normally, anything in a malformed call.
     """
 
-    types: ClassVar[tuple[str, ...]] = ("tool_use", "server_tool_use", "mcp_tool_use")
+    types: ClassVar[tuple[str, ...]] = CALLS
 
     type: str = "tool_use"
     id: ToolUseId | None = None

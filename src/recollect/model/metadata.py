@@ -11,8 +11,7 @@ from typing import ClassVar
 from msgspec import Raw, field
 
 from recollect.model.ids import AgentId, RecordId, SessionId, ToolUseId
-from recollect.model.records import Moment
-from recollect.model.wire import Wire
+from recollect.model.wire import Moment, Wire
 
 __all__ = [
     "METADATA",

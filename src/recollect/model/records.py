@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
 from recollect.model.blocks import Block
 from recollect.model.ids import AgentId, MessageId, RecordId, SessionId, ToolUseId
 from recollect.model.usage import WireUsage
-from recollect.model.wire import Wire
+from recollect.model.wire import ForkedFrom, Moment, Wire
 
 __all__ = [
     "AssistantRecord",
@@ -27,16 +26,6 @@ __all__ = [
     "WireMessage",
     "WireOrigin",
 ]
-
-Moment = Annotated[datetime, Meta(tz=True)]
-"""A point in time that knows its zone."""
-
-
-class ForkedFrom(Wire, frozen=True, kw_only=True):
-    """The record of another session that this one was copied from."""
-
-    session_id: SessionId | None = None
-    message_uuid: RecordId | None = None
 
 
 class Envelope(Wire, frozen=True, kw_only=True):

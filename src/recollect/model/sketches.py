@@ -18,9 +18,8 @@ from recollect.model.ids import (
     SessionId,
     ToolUseId,
 )
-from recollect.model.records import ForkedFrom, Moment
 from recollect.model.usage import WireUsage
-from recollect.model.wire import wire_name
+from recollect.model.wire import ForkedFrom, Moment, wire_name
 
 __all__ = [
     "Sketch",

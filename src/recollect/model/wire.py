@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from datetime import datetime
+from typing import Annotated, ClassVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-__all__ = ["Wire", "wire_name"]
+from recollect.model.ids import RecordId, SessionId
 
+__all__ = ["CALLS", "ForkedFrom", "Moment", "Wire", "wire_name"]
+
+CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+"""The types of blocks that are calls."""
+Moment = Annotated[datetime, Meta(tz=True)]
+"""A point in time that knows its zone."""
 _EXCEPTIONS = {
     "session_id_again": "session_id",
     "source_tool_assistant": "sourceToolAssistantUUID",
@@ -41,3 +48,10 @@ class Wire(Struct, frozen=True, kw_only=True, rename=wire_name):
 
     is_private: ClassVar[bool] = False
     """Whether it must never be indexed, exported or shown to an agent."""
+
+
+class ForkedFrom(Wire, frozen=True, kw_only=True):
+    """The record of another session that this one was copied from."""
+
+    session_id: SessionId | None = None
+    message_uuid: RecordId | None = None

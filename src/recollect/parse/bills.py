@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
 
 from recollect.model.ids import MessageId
-from recollect.model.metadata import CostState, ModelCost
 from recollect.model.nodes import ToldFacts
 from recollect.model.usage import (
     NO_ITERATIONS,
@@ -23,6 +24,9 @@ from recollect.model.wire import wire_name
 from recollect.parse.decode import decode_struct
 from recollect.parse.raws import head_of
 from recollect.parse.salvage import sound_text
+
+if TYPE_CHECKING:  # whoever reads a message needs no other records
+    from recollect.model.metadata import CostState, ModelCost
 
 __all__ = ["billing_of", "claim_of", "told_of", "usage_of"]
 
@@ -102,7 +106,9 @@ class _Record(Struct, frozen=True, gc=False, rename=wire_name):
     is_api_error_message: bool = False
 
 
-_record = msgspec.json.Decoder(_Record).decode
+@cache
+def _decoder() -> msgspec.json.Decoder[_Record]:
+    return msgspec.json.Decoder(_Record)
 
 
 def told_of(raw: Raw) -> ToldFacts | None:
@@ -110,7 +116,7 @@ def told_of(raw: Raw) -> ToldFacts | None:
     if b'"usage"' not in bytes(raw):
         return None
     try:
-        record = _record(raw)
+        record = _decoder().decode(raw)
     except _FAILURES:
         return None
     message = record.message

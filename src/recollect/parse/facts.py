@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeVar
 from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from recollect.model.blocks import ToolUse
 from recollect.model.ids import AgentId
 from recollect.model.nodes import HEAD_LIMIT, BlockFact, ResultFacts
 from recollect.model.sketches import SketchBlock
-from recollect.model.wire import wire_name
+from recollect.model.wire import CALLS, wire_name
 from recollect.parse.decode import decode_struct
 from recollect.parse.raws import head_of, size_of, tail_of
 from recollect.parse.salvage import sound_text
@@ -27,11 +27,9 @@ T = TypeVar("T", bound=Struct)
 _NOTE_LIMIT = 200
 _MOST = 1 << 53
 """Numbers above it are no counts of anything."""
-_AGENT_TAIL = re.compile(rb"agentId: ([A-Za-z0-9_-]+)")
+_AGENT_TAIL = rb"agentId: ([A-Za-z0-9_-]+)"
 _TAIL = 600
-_STORED = re.compile(
-    rb"<persisted-output>.{0,200}?[Ss]aved to: ([^\n]+?)(?:\\n|\n|<|$)"
-)
+_STORED = rb"<persisted-output>.{0,200}?[Ss]aved to: ([^\n]+?)(?:\\n|\n|<|$)"
 _STORED_HEAD = 4_000
 
 
@@ -49,7 +47,7 @@ def result_facts(
         if block.is_error and not head:
             head = text_of_content(block.content)[:HEAD_LIMIT]
         tail = tail_of(block.content, _TAIL)
-        named = _AGENT_TAIL.search(tail) if b"agentId" in tail else None
+        named = re.search(_AGENT_TAIL, tail) if b"agentId" in tail else None
         if named and (facts is None or facts.agent is None):
             told = AgentId(named[1].decode())
             facts = structs.replace(facts or ResultFacts(), told_agent=told)
@@ -63,7 +61,7 @@ def _stored_at(content: bytes) -> str | None:
     """Return the path in the words that stand for an output that is kept elsewhere."""
     if b"<persisted-output>" not in content:
         return None
-    found = _STORED.search(content)
+    found = re.search(_STORED, content)
     return found[1].decode("utf-8", "replace").replace("\\\\", "\\") if found else None
 
 
@@ -85,16 +83,23 @@ class _Input(Struct, frozen=True, gc=False):
     subagent_type: str | None = None
 
 
-_input = msgspec.json.Decoder(_Input).decode
+@cache
+def _decoder(kind: type[T], *, strict: bool) -> Callable[[Raw], T]:
+    # Made when the first is met: whoever reads a text meets none.
+    return msgspec.json.Decoder(kind, strict=strict).decode
+
+
 _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def _tolerant(kind: type[T], decode: Callable[[Raw], T], raw: Raw) -> T:
+def _tolerant(kind: type[T], raw: Raw, *, strict: bool = True) -> T:
     """Decode fast, and field by field where a field is odd."""
     try:
-        return decode(raw)
+        found: T = _decoder(kind, strict=strict)(raw)
     except _FAILURES:
         pass
+    else:
+        return found
     try:
         return decode_struct(kind, sound_text(bytes(raw)), lambda _path, _reason: None)
     except _FAILURES:
@@ -104,7 +109,7 @@ def _tolerant(kind: type[T], decode: Callable[[Raw], T], raw: Raw) -> T:
 def block_fact(block: SketchBlock) -> BlockFact:
     """Return a block without its content."""
     # Some gateways give every block an empty name and an empty id.
-    if block.name or block.type in ToolUse.types:
+    if block.name or block.type in CALLS:
         return _call(block)
     if block.tool_use_id:
         return BlockFact(
@@ -121,7 +126,7 @@ def block_fact(block: SketchBlock) -> BlockFact:
 
 
 def _call(block: SketchBlock) -> BlockFact:
-    known = _tolerant(_Input, _input, block.input)
+    known = _tolerant(_Input, block.input)
     path = known.file_path or known.notebook_path
     note = path or known.command or known.description or known.pattern or known.query
     note = note or known.url or known.skill or known.subject or known.path or known.plan
@@ -167,13 +172,10 @@ class _Outcome(Struct, frozen=True, gc=False, rename=wire_name):
     search_count: int | None = None
 
 
-_outcome = msgspec.json.Decoder(_Outcome, strict=False).decode
-
-
 def _result(raw: Raw) -> ResultFacts | None:
     if head_of(raw, 1) != b"{":
         return None
-    outcome = _tolerant(_Outcome, _outcome, raw)
+    outcome = _tolerant(_Outcome, raw, strict=False)
     patch = [line[:1] for hunk in outcome.structured_patch or () for line in hunk.lines]
     added, removed = (
         (patch.count("+"), patch.count("-")) if patch else _changed(outcome)

@@ -7,7 +7,7 @@ import re
 from recollect.model.ids import ToolUseId
 from recollect.model.texts import Command, Notification, Origin, Told
 
-__all__ = ["read_text"]
+__all__ = ["read_text", "said"]
 
 _BEGINNINGS = (
     ("[Request interrupted by user", Origin.INTERRUPT),
@@ -148,3 +148,12 @@ def _inside(text: str, tag: str) -> str:
     start += len(tag) + 2
     end = text.find(f"</{tag}>", start)
     return text[start : end if end >= 0 else len(text)]
+
+
+def said(told: Told, typed: str) -> str:
+    """Return what a text says to a reader: typed, run, told, or given back."""
+    if told.command is not None:
+        return f"{told.command.name} {told.command.args}".strip()
+    if told.notification is not None:
+        return told.notification.summary
+    return told.output or typed

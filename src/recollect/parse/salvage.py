@@ -17,11 +17,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from recollect.model.ids import Line, Position
-from recollect.model.metadata import METADATA
 from recollect.model.problems import Problem
-from recollect.model.wire import Wire
 from recollect.parse.decode import field_names
-from recollect.parse.kinds import RECORDS
 
 if TYPE_CHECKING:
     import json
@@ -156,6 +153,11 @@ def _is_record(fields: _Fields, text: str, at: int, stop: int) -> bool:
     Parts are followed by a comma or a bracket; where those are lost, the part seems to
     go on with the fields of what it was in, which it has itself or should not have.
     """
+    # Few lines are torn.
+    from recollect.model.metadata import METADATA  # noqa: PLC0415
+    from recollect.model.wire import Wire  # noqa: PLC0415
+    from recollect.parse.kinds import RECORDS  # noqa: PLC0415
+
     named = dict(fields)
     name = named.get("type")
     if not isinstance(name, str) or len(named) < len(fields):

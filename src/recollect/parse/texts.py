@@ -7,17 +7,15 @@ the rest up to a limit; of a tool's result the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from recollect.model.attachments import AttachmentRecord, QueuedCommand
-from recollect.model.metadata import Summary, TaskSummary, Title
 from recollect.model.nodes import Node
 from recollect.model.query import Part
-from recollect.model.records import SystemRecord
 from recollect.model.sketches import Sketch, SketchBlock, Sketched
 from recollect.model.texts import IndexField, Origin, Passage, Said
 from recollect.parse.machine import read_text
@@ -32,6 +30,7 @@ __all__ = [
     "said_in",
     "text_of_content",
     "texts_of",
+    "typed_text",
 ]
 
 TEXT_LIMIT = 16 * 1024 * 1024
@@ -93,11 +92,11 @@ def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
         case "user" | "assistant":
             return _limited(_message(sketch))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
-            return _limited(_small_record(sketched))
+            return _limited(_small()(sketched))
         case "system" if sketch.subtype == "away_summary":
-            return _limited(_small_record(sketched))
+            return _limited(_small()(sketched))
         case "attachment" if b'"queued_command"' in sketched.raw:
-            return _limited(_small_record(sketched))
+            return _limited(_small()(sketched))
     return ()
 
 
@@ -149,7 +148,7 @@ def _message(sketch: Sketch) -> Iterator[Passage]:
         content = [SketchBlock(type="text", text=content)]
     for block in content or ():
         if block.text and not sketch.is_meta:
-            text = block.text if sketch.type == "assistant" else _typed(block.text)
+            text = block.text if sketch.type == "assistant" else typed_text(block.text)
             yield Passage(IndexField.TEXT, text)
         if block.thinking:
             yield Passage(IndexField.THINKING, block.thinking)
@@ -163,7 +162,16 @@ def _message(sketch: Sketch) -> Iterator[Passage]:
             )
 
 
-def _typed(text: str) -> str:
+@cache
+def _small() -> Callable[[Sketched], Iterable[Passage]]:
+    """Return what reads all other records: whoever reads a message needs it not."""
+    from recollect.parse.small import small_texts  # noqa: PLC0415
+
+    return small_texts
+
+
+def typed_text(text: str) -> str:
+    """Return what of a text somebody typed, or what it gives back."""
     told = read_text(text)
     if told.origin in {Origin.PERSON, Origin.COMPACTION}:
         return told.typed or text
@@ -251,23 +259,3 @@ def _block_text(raw: Raw | bytes) -> str | None:
     except _FAILURES:
         return None
     return block.text if isinstance(block, _ResultBlock) else block
-
-
-def _small_record(sketched: Sketched) -> Iterator[Passage]:
-    from recollect.parse.full import parse_record  # noqa: PLC0415 (heavy, and rare)
-
-    record = parse_record(sketched.raw, sketched.position)[-1]
-    match record:
-        case Title():
-            title = record.custom_title or record.ai_title
-            yield Passage(IndexField.TITLE, title or "")
-        case Summary() | TaskSummary():
-            yield Passage(IndexField.TITLE, record.summary or "")
-        case SystemRecord():
-            yield Passage(IndexField.TEXT, record.content or "")
-        case AttachmentRecord(attachment=QueuedCommand() as queued):
-            if queued.command_mode != "task-notification":
-                typed = _typed(text_of_content(queued.prompt))
-                yield Passage(IndexField.TEXT, typed)
-        case _:
-            return

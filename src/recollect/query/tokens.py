@@ -12,7 +12,6 @@ from recollect.errors import FieldEmpty, Place, RegexRefused
 from recollect.model.query import NoteKind
 from recollect.query.fields import BY_NAME, Field, Value
 from recollect.query.notes import Notes
-from recollect.query.regexes import fault_of
 
 __all__ = ["Kind", "Token", "empty", "says_something", "tokens"]
 
@@ -184,6 +183,8 @@ class _Cutter:
         found = _REGEX.match(self.text, at)
         if found is None:
             return None
+        from recollect.query.regexes import fault_of  # noqa: PLC0415 (most ask not)
+
         if fault := fault_of(found[1]):
             place = Place(self.text, found.start(1) + fault.at, fault.length)
             raise RegexRefused(place, detail=fault.detail)

@@ -29,7 +29,7 @@ EMOJI = "\u2194\u2195\u2600-\u27bf\u2b1b\U0001f000-\U0001faff"
 _JOINER = f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])"
 """What makes one emoji of two, of a woman and a laptop; elsewhere nobody sees it."""
 _SELECTORS = frozenset("\ufe0e\ufe0f")
-_STRAY = re.compile("[\ufe0e\ufe0f](?<![^\\s\ufe0e\ufe0f].)")
+_STRAY = "[\ufe0e\ufe0f](?<![^\\s\ufe0e\ufe0f].)"
 """A selector that selects nothing, as in a text hidden in a row of them."""
 _ASCII = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -75,7 +75,7 @@ def safe(text: str) -> str:
     else:
         for sign in rare - _SELECTORS:
             text = text.replace(sign, sign.encode("unicode_escape").decode("ascii"))
-    return text if rare.isdisjoint(_SELECTORS) else _STRAY.sub(_escape, text)
+    return text if rare.isdisjoint(_SELECTORS) else re.sub(_STRAY, _escape, text)
 
 
 def safe_line(text: str) -> str:

@@ -103,6 +103,11 @@ class Plan(Struct, frozen=True):
     """Whether every text that fits has one of the units in it."""
 
     @property
+    def is_of_sessions(self) -> bool:
+        """Whether nothing is asked for that is said: a list of sessions answers it."""
+        return not (self.units or self.of_text or self.of_kind or self.must)
+
+    @property
     def words(self) -> tuple[Unit, ...]:
         """The plain words."""
         return tuple(unit for unit in self.units if unit.is_word)

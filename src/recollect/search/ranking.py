@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -103,10 +104,11 @@ class Ranking:
         So many of them at least, if there are: what is broad may not be counted
         everywhere for the first ones.
         """
-        within = Within(
-            self._allowed(plan.of_session, plan.of_text),
-            kinds_of(plan.of_kind) if plan.of_kind else None,
-        )
+        allowed = self._allowed(plan.of_session, plan.of_text)
+        if plan.is_of_sessions:
+            allowed = self._real if allowed is None else allowed & self._real
+        kinds = kinds_of(plan.of_kind) if plan.of_kind else None
+        within = Within(allowed, kinds)
         units = plan.units
         if not plan.words and not plan.is_covered:
             # What fits need not have any of the units.
@@ -184,6 +186,13 @@ class Ranking:
                 if is_found:
                     found.add(number)
         return found
+
+    @cached_property
+    def _real(self) -> set[int]:
+        """Sessions in which something was said, by their numbers."""
+        return {
+            number for number, one in self._places.each_listed() if not one.is_empty
+        }
 
     def _is_so(self, settled: Sequence[Term], one: Subject) -> bool:
         """Whether all holds of a session that it can tell."""

@@ -108,8 +108,9 @@ class Teller:
 
         Where texts must be opened, what follows was not looked at.
         """
-        self._expect(shared(sessions, self._families), _COMPARED, every=True)
-        sessions, self._gone = folded(sessions, self._families, self._records)
+        if not self._plan.is_of_sessions:
+            self._expect(shared(sessions, self._families), _COMPARED, every=True)
+            sessions, self._gone = folded(sessions, self._families, self._records)
         if not self._plan.of_text:
             chosen = sessions[offset : offset + limit]
             self._expect(chosen, hits)

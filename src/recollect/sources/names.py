@@ -17,8 +17,8 @@ __all__ = ["native_path", "path_text"]
 _RANGE = 0xEF00
 """Byte ``0xNN`` (never below 0x80) is written as the character ``U+EFNN``."""
 
-_HIDDEN = re.compile("[\udc80-\udcff\uef80-\uefff]")
-_WRITTEN = re.compile("[\uef80-\uefff]")
+_HIDDEN = "[\udc80-\udcff\uef80-\uefff]"
+_WRITTEN = "[\uef80-\uefff]"
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
@@ -29,14 +29,14 @@ def path_text(path: str | os.PathLike[str]) -> str:
     if native.isascii():
         return native
     text = os.fsencode(native).decode("utf-8", "surrogateescape")
-    return _HIDDEN.sub(lambda match: _write(match[0]), text)
+    return re.sub(_HIDDEN, lambda match: _write(match[0]), text)
 
 
 def native_path(text: str) -> str:
     """Return the path to open for a text that :func:`path_text` made."""
     if text.isascii():
         return text
-    hidden = _WRITTEN.sub(lambda match: chr(ord(match[0]) - _RANGE + 0xDC00), text)
+    hidden = re.sub(_WRITTEN, lambda found: chr(ord(found[0]) - _RANGE + 0xDC00), text)
     try:
         return os.fsdecode(hidden.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:

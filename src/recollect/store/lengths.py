@@ -15,6 +15,7 @@ __all__ = ["Amounts", "Lengths"]
 _CODES = {part: code for code, part in enumerate(Part)}
 _SPOKEN = 2 * len(Part)
 _PACKED = Struct(f"<{_SPOKEN}Q2q")
+_AMOUNTS = Struct(f"<{_SPOKEN}Q16x")
 
 
 class Lengths:
@@ -30,7 +31,7 @@ class Lengths:
     @staticmethod
     def amounts(packed: bytes) -> tuple[int, ...]:
         """Return documents, then characters, for each part."""
-        return _PACKED.unpack(packed)[:_SPOKEN]
+        return _AMOUNTS.unpack(packed)
 
     def add(self, said: Said) -> None:
         """Count what a record says in one of its parts."""

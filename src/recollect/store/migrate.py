@@ -21,7 +21,7 @@ def steps() -> Iterator[tuple[int, str]]:
         yield int(path.name[:4]), path.read_text("utf-8")
 
 
-LATEST = max(int(path.name[:4]) for path in _FOLDER.glob("*.sql"))
+LATEST = max(int(p.name[:4]) for p in _FOLDER.iterdir() if p.suffix == ".sql")
 
 
 def migrate(db: apsw.Connection, path: Path) -> int:

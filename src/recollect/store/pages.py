@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from collections.abc import Iterable, Sequence
 from struct import pack
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +18,7 @@ __all__ = ["Page", "join_pages", "pack_nodes", "page_of", "unpack_nodes"]
 _encode = msgspec.msgpack.Encoder().encode
 _SHORT = 16
 _MEDIUM = 1 << 16
-_making = Lock()
+_making = allocate_lock()
 _known: list[msgspec.msgpack.Decoder[list[Node]]] = []
 """The one decoder, once it is made."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import _local as local  # as threading has it, which loads much more
 from collections import deque
 from typing import TYPE_CHECKING, Self
 
@@ -96,7 +96,7 @@ class Press:
             self._thread.shutdown(cancel_futures=True)
 
 
-class _Tools(threading.local):
+class _Tools(local):
     """Contexts that are costly to make and may be used by one thread only."""
 
     sha256: Callable[[bytes], _Hash]

@@ -11,7 +11,6 @@ import tantivy
 from msgspec import Struct
 
 from recollect.model.buckets import KINDS
-from recollect.store.spelling import close_terms
 from recollect.store.text import TextIndex
 from recollect.store.words import terms_of
 
@@ -153,6 +152,8 @@ class FolderEngine:
 
     def corrected(self, term: str) -> str | None:
         """Return the term that is likely meant by one which is not there."""
+        from recollect.store.spelling import close_terms  # noqa: PLC0415 (for slips)
+
         return close_terms(term, self._frequencies, self.beginning_with)
 
     def _frequencies(self, terms: Iterable[str]) -> dict[str, int]:

@@ -26,12 +26,10 @@ _HEAP = 64_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
 _WORKER = "Worker thread failed"
-_SYSTEM = re.compile(
-    r"""(?:kind:\ (?P<kind>\w+),\ )?                 # as the engine shows an error,
+_SYSTEM = r"""
+        (?:kind:\ (?P<kind>\w+),\ )?                 # as the engine shows an error,
         (?:message:\ "(?P<message>[^"]+)"|           # or as it prints one
-        (?P<printed>[A-Z][\w /]+)\ \(os\ error\ (?P<code>\d+)\))""",
-    re.VERBOSE,
-)
+        (?P<printed>[A-Z][\w /]+)\ \(os\ error\ (?P<code>\d+)\))"""
 
 
 def _schema() -> tantivy.Schema:
@@ -56,7 +54,7 @@ def _translated(folder: Path) -> Iterator[None]:
 def _refusal(error: ValueError, folder: Path) -> SystemRefused | None:
     """Return the refusal that the engine tells of; ``None`` if it is something else."""
     told = str(error)
-    found = _SYSTEM.search(told)
+    found = re.search(_SYSTEM, told, re.VERBOSE)
     if found and int(found["code"] or 0) != ENOENT and found["kind"] != "NotFound":
         return SystemRefused(
             f"the text index: {(found['message'] or found['printed']).lower()}"

@@ -7,7 +7,6 @@ stamp it understands; a rebuild fills a folder beside it and then gives it a nam
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,10 +155,14 @@ class Vault:
         return found[-1] if found else None
 
     def _numbered(self) -> list[tuple[Path, int]]:
-        pattern = re.compile(rf"{self.stamp}-(\d+)")
         root = self.folder / "index"
         names = [p.name for p in root.iterdir()] if root.is_dir() else []
-        found = [(root / n, int(m[1])) for n in names if (m := pattern.fullmatch(n))]
+        parted = [(name, *name.partition(f"{self.stamp}-")[::2]) for name in names]
+        found = [
+            (root / name, int(number))
+            for name, before, number in parted
+            if not before and number.isdecimal()
+        ]
         return sorted(found, key=lambda pair: pair[1])
 
     def begin_index(self) -> None:

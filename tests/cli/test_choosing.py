@@ -1,0 +1,94 @@
+"""A list is of sessions: so is what a query leaves out of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.cli import main
+from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, summary, thread
+
+RETRY, TESTS, NOTES, MOVE, RSYNC = (
+    *("b9568747", "3d75e207", "f5bff5de", "64fb286e", "145b06d7"),
+)
+
+
+def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["list", "--", *words]) == ExitCode.DONE
+    return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    ("query", "sessions"),
+    [
+        ("-jitter", [TESTS, NOTES, MOVE, RSYNC]),
+        ("-tool:Edit", [RSYNC]),
+        ("tool:Edit -tool:Task", [RETRY, NOTES, MOVE]),
+        ("project:shop -jitter", [TESTS]),
+        ("-(jitter OR markdown)", [TESTS, NOTES, RSYNC]),
+        ("retry -jitter", []),
+        ("jitter OR -tool:Edit", [RETRY, RSYNC]),
+        ('-"exponential backoff"', [TESTS, NOTES, MOVE, RSYNC]),
+    ],
+)
+def test_what_is_excluded_leaves_sessions_out_that_have_it(
+    query: str, sessions: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert listed(capsys, query) == sessions
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_slip_is_mended_where_it_is_looked_for_and_not_where_it_is_excluded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["list", "rety"]) == ExitCode.DONE
+    told = capsys.readouterr()
+    assert RETRY in told.out
+    assert told.err == "note: rety stands nowhere; looked for retry\n"
+
+    assert main(["list", "--", "-rety"]) == ExitCode.DONE
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 6
+    assert told.err == ""
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_word_that_stands_nowhere_is_in_no_session(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert listed(capsys, "retry xylophone") == []
+
+
+@pytest.fixture
+def copied(kept_home: Home) -> Home:
+    """Return a home in which one session says what another does, and one nothing."""
+    said = thread(prompt("Where do walruses live?"), reply("In the cold."))
+    for number in (5, 6):
+        kept_home.session(session_id(number), said)
+    kept_home.session(session_id(7), [summary("Of another", "x")])
+    return kept_home
+
+
+@pytest.mark.usefixtures("copied")
+def test_sessions_that_say_the_same_are_all_in_a_list(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["ingest", "-q"])
+
+    assert len(listed(capsys, "walruses")) == 2
+    assert len(listed(capsys, "-walruses")) == 2
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_search_for_nothing_finds_the_sessions_of_a_list(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["ingest", "-q"])
+    sessions = listed(capsys)
+
+    assert main(["search", "", "-n", "3"]) == ExitCode.DONE
+    assert f"1 to 3 of {len(sessions)} sessions" in capsys.readouterr().err
+    sessions = listed(capsys, "project:demo")
+    assert main(["search", "project:demo", "--json"]) == ExitCode.DONE
+    assert f'"total":{len(sessions)}' in capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""What may stand before and behind every command of the table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+
+from recollect.cli import main
+from recollect.cli.group import CommandGroup
+from recollect.cli.table import COMMANDS
+from recollect.errors import ExitCode
+
+OPTIONS = (
+    *(("--archive", "x"), ("--home", "x"), ("--color", "never")),
+    *(("-q",), ("--quiet",), ("-v",), ("--verbose",)),
+)
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Return every command, with those below it."""
+    group = CommandGroup(COMMANDS)
+    found: list[tuple[str, ...]] = []
+    waiting: list[tuple[tuple[str, ...], click.Command | None]] = [
+        ((row.name,), group.get_command(click.Context(group), row.name))
+        for row in COMMANDS
+    ]
+    while waiting:
+        words, command = waiting.pop()
+        found.append(words)
+        if isinstance(command, click.Group):
+            waiting += [((*words, n), one) for n, one in command.commands.items()]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option[0])
+def test_every_command_takes_what_all_take_before_and_behind_it(
+    words: tuple[str, ...], option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in ((*words, *option, "--help"), (*option, *words, "--help")):
+        assert main(asked) == ExitCode.DONE, capsys.readouterr().err
+        assert capsys.readouterr().out.startswith(f"Usage: recollect {words[0]}")
+
+
+@pytest.mark.parametrize("option", ["--json", "--no-ingest"])
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
+    row: object, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = getattr(row, "name", "")
+    behind = main([name, option, "--help"])
+    said = capsys.readouterr().err
+    before = main([option, name, "--help"])
+
+    assert behind == before
+    if behind != ExitCode.DONE:
+        assert said.startswith(f"error: {name} takes no {option}: ")
+        assert capsys.readouterr().err.startswith(f"error: {name} takes no {option}: ")
+
+
+@pytest.mark.usefixtures("invented")
+def test_who_names_a_place_that_does_not_matter_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "--home", str(place)]) == ExitCode.DONE
+    assert capsys.readouterr().err == "note: verify has no use for --home\n"
+
+    assert main(["--home", str(place), "verify"]) == ExitCode.DONE
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("invented")
+def test_what_is_said_behind_a_command_is_stronger_than_before_it(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = str(place / "archive")
+
+    assert main(["--archive", os.devnull, "list", "--archive", here]) == ExitCode.DONE
+    assert "b9568747" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_HOME", "/no/such/home")
+
+    assert main(["--no-ingest", "list", "-n", "1"]) == ExitCode.DONE
+    assert main(["--no-ingest"]) == ExitCode.DONE
+    assert "b9568747" in capsys.readouterr().out
+
+
+def test_migrate_says_why_it_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["migrate", "--json"]) == ExitCode.ASKED_WRONGLY
+    told = "error: migrate takes no --json: it prints what it compares as it goes on\n"
+    assert capsys.readouterr().err.startswith(told)
