@@ -6,9 +6,9 @@ once for all archives of a server: see :mod:`recollect.search.commons`.
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from array import array
 from collections.abc import Callable, Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -69,7 +69,7 @@ class Known:
             for session, ended in self.ends.items()
         }
         """What its age adds to each session."""
-        self._lock = Lock()
+        self._lock = allocate_lock()
         self._later: dict[Callable[[Placing], object], object] = {}
 
     def spans(self, places: Placing) -> Mapping[int, tuple[int, int]]:
