@@ -334,6 +334,7 @@ def test_a_terminal_gets_colour_and_its_own_width(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("RECOLLECT_PAGER", "cat")
 
     shown = on_a_terminal(home.path, columns=60)
 
@@ -346,6 +347,7 @@ def test_a_terminal_without_colour_gets_none(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("RECOLLECT_PAGER", "cat")
 
     assert "\x1b" not in on_a_terminal(home.path, columns=60)
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from recollect.cli.asked import here, homes_of
 from recollect.errors import (
     ArchiveMissing,
     ExitCode,
@@ -34,7 +33,7 @@ def reported(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, BrokenPipeError):
         raise error
     known = error if isinstance(error, RecollectError) else _translated(error)
-    if isinstance(error, FileNotFoundError) and here() is None:
+    if isinstance(error, FileNotFoundError) and _is_gone():
         return report(_GONE, "go to one that is there", ExitCode.ASKED_WRONGLY)
     if type(known) is ArchiveMissing:
         known = _missing(known)
@@ -48,8 +47,17 @@ def reported(error: Exception, words: Sequence[str]) -> int:
     return code
 
 
+def _is_gone() -> bool:
+    """Whether somebody has removed the directory one is in."""
+    from recollect.cli.asked import here  # noqa: PLC0415 (only for an error)
+
+    return here() is None
+
+
 def _missing(error: ArchiveMissing) -> ArchiveMissing:
     """Return what is the case where there is no archive: maybe there is no home."""
+    from recollect.cli.asked import homes_of  # noqa: PLC0415 (only for an error)
+
     try:
         homes_of(())
     except NoHome:
