@@ -266,3 +266,17 @@ def test_our_own_setting_for_colours_is_stronger_than_that_of_all_programs(
     monkeypatch.setenv("RECOLLECT_COLOR", setting)
 
     assert ("\x1b[" in piped("list").stdout) is coloured
+
+
+@on_terminals
+@pytest.mark.parametrize(("sessions", "is_told"), [(20, False), (21, True)])
+def test_that_there_are_more_is_told_only_if_there_are(
+    sessions: int, is_told: bool, kept_home: Home
+) -> None:
+    for number in range(4, sessions + 2):  # two are there already
+        said = thread(prompt(f"Number {number}"), reply("Yes"), start=number)
+        kept_home.session(session_id(number), said)
+    screen = Terminal("list")
+
+    assert screen.end() == 0
+    assert ("the newest 20; -n shows more" in screen.shown) is is_told

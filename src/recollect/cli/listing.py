@@ -53,7 +53,10 @@ def list_archive(  # noqa: PLR0913 (the options, all by name)
 
             found = filtered(archive, found, query)
         chosen = (one for one in found if one.is_starred or not starred)
-        sessions = list(islice(chosen, limit and min(limit, sys.maxsize)))
+        most = limit and min(limit, sys.maxsize - 1)
+        sessions = list(islice(chosen, most and most + 1))
+        has_more = most is not None and len(sessions) > most
+        sessions = sessions[:most]
         spent = costs(archive, sessions)
     if as_json:
         _print_rows(sessions, spent, asked)
@@ -62,7 +65,7 @@ def list_archive(  # noqa: PLR0913 (the options, all by name)
         screen.show(SessionTable(screen, spent).lines(sessions))
     elif not asked.quiet:
         sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
-    if is_page and len(sessions) == limit and not asked.quiet:
+    if is_page and has_more and not asked.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
 
 
