@@ -68,9 +68,10 @@ def _temporary() -> Path:
 def _advice(home: Path, archive: Path, session: str) -> str:
     variables = ((HOME_VARIABLE, home), (ARCHIVE_VARIABLE, archive))
     told = "\n  ".join(
-        f"export {name}={shlex.quote(str(path))}" for name, path in variables
+        plain(f"export {name}={shlex.quote(str(path))}") for name, path in variables
     )
-    return plain("An invented home. To try it, type") + (
+    return (
+        "An invented home. To try it, type"
         f"\n\n  {told}\n"
         "\n  recollect show last"
         f"\n  recollect tree {session}"
