@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from recollect.model.ids import Position, SourceId
 from recollect.model.records import UserRecord
 from recollect.parse.full import parse_record, spoken_of
-from recollect.parse.loading import blocks_of
+from recollect.parse.loading import RecordLoader, blocks_of
 from tests.build import image, prompt, reply, text, thinking, tool_result, tool_use
 
 HERE = Position(SourceId("a"), 0, 0, 9)
@@ -63,3 +63,19 @@ def test_the_short_way_is_taken_for_what_is_sound() -> None:
 def test_no_bytes_raise(raw: bytes) -> None:
     assert spoken_of(raw) is None
     assert spoken_of(b'{"type":"user","message":' + raw) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "is_seen"),
+    [({"stdout": "", "interrupted": True}, True), ({"stdout": "x"}, False), (7, False)],
+)
+def test_a_glance_tells_how_an_outcome_is_written(
+    written: object, is_seen: bool
+) -> None:
+    class Holding(RecordLoader):
+        def raw(self, position: Position) -> bytes:
+            assert position == HERE
+            record = tool_result("t", '"interrupted": true')
+            return json.dumps(record | {"toolUseResult": written}).encode()
+
+    assert Holding().glance(HERE, b'"interrupted": true', b"other") == is_seen

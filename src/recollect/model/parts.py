@@ -47,6 +47,13 @@ class Loader:
         """Return the structured result in the record at a position."""
         raise NotImplementedError
 
+    def glance(self, position: Position, *signs: bytes) -> bool:
+        """Whether the outcome at a position is written with one of some signs.
+
+        That is cheaper to know than what it says.
+        """
+        raise NotImplementedError
+
     def written(self, position: Position) -> tuple[bytes, bytes]:
         """Return JSON that holds all that the blocks and the outcome there say."""
         raise NotImplementedError

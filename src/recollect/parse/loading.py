@@ -58,6 +58,11 @@ class RecordLoader(Loader):
             return None
         return parse_outcome(bytes(record.tool_use_result))
 
+    def glance(self, position: Position, *signs: bytes) -> bool:
+        """Whether the outcome at a position is written with one of some signs."""
+        written = self.written(position)[1]
+        return any(sign in written for sign in signs)
+
     def written(self, position: Position) -> tuple[bytes, bytes]:
         """Return the JSON of the blocks and of the outcome; else the whole line."""
         spoken = self._spoken(position)

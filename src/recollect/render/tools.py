@@ -55,6 +55,12 @@ _REFUSED = (
     "rejected the tool",
     "chose to stay in plan mode",
 )
+_TELLING = (
+    b'"returnCodeInterpretation"',
+    b'"interrupted":true',
+    b'"interrupted": true',
+)
+"""How the outcome of a command is written that has something to tell."""
 _UNTIMED = {"AskUserQuestion", "ExitPlanMode", "Agent"}
 """Tools that wait for a person, or say themselves how long they took."""
 
@@ -137,7 +143,7 @@ def _bash(call: ToolCall) -> CallLine:
     run = call.facts.run if call.facts else None
     if run:
         facts.append(f"in the background as {run}")
-    else:
+    elif call.answered_at and call.loader.glance(call.answered_at, *_TELLING):
         outcome = call.outcome
         if isinstance(outcome, BashOutcome):
             meaning = outcome.return_code_interpretation

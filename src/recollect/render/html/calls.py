@@ -106,8 +106,8 @@ def _bash(call: ToolCall, most: int) -> Body:
     if "\n" in command or len(command) > _SEEN:
         shown = tag("pre", text(command), kind="command")
     answer = _answer(call, most)
-    outcome = call.outcome
-    if not answer and isinstance(outcome, BashOutcome):
+    outcome = None if answer else call.outcome
+    if isinstance(outcome, BashOutcome):
         answer = output(f"{outcome.stdout or ''}\n{outcome.stderr or ''}", most=most)
     return Body(joined((shown, answer)))
 

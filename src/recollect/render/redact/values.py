@@ -105,6 +105,9 @@ class _Redacting(Loader):
         self._finds.note(position, tuple(mapper.met))
         return new
 
+    def glance(self, position: Position, *signs: bytes) -> bool:
+        return self._inner.glance(position, *signs)
+
     def written(self, position: Position) -> tuple[bytes, bytes]:
         content, result = self._inner.written(position)
 
