@@ -17,6 +17,7 @@ from playwright.sync_api import sync_playwright
 from docs.requirements import ROOT
 from recollect.archive import Archive
 from recollect.cli.demo_home import write_home
+from recollect.prices import load_prices
 from recollect.web.server import Place, Serving
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -43,7 +44,8 @@ def main() -> None:
         with Archive.open(place / "archive") as archive:
             rewound = next(one.id for one in archive.sessions() if one.branches > 1)
         links: list[str] = []
-        serving = Serving(Place(folder=place / "archive"), links.append)
+        served = Place(folder=place / "archive", prices=load_prices())
+        serving = Serving(served, links.append)
         running = Thread(target=serving.run, daemon=True)
         running.start()
         take(links[0], rewound)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -96,7 +97,8 @@ def server_of(gate: Gate, ending: Callable[[], None]) -> uvicorn.Server:
     server = _Server(
         uvicorn.Config(
             gate,
-            log_level="error",
+            # Pages tell what went wrong; who is cut off at the end is no error.
+            log_level="error" if os.environ.get("RECOLLECT_DEBUG") else "critical",
             access_log=False,
             server_header=False,
             ws="none",

@@ -30,7 +30,6 @@ from recollect.render.html.markup import (
     NOTHING,
     Html,
     anchor,
-    facts,
     joined,
     tag,
     words,
@@ -277,7 +276,7 @@ def _top(visit: Visit, reading: Reading) -> Html:
     agent = visit.request.path_params.get("agent", "")
     told = window_facts(session, branch, None, _total(visit, reading))
     pairs = (told[at] + told[at + 1] for at in range(0, len(told), 2))
-    lines = [tag("p", facts(pair)) for pair in pairs if any(pair)]
+    lines = [tag("p", joined(map(_fact, pair), " · ")) for pair in pairs if any(pair)]
     up = NOTHING
     if agent:
         back = address("session", session.id, at=agent)
@@ -297,6 +296,11 @@ def _top(visit: Visit, reading: Reading) -> Html:
         ),
         kind="top",
     )
+
+
+def _fact(told: str) -> Html:
+    """Return something told of a session, kept on one line where there is room."""
+    return tag("span", words(told), kind="fact") if told else NOTHING
 
 
 def _total(visit: Visit, reading: Reading) -> Cost | None:

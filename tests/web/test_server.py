@@ -1,0 +1,41 @@
+"""A server that ends, whoever still listens."""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
+
+import pytest
+
+from recollect.web import server
+from recollect.web.live import Herald
+from recollect.web.server import Place, Serving
+from tests.web.places import furnished
+
+
+def test_who_is_cut_off_when_a_server_ends_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(server, "_PARTING", 0)
+    monkeypatch.setattr(Herald, "end", lambda _: None)
+    links: list[str] = []
+    serving = Serving(Place(folder=furnished(tmp_path).folder), links.append)
+    running = Thread(target=serving.run)
+    running.start()
+    link = urlsplit(links[0])
+    connection = HTTPConnection("127.0.0.1", link.port or 0, timeout=60)
+    connection.request("GET", f"{link.path}?{link.query}")
+    entered = connection.getresponse()
+    entered.read()
+    cookie = (entered.getheader("set-cookie") or "").partition(";")[0]
+    connection.request("GET", "/api/live", headers={"Cookie": cookie})
+    assert connection.getresponse().readline().startswith(b"retry")
+
+    serving.stop()
+    running.join(60)
+
+    assert not running.is_alive()
+    assert capfd.readouterr().err == ""
+    connection.close()
