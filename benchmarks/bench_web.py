@@ -95,17 +95,22 @@ def questions(archive: Path, count: int) -> list[Question]:
     def again(_: int) -> list[str]:
         return sessions(-1)
 
+    def others(number: int) -> list[str]:
+        return sessions(number + _APART)
+
     session, known = "/session/{}", "session, opened again"
     first = "session, opened for the first time"
     return [
         Question("search", searches, "/search/answer?q={}", _SEARCH),
         Question(first, sessions, session, _MESSAGES),
         Question(known, again, session, _MESSAGES, True),
-        Question(f"{first}, forty messages of theirs", sessions, session, _FORTY),
+        Question(f"{first}, forty messages of theirs", others, session, _FORTY),
         Question(f"{known}, forty messages of theirs", again, session, _FORTY, True),
     ]
 
 
+_APART = 10
+"""Series that are between those of two questions: neither asks for the same."""
 _SEARCH = "/api/v1/search?q={}&limit=10"
 _MESSAGES = "/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc"
 """What its page asks for to show a session, among some twenty other questions."""
