@@ -82,6 +82,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.DONE
 
     told = capsys.readouterr().out
+    assert "will be erased from the hub: 3 sessions" in told
     assert "erased 2 sessions, 2 files, 2 objects" in told
     assert "held, and still there: 1 session" in told
     (receipt,) = map(json.loads, hub.store.notes("receipt").values())

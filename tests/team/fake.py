@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged, BatchRefused
+from recollect.model.ids import SessionId
 from recollect.store.harvest import Harvest
 from recollect.team.contract import (
     Ack,
@@ -154,6 +155,10 @@ class MemoryStore:
 
     def holds(self) -> Sequence[tuple[Selector, str]]:
         return list(self._holds.items())
+
+    def fitting(self, selector: Selector) -> Sequence[SessionId]:
+        fits = [s.sent for s in self.sources.values() if _fits(selector, s.sent)]
+        return sorted({sent.session for sent in fits if sent.session})
 
     def erase(self, selector: Selector, *, now: datetime) -> Receipt:
         gone = [s for s in self.sources.values() if _fits(selector, s.sent)]

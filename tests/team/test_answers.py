@@ -16,7 +16,7 @@ from recollect.errors import NotArchived, NotOfTeams
 from recollect.model.hits import Found
 from recollect.model.reports import Grouping
 from recollect.query import parse
-from recollect.team.contract import Objects, Role, Scope, TeamStore
+from recollect.team.contract import Objects, Role, Scope, Selector, TeamStore
 from tests.cases.shape import written
 from tests.team.homes import PEOPLE, People
 
@@ -204,6 +204,19 @@ def test_a_team_sees_what_is_shared_with_it(filled: Made, people: People) -> Non
     )
     assert seen(Scope(person="dan", role=Role.AUDITOR)) == sum(counts.values())
     assert seen(Scope(person="dan", role=Role.TEAM)) == 0
+
+
+@every_person
+def test_what_fits_a_person_is_what_they_have(
+    filled: Made, people: People, person: str
+) -> None:
+    store, _ = filled
+
+    fits = store.fitting(Selector(person=person))
+
+    with people.archive(person) as folder:
+        assert fits == sorted(one.id for one in folder.sessions(empty=True))
+    assert store.fitting(Selector(person=person, project="/nowhere")) == []
 
 
 def test_what_is_done_to_files_is_refused(filled: Made) -> None:

@@ -48,11 +48,14 @@ def erase(  # noqa: PLR0913 (one parameter an option, all by name)
     from recollect.hub.erasing import erase as carry_out  # noqa: PLC0415 (not for help)
 
     selector = selector_of(person, session, project, before)
-    if not as_json:
-        click.echo(f"what fits {told(selector)} will be erased from the hub")
-    confirm(yes=yes)
     moment = now()
     with opened_hub(store, raw) as (engine, objects):
+        if not as_json:
+            count = several(len(engine.fitting(selector)), "session")
+            click.echo(
+                f"what fits {told(selector)} will be erased from the hub: {count}"
+            )
+        confirm(yes=yes)
         receipt = carry_out(engine, objects, selector, now=moment)
         _keep(engine, receipt, moment)
     if as_json:

@@ -298,6 +298,10 @@ class TeamStore(Protocol):
         """Return what is held, and why."""
         ...
 
+    def fitting(self, selector: Selector) -> Sequence[SessionId]:
+        """Return the sessions that fit, whether they are held or not."""
+        ...
+
     def erase(self, selector: Selector, *, now: datetime) -> Receipt:
         """Refuse what fits from now on, then remove every row of it.
 

@@ -122,6 +122,7 @@ class Way(NamedTuple, Generic[D]):
     held: Callable[[D, str], Sequence[Held]]
     spans: Callable[[D, int], Sequence[Span]]
     write: Callable[[D, Derivation], None]
+    fitting: Callable[[D, Selector], dict[int, SessionId]]
     erase: Callable[[D, Selector, Sequence[Selector], datetime], Receipt]
     verify: Callable[[D], Verdict]
 
@@ -216,6 +217,10 @@ class EngineStore(Generic[D]):
         """Return what is held, and why."""
         rows = self._all_of("hold", "selector, reason")
         return [(_decode_selector(row[0]), row[1]) for row in rows]
+
+    def fitting(self, selector: Selector) -> Sequence[SessionId]:
+        """Return the sessions that fit, whether they are held or not."""
+        return sorted(self._way.fitting(self._db, selector).values())
 
     def erase(self, selector: Selector, *, now: datetime) -> Receipt:
         """Refuse what fits from now on, then remove every row of it."""

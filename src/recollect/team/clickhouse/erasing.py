@@ -16,7 +16,7 @@ from recollect.team.contract import Receipt, Selector, Verdict
 from recollect.team.packing import new_numbers
 from recollect.team.refusing import signs_of
 
-__all__ = ["erase", "verify"]
+__all__ = ["erase", "fitting", "verify"]
 
 _LIVE = "number NOT IN (SELECT number FROM dead)"
 _WAIT = "SETTINGS mutations_sync = 2"
@@ -26,11 +26,11 @@ def erase(
     db: ClickHouse, selector: Selector, held: Sequence[Selector], now: datetime
 ) -> Receipt:
     """Refuse what fits from now on, then remove every row of it."""
-    chosen = _sessions(db, selector)
+    chosen = fitting(db, selector)
     kept: set[int] = set()
     spared: set[int] = set()
     for one in held:
-        own = set(_sessions(db, one))
+        own = set(fitting(db, one))
         kept |= own
         spared |= _sources(db, one, own)
     gone = {n: s for n, s in chosen.items() if n not in kept}
@@ -61,8 +61,8 @@ def erase(
     )
 
 
-def _sessions(db: ClickHouse, selector: Selector) -> dict[int, SessionId]:
-    """Return the sessions that fit."""
+def fitting(db: ClickHouse, selector: Selector) -> dict[int, SessionId]:
+    """Return the sessions that fit, by their numbers."""
     rows = db.rows(
         "SELECT s.number, s.session, h.person, s.ended_ms, s.project, listed"  # noqa: S608 (our names)
         f" FROM (SELECT * FROM session WHERE {_LIVE}) AS s"

@@ -32,6 +32,7 @@ class ClickHouseStore(EngineStore[ClickHouse]):
         held=receiving.held,
         spans=receiving.spans,
         write=write,
+        fitting=erasing.fitting,
         erase=erasing.erase,
         verify=erasing.verify,
     )

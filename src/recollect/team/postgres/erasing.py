@@ -14,7 +14,7 @@ from recollect.team.postgres.receiving import held as held_of
 from recollect.team.postgres.writing import remove_sessions
 from recollect.team.refusing import signs_of
 
-__all__ = ["erase", "verify"]
+__all__ = ["erase", "fitting", "verify"]
 
 
 def erase(
@@ -23,11 +23,11 @@ def erase(
     """Refuse what fits from now on, then remove every row of it."""
     with db.at_once():
         db.execute("LOCK TABLE source, session IN SHARE ROW EXCLUSIVE MODE")
-        chosen = _sessions(db, selector)
+        chosen = fitting(db, selector)
         kept: set[int] = set()
         sources: set[int] = set()
         for one in held:
-            own = set(_sessions(db, one))
+            own = set(fitting(db, one))
             kept |= own
             sources |= _sources(db, one, list(own))
         gone = {n: s for n, s in chosen.items() if n not in kept}
@@ -54,8 +54,8 @@ def erase(
     )
 
 
-def _sessions(db: Postgres, selector: Selector) -> dict[int, SessionId]:
-    """Return the sessions that fit."""
+def fitting(db: Postgres, selector: Selector) -> dict[int, SessionId]:
+    """Return the sessions that fit, by their numbers."""
     limits, values = ["true"], dict[str, Any]()
     if selector.person is not None:
         limits.append("h.person = %(person)s")

@@ -31,6 +31,7 @@ class PostgresStore(EngineStore[Postgres]):
         held=receiving.held,
         spans=receiving.spans,
         write=write,
+        fitting=erasing.fitting,
         erase=erasing.erase,
         verify=erasing.verify,
     )
