@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from recollect.store.harvest import TABLES
@@ -47,6 +48,10 @@ class Database(Protocol):
 
     def limit(self, holders: Sequence[int]) -> None:
         """Let the connection see rows of some holders only, and change nothing."""
+        ...
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Have all that is read be of one moment, as far as the engine can."""
         ...
 
     def among(self, column: str, key: str) -> str:

@@ -85,6 +85,7 @@ class TeamShelf:
         self.typed = TeamTyped(sight)
         self.spending = TeamSpending(sight)
         self._words = words
+        self._moment = sight.db.moment
         self._closes = [close]
         self._seen = words.standing()
 
@@ -116,8 +117,8 @@ class TeamShelf:
         return {}
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Nothing: each statement has its own moment, and readers put up with that."""
-        return self.chunks.at_once()
+        """Have all that is read be of one moment, as far as the engine can."""
+        return self._moment()
 
     def also_close(self, close: Callable[[], None]) -> None:
         """Let go of something else together with the shelf."""

@@ -97,3 +97,21 @@ def test_a_connection_that_was_cut_is_made_anew_and_as_limited(
     (found,) = reader.rows("SELECT array_agg(DISTINCT holder) FROM session", {})
 
     assert found == (own,)
+
+
+def test_a_connection_that_was_cut_in_a_moment_is_made_anew(reader: Postgres) -> None:
+    own = holders(reader, "ann")
+    reader.limit(own)
+    other = Postgres(reader._address)
+    cut = "SELECT pg_terminate_backend(%(number)s, 5000)"
+    with reader.moment():
+        ((number,),) = reader.rows("SELECT pg_backend_pid()", {})
+        other.rows(cut, {"number": number})
+        with pytest.raises(StoreError):
+            reader.rows("SELECT 1", {})
+    other.close()
+
+    with reader.moment():
+        (found,) = reader.rows("SELECT array_agg(DISTINCT holder) FROM session", {})
+
+    assert found == (own,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -100,6 +100,10 @@ class ClickHouse:
             own = f"holder IN ({', '.join(map(str, holders)) or 'NULL'})"
             filters = {f"{self.database}.{table}": own for table in _OWNED}
             self._limits["additional_table_filters"] = filters
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Nothing: each statement has its own moment, and readers put up with that."""
+        return nullcontext()
 
     def among(self, column: str, key: str) -> str:
         """Return the condition that a column is one of the list ``key``."""

@@ -63,6 +63,7 @@ class Postgres:
             self.db.execute(sql, (seen,))
             self.db.execute(f"SET ROLE {READER}".encode())
             self.db.execute(b"SET default_transaction_read_only = on")
+            self.db.execute(b"SET default_transaction_isolation = 'repeatable read'")
         except BaseException:
             # Nobody may read over a connection that is limited by half.
             self.db.close()
@@ -112,6 +113,16 @@ class Postgres:
                 yield
             finally:
                 self._depth -= 1
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Have all that a reader reads be of one moment; others of it wait."""
+        with self._ready():
+            if self._depth:
+                yield
+                return
+            with self.at_once():
+                yield
 
     def visible(self, table: str) -> str:
         """Return a table's rows that are of ``%(holders)s``, to be selected from."""
