@@ -13,7 +13,7 @@ from recollect.model.sources import SourceKind
 from recollect.team.contract import Batch, Objects, Selector, Sent
 from recollect.team.deriving import derive
 from recollect.team.postgres.store import PostgresStore
-from recollect.team.postgres.terms import counts_in
+from recollect.team.postgres.terms import counts_in, living_in
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.team.engines import opened
 from tests.team.homes import spans_of
@@ -123,4 +123,24 @@ def test_of_what_was_erased_no_segment_says_anything(made: Made) -> None:
     assert ("apple3", 2) not in words(store)
     for (packed,) in store._db.rows("SELECT packed FROM post", {}):
         assert counts_in(packed, {rows[0][0]}) == {}
+    assert tallied(store) == counted(store)
+
+
+def test_of_an_earlier_state_of_what_was_erased_nothing_is_left(made: Made) -> None:
+    store, _ = made
+    gone = SessionId(session_id(50))
+    # Others are filed with it, so that its segment lives on when it goes on.
+    say(made, 50, "cherry", "first")
+    for number in range(51, 67):
+        say(made, number, f"plum{number}")
+    say(made, 50, "cherry", "second", "third")
+    ((dead,),) = store._db.rows("SELECT sum(dead) FROM segment", {})
+    assert dead
+
+    store.erase(Selector(session=gone), now=NOW)
+
+    alive = {row[0] for row in store._db.rows("SELECT number FROM filed", {})}
+    for forms, packed in store._db.rows("SELECT forms, packed FROM post", {}):
+        assert "cherr" not in forms
+        assert living_in(packed, alive) == packed
     assert tallied(store) == counted(store)

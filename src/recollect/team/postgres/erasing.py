@@ -11,6 +11,7 @@ from recollect.store.numbers import milliseconds
 from recollect.team.contract import Receipt, Selector, Verdict
 from recollect.team.postgres.connect import Postgres
 from recollect.team.postgres.receiving import held as held_of
+from recollect.team.postgres.segments import forget_dead
 from recollect.team.postgres.writing import remove_sessions
 from recollect.team.refusing import signs_of
 
@@ -34,7 +35,9 @@ def erase(
         sources = _sources(db, selector, list(gone)) - sources
         _refuse(db, sources, now)
         addresses = _addresses(db, sources)
+        people = _people(db, selector, sources, list(gone))
         rows = remove_sessions(db, list(gone))
+        forget_dead(db, people)
         for table in ("span", "source"):
             sql = f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)"  # noqa: S608 (our names)
             rows += db.execute(sql, {"numbers": list(sources)})
@@ -52,6 +55,19 @@ def erase(
         addresses=tuple(sorted(row[0] for row in stray)),
         held=tuple(sorted(s for n, s in chosen.items() if n in kept)),
     )
+
+
+def _people(
+    db: Postgres, selector: Selector, sources: set[int], sessions: Sequence[int]
+) -> list[str]:
+    """Return whose segments may say something of what is erased."""
+    rows = db.rows(
+        "SELECT person FROM source WHERE number = ANY(%(sources)s) UNION"
+        " SELECT person FROM session JOIN holder USING (holder)"
+        " WHERE number = ANY(%(sessions)s)",
+        {"sources": list(sources), "sessions": list(sessions)},
+    )
+    return sorted({selector.person or "", *(row[0] for row in rows)})
 
 
 def fitting(db: Postgres, selector: Selector) -> dict[int, SessionId]:

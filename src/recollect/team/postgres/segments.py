@@ -2,7 +2,9 @@
 
 A session is filed in the segment in which it was written. Whenever a holder has many
 segments of a level they are joined to one of the next, so that a word is read from few
-rows. A segment of which most sessions are no more is made anew of what is left.
+rows. A segment of which most sessions are no more is stripped of them; after an
+erasure none may say anything of a session that is no more, as it may be an earlier
+state of what was erased.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from recollect.team.packing import new_numbers
 from recollect.team.postgres.connect import Postgres
+from recollect.team.postgres.terms import living_in
 
-__all__ = ["add_segment", "leave_segments"]
+__all__ = ["add_segment", "forget_dead", "leave_segments"]
 
 _JOINED = 16
 """Segments of a level that are joined to one."""
@@ -75,14 +78,11 @@ def _join(db: Postgres, holder: int) -> None:
             " VALUES (%(new)s, %(holder)s, %(level)s, %(size)s, %(dead)s)",
             values,
         )
-        _make_anew(db, [segment], is_all=False)
+        _tidy(db, [segment])
 
 
-def leave_segments(db: Postgres, numbers: Sequence[int], *, is_erased: bool) -> None:
-    """Take sessions out of their segments; if erased, nothing of them stays there.
-
-    Their texts must be gone already.
-    """
+def leave_segments(db: Postgres, numbers: Sequence[int]) -> None:
+    """Take sessions out of their segments; their texts must be gone already."""
     rows = db.rows(
         "WITH gone AS (DELETE FROM filed WHERE number = ANY(%(numbers)s)"
         " RETURNING segment), left_by AS (SELECT segment, count(*) AS dead FROM gone"
@@ -90,39 +90,52 @@ def leave_segments(db: Postgres, numbers: Sequence[int], *, is_erased: bool) -> 
         " FROM left_by AS l WHERE s.segment = l.segment RETURNING s.segment",
         {"numbers": list(numbers)},
     )
-    _make_anew(db, [row[0] for row in rows], is_all=is_erased)
+    _tidy(db, [row[0] for row in rows])
 
 
-def _make_anew(db: Postgres, segments: Sequence[int], *, is_all: bool) -> None:
-    """Make segments anew that are empty or mostly dead, or all of them."""
+def _tidy(db: Postgres, segments: Sequence[int]) -> None:
+    """Strip segments of which most is dead."""
     rows = db.rows(
         "SELECT segment FROM segment WHERE segment = ANY(%(segments)s)"
-        " AND (dead >= size OR dead > 0 AND (dead * 2 > size OR %(is_all)s))",
-        {"segments": list(segments), "is_all": is_all},
+        " AND (dead >= size OR dead * 2 > size)",
+        {"segments": list(segments)},
     )
-    values = {"segments": [row[0] for row in rows]}
-    if not rows:
-        return
-    db.execute("DELETE FROM post WHERE segment = ANY(%(segments)s)", values)
-    db.execute(
-        "INSERT INTO post SELECT holder, segment, forms, string_agg(int8send(number)"
-        " || int4send(kind::integer << 24 | texts::integer), '')"
-        " FROM (SELECT s.holder, f.segment, w.forms, s.number, s.kind,"
-        " count(DISTINCT s.text) AS texts FROM filed AS f"
-        " JOIN said AS s USING (number) CROSS JOIN LATERAL unnest(s.tsv) AS u"
-        " JOIN word AS w ON w.term = u.lexeme AND w.holder = s.holder"
-        " WHERE f.segment = ANY(%(segments)s)"
-        " GROUP BY 1, 2, 3, 4, 5) AS counted GROUP BY holder, segment, forms",
-        values,
+    for (segment,) in rows:
+        _strip(db, segment)
+
+
+def forget_dead(db: Postgres, people: Sequence[str]) -> None:
+    """Leave nothing in the segments of people of sessions that are no more."""
+    rows = db.rows(
+        "SELECT segment FROM segment WHERE dead > 0 AND holder IN"
+        " (SELECT holder FROM holder WHERE person = ANY(%(people)s))",
+        {"people": list(people)},
     )
+    for (segment,) in rows:
+        _strip(db, segment)
+
+
+def _strip(db: Postgres, segment: int) -> None:
+    """Take out of a segment what it says of sessions that are no more."""
+    values = {"segment": segment}
+    filed = db.rows("SELECT number FROM filed WHERE segment = %(segment)s", values)
+    alive = {row[0] for row in filed}
+    sql = "SELECT forms, packed FROM post WHERE segment = %(segment)s"
+    changed = {
+        forms: left
+        for forms, packed in db.rows(sql, values)
+        if len(left := living_in(packed, alive)) < len(packed)
+    }
     db.execute(
-        "DELETE FROM segment WHERE segment = ANY(%(segments)s)"
-        " AND NOT EXISTS"
-        " (SELECT 1 FROM filed AS f WHERE f.segment = segment.segment)",
-        values,
+        "UPDATE post AS p SET packed = c.packed"
+        " FROM unnest(%(forms)s::text[], %(packed)s::bytea[]) AS c (forms, packed)"
+        " WHERE p.segment = %(segment)s AND p.forms = c.forms",
+        {**values, "forms": list(changed), "packed": list(changed.values())},
     )
+    db.execute("DELETE FROM post WHERE segment = %(segment)s AND packed = ''", values)
+    if not alive:
+        db.execute("DELETE FROM segment WHERE segment = %(segment)s", values)
     db.execute(
-        "UPDATE segment SET dead = 0, size = (SELECT count(*) FROM filed AS f"
-        " WHERE f.segment = segment.segment) WHERE segment = ANY(%(segments)s)",
-        values,
+        "UPDATE segment SET dead = 0, size = %(size)s WHERE segment = %(segment)s",
+        {**values, "size": len(alive)},
     )

@@ -19,6 +19,7 @@ from recollect.team.engine import group_of
 __all__ = [
     "Tallied",
     "counts_in",
+    "living_in",
     "places_of",
     "posted_in",
     "query_of",
@@ -230,3 +231,11 @@ def counts_in(packed: bytes, alive: Container[int]) -> dict[int, int]:
         for session, told in _COUNT.iter_unpack(packed)
         if session in alive
     }
+
+
+def living_in(packed: bytes, alive: Container[int]) -> bytes:
+    """Return the same without what is told of sessions that are no more."""
+    told = list(_COUNT.iter_unpack(packed))
+    if all(session in alive for session, _ in told):
+        return packed
+    return b"".join(_COUNT.pack(*one) for one in told if one[0] in alive)

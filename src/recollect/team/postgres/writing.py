@@ -80,7 +80,7 @@ def remove_sessions(db: Postgres, numbers: Sequence[int]) -> int:
         return 0
     _recount(db, _counted(db, numbers), {})
     removed = _remove(db, numbers)
-    leave_segments(db, numbers, is_erased=True)
+    leave_segments(db, numbers)
     return removed
 
 
@@ -110,7 +110,7 @@ def _put(
     _recount(db, _counted(db, old), {h: said.tallied for h, said in words.items()})
     if old:
         _remove(db, old)
-        leave_segments(db, old, is_erased=False)
+        leave_segments(db, old)
     for table, found in rows.items():
         names = [column.name for column in columns_of(table)]
         first_names = ["holder", "number", *(["family"] if table == "session" else [])]
