@@ -14,7 +14,8 @@ _AGAIN = 1.0
 """Seconds after which what failed is tried again."""
 _PARTING = 30.0
 _QUIET = 0.3
-"""Seconds without anything new after which what has come is derived."""
+"""Seconds without anything new after which what has come is derived, at least: parcels
+come as far apart as derivations are long, where the same processor makes both."""
 _LONGEST = 60.0
 """Seconds that something waits at most while more comes."""
 
@@ -57,10 +58,11 @@ class Deriving:
     def _settle(self) -> None:
         """Wait until nothing comes for a moment, or for long enough."""
         until = monotonic() + self._rest
+        quiet = max(_QUIET, self._rest / 2)
         while self._woken.is_set() and not self._stop.is_set():
             self._woken.clear()
             left = until - monotonic()
-            if left <= 0 or not self._woken.wait(min(left, _QUIET)):
+            if left <= 0 or not self._woken.wait(min(left, quiet)):
                 return
 
     def _run(self) -> None:
