@@ -153,6 +153,16 @@ def test_an_older_generation_does_not_come_back(tmp_path: Path) -> None:
     assert (known.generation, known.upto) == (3, len(RAW))
 
 
+def test_whoever_only_asks_leaves_nothing(tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+
+    (known,) = hub.send(parcel(other(length=0, frame=b"", sha256=b""))).sources
+
+    assert (known.upto, known.is_refused) == (0, False)
+    assert list(hub.store.batches()) == []
+    assert list(hub.objects.addresses()) == []
+
+
 def test_no_byte_is_written_of_what_was_erased(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     hub.send(parcel(PIECE))

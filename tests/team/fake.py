@@ -180,6 +180,9 @@ class MemoryStore:
             held=tuple(kept),
         )
 
+    def refused(self, sources: Sequence[Sent]) -> set[int]:
+        return {one.number for one in sources if _sign(one) in self._signs}
+
     def tombstones(self) -> Sequence[Tombstone]:
         return [Tombstone(sign=s, erased=when) for s, when in self._signs.items()]
 

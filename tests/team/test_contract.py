@@ -67,8 +67,12 @@ def test_what_was_erased_does_not_come_back(made: Made) -> None:
     store, objects = made
     batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
     store.put(batch)
+    assert store.refused([SENT]) == set()
 
     receipt = store.erase(Selector(session=SessionId("5e55")), now=NOW)
+
+    assert store.refused([SENT]) == {SENT.number}
+    assert store.refused([]) == set()
 
     assert receipt.sources == 1
     assert len(receipt.addresses) == 1

@@ -114,10 +114,19 @@ class Intake:
     def _taken(self, token: Token, parcel: Parcel) -> Iterator[Known]:
         acks = self._store.acks(token.person, parcel.machine)
         known = {(one.source.home, one.source.path): one for one in acks}
+        asked: list[Sent] = []
         for place, group in groupby(parcel.pieces, lambda one: (one.home, one.path)):
             pieces = list(group)
             sent = _sent(token, parcel.machine, pieces[-1])
-            yield self._source(sent, pieces, known.get(place))
+            if place not in known and not any(piece.length for piece in pieces):
+                asked.append(sent)
+            else:
+                yield self._source(sent, pieces, known.get(place))
+        # Of what has no bytes, and is not there, it is only asked whether it may come.
+        refused = self._store.refused(asked) if asked else set()
+        for sent in asked:
+            is_refused = sent.number in refused
+            yield Known(home=sent.home, path=sent.path, is_refused=is_refused)
 
     def _source(self, sent: Sent, pieces: Sequence[Packed], ack: Ack | None) -> Known:
         written: list[str] = []

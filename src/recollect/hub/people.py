@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Semaphore
 
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
@@ -37,10 +37,11 @@ _MOST = 20
 """People whose applications are kept. Each keeps a few connections to the engine open,
 which has a hundred, unless it is told otherwise."""
 _IDLE, _HELD = 1, 2
-_FREE = 2
-"""Archives of a person that are kept open though nobody reads them."""
 _ANSWERS = 8
 """Pages that are made at once, for all people together."""
+_FREE = 24
+"""Archives that are kept open though nobody reads them, of all people; of one as many
+as answers are made at once, so that none is opened for a single one."""
 
 
 class _Kept(Archive):
@@ -57,16 +58,20 @@ class _Kept(Archive):
 class _Open:
     """Archives of one scope that stay open: to know all sessions again takes long."""
 
-    def __init__(self, opening: Callable[[], Shelf]) -> None:
+    def __init__(self, opening: Callable[[], Shelf], room: Semaphore) -> None:
         self._opening = opening
+        self._room = room
+        """How many more may be kept, by whomever."""
         self._free: list[_Kept] = []
-        self._most = _FREE
+        self._most = _ANSWERS
         self._lock = Lock()
 
     def archive(self) -> Archive:
         """Return one that is up to date."""
         with self._lock:
             archive = self._free.pop() if self._free else None
+            if archive is not None:
+                self._room.release()
         if archive is None:
             archive = _Kept.on(self._opening())
             archive.take_back = self._take_back
@@ -77,7 +82,7 @@ class _Open:
     def _take_back(self, archive: _Kept) -> bool:
         with self._lock:
             has_room = len(self._free) < self._most
-            if has_room:
+            if has_room and (has_room := self._room.acquire(blocking=False)):
                 self._free.append(archive)
         return has_room
 
@@ -86,14 +91,17 @@ class _Open:
         with self._lock:
             free, self._free, self._most = self._free, [], 0
         for archive in free:
+            self._room.release()
             archive.close()
 
 
 class _Room:
     """What one scope has open."""
 
-    def __init__(self, opening: Callable[[], Shelf], prices: Prices | None) -> None:
-        self._open = _Open(opening)
+    def __init__(
+        self, opening: Callable[[], Shelf], prices: Prices | None, room: Semaphore
+    ) -> None:
+        self._open = _Open(opening, room)
         self.readers = Readers(None, self._open.archive, idle=_IDLE, held=_HELD)
         self.herald = Herald()
         house = House(readers=self.readers, herald=self.herald, prices=prices)
@@ -118,6 +126,7 @@ class People:
         self._opening = opening
         self._prices = prices
         self._rooms: OrderedDict[Scope, _Room] = OrderedDict()
+        self._free = Semaphore(_FREE)
         self._limiter: CapacityLimiter | None = None
 
     async def serve(
@@ -151,7 +160,7 @@ class People:
         room = self._rooms.get(scope)
         if room is None:
             opening = self._opening
-            room = _Room(lambda: opening(scope), self._prices)
+            room = _Room(lambda: opening(scope), self._prices, self._free)
             self._rooms[scope] = room
         self._rooms.move_to_end(scope)
         return room

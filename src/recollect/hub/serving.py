@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -20,6 +21,9 @@ from recollect.web.ready import make_ready
 from recollect.web.server import listening, server_of
 
 __all__ = ["HubPlace", "HubServing"]
+
+_TURN = 0.0005
+"""Seconds after which a thread lets another go on."""
 
 
 class HubPlace(Struct, frozen=True, kw_only=True):
@@ -65,9 +69,13 @@ class HubServing:
     def run(self) -> None:
         """Serve until Ctrl-C, or until :meth:`stop`."""
         make_ready()
+        # Whoever waits for the engine must not wait as long for its turn afterwards.
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(_TURN)
         try:
             self._server.run(sockets=[self._listening])
         finally:
+            sys.setswitchinterval(before)
             self._listening.close()
 
     def stop(self) -> None:

@@ -19,7 +19,7 @@ from recollect.team.places import Opened
 
 __all__ = ["TeamChunks"]
 
-_ROOM = 64 * 1024 * 1024
+_ROOM = 32 * 1024 * 1024
 """Bytes that are kept unpacked."""
 _AHEAD = 8 * 1024 * 1024
 """Bytes that are fetched at once: a long source may have been sent in small spans."""

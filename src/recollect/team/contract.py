@@ -309,6 +309,10 @@ class TeamStore(Protocol):
         """
         ...
 
+    def refused(self, sources: Sequence[Sent]) -> set[int]:
+        """Return the numbers of those sources that were erased, asked for at once."""
+        ...
+
     def tombstones(self) -> Sequence[Tombstone]:
         """Return what was erased."""
         ...

@@ -40,6 +40,8 @@ _FEW = 50
 """Sessions whose texts are all looked at, where no session is named."""
 _KEPT = 300
 """Groups of forms whose counts are kept for the next question."""
+_COUNTS = 250_000
+"""Counts of them all, about: each takes a hundred bytes."""
 
 
 def group_of(terms: Sequence[str]) -> list[str]:
@@ -145,7 +147,8 @@ class TeamEngine:
         more = [term for term in others if term not in self._counted]
         if not new and not more:
             return
-        if len(self._groups) + len(new) > _KEPT:
+        held = sum(map(len, self._tallies.values()))
+        if held > _COUNTS or len(self._groups) + len(new) > _KEPT:
             self._groups.clear()
             self._tallies.clear()
             new = sorted(groups)

@@ -29,6 +29,7 @@ from recollect.team.contract import (
 from recollect.team.database import Database, Sight
 from recollect.team.derivation import Derivation
 from recollect.team.engine import Words
+from recollect.team.refusing import signs_of
 from recollect.team.shelves import TeamShelf
 
 __all__ = [
@@ -217,6 +218,17 @@ class EngineStore(Generic[D]):
         """Return what is held, and why."""
         rows = self._all_of("hold", "selector, reason")
         return [(_decode_selector(row[0]), row[1]) for row in rows]
+
+    def refused(self, sources: Sequence[Sent]) -> set[int]:
+        """Return the numbers of those sources that were erased, asked for at once."""
+        signs = {one.number: signs_of(one) for one in sources}
+        every = sorted({sign for own in signs.values() for sign in own})
+        there = self._erased(every) if every else set()
+        return {number for number, own in signs.items() if there.intersection(own)}
+
+    def _erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        """Return those of some signs that tombstones have."""
+        raise NotImplementedError
 
     def fitting(self, selector: Selector) -> Sequence[SessionId]:
         """Return the sessions that fit, whether they are held or not."""

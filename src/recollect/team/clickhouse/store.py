@@ -81,6 +81,11 @@ class ClickHouseStore(EngineStore[ClickHouse]):
             Tombstone(sign=sign, erased=when) for sign, when in self._db.rows(sql, {})
         ]
 
+    def _erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        sql = "SELECT hex(sign) FROM tombstone WHERE hex(sign) IN %(signs)s"
+        rows = self._db.rows(sql, {"signs": [sign.hex().upper() for sign in signs]})
+        return {bytes.fromhex(row[0]) for row in rows}
+
     def refuse(self, tombstones: Iterable[Tombstone]) -> None:
         """Refuse what another store has erased."""
         rows = [(one.sign, one.erased) for one in tombstones]

@@ -84,6 +84,10 @@ class PostgresStore(EngineStore[Postgres]):
         rows = self._db.rows("SELECT sign, erased FROM tombstone ORDER BY erased", {})
         return [Tombstone(sign=bytes(sign), erased=when) for sign, when in rows]
 
+    def _erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        sql = "SELECT sign FROM tombstone WHERE sign = ANY(%(signs)s)"
+        return {bytes(row[0]) for row in self._db.rows(sql, {"signs": list(signs)})}
+
     def refuse(self, tombstones: Iterable[Tombstone]) -> None:
         """Refuse what another store has erased."""
         for one in tombstones:
