@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from recollect.ingest import readers
+from recollect.ingest import reader, readers
 from recollect.ingest.gist import Gist, Stretch, gist_of
 from recollect.ingest.reader import Reader
 from recollect.ingest.readers import Readers
@@ -97,6 +98,44 @@ def test_a_reader_ends_with_who_asked(one: Reader) -> None:
     one.close()
 
     assert child.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing is stopped there")
+def test_a_reader_that_was_stopped_ends_with_who_asked(
+    one: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.ask(READING, stretch("one"))
+    child = one._child
+    assert child is not None
+    child.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(reader, "_PARTING", 0.01)
+    one.close()
+
+    assert child.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing is stopped there")
+@pytest.mark.usefixtures("beside")
+def test_who_interrupts_does_not_wait_for_a_reader_that_was_stopped() -> None:
+    children: list[Popen[bytes]] = []
+
+    def interrupted() -> None:
+        with Readers() as some:
+            some.expect(1)
+            for one in some._readers:
+                one.ask(READING, stretch("one"))
+                assert one._child is not None
+                children.append(one._child)
+            for child in children:
+                child.send_signal(signal.SIGSTOP)
+            for number in range(4):
+                ask(some, stretch(f"words {number}"), lambda _: None)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert {child.returncode for child in children} == {-signal.SIGKILL}
 
 
 @pytest.mark.usefixtures("beside")

@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import suppress
 from struct import Struct
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO, TypeVar
 
 import msgspec
@@ -25,6 +25,8 @@ _HEAD = Struct("<BQ")
 """Which task it is, and how many bytes follow."""
 _PIPE = 1 << 20
 """Bytes in a pipe, where the system lets us choose: a stretch fits in."""
+_PARTING = 5.0
+"""Seconds that a process which nobody asks any more gets to end by itself."""
 _AWAY = (OSError, EOFError, ValueError, msgspec.MsgspecError)
 """What is raised if the other process is not there, or could not do a task."""
 
@@ -42,6 +44,8 @@ class Reader:
     def __init__(self) -> None:
         self._child: Popen[bytes] | None = None
         self._is_away = not sys.executable
+        self._is_left = False
+        """Whether nobody wants an answer any more."""
 
     def ask(self, task: Task[Asked, Told], asked: Asked) -> Told:
         """Return what a task makes of a value."""
@@ -50,6 +54,8 @@ class Reader:
                 return task.told(self._answer(TASKS.index(task), task.question(asked)))
             except _AWAY:
                 self._is_away = True
+        if self._is_left:
+            raise EOFError
         return task.deed(asked)
 
     def _answer(self, task: int, question: bytes) -> bytes:
@@ -61,15 +67,25 @@ class Reader:
         _send(asked, task, question)
         return _receive(told)[1]
 
+    def leave(self) -> None:
+        """Have whoever waits for the other process wait no longer; it is ended."""
+        self._is_left = True
+        if self._child is not None:
+            self._child.kill()
+
     def close(self) -> None:
-        """Let the other process end."""
+        """Let the other process end; one that does not, as it was stopped, is ended."""
         if self._child is None:
             return
         for pipe in (self._child.stdin, self._child.stdout):
             with suppress(OSError):
                 if pipe is not None:
                     pipe.close()
-        self._child.wait()
+        try:
+            self._child.wait(_PARTING)
+        except TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
         self._child = None
 
 

@@ -154,8 +154,12 @@ class Readers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, failure: object, *_: object) -> None:
         self._waiting.clear()
+        if failure is not None:
+            # Nobody wants what they are at, and one may have been stopped.
+            for reader in self._readers:
+                reader.leave()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
             sys.setswitchinterval(self._interval)
