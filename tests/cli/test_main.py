@@ -210,6 +210,34 @@ def test_what_nobody_expected_is_a_sentence_too(
     )
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("/lib/engine.so: failed to map segment from shared object"),
+        ImportError("/lib/engine.so: cannot allocate memory in static TLS block"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_where_memory_is_short_it_is_said_so(
+    command: Callable[[Callable[[], None]], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def act() -> None:
+        raise error
+
+    command(act)
+    monkeypatch.delenv("RECOLLECT_DEBUG", raising=False)
+
+    assert run(["act"], ROWS) == ExitCode.FAILED
+    assert capsys.readouterr().err == (
+        "error: the system refused: there is not enough memory\n\n"
+        f"hint: {SystemRefused.hint}\n"
+    )
+
+
 def test_a_traceback_can_be_asked_for(
     command: Callable[[Callable[[], None]], None],
     capsys: pytest.CaptureFixture[str],

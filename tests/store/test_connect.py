@@ -112,6 +112,17 @@ def test_a_full_disk_is_called_one(
     assert all(NO_ROOM in str(error) for error in told), told
 
 
+def test_a_text_index_without_a_thread_to_write_it_is_not_called_damaged(
+    tmp_path: Path,
+) -> None:
+    said = "System error.'Failed to spawn segment merging thread'"
+
+    told = texts._refusal(ValueError(said), tmp_path)
+
+    assert isinstance(told, SystemRefused)
+    assert told.reason == "the text index: no thread could be started"
+
+
 def test_a_copy_for_which_there_is_no_room_says_where(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,8 @@ _DEBUG = "RECOLLECT_DEBUG"
 _GONE = "the directory that you are in is not there any more"
 _COMMAND = "`recollect (ingest|list|projects|rebuild|verify)"
 """How a hint names a command that is about an archive."""
+_NO_MEMORY = ("failed to map segment", "annot allocate memory", "start new thread")
+"""What is said where memory is wanted for something, and there is none."""
 
 
 def reported(error: Exception, words: Sequence[str]) -> int:
@@ -94,12 +96,22 @@ def _translated(error: Exception) -> RecollectError | None:
         return SystemRefused(f"{name}{reason.lower()}")
     if isinstance(error, UnicodeEncodeError):
         return NameUnreadable(error.object)
+    if _is_of_memory(error):
+        return SystemRefused("there is not enough memory")
     if type(error).__module__ != "apsw":
         return None
     # Whoever has such an error has loaded the engine already.
     from recollect.store.connect import translated  # noqa: PLC0415
 
     return translated(error)
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether the system gave no memory, for values, a thread or a library."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, ImportError | RuntimeError)
+        and any(sign in str(error) for sign in _NO_MEMORY)
+    )
 
 
 def _report_unexpected(error: Exception) -> int:

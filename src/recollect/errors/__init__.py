@@ -244,11 +244,11 @@ class Ambiguous(RecollectError):
 
 
 class SystemRefused(RecollectError):
-    """The operating system refused to read or write: no room, no right, no disk."""
+    """The operating system refused something: no room, no memory, no right, no disk."""
 
     hint = (
-        "check the room on the disk and who may write there, then run it again: what"
-        " is in the archive is whole, and the rest is made good"
+        "check the room on the disk and in memory, and who may write there, then run it"
+        " again: what is in the archive is whole, and the rest is made good"
     )
 
     def __init__(self, reason: str) -> None:

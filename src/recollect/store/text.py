@@ -26,6 +26,7 @@ _HEAP = 64_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
 _WORKER = "Worker thread failed"
+_SPAWN = "Failed to spawn"
 _SYSTEM = r"""
         (?:kind:\ (?P<kind>\w+),\ )?                 # as the engine shows an error,
         (?:message:\ "(?P<message>[^"]+)"|           # or as it prints one
@@ -63,6 +64,8 @@ def _refusal(error: ValueError, folder: Path) -> SystemRefused | None:
         # Its own thread met with the error, and kept it to itself.
         reason = "could not be written" if has_room(folder, _HEAP) else NO_ROOM
         return SystemRefused(f"the text index: {reason}")
+    if _SPAWN in told:
+        return SystemRefused("the text index: no thread could be started")
     return None
 
 
