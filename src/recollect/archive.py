@@ -486,10 +486,10 @@ class Archive:
         """Erase files for good, finish what was stopped, and refuse it from now on."""
         from recollect.upkeep import purge  # noqa: PLC0415 (see above)
 
-        folder, numbers = self._vault.folder, [kept.number for kept in sources]
+        folder = self._vault.folder
         self.close()
         try:
-            return purge(folder, numbers, sessions=sessions, progress=progress)
+            return purge(folder, sources, sessions=sessions, progress=progress)
         finally:
             self._open()
 

@@ -26,7 +26,15 @@ from recollect.upkeep import plan_restore, purge, rebuild, restore
 from tests.faults.disk import listening
 from tests.faults.mutations import MUTATIONS, Set
 
-__all__ = ["DEEDS", "POINTS", "add_step", "count_points", "run", "start"]
+__all__ = [
+    "DEEDS",
+    "POINTS",
+    "add_step",
+    "count_points",
+    "purge_first",
+    "run",
+    "start",
+]
 
 POINTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "archive": (
@@ -110,12 +118,19 @@ def _restore(folder: Path, home: Path) -> None:
         restore(vault, plans, overwrite=True)
 
 
+def purge_first(folder: Path) -> None:
+    """Purge the source that was taken in first."""
+    with Vault(folder) as vault:
+        kept = vault.chunks.source(1)
+    purge(folder, [kept] if kept else [])
+
+
 DEEDS: dict[str, Callable[[Path, Path], object]] = {
     "ingest": lambda folder, home: ingest(folder, [home]),
     "rebuild": lambda folder, _: rebuild(folder),
     "migrate": _migrate,
     "restore": _restore,
-    "purge": lambda folder, _: purge(folder, [1]),
+    "purge": lambda folder, _: purge_first(folder),
 }
 """What is done to an archive, and with a home."""
 

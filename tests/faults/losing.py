@@ -19,8 +19,8 @@ from recollect.ingest import run as running
 from recollect.store.chunks import Chunks
 from recollect.store.text import TextIndex
 from recollect.store.vault import Vault
-from recollect.upkeep import purge
 from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.faults.crashing import purge_first
 from tests.faults.disk import Act, Disk, lay, listening
 from tests.properties.archives import SCRATCH
 from tests.store.keeping import Keeping
@@ -119,7 +119,7 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
             _grow(keeping, random, number)
             keeping.ingest()
             recorded.states.append(told(keeping))
-        purge(keeping.archive, [1])
+        purge_first(keeping.archive)
         recorded.states.append(told(keeping))
     return recorded
 

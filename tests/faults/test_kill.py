@@ -20,9 +20,8 @@ from random import Random
 
 import pytest
 
-from recollect.upkeep import purge
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.faults.crashing import add_step, count_points, start
+from tests.faults.crashing import add_step, count_points, purge_first, start
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import traces
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -248,7 +247,7 @@ def test_killed_while_it_purges_all_is_still_there_or_no_trace_of_it(
         kept = keeping.bytes()
         if str(path) in kept:
             assert kept[str(path)] == [whole]
-            purge(keeping.archive, [1])
+            purge_first(keeping.archive)
         assert traces(keeping.archive, canary.encode()) == []
         assert unlike_rebuilt(keeping) == []
     reached("kills at the points of purge", len(spread(points)))

@@ -133,8 +133,8 @@ def test_who_looks_thoroughly_walks(keeping: Keeping, walks: list[Path]) -> None
 def test_a_purged_session_that_grows_is_still_refused(
     keeping: Keeping, walks: list[Path]
 ) -> None:
-    number = keeping.sources()[f"{session_id(2)}.jsonl"].number
-    purge(keeping.archive, [number], sessions=[SessionId(session_id(2))])
+    kept = keeping.sources()[f"{session_id(2)}.jsonl"]
+    purge(keeping.archive, [kept], sessions=[SessionId(session_id(2))])
     keeping.ingest()
     append(transcript(keeping, 2))
 
@@ -175,8 +175,8 @@ def test_a_folder_whose_time_was_set_back_is_walked(
 
 
 def test_names_of_what_was_purged_stand_nowhere(keeping: Keeping) -> None:
-    number = keeping.sources()[f"{session_id(2)}.jsonl"].number
-    purge(keeping.archive, [number], sessions=[SessionId(session_id(2))])
+    one = keeping.sources()[f"{session_id(2)}.jsonl"]
+    purge(keeping.archive, [one], sessions=[SessionId(session_id(2))])
     settle(keeping.home.path, 2)
 
     for _ in range(2):

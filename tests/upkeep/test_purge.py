@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recollect.model.ids import SessionId
-from recollect.store.chunks import ARCHIVE_FILE
+from recollect.store.chunks import ARCHIVE_FILE, Kept
 from recollect.store.vault import Vault
 from recollect.upkeep import purge, verify
 from tests.build import image, jsonl, prompt, reply, session, session_id, summary
@@ -45,9 +45,9 @@ def everything(folder: Path) -> bytes:
     return b"\0".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
 
 
-def numbers(keeping: Keeping, *, session: str = ONE) -> list[int]:
+def own(keeping: Keeping, *, session: str = ONE) -> list[Kept]:
     found = keeping.sources().values()
-    return [kept.number for kept in found if kept.session == session]
+    return [kept for kept in found if kept.session == session]
 
 
 def left(keeping: Keeping) -> list[str]:
@@ -75,7 +75,7 @@ def test_what_is_kept_can_be_found_by_looking_at_the_bytes(keeping: Keeping) -> 
 def test_after_a_purge_no_byte_of_it_is_left(keeping: Keeping) -> None:
     before = frames(keeping)
 
-    gone = purge(keeping.archive, numbers(keeping))
+    gone = purge(keeping.archive, own(keeping))
 
     assert gone.sources == 5
     assert left(keeping) == []
@@ -89,7 +89,7 @@ def test_after_a_purge_no_byte_is_left_even_while_others_read(keeping: Keeping) 
     with keeping.vault() as reader:
         assert reader.index is not None
         assert list(reader.text.documents())
-        purge(keeping.archive, numbers(keeping))
+        purge(keeping.archive, own(keeping))
 
     assert left(keeping) == []
 
@@ -97,13 +97,13 @@ def test_after_a_purge_no_byte_is_left_even_while_others_read(keeping: Keeping) 
 def test_a_purge_spares_the_others(keeping: Keeping) -> None:
     (other,) = (keeping.home.path / "projects").rglob(f"{TWO}.jsonl")
 
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
 
     assert keeping.bytes() == {str(other): [other.read_bytes()]}
 
 
 def test_what_was_purged_is_refused(keeping: Keeping) -> None:
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
 
     report = keeping.ingest()
 
@@ -112,7 +112,7 @@ def test_what_was_purged_is_refused(keeping: Keeping) -> None:
 
 
 def test_what_was_purged_is_refused_wherever_it_lies(keeping: Keeping) -> None:
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
     elsewhere = keeping.folder / "elsewhere"
     (keeping.home.path / "projects").rename(elsewhere)
 
@@ -125,7 +125,7 @@ def test_what_was_purged_is_refused_wherever_it_lies(keeping: Keeping) -> None:
 
 
 def test_a_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
     agent = keeping.home.agent(
         ONE, "zzz", [prompt(CANARIES[0])], flat=True, meta={"description": CANARIES[1]}
     )
@@ -140,7 +140,7 @@ def test_a_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
 def test_an_agent_met_before_it_says_whose_it_is_is_refused_then(
     keeping: Keeping,
 ) -> None:
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
     agent = keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
     said = agent.read_bytes()
     agent.write_bytes(b"")
@@ -159,7 +159,7 @@ def test_a_session_is_refused_by_its_id_whatever_its_file_was_called(
     keeping = Keeping(tmp_path)
     keeping.home.session("copy", session("a", "b<a", sessionId=ONE))
     keeping.ingest()
-    purge(keeping.archive, numbers(keeping, session="copy"), sessions=[SessionId(ONE)])
+    purge(keeping.archive, own(keeping, session="copy"), sessions=[SessionId(ONE)])
     keeping.home.session(ONE, session("a", "b<a"))
     keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
 
@@ -167,7 +167,7 @@ def test_a_session_is_refused_by_its_id_whatever_its_file_was_called(
 
 
 def test_a_new_agent_of_another_session_is_taken_in(keeping: Keeping) -> None:
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
     keeping.home.agent(TWO, "yyy", [prompt("Count")], flat=True)
     keeping.home.agent(TWO, "empty", [], flat=True)
 
@@ -182,7 +182,7 @@ def test_a_purge_takes_the_copies_of_older_versions_along(keeping: Keeping) -> N
     with keeping.vault() as vault:
         vault.chunks.backup(copy)
 
-    purge(keeping.archive, numbers(keeping))
+    purge(keeping.archive, own(keeping))
 
     assert left(keeping) == []
 
@@ -194,7 +194,7 @@ def test_a_purge_that_was_stopped_is_finished_by_the_next(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    chosen = numbers(keeping)
+    chosen = own(keeping)
     owner = "vault.Vault" if step.endswith("index") else "chunks.Chunks"
     monkeypatch.setattr(f"recollect.store.{owner}.{step}", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -215,7 +215,7 @@ def test_a_purge_that_was_stopped_shows_nothing_of_what_is_gone(
 
     monkeypatch.setattr("recollect.store.chunks.Chunks.pack", stop)
     with pytest.raises(KeyboardInterrupt):
-        purge(keeping.archive, numbers(keeping))
+        purge(keeping.archive, own(keeping))
     monkeypatch.undo()
 
     keeping.ingest()
@@ -232,3 +232,39 @@ def test_a_purge_of_nothing_changes_nothing(keeping: Keeping) -> None:
     assert (keeping.dump(), keeping.bytes()) == before
     assert Vault.exists(keeping.archive)
     assert os.access(keeping.archive, os.R_OK)
+
+
+def test_what_came_into_the_place_of_what_was_erased_meanwhile_stays(
+    keeping: Keeping,
+) -> None:
+    three = session_id(3)
+    path = keeping.home.session(three, session("c", "d<c"))
+    keeping.ingest()
+    seen = own(keeping, session=three)
+    purge(keeping.archive, seen, sessions=[SessionId(three)])  # by somebody else
+    path.unlink()
+    keeping.home.session(session_id(4), session("e"))
+    keeping.ingest()
+    (four,) = own(keeping, session=session_id(4))
+    assert four.number == seen[0].number
+
+    assert purge(keeping.archive, seen, sessions=[SessionId(three)]).sources == 0
+    assert own(keeping, session=session_id(4)) == [four]
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_what_came_to_a_session_or_moved_meanwhile_is_erased_with_it(
+    keeping: Keeping,
+) -> None:
+    seen = own(keeping)
+    keeping.home.agent(ONE, "fff9999", [prompt(CANARIES[0])])
+    moved = keeping.home.path.with_name("moved")
+    keeping.home.path.rename(moved)
+    keeping.ingest(moved)
+    assert {kept.home for kept in own(keeping)} == {str(moved)}
+
+    gone = purge(keeping.archive, seen, sessions=[SessionId(ONE)])
+
+    assert gone.sources == len(seen) + 1
+    assert left(keeping) == []
+    assert own(keeping) == []

@@ -90,9 +90,9 @@ def test_nothing_is_known_of_an_archive_that_was_put_back(
 def test_a_purge_takes_the_note_away(keeping: Keeping) -> None:
     Archive.verify(keeping.archive, now=NOW)
     with Archive.open(keeping.archive) as archive:
-        numbers = [kept.number for kept in archive.sources()]
+        sources = archive.sources()
 
-    purge(keeping.archive, numbers)
+    purge(keeping.archive, sources)
 
     assert not (keeping.archive / NOTE).exists()
 

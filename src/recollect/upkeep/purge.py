@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,10 +10,12 @@ from msgspec import Struct
 from recollect.ingest.filling import rebuild_in
 from recollect.ingest.report import Progress, Silence
 from recollect.model.ids import SessionId
-from recollect.store.chunks import Chunks
+from recollect.store.chunks import Chunks, Kept
+from recollect.store.derived import Derived
 from recollect.store.lock import writing
 from recollect.store.purged import begin_erasing, end_erasing
 from recollect.store.vault import Vault
+from recollect.upkeep.belongings import belongings
 from recollect.upkeep.verified import forget_verified
 
 __all__ = ["Purged", "purge"]
@@ -30,7 +32,7 @@ class Purged(Struct, kw_only=True):
 
 def purge(
     folder: Path,
-    numbers: Sequence[int],
+    sources: Iterable[Kept],
     *,
     sessions: Sequence[SessionId] = (),
     progress: Progress | None = None,
@@ -40,13 +42,13 @@ def purge(
 
     Freed pages are overwritten, the database is packed and its log emptied. A file
     that was purged is refused when it is met again, and so is what belongs to one of
-    the ``sessions``. If this is stopped, the next purge finishes it, whatever it is of.
+    the ``sessions``: what came to them since somebody looked goes as well. If this is
+    stopped, the next purge finishes it, whatever it is of.
     """
     done = Purged()
     with writing(folder, wait=wait), Vault(folder, write=True) as vault:
         chunks = vault.chunks
-        wanted = set(numbers)
-        gone = [kept for kept in chunks.sources() if kept.number in wanted]
+        gone = _meant(vault, sources, sessions)
         if gone:
             # First, so that neither tells of what is gone if this is stopped. A copy
             # from before a migration has the same bytes.
@@ -66,6 +68,22 @@ def purge(
         if done.is_packed:
             done.is_packed = _forget_names(chunks)
     return done
+
+
+def _meant(
+    vault: Vault, sources: Iterable[Kept], sessions: Sequence[SessionId]
+) -> list[Kept]:
+    """Return what is to be erased as it is now, by names.
+
+    Others may have written since somebody looked: what is moved has another name, and
+    what is erased has left its number to another file.
+    """
+    everything = list(vault.chunks.sources())
+    names = {(kept.home, kept.path) for kept in sources}
+    if sessions and vault.index is not None:
+        own = belongings(everything, Derived(vault.index), sessions)
+        names.update((kept.home, kept.path) for kept in own)
+    return [kept for kept in everything if (kept.home, kept.path) in names]
 
 
 def _forget_names(chunks: Chunks) -> bool:
