@@ -156,6 +156,10 @@ def test_archives_of_one_server_know_the_same_of_sessions(kept: Kept) -> None:
         assert one._searching is not None
         assert other._searching is not None
         assert one._searching.known is other._searching.known
+        known = weakref.ref(one._searching.known)
+    grow(kept, 1)
+    readers.renew()
+    assert known() is None  # though nobody has searched since
     readers.close()
 
 

@@ -163,6 +163,7 @@ class Readers:
         with self._lock:
             self.moment += 1
         self._close_idle()
+        self._commons.look()
 
     def _close_idle(self) -> None:
         with self._lock:
