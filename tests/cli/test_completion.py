@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.cli import main
 from recollect.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread
 
 
 def asked(*words: str) -> list[str]:
@@ -95,6 +97,21 @@ def test_where_no_session_begins_so_files_may(command: str) -> None:
 
 
 @pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    "name", ["evil$(touch x)", "my notes", "[USER]", "a;b", "`x`", "a'b"]
+)
+def test_a_name_that_a_shell_would_take_otherwise_is_not_completed(
+    name: str, place: Path
+) -> None:
+    home = Home(place / ".claude")
+    told = [prompt("Hello", cwd=f"/work/{name}"), reply("Yes", cwd=f"/work/{name}")]
+    home.session(session_id(1), thread(*told))
+    Archive.ingest(place / "archive", [home.path])
+
+    assert asked("list", "--project", name[0]) == []
+    assert name[1:] not in str(asked("export", name[0]))
+
+
 def test_without_an_archive_nothing_is_told() -> None:
     assert asked("tree", "b9") == []
 

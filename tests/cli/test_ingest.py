@@ -199,7 +199,7 @@ def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
     if "took in" not in screen.shown:  # else it was done before it could be stopped
         assert code == ExitCode.INTERRUPTED
         assert "interrupted: " in screen.shown
-        assert "run it again to go on" in screen.shown
+        assert "; run it again" in screen.shown
     assert piped("ingest").returncode == 0
     assert piped("verify", "--deep").stdout.startswith("sound: ")
 
@@ -219,7 +219,7 @@ def test_a_first_time_that_is_interrupted_says_what_was_done(
     if "took in" not in screen.shown:  # else it was done before it could be stopped
         assert code == ExitCode.INTERRUPTED
         assert "interrupted: " in screen.shown
-        assert "; run it again to go on" in screen.shown
+        assert "; run it again" in screen.shown
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")

@@ -62,6 +62,17 @@ def test_a_pager_that_is_not_there_is_done_without(
     assert capsys.readouterr().out.splitlines() == LINES
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the pager is a shell's")
+def test_a_pager_of_several_programs_is_left_to_a_shell(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOLLECT_PAGER", "sed s/line/row/ | head -n 1")
+
+    page_out(LINES, on_terminal=True)
+
+    assert capfd.readouterr().out == "row 0\n"
+
+
 @pytest.mark.parametrize(
     ("told", "pager", "words"),
     [
@@ -69,6 +80,8 @@ def test_a_pager_that_is_not_there_is_done_without(
         (None, "most -s", ["most", "-s"]),
         (None, "cat", []),
         ("", "less", []),
+        ('"never closed', "less", ["sh", "-c", '"never closed']),
+        (None, "less -R | cat", ["sh", "-c", "less -R | cat"]),
     ],
 )
 def test_the_pager_is_the_users_choice(

@@ -52,9 +52,14 @@ def sessions_like(
     found: list[CompletionItem] = []
     for archive in _opened(context):
         for one in archive.sessions():
-            if one.id.startswith(incomplete) and len(found) < _MOST:
+            short = one.id[:8]
+            if (
+                one.id.startswith(incomplete)
+                and _is_plain(short)
+                and len(found) < _MOST
+            ):
                 title = _printable(one.title.text)
-                found.append(CompletionItem(one.id[:8], help=title))
+                found.append(CompletionItem(short, help=title))
     last = [CompletionItem("last", help="the newest session")]
     return [*(last if "last".startswith(incomplete) else []), *found]
 
@@ -67,7 +72,7 @@ def projects_like(
         CompletionItem(project.name, help=project.path or "")
         for archive in _opened(context)
         for project in archive.projects()
-        if project.name.startswith(incomplete)
+        if project.name.startswith(incomplete) and _is_plain(project.name)
     ][:_MOST]
 
 
@@ -110,8 +115,17 @@ def _projects(
     return [
         CompletionItem(begun + one.value, help=one.help)
         for one in projects_like(context, param, incomplete)
-        if not any(sign.isspace() for sign in one.value)
     ]
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word means itself in every shell.
+
+    Not all of them quote what they complete, and a name from a transcript must not be
+    run, taken apart, or read as an option.
+    """
+    signs = word.replace("_", "").replace(".", "").replace("-", "")
+    return not word.startswith("-") and (signs.isalnum() or not signs) and bool(word)
 
 
 def branches_like(

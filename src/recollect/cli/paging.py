@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["page_out", "pager_words"]
 
 _NO_PAGER = {"", "cat"}
+_OF_SHELLS = frozenset("|&;<>()$`\\\"'*?[#~=%\n")
 _SMALLEST = 4
 _USUAL = 22
 
@@ -50,7 +51,11 @@ def pager_words(environ: Mapping[str, str], told: str | None = None) -> list[str
 
     wanted = told if told is not None else environ.get("PAGER")
     if wanted is not None:
-        return [] if wanted.strip() in _NO_PAGER else shlex.split(wanted)
+        if wanted.strip() in _NO_PAGER:
+            return []
+        # What is more than a program and its options is for a shell, as git has it.
+        is_plain = not any(sign in _OF_SHELLS for sign in wanted)
+        return shlex.split(wanted) if is_plain else ["sh", "-c", wanted]
     found = shutil.which("less")
     return [found] if found and environ.get("TERM") != "dumb" else []
 

@@ -128,10 +128,9 @@ def kept_bytes(folder: Path) -> int:
 
 def taken_in(gained: int) -> str:
     """Return what is to be said of an ingestion that was stopped."""
-    told = (
-        f"{readable_size(gained)} are in the archive" if gained else "nothing is lost"
-    )
-    return f"{told}; run it again to go on"
+    if not gained:
+        return "nothing new was taken in yet; run it again"
+    return f"{readable_size(gained)} are in the archive; run it again to go on"
 
 
 def tell_problems(problems: Sequence[Problem]) -> None:
