@@ -45,6 +45,53 @@ def test_what_follows_a_whole_token_stays(after: str) -> None:
     assert REDACTOR.text(KEY + after) == f"[redacted github-token]{after}"
 
 
+AFTER = (
+    "a-plain-name",
+    "ImportantWord",
+    "Word\nthird",
+    "node18-alpine",
+    "getUserById2 x",
+    "2026-11-16T",
+)
+WHOLE = (
+    "anthropic-key",
+    "github-token",
+    "gitlab-token",
+    "jwt",
+    "npm-token",
+    "openai-key",
+)
+
+
+@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize("kind", sorted(BREAKABLE))
+def test_text_in_the_line_behind_a_token_stays(kind: str, after: str) -> None:
+    random = Random(kind + after)  # noqa: S311 (tokens of tests guard nothing)
+    for make in FAMILIES[kind]:
+        token = make(random)
+
+        told = REDACTOR.text(f"{token}\n{after} follows")
+
+        assert told == f"[redacted {kind}]\n{after} follows"
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_a_token_of_full_length_takes_nothing_from_the_next_line(kind: str) -> None:
+    random = Random(kind)  # noqa: S311 (tokens of tests guard nothing)
+    token = FAMILIES[kind][0](random)
+    if kind == "openai-key":
+        token = "sk-" + "proj-" + "a1B2c3D4" * 6
+    beside = "q8Zk3Lw0Vt7Xr2" * 2
+
+    assert REDACTOR.text(f"{token}\n{beside}") == f"[redacted {kind}]\n{beside}"
+
+
+def test_a_hash_in_the_line_behind_a_token_stays() -> None:
+    token = "sk-" + "ant-" + "q8Zk3Lw0Vt7Xr2Ym" * 4
+
+    assert REDACTOR.text(f"{token}\n3f786850e387550f").endswith("\n3f786850e387550f")
+
+
 def test_a_beginning_alone_is_no_token() -> None:
     text = "It begins with ghp_\nand has letters; npm_config is\nsomething else."
 

@@ -8,8 +8,6 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from recollect.render.redact.rules import is_mixed
-
 __all__ = ["BREAKABLE", "broken"]
 
 BREAKABLE = {
@@ -44,6 +42,26 @@ _LONGEST = 2_000
 _FEWEST = 16
 """Signs that every token has."""
 _SHORTEST = 8
+_HASHED = 16
+"""Signs before a piece that tell whether a token is written in hexadecimal."""
+_WHOLE = re.compile(
+    r"gh[pousr]_[A-Za-z0-9]{36}"
+    r"|sk-ant-[a-z0-9]+-[\w-]{93}AA"
+    r"|sk-[a-zA-Z]+-(?:[A-Za-z0-9]{48}|[\w-]{58}T3BlbkFJ[\w-]{58}"
+    r"|[\w-]{74}T3BlbkFJ[\w-]{74})"
+    r"|glpat-[\w-]{20}"
+    # The lengths of the usual signatures.
+    r"|eyJ[\w-]+\.[\w-]+\.(?:[\w-]{43}|[\w-]{64}|[\w-]{86}|[\w-]{128}|[\w-]{176}"
+    r"|[\w-]{342}|[\w-]{512}|[\w-]{683})"
+    r"|xox[a-z]-\d+-\d+-(?:\d+-)?[A-Za-z0-9]{24}"
+    r"|[sr]k_(?:live|test|prod)_(?:[A-Za-z0-9]{24}|[A-Za-z0-9]{99})"
+)
+"""Tokens that are complete: what stands behind one is none of it."""
+_DATED = re.compile(r"\d{4}-\d\d-\d\d")
+_HEX = re.compile(r"[0-9a-f-]+")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_VOWEL = re.compile(r"(?i)[aeiouy]")
+_YEAR = 4
 
 
 def broken(text: str, rule: str, pattern: Any) -> Iterator[tuple[int, int]]:  # noqa: ANN401 (RE2 has no types)
@@ -59,8 +77,8 @@ def broken(text: str, rule: str, pattern: Any) -> Iterator[tuple[int, int]]:  # 
 def _end(pieces: Sequence[tuple[int, str]], pattern: Any) -> int:  # noqa: ANN401 (RE2 has no types)
     """Return where a token ends; 0 if there is none.
 
-    It takes as many pieces as it needs, and more only if they look like part of one:
-    what stands in the next line may simply be a word.
+    It takes as many pieces as it needs, and more only if it is of a kind without a
+    length and they look like part of one: what stands in the next line is mostly text.
     """
     end = 0
     joined = ""
@@ -70,18 +88,34 @@ def _end(pieces: Sequence[tuple[int, str]], pattern: Any) -> int:  # noqa: ANN40
         if found is None:
             continue
         taken = found.end() - before
-        if taken <= 0 or (end and not _is_rest(piece[:taken])):
+        if taken <= 0 or (end and not _is_rest(piece[:taken], joined[:before])):
             break
         end = place + taken
-        if taken < len(piece):
+        if taken < len(piece) or _WHOLE.fullmatch(joined):
             break
     return end
 
 
-def _is_rest(piece: str) -> bool:
-    """Whether a piece looks like part of a token, and not like a word."""
-    is_word = piece.islower() or piece.isupper() or piece.istitle()
-    return is_mixed(piece) or (len(piece) >= _SHORTEST and not is_word)
+def _is_rest(piece: str, before: str) -> bool:
+    """Whether a piece looks like part of a token, and not like a word, date or hash."""
+    if len(piece) < _SHORTEST or _DATED.match(piece):
+        return False
+    if _HEX.fullmatch(piece):
+        return _HEX.fullmatch(before[-_HASHED:]) is not None
+    return not all(map(_is_word, re.split(r"[_.=-]+", piece)))
+
+
+def _is_word(part: str) -> bool:
+    """Whether something between dashes is made of words, maybe with a number."""
+    humps = _HUMP.findall(part)
+    numbers = [hump for hump in humps if hump.isdigit()]
+    words = [hump for hump in humps if not hump.isdigit()]
+    return (
+        len(numbers) <= 1
+        and all(len(number) <= _YEAR for number in numbers)
+        and all(len(word) > 1 or word == part for word in words)
+        and all(word.isupper() or _VOWEL.search(word) for word in words)
+    )
 
 
 def _pieces(text: str, start: int) -> list[tuple[int, str]]:
