@@ -16,6 +16,7 @@ from tests.render.shared import session_of
 from tests.render.stories import STORIES, called, everyday, passing, rewound
 
 PHONE = {"width": 390, "height": 844}
+PAPER = {"width": 718, "height": 1000}
 DESK = {"width": 1280, "height": 900}
 _CONTRASTS = """
 () => {
@@ -99,6 +100,28 @@ def test_nothing_is_wider_than_a_phone(
         width = seen.page.evaluate("document.documentElement.scrollWidth")
 
     assert width <= PHONE["width"]
+
+
+def test_nothing_runs_off_the_paper(browser: Browser, tmp_path: Path) -> None:
+    row = " | ".join(f"value{n}" for n in range(30))
+    said = f"```\n{'z' * 400}\n```\n\n| {row} |\n|{'---|' * 30}\n| {row} |"
+    edit = tool_use("Edit", file_path="f", old_string="a" * 300, new_string="b" * 300)
+    told = thread(prompt("x" * 300), reply(said), reply([edit], message_id="m2"))
+    path = page_of(session_of(tmp_path / "home", told), tmp_path / "page.html")
+
+    with watched(browser, viewport=PAPER) as seen:
+        seen.page.emulate_media(media="print")
+        seen.open(path)
+        seen.page.evaluate(
+            "document.querySelectorAll('details').forEach(d => d.open = 1)"
+        )
+        rights = seen.page.evaluate(
+            "[...document.querySelectorAll('pre, pre *, td')].map(one => "
+            "Math.max(one.getBoundingClientRect().right, one.scrollWidth))"
+        )
+
+    assert len(rights) > 30
+    assert max(rights) <= PAPER["width"]
 
 
 def test_without_a_script_everything_can_be_read(
