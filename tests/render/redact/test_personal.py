@@ -26,6 +26,14 @@ from recollect.render.redact.personal import names_in
         ("cp /Users/ada src/x", "cp ~ src/x"),
         (r"dir C:\Users\ada and more", "dir ~ and more"),
         ("cp /home/ada src/x", "cp ~ src/x"),
+        (r"ls /Users/Grace\ Hopper/x", "ls ~/x"),
+        (r"ls /home/grace\ hopper", "ls ~"),
+        ("file:///Users/Grace%20Hopper/x", "file://~/x"),
+        ("file:///C:/Users/Grace%20Hopper/x", "file:///~/x"),
+        (r"dir C:\Users\ada\ and more", r"dir ~\ and more"),
+        ("-Users-Grace-Hopper-my-proj", "-Users-[redacted user]-my-proj"),
+        ("-Users-Grace-Documents-Wiki", "-Users-[redacted user]-Documents-Wiki"),
+        ("-Users-grace-My-Proj", "-Users-[redacted user]-My-Proj"),
         ("j\u00f6rg@firma.dev!", "[redacted email]!"),
         ("info@m\u00fcller.dev", "[redacted email]"),
         (
@@ -67,6 +75,28 @@ def test_a_home_with_a_blank_is_hidden_whole_once_its_name_is_known() -> None:
     assert redactor.text("ls /Users/ada lovelace") == "ls ~"
     assert redactor.text("ls /Users/Ada Lovelace or not") == "ls ~ or not"
     assert redactor.text("ls /Users/ada love") == "ls ~ love"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/home/jdoe42/x and JDoe42 said", "~/x and [redacted user] said"),
+        ("jdoe42 in /home/jdoe42.", "[redacted user] in ~"),
+        (r"/Users/Grace\ Hopper by Grace Hopper", "~ by [redacted user]"),
+        ("/home/user/x: the user said", "~/x: the user said"),
+        ("/Users/.../x and so on ...", "~/x and so on ..."),
+        ("/srv/jdoe42/x and jdoe42 said", "/srv/jdoe42/x and jdoe42 said"),
+    ],
+)
+def test_whoever_has_a_home_in_a_text_is_hidden_beside_it(text: str, told: str) -> None:
+    assert Redactor().text(text) == told
+
+
+def test_a_known_name_with_a_blank_is_hidden_in_keys_and_addresses() -> None:
+    redactor = Redactor(names=["ada lovelace"])
+
+    assert redactor.text("-Users-ada-lovelace-x") == "-Users-[redacted user]-x"
+    assert redactor.text("?by=Ada%20Lovelace") == "?by=[redacted user]"
 
 
 @pytest.mark.parametrize("before", ["", "\u0130", "\u0130" * 9])

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["ADDRESS", "HOME", "KEYED_HOME", "is_nobody", "is_telling", "names_in"]
+__all__ = [
+    "ADDRESS",
+    "HOME",
+    "KEYED_HOME",
+    "is_nobody",
+    "is_telling",
+    "login_in_key",
+    "names_in",
+    "spellings",
+]
 
 _LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
 """Letters of all scripts, as far as both engines know them by the same ranges."""
@@ -15,14 +24,22 @@ _SPACED = rf"{_LOGIN}(?: {_LOGIN}){{1,3}}[\\/]"
 _CAPITAL = "[A-Z\u00c0-\u00de]"
 _FULL = rf"{_CAPITAL}{_LOGIN}(?: {_CAPITAL}{_LOGIN}){{1,3}}/"
 """The same where a blank mostly ends the path: every word has a capital."""
+_ESCAPED = rf"{_LOGIN}(?:(?:\\{{1,4}} |%20){_LOGIN}){{1,3}}"
+"""The same where a shell or an address says that the blank is part of it."""
 HOME = (
-    rf"(?:/(?:var/)?home/|/Users/)(?:{_FULL}|{_LOGIN})"
+    rf"(?:/(?:var/)?home/|/Users/)(?:{_FULL}|{_ESCAPED}|{_LOGIN})"
     r"|(?:/mnt/[a-z]/Users/|/[a-z]/Users/|\b[A-Za-z]:[\\/]{1,4}Users[\\/]{1,4})"
-    rf"(?:{_SPACED}|{_LOGIN})"
+    rf"(?:{_SPACED}|{_LOGIN}(?:%20{_LOGIN}){{0,3}})"
 )
 """The folder of a user, maybe with what ends it behind a name of several words."""
-KEYED_HOME = r"(?:^|[\s/\"'`])-(?:home|Users)-([A-Za-z0-9]{1,64})"
-"""The same inside of a project's key, in which every sign that is no letter is lost."""
+KEYED_HOME = (
+    r"(?:^|[\s/\"'`])-(?:home|Users)-"
+    r"([A-Z][A-Za-z0-9]{1,63}(?:-[A-Z][A-Za-z0-9]{1,63}){1,3}|[A-Za-z0-9]{1,64})"
+)
+"""The same inside of a project's key, in which every sign that is no letter is lost.
+
+Several words with capitals are a name, up to a folder that many homes have.
+"""
 ADDRESS = (
     rf"[{_LETTERS}_][{_LETTERS}._%+-]{{0,63}}@"
     rf"(?:[{_LETTERS}-]{{1,63}}\.)+[A-Za-z]{{2,24}}\b"
@@ -49,6 +66,14 @@ api docs
 """
 _ANYBODY = frozenset(_WORDS.split())
 """Names that many share, and that are words besides."""
+_FOLDERS = """
+applications code desktop dev developer development documents downloads dropbox git
+github library movies music onedrive pictures projects public repos sites source src
+work workspace
+"""
+_USUAL = frozenset(_FOLDERS.split())
+"""Folders in a home that are no part of a name."""
+_BLANK = re.compile(r"\\+ |%20")
 _SHORTEST = 3
 _place = re.compile(
     rf"(?:[\\/]home|[\\/]Users)[\\/]{{1,4}}({_LOGIN}(?: {_LOGIN}){{0,3}})"
@@ -66,10 +91,30 @@ def names_in(folders: Iterable[str]) -> frozenset[str]:
 
     A folder is a whole path: what is behind a blank belongs to it.
     """
-    found = (match[1] for folder in folders for match in _place.finditer(folder))
-    return frozenset(name for name in found if is_telling(name))
+    plain = (_BLANK.sub(" ", folder) for folder in folders)
+    found = (match[1] for folder in plain for match in _place.finditer(folder))
+    ended = (name.rstrip("._-") for name in found)
+    return frozenset(name for name in ended if is_telling(name))
 
 
 def is_telling(name: str) -> bool:
     """Whether a name says who somebody is, and is no word besides."""
     return len(name) >= _SHORTEST and name.lower() not in _ANYBODY
+
+
+def login_in_key(words: str) -> str:
+    """Return the login name that words in a project's key begin with."""
+    first, *others = words.split("-")
+    known = [first]
+    for word in others:
+        if word.lower() in _USUAL:
+            break
+        known.append(word)
+    return "-".join(known)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """Return a name as it is written in texts, in addresses and in projects' keys."""
+    if " " not in name:
+        return (name,)
+    return name, name.replace(" ", "%20"), name.replace(" ", "-")

@@ -19,6 +19,9 @@ from recollect.render.redact.personal import (
     KEYED_HOME,
     is_nobody,
     is_telling,
+    login_in_key,
+    names_in,
+    spellings,
 )
 from recollect.render.redact.rules import (
     RULES,
@@ -72,11 +75,12 @@ class Redactor:
         own = tuple(Rule(name, pattern) for name, pattern in self.patterns)
         self._secrets: _Rules | None = _known_rules()
         self._own = _Rules(own) if own else None
-        self._names = [name.lower() for name in self.names if is_telling(name)]
+        known = frozenset(one for name in self.names for one in spellings(name))
+        self._names = _searched(known)
         self._spaced = [name for name in self._names if " " in name]
         # Short texts come again and again: paths, versions, names of tools.
         self._find_again = lru_cache(maxsize=1024)(self._find)
-        self._signs = None if own else Signs(self.names)
+        self._signs = None if own else Signs(known)
         self._seen = int(Seen.ANYTHING)
         self._knowing = lru_cache(maxsize=16)(self._with)
         self._persons = cache(self._of_persons)
@@ -186,14 +190,24 @@ class Redactor:
             for start, end in _spans(_address(), written):
                 if not is_nobody(text[start:end]):
                     yield Found(start, end, "email")
-        lowered = _lowered(text) if self._names else ""
+        names = self._names
+        lowered = _lowered(text) if names else ""
         if self._seen & _HOME and ("/home/" in text or "Users" in text):
-            for start, end in _spans(_home(), written):
-                yield Found(start, self._end_of_home(text, lowered, end), "home")
+            homes = [
+                Found(start, self._end_of_home(text, lowered, end), "home")
+                for start, end in _spans(_home(), written)
+            ]
+            yield from homes
+            # Whoever has a home here may be named beside it.
+            others = _others({text[one.start : one.end] for one in homes})
+            if not others.issubset(names):
+                names = [*others.union(names)]
+                lowered = lowered or _lowered(text)
         if self._seen & _KEYED_HOME and ("-home-" in text or "-Users-" in text):
             for start, end in _spans(_keyed_home(), written, 1):
-                yield Found(start, end, "user")
-        for name in self._names:
+                login = login_in_key(text[start:end])
+                yield Found(start, start + len(login), "user")
+        for name in names:
             if name in lowered:
                 yield from _named(lowered, name)
 
@@ -216,6 +230,17 @@ _MANY = 3
 _SHORT = 200
 _ESCAPE = "\x1b["
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def _searched(names: Iterable[str]) -> list[str]:
+    return [name.lower() for name in names if is_telling(name)]
+
+
+def _others(homes: Iterable[str]) -> frozenset[str]:
+    """Return the names that home folders tell, in all their spellings."""
+    return frozenset(
+        _searched(one for name in names_in(homes) for one in spellings(name))
+    )
 
 
 def _scannable(text: str) -> str:
