@@ -18,7 +18,7 @@ __all__ = ["DERIVING", "READING", "TASKS", "Task"]
 
 Asked = TypeVar("Asked")
 Told = TypeVar("Told")
-LONG = 128
+LONG = 192
 """Messages of a family from which on they are written down as they were assembled."""
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TextIndex"]
 
-_HEAP = 64_000_000
+_HEAP = 48_000_000
 _PRIVATE = 0o077
 _AT_ONCE = 1000
 _WORKER = "Worker thread failed"
