@@ -12,7 +12,18 @@ from recollect.render.redact.broken import BREAKABLE
 from tests.render.redact.tokens import FAMILIES
 
 REDACTOR = Redactor()
-BREAKS = ("\n", "\r\n", "\\\n", "\n    ", "\n+   ", "\n> ", "**", "\u200b", "\u00ad")
+BREAKS = (
+    "\n",
+    "\r\n",
+    "\\\n",
+    "\n    ",
+    "\n+   ",
+    "\n> ",
+    "\n  2\u2192",
+    "**",
+    "\u200b",
+    "\u00ad",
+)
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 
 

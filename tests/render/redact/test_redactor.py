@@ -38,6 +38,14 @@ def test_a_colour_inside_of_a_secret_does_not_save_it() -> None:
     assert KEY[10:] not in REDACTOR.text(f"{KEY[:10]}\x1b[31m{KEY[10:]}")
 
 
+def test_a_colour_inside_of_a_token_without_a_length_does_not_save_its_end() -> None:
+    token = "sk-" + "ant-" + "q8Zk3Lw0Vt7Xr2Ym" * 4
+
+    told = REDACTOR.text(f"{token[:40]}\x1b[0m{token[40:]}")
+
+    assert told == "[redacted anthropic-key]"
+
+
 def test_own_patterns_hide_their_group() -> None:
     redactor = Redactor(patterns=[("ticket", r"\bACME-\d+"), ("pin", r"pin (\d{4})")])
 

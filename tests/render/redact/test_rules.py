@@ -112,3 +112,29 @@ def test_what_is_not_mixed_is_none(value: str) -> None:
 )
 def test_a_stand_in_is_known(value: str) -> None:
     assert is_stand_in(value)
+
+
+@pytest.mark.parametrize("word", ["example", "EXAMPLE", "12345678901", "xxxx", "dummy"])
+def test_a_token_with_the_word_of_a_stand_in_is_hidden(word: str) -> None:
+    token = "gh" + "p_" + (word + "q8Zk3Lw0Vt7Xr2Ym5Nb9Hc4Jd6Fs1Gp8Ta3")[:36]
+
+    assert REDACTOR.text(f"use {token}") == "use [redacted github-token]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
+        "ghp_1234567890" + "abcdefghijklmnopqrstuvwxyz",
+        "sk-1234567890abcdef" + "1234567890abcdef",
+    ],
+)
+def test_what_is_a_stand_in_as_a_whole_stays(value: str) -> None:
+    assert is_stand_in(value)
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_password_with_blanks_is_hidden_where_a_program_takes_it(quote: str) -> None:
+    told = REDACTOR.text(f"mysqldump -uroot -p{quote}but ter fly{quote} shop")
+
+    assert told == f"mysqldump -uroot -p{quote}[redacted option-secret]{quote} shop"

@@ -29,7 +29,8 @@ BREAKABLE = {
 They begin as nothing else does, so that pieces put together are hardly ever wrong.
 """
 _BREAK = re.compile(
-    r"\\?\r?\n[ \t]*(?:[+>|][ \t]*)?"  # a line's end, and what the next one begins with
+    # A line's end, and what the next one begins with: a sign or its number.
+    r"\\?\r?\n[ \t]*(?:[+>|][ \t]*|\d{1,6}\u2192[ \t]*)?"
     r"|\\(?=[_-])|\*\*?|~~"  # Markdown
     r"|[\u00ad\u200b-\u200d\u2060\ufeff]"  # what nobody sees
 )

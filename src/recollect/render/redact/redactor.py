@@ -130,7 +130,7 @@ class Redactor:
             # A colour inside of a secret would hide it from us, and nobody else.
             bare = _COLOUR.sub("", text)
             met = self._find_value(bare, name) if name else self.find(bare)
-            if len(met) > len(found):
+            if _hidden(met) > _hidden(found):
                 text, found = bare, met
         if not found:
             return text, ()
@@ -230,6 +230,11 @@ _MANY = 3
 _SHORT = 200
 _ESCAPE = "\x1b["
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def _hidden(found: Iterable[Found]) -> int:
+    """Return how many signs are hidden."""
+    return sum(one.end - one.start for one in found)
 
 
 def _searched(names: Iterable[str]) -> list[str]:

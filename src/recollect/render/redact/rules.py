@@ -56,11 +56,13 @@ _OTHER = (
 _IS = rf"(?:\\*[\"'])?{GAP}(?::=|=>|[:=]){GAP}"
 ASSIGNED = {
     "env-secret": _NAMED,
-    "named-secret": rf"(?i)(?:{_WORD}|{_OTHER})(?:\\*[\"'])?(?:\\t|\s){{0,3}}[:=]",
+    "named-secret": rf"(?i)(?:{_WORD}|{_OTHER})(?:\\*[\"'])?(?:\\t|\s){{0,3}}[:=]"
+    rf"|{_WORD}>",
     "option-secret": r"--[a-z-]*(?:password|passwd|token|key|secret)(?:\\t|\s)"
     r"|(?:-u|--user)[ =]{0,2}\\*[\"']?[A-Za-z0-9_.@-]+:"
     r"|(?:(?:mysql|mariadb|mongo)[a-z-]*|sshpass|redis-cli|docker login) ",
     "cookie": r"(?i)cookie",
+    "pgpass-password": r":(?:\d{4,5}|\*):[A-Za-z_*][A-Za-z0-9_*-]*:[A-Za-z_*]",
 }
 """Signs of secrets that are known by a name before them; the value may be anything."""
 NAMING = re.compile(rf"(?i)(?:{_WORD}|{_OTHER})$")
@@ -231,6 +233,20 @@ _KNOWN = (
         Rule("named-secret", rf"(?i){_WORD}{_IS}{quote}([^\s\"'`\\]{{5,64}}){quote}")
         for quote in ('"', "'", r"\\+[\"']")
     ),
+    Rule("named-secret", rf"(?i)<(?:[a-z]+[:_.-])?{_WORD}>([^\s<>]{{3,128}})</"),
+    Rule(
+        "named-secret",
+        # What a driver of a database is given as one text.
+        r"\b(?:host|hostaddr|user|dbname|port)=[^\s\"']{1,100} "
+        r"(?:[a-z_]{1,30}=[^\s\"']{1,100} )*password=([^\s\"'`\\]{3,})",
+    ),
+    Rule(
+        "pgpass-password",
+        r"(?:^|[\s\"'`])[A-Za-z0-9_.*-]{1,100}:(?:\d{4,5}|\*):"
+        r"[A-Za-z_*][A-Za-z0-9_*-]{0,63}:[A-Za-z_*][A-Za-z0-9_.@*-]{0,63}:"
+        r"([^\s\"'`\\]{6,})",
+        is_loose=True,
+    ),
     Rule(
         "named-secret",
         rf"(?i){_OTHER}{_IS}([A-Za-z0-9_~.+/=!@#%^*:$-]{{12,}})",
@@ -248,7 +264,26 @@ _KNOWN = (
         r"([^\s\"'`\\]{8,})",
         is_loose=True,
     ),
-    # What a program is given by a letter; of MySQL's only without a blank.
+    # What a program is given may be a plain word.
+    Rule(
+        "option-secret",
+        r"\bcurl (?:[^\n|;]{0,400} )?(?:-u|--user)[ =]{0,2}\\*[\"']?"
+        r"[A-Za-z0-9_.@-]{1,80}:([^\s\"'`\\]{3,})",
+    ),
+    Rule(
+        "option-secret",
+        r"\b(?:docker login|(?:mongo|mysql|mariadb)[a-z-]{0,16}) "
+        r"(?:[^\n|;&]{0,200} )?--password[= ]\\*[\"']?([^\s\"'`\\]{3,})",
+    ),
+    *(
+        Rule(
+            "option-secret",
+            r"\b(?:mysql|mariadb)[a-z-]{0,16} (?:[^\n|;&]{0,200} )?"
+            rf"(?:-p|--password=){quote}([^{quote}\n\\]{{3,64}}){quote}",
+        )
+        for quote in ('"', "'")
+    ),
+    # By a letter; of MySQL's only without a blank.
     Rule(
         "option-secret",
         r"\b(?:mysql|mariadb)[a-z-]{0,16} (?:[^\n|;&]{0,200} )?-p"
@@ -283,23 +318,12 @@ def _started(rule: Rule) -> Rule:
 RULES = tuple(map(_started, _KNOWN))
 """Every rule; of two that meet in the same place, the one that begins first hides."""
 
-_STAND_INS = (
-    "example",
-    "placeholder",
-    "redacted",
-    "your-",
-    "your_",
-    "xxxx",
-    "****",
-    "1234567890",
-    "abcdefgh",
-    "changeme",
-    "dummy",
-    "foobar",
-    "process.env",
-    "os.environ",
-    "...",
+_STAND_IN = re.compile(
+    r"(?i)example|placeholder|redacted|your[-_]|x{4,}|\*{4,}|changeme|dummy|foobar"
+    r"|\d*1234567890\d*|abcdefgh[a-z]*|process\.env|os\.environ|\.\.\."
 )
+_REAL = 16
+"""Signs of what no stand-in has beside the word that makes it one."""
 _PLAIN = frozenset(
     (
         *("password", "passwd", "passphrase", "passwort", "pass", "secret", "token"),
@@ -333,8 +357,16 @@ def is_stand_in(value: str) -> bool:
     return (
         len(set(lowered)) < _FEWEST
         or lowered in _PLAIN
-        or any(word in lowered for word in _STAND_INS)
         or _REFERENCE.match(value) is not None
+        or (_STAND_IN.search(value) is not None and not _is_real(value))
+    )
+
+
+def _is_real(value: str) -> bool:
+    """Whether a value is a secret though the word of a stand-in is in it."""
+    rest = re.findall(r"[A-Za-z0-9]+", _STAND_IN.sub(" ", value))
+    return any(
+        len(one) >= _REAL and not one.isalpha() and not one.isdigit() for one in rest
     )
 
 
