@@ -12,7 +12,7 @@ import pytest
 from recollect.archive import Archive
 from recollect.store.chunks import ARCHIVE_FILE
 from recollect.upkeep import purge
-from tests.build import SESSION, prompt, reply, thread
+from tests.build import SESSION, prompt, reply, session_id, thread
 from tests.store.keeping import Keeping
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -85,6 +85,45 @@ def test_nothing_is_known_of_an_archive_that_was_put_back(
 
     with Archive.open(keeping.archive) as archive:
         assert archive.verified is None
+
+
+def test_nothing_is_known_of_another_archive_that_was_copied_over_it(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    other = Keeping(tmp_path / "other")
+    other.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done. " * 99)))
+    other.ingest()
+    Archive.verify(keeping.archive, now=NOW)
+
+    _copy_over(other.archive, keeping.archive)
+
+    with Archive.open(keeping.archive) as archive:
+        assert archive.verified is None
+
+
+def test_nothing_is_known_of_an_earlier_state_that_was_copied_over_it(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    second = tmp_path / "second"
+    with Archive.open(keeping.archive) as archive:
+        archive.backup(second)
+    keeping.home.session(session_id(7), thread(prompt("And the hose"), reply("Done.")))
+    keeping.ingest()
+    Archive.verify(keeping.archive, now=NOW)
+
+    _copy_over(second, keeping.archive)
+
+    with Archive.open(keeping.archive) as archive:
+        assert archive.verified is None
+
+
+def _copy_over(source: Path, target: Path) -> None:
+    """Copy an archive's file as ``cp`` does: what it is copied over keeps its inode."""
+    inode = (target / ARCHIVE_FILE).stat().st_ino
+    for beside in target.glob(f"{ARCHIVE_FILE}-*"):
+        beside.unlink()
+    shutil.copyfile(source / ARCHIVE_FILE, target / ARCHIVE_FILE)
+    assert (target / ARCHIVE_FILE).stat().st_ino == inode
 
 
 def test_a_purge_takes_the_note_away(keeping: Keeping) -> None:

@@ -1,8 +1,8 @@
 """The note on the last verification, in a file of its own beside the archive.
 
 Whoever verifies only reads the archive, and may do so where another writes. So the
-note is no row of it. It is of one file: where ``archive.db`` was put back, copied or
-erased from since, nothing is known of what lies there now.
+note is no row of it. It is of one file and one archive: where ``archive.db`` was put
+back, copied over or erased from since, nothing is known of what lies there now.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from recollect.errors import ArchiveDamaged
 from recollect.model.verified import Verified
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.upkeep.verdict import Verdict
@@ -27,11 +28,18 @@ _LARGEST = 64 * 1024
 class _Note(Struct, frozen=True):
     inode: int
     """Of the archive's file that was verified."""
+    archive: str
+    """The archive's own name: a file that is copied over another keeps its inode."""
+    kept: int
+    """Bytes that it kept then; it never keeps fewer, but for a purge."""
     found: Verified
 
 
-def note_verified(folder: Path, verdict: Verdict, *, deep: bool, now: datetime) -> bool:
+def note_verified(
+    chunks: Chunks, verdict: Verdict, *, deep: bool, now: datetime
+) -> bool:
     """Note what a verification found; return whether that could be written."""
+    folder = chunks.path.parent
     found = Verified(
         time=now,
         is_sound=verdict.is_sound,
@@ -42,7 +50,7 @@ def note_verified(folder: Path, verdict: Verdict, *, deep: bool, now: datetime) 
     )
     beside = folder / f"{_FILE}.{os.getpid()}"
     try:
-        note = _Note(_inode(folder), found)
+        note = _Note(_inode(folder), chunks.identity, _kept(chunks), found)
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(msgspec.json.encode(note))
@@ -59,17 +67,26 @@ def last_verified(folder: Path, chunks: Chunks) -> Verified | None:
         if path.stat().st_size > _LARGEST:
             return None
         note = msgspec.json.decode(path.read_bytes(), type=_Note)
-        if note.inode != _inode(folder):
-            return None
+        is_same = (note.inode, note.archive) == (_inode(folder), chunks.identity)
     except (OSError, ValueError):
         return None
-    since = max(chunks.kept_size() - note.found.bytes, 0)
+    kept = chunks.kept_size()
+    if not is_same or kept < note.kept:
+        return None
+    since = max(kept - note.found.bytes, 0)
     return structs.replace(note.found, since=since)
 
 
 def forget_verified(folder: Path) -> None:
     """Remove the note: the archive is about to be another."""
     (folder / _FILE).unlink(missing_ok=True)
+
+
+def _kept(chunks: Chunks) -> int:
+    try:
+        return chunks.kept_size()
+    except ArchiveDamaged:
+        return 0  # which is what is noted
 
 
 def _inode(folder: Path) -> int:

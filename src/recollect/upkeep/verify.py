@@ -44,7 +44,7 @@ def verify(
         if deep and verdict.is_sound and verdict.is_level:
             verdict.differences = _compare(vault, progress)
         if now is not None:
-            verdict.is_noted = note_verified(folder, verdict, deep=deep, now=now)
+            verdict.is_noted = note_verified(vault.chunks, verdict, deep=deep, now=now)
     return verdict
 
 
