@@ -107,3 +107,18 @@ def test_an_archive_that_is_not_there_is_said_in_a_sentence(
 ) -> None:
     assert main(["serve", "--archive", str(place / "none")]) == ExitCode.NO_ARCHIVE
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["--home {}", "--home={}"])
+def test_a_home_that_is_named_is_not_said_to_be_missing(
+    place: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, archive = Home(place / "elsewhere").path, place / "none"
+    home.mkdir(parents=True, exist_ok=True)
+    words = ["serve", *form.format(home).split(" "), "--archive", str(archive)]
+
+    assert main(words) == ExitCode.NO_ARCHIVE
+
+    told = capsys.readouterr().err
+    assert "no Claude Code home is found" not in told
+    assert f"`recollect ingest --archive {archive} --home {home}` to make one" in told

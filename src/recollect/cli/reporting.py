@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 from recollect.errors import (
     ArchiveMissing,
@@ -38,7 +39,7 @@ def reported(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, FileNotFoundError) and _is_gone():
         return report(_GONE, "go to one that is there", ExitCode.ASKED_WRONGLY)
     if type(known) is ArchiveMissing:
-        known = _missing(known)
+        known = _missing(known, words)
     is_ours = known is error or not os.environ.get(_DEBUG)
     if known is None or not is_ours:
         return _report_unexpected(error)
@@ -56,8 +57,10 @@ def _is_gone() -> bool:
     return here() is None
 
 
-def _missing(error: ArchiveMissing) -> ArchiveMissing:
+def _missing(error: ArchiveMissing, words: Sequence[str]) -> ArchiveMissing:
     """Return what is the case where there is no archive: maybe there is no home."""
+    if _given("--home", words):
+        return error
     from recollect.cli.asked import homes_of  # noqa: PLC0415 (only for an error)
 
     try:
@@ -76,16 +79,29 @@ def report(sentence: str, hint: str, code: int) -> int:
 
 
 def _hint(hint: str, words: Sequence[str]) -> str:
-    """Return a hint in which commands are about the archive that was named."""
+    """Return a hint in which commands are about what was named: archive, homes."""
     import re  # noqa: PLC0415 (only for an error)
     from shlex import quote  # noqa: PLC0415
 
-    flags = [at for at, word in enumerate(words) if word.startswith("--archive")]
-    if not flags:
-        return hint
-    _, sign, folder = words[flags[0]].partition("=")
-    named = quote(folder if sign else (*words, "")[flags[0] + 1])
-    return re.sub(_COMMAND, lambda found: f"{found[0]} --archive {named}", hint)
+    archives, homes = _given("--archive", words)[:1], _given("--home", words)
+
+    def completed(found: re.Match[str]) -> str:
+        told = [f"--archive {quote(one)}" for one in archives]
+        if found[1] == "ingest":
+            told += [f"--home {quote(one)}" for one in homes]
+        return " ".join((found[0], *told))
+
+    return re.sub(_COMMAND, completed, hint)
+
+
+def _given(option: str, words: Sequence[str]) -> list[str]:
+    """Return what was given with an option, as it was typed."""
+    given = []
+    for word, following in pairwise((*words, "")):
+        name, sign, value = word.partition("=")
+        if name == option:
+            given.append(value if sign else following)
+    return given
 
 
 def _translated(error: Exception) -> RecollectError | None:
