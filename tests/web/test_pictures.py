@@ -88,6 +88,8 @@ def test_what_is_no_picture_is_never_sent_as_one(page: Asking) -> None:
 
     assert "svg+xml" not in re.sub(r"<p.*?</p>", "", text)
     assert len(addresses(text)) == 2  # what says that it is a PNG and is none is not
+    assert "data:image" not in text
+    assert '<p class="note">[image/png, 6' in text
 
 
 def test_a_picture_is_asked_for_by_its_own_name_and_message(page: Asking) -> None:
@@ -121,12 +123,12 @@ def test_the_first_bytes_say_what_a_picture_is(
     assert told == f'<img src="{to}"{room} alt="a picture">'
 
 
-@pytest.mark.parametrize("content", [b"", SVG, b"<html>", b"\x89PNG"])
-def test_anything_else_stays_where_it_is(content: bytes) -> None:
+@pytest.mark.parametrize("content", [SVG, b"<html>", b"\x89PNG"])
+def test_anything_else_is_only_named(content: bytes) -> None:
     made = shown(content)
 
     assert list(pictures_in(made)) == []
-    assert linked(made, str) == made
+    assert linked(made, str) == '<p class="note">a picture</p>'
 
 
 def test_words_that_look_like_a_picture_are_words() -> None:

@@ -2,7 +2,7 @@
 
 Whatever draws messages puts pictures into the markup, for pages that stand alone. Here
 each becomes an address with its hash in it, so that a browser keeps it for good. What a
-picture is, its first bytes say; what is none that we know stays where it is.
+picture is, its first bytes say; what is none that we know is only named.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = ["Picture", "linked", "pictures_in"]
 
 _DATA = re.compile(r'<img src="data:image/[a-z]+;base64,([A-Za-z0-9+/]+={0,2})"')
 """Ours alone: in any other text there is no ``<`` that is not escaped."""
+_WHOLE = re.compile(rf'{_DATA.pattern}( alt="([^"]*)"[^>]*>)')
 _AHEAD = 64 * 1024
 """Signs in which the size of a picture stands."""
 _SIGNS = (
@@ -48,12 +49,12 @@ def linked(made: Html, to: Callable[[str], str]) -> Html:
     def address(found: re.Match[str]) -> str:
         head = _decoded(found[1][:_AHEAD])
         if not _kind_of(head):
-            return found[0]
+            return f'<p class="note">{found[3]}</p>'
         size = _size_of(head)
         room = f' width="{size[0]}" height="{size[1]}"' if size else ""
-        return f'<img src="{escape(to(_name(found[1])))}"{room}'
+        return f'<img src="{escape(to(_name(found[1])))}"{room}{found[2]}'
 
-    return Html(_DATA.sub(address, made)) if "<img " in made else made
+    return Html(_WHOLE.sub(address, made)) if "<img " in made else made
 
 
 def pictures_in(made: Html) -> Iterator[Picture]:
