@@ -15,7 +15,17 @@ from playwright.sync_api import Browser, Page, expect
 from recollect.archive import Archive
 from tests.browser.conftest import NAMES
 from tests.browser.serving import Served, opened, served
-from tests.build import Home, jsonl, prompt, reply, thread
+from tests.build import (
+    Home,
+    jsonl,
+    prompt,
+    reply,
+    text,
+    thinking,
+    thread,
+    tool_result,
+    tool_use,
+)
 from tests.web.places import (
     AGENT,
     EDITED,
@@ -248,6 +258,36 @@ def test_a_message_gives_its_link_and_its_record(
         expect(page.locator("article.found")).to_contain_text("Question number 9")
         page.keyboard.press("Escape")
         expect(page.locator(".finder")).to_have_count(0)
+
+
+def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(
+        PLAIN,
+        thread(
+            prompt("Look"),
+            reply([thinking("Perhaps a lemur"), tool_use("Bash", command="cat a.txt")]),
+            tool_result("toolu_1", "line\n" * 4_000 + "tapir"),
+            reply([thinking("Of something else"), text("Done")]),
+        ),
+    )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
+        page, told = seen.page, seen.page.locator(".finder output")
+        page.goto(f"{site.home}/session/{PLAIN}?find=lemur")
+        expect(told).to_have_text("1 place")
+        expect(page.get_by_text("Perhaps a lemur")).to_be_hidden()
+        page.locator(".finder input").press("Enter")
+        expect(page.get_by_text("Perhaps a lemur")).to_be_visible()
+        expect(page.get_by_text("Of something else")).to_be_hidden()
+        page.locator(".finder input").fill("tapir")
+        expect(told).to_have_text(
+            "nothing here (of results, only the beginning is searched)"
+        )
+        at = page.locator("article", has_text="Of something else").get_attribute("id")
+        page.goto(f"{site.home}/session/{PLAIN}?at={at}&find=something")
+        expect(page.get_by_text("Of something else")).to_be_visible()
+        expect(page.get_by_text("Perhaps a lemur")).to_be_hidden()
 
 
 def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:

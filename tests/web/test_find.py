@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,61 @@ def test_what_stands_on_another_branch_leads_there(tmp_path: Path) -> None:
     assert 'id="m-r2"' in page.get(to).text
     back = page.get(f"/session/{REWOUND}/find?q=two&branch=1").json
     assert [name for name, _, _ in back["others"]] == ["the live branch"]
+
+
+def test_every_branch_is_looked_at_however_many_there_are(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    asked = thread(prompt("Begin", uuid="p"), reply("Begun", uuid="r"))
+    ways = [
+        one
+        for at in range(60)
+        for one in thread(
+            prompt(f"Way {at} ibex ibex{at}", uuid=f"p{at}", parent="r"),
+            reply("Ok", uuid=f"r{at}"),
+            start=60 * (at + 1),
+        )
+    ]
+    home.session(REWOUND, [*asked, *ways])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    told = page.get(f"/session/{REWOUND}/find?q=ibex").json
+
+    assert len(told["places"]) + sum(count for _, count, _ in told["others"]) == 60
+    for at in range(60):
+        told = page.get(f"/session/{REWOUND}/find?q=ibex{at}").json
+        anchors = [anchor for _, anchor in told["places"]]
+        for _, _, to in told["others"]:
+            anchors += re.findall(r"at=([^&]+)", to)
+        assert anchors == [f"m-p{at}"]
+
+
+def test_every_agent_is_looked_at_however_many_there_are(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    calls = [tool_use("Task", id=f"toolu_{at}", description="Go") for at in range(60)]
+    answers = [
+        tool_result(f"toolu_{at}", "Done", toolUseResult={"agentId": f"a{at}"})
+        for at in range(60)
+    ]
+    home.session(AGENT, thread(prompt("Look"), reply(calls), *answers))
+    for at in range(60):
+        home.agent(AGENT, f"a{at}", thread(prompt("Go"), reply(f"ocelot ocelot{at}")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    assert len(page.get(f"/session/{AGENT}/find?q=ocelot").json["others"]) == 60
+    for at in range(60):
+        ((_, count, to),) = page.get(f"/session/{AGENT}/find?q=ocelot{at}").json[
+            "others"
+        ]
+        assert count == 1
+        assert f"/agent/a-a{at}?" in to
+
+
+def test_who_looks_for_nothing_finds_nothing(page: Asking) -> None:
+    for nothing in ("", "?q=", "?q=%20"):
+        told = page.get(f"/session/{LONG}/find{nothing}").json
+        assert told == {"places": [], "others": [], "is_partial": False}
 
 
 def test_what_stands_in_an_agent_leads_there(tmp_path: Path) -> None:

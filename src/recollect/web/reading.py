@@ -80,6 +80,7 @@ class Reading:
         self._places: dict[str, int] | None = None
         self._marks: tuple[Mark, ...] | None = None
         self._numbers: dict[int, tuple[int, str]] | None = None
+        self._own_numbers: dict[int, tuple[int, str]] | None = None
         self._windows: dict[int, Html] = {}
 
     @property
@@ -234,6 +235,17 @@ class Reading:
         if self._numbers is None:
             self._numbers = dict(_numbers(self._talk.messages(self.branch.number)))
         return self._numbers
+
+    @property
+    def own_numbers(self) -> dict[int, tuple[int, str]]:
+        """The same of those messages that it does not share with the branch it left."""
+        start = self.branch.shared
+        if not start:
+            return self.numbers
+        if self._own_numbers is None:
+            own = enumerate(self.some(start, self.total).messages, start)
+            self._own_numbers = dict(_numbers(own))
+        return self._own_numbers
 
     def marks(self, start: int = 0) -> Sequence[Mark]:
         """Return the outline, from a message on."""

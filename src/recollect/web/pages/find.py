@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from starlette.responses import Response
@@ -22,8 +22,6 @@ from recollect.web.visit import Visit
 __all__ = ["find"]
 
 _WORDS = re.compile(r"[^\W_]+(?: +[^\W_]+)+")
-_OTHERS = 40
-"""Other branches and agents that are looked through."""
 _QUOTE = 60
 
 _Other = tuple[str, int, str]
@@ -38,8 +36,8 @@ def find(visit: Visit) -> Response:
     """
     typed = visit.text("q")
     with lent(visit) as reading:
-        found = _found(visit, typed, reading.facts.id)
-        places = _places(reading, found.records)
+        found = _found(visit, typed, reading.facts.id) if typed else Standing()
+        places = _places(reading.numbers, found.records)
         others = list(_elsewhere(reading, found, typed)) if found.records else []
     told = {"places": places, "others": others, "is_partial": found.is_partial}
     return Response(msgspec.json.encode(told), media_type="application/json")
@@ -57,25 +55,29 @@ def _found(visit: Visit, typed: str, session: SessionId) -> Standing:
     return found
 
 
-def _places(reading: Reading, records: Iterable[int]) -> list[tuple[int, str]]:
+def _places(
+    known: Mapping[int, tuple[int, str]], records: frozenset[int]
+) -> list[tuple[int, str]]:
     """Return the messages that records are of, by their numbers, and their anchors."""
-    known = reading.numbers
-    return sorted({known[number] for number in records if number in known})
+    return sorted({known[number] for number in known.keys() & records})
 
 
 def _elsewhere(here: Reading, found: Standing, typed: str) -> Iterator[_Other]:
-    """Yield the other ways through a session on which something was found."""
+    """Yield the other ways through a session on which something was found.
+
+    All are looked at. What branches share counts for the one that others left.
+    """
     held, left = here.held, found.records - here.numbers.keys()
     talk = held.conversation()
     ways = [("", branch.number) for branch in talk.facts.branches]
     ways += [(run, 0) for run in talk.runs]
     own = (here.facts.agent or "", here.branch.number)
-    for agent, branch in [way for way in ways if way != own][:_OTHERS]:
+    for agent, branch in [way for way in ways if way != own]:
         if not left:
             return
         other = reading_of(held, agent, branch)
-        places = _places(other, left)
-        left -= other.numbers.keys()
+        places = _places(other.own_numbers, left)
+        left -= other.own_numbers.keys()
         if places:
             to = _place(other, places[0][1], typed)
             yield _name(other.facts, branch), len(places), to

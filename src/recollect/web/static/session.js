@@ -508,7 +508,13 @@ addEventListener("hashchange", toHash);
 const asked = new URLSearchParams(location.search);
 const first = place.querySelector(".window:not(.waiting)");
 if (location.hash) toHash();
-else if (asked.get("at")) go(Number(first.dataset.window) * talk.size, document.getElementById(asked.get("at")) ? asked.get("at") : `m-${asked.get("at")}`);
+else if (asked.get("at")) {
+  const anchor = document.getElementById(asked.get("at")) ? asked.get("at") : `m-${asked.get("at")}`;
+  go(Number(first.dataset.window) * talk.size, anchor).then(() => {
+    const article = document.getElementById(anchor);
+    if (article && asked.get("find")) unfold(article, asked.get("find"));
+  });
+}
 else if (Number(first?.dataset.window)) first.scrollIntoView({ block: "start" });
 loadOutline();
 
@@ -567,8 +573,12 @@ async function lookFor(words, output) {
   if (!told) { output.textContent = "not understood"; return; }
   places = told.places;
   const count = `${places.length.toLocaleString("en")}${told.is_partial ? " or more" : ""}`;
-  output.textContent = places.length ? `${count} ${places.length === 1 ? "place" : "places"}` : "nothing here";
+  output.textContent = places.length ? `${count} ${places.length === 1 ? "place" : "places"}` : nothingFound(told);
   tellOthers(told.others);
+}
+function nothingFound(told) {
+  if (told.is_partial) return "nothing in what was looked at, which was not all: narrow it down";
+  return told.others.length ? "nothing here" : "nothing here (of results, only the beginning is searched)";
 }
 // What stands elsewhere leads there, and is looked for there at once.
 function tellOthers(others) {
@@ -589,7 +599,24 @@ function move(by, output) {
   output.textContent = `${(placeAt + 1).toLocaleString("en")} of ${places.length.toLocaleString("en")}`;
   const typing = finder?.querySelector("input");
   const had = document.activeElement === typing;
-  go(at, anchor).then(() => { if (had) typing.focus({ preventScroll: true }); });
+  go(at, anchor).then(() => {
+    const article = document.getElementById(anchor);
+    if (article && typing) unfold(article, typing.value);
+    if (had) typing.focus({ preventScroll: true });
+  });
+}
+// What is found in a fold is seen: the folds around it open. Where the words show nowhere, they are in what was not loaded.
+function unfold(article, typed) {
+  const phrase = typed.replace(/-?\w+:("[^"]*"|\S+)/g, " ").replace(/["/*]/g, " ").trim().replace(/\s+/g, " ").toLowerCase();
+  if (!phrase) return;
+  const has = (element, some) => { const text = element.textContent.toLowerCase(); return some.some((one) => text.includes(one)); };
+  const wanted = has(article, [phrase]) ? [phrase] : phrase.split(" ");
+  const holds = (fold) => [...fold.children].some((one) => one.localName !== "summary" && has(one, wanted));
+  const folds = [...article.querySelectorAll("details")];
+  const found = has(article, wanted) ? folds.filter(holds) : folds.filter((fold) => fold.matches("[data-rest]"));
+  for (const fold of found) {
+    for (let up = fold; up && up !== article; up = up.parentElement) if (up.localName === "details") up.open = true;
+  }
 }
 function closeFinder() {
   finder?.remove();
