@@ -127,6 +127,7 @@ def test_a_token_with_the_word_of_a_stand_in_is_hidden(word: str) -> None:
         "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
         "ghp_1234567890" + "abcdefghijklmnopqrstuvwxyz",
         "sk-1234567890abcdef" + "1234567890abcdef",
+        "an example, and q8Zk3Lw0Vt7Xr2Ym5Nb9 in a text",
     ],
 )
 def test_what_is_a_stand_in_as_a_whole_stays(value: str) -> None:

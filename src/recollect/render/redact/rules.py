@@ -322,6 +322,7 @@ _STAND_IN = re.compile(
     r"(?i)example|placeholder|redacted|your[-_]|x{4,}|\*{4,}|changeme|dummy|foobar"
     r"|\d*1234567890\d*|abcdefgh[a-z]*|process\.env|os\.environ|\.\.\."
 )
+_BLANK = re.compile(r"\s")
 _REAL = 16
 """Signs of what no stand-in has beside the word that makes it one."""
 _PLAIN = frozenset(
@@ -363,7 +364,12 @@ def is_stand_in(value: str) -> bool:
 
 
 def _is_real(value: str) -> bool:
-    """Whether a value is a secret though the word of a stand-in is in it."""
+    """Whether a value is a secret though the word of a stand-in is in it.
+
+    What has blanks is text, such as a rule of somebody's scanner up to the next one.
+    """
+    if _BLANK.search(value):
+        return False
     rest = re.findall(r"[A-Za-z0-9]+", _STAND_IN.sub(" ", value))
     return any(
         len(one) >= _REAL and not one.isalpha() and not one.isdigit() for one in rest
