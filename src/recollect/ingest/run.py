@@ -224,7 +224,8 @@ class _Ingestion:
         self._press.finish()
         self._chunks.db.execute("COMMIT")
         self._indexer.commit(last=last)
-        if self._weight >= BATCH:
+        # What reading needed is free before deriving needs some.
+        if max(self._weight, self._report.bytes if last else 0) >= BATCH:
             give_back()
         self._weight = 0
         self._due = time.monotonic() + PATIENCE
