@@ -44,6 +44,13 @@ def _key(name: str) -> Maker:
     return make
 
 
+def _end_of_key(name: str) -> Maker:
+    def make(random: Random) -> str:
+        return _key(name)(random).partition("-----\n")[2]
+
+    return make
+
+
 FAMILIES: dict[str, tuple[Maker, ...]] = {
     "anthropic-key": (_of("sk-ant-", "api03-", (_DASHED, 93), "AA"),),
     "openai-key": (
@@ -125,6 +132,7 @@ FAMILIES: dict[str, tuple[Maker, ...]] = {
         _key("RSA PRIVATE " + "KEY"),
         _key("OPENSSH PRIVATE " + "KEY"),
         _key("PGP PRIVATE " + "KEY BLOCK"),
+        _end_of_key("PGP PRIVATE " + "KEY BLOCK"),
     ),
     "age-key": (_of("AGE-SECRET", "-KEY-1", (_UPPER, 58)),),
     "1password-token": (_of("ops_", "eyJ", (_ALNUM, 200)),),
@@ -240,6 +248,7 @@ INNOCENT: dict[str, tuple[str, ...]] = {
     "private-key": (
         "-----BEGIN " + "PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----",
         "if line == '-----BEGIN RSA PRIVATE " + "KEY-----': return parse(line)",
+        "as long as it is not -----END RSA PRIVATE " + "KEY-----",
     ),
     "age-key": ("age1qqqqqqqqqq",),
     "1password-token": ("ops_team",),

@@ -186,6 +186,12 @@ _KNOWN = (
         rf"-----BEGIN {_KEY}"
         r"(?:(?:\\[nr]|\s)+[^A-Za-z\n]{0,10}[A-Za-z0-9+/=]{30,})+",
     ),
+    Rule(
+        "private-key",
+        # Told from somewhere behind its beginning, as by a program that refused it.
+        r"(?:[A-Za-z0-9+/=]{30,}[^A-Za-z0-9+/=]{1,12})+"
+        rf"(?:[A-Za-z0-9+/=]{{4,}}[^A-Za-z0-9+/=]{{1,12}}){{0,2}}-----END {_KEY}",
+    ),
     Rule("age-key", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b"),
     Rule("1password-token", r"\bops_eyJ[A-Za-z0-9+/=_-]{60,}"),
     Rule("jwt", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),

@@ -59,7 +59,7 @@ _OTHERS = {
     "mailchimp-key": r"[0-9a-f]-us\d",
     "telegram-token": r":AA[A-Za-z0-9_-]{33}",
     "terraform-token": r"\.atlasv1\.",
-    "private-key": r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
+    "private-key": r"-----(?:BEGIN|END) [A-Z0-9 ]*PRIVATE KEY",
     "url-password": r"://[^\s:/]*:[^\s/]{3,}@[A-Za-z0-9\[]",
     "netrc-password": rf"machine{_BLANK}+\S+?{_BLANK}+login{_BLANK}",
     **ASSIGNED,
