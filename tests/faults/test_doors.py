@@ -1,19 +1,23 @@
 """The doors, told by the program itself: every route, command and tool, hostile names.
 
-A file outside holds a canary. Whatever is asked for, in whatever spelling, nobody
-gets to see it, nothing is written outside, and no answer is an accident.
+Files outside hold a canary. Whatever is asked for, in whatever spelling, nobody gets to
+see it, nothing is written outside, and no answer is an accident.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from datetime import UTC
 from io import BytesIO, TextIOWrapper
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
+from starlette.responses import Response
+from starlette.routing import Route
 
 from recollect.cli import main
 from recollect.cli.table import COMMANDS
@@ -23,23 +27,35 @@ from recollect.mcp.offers import prompt_listing
 from recollect.mcp.protocol import Refused, Speaker
 from recollect.mcp.recall import Caller, Recall
 from recollect.mcp.tools import BY_NAME, listing
+from recollect.web import app
+from recollect.web.api import PARAMETERS
+from recollect.web.app import ROUTES, RouteRow
 from recollect.web.gate import Gate
+from recollect.web.visit import Visit
 from tests.build import CWD
+from tests.faults.addresses import (
+    CANARY,
+    NAMES,
+    Address,
+    addresses,
+    filled,
+    leading_to,
+    method_of,
+    parameters,
+)
+from tests.faults.careless import files_by_path, pictures_by_name
+from tests.faults.mutations import Set
 from tests.faults.sizes import reached, sized
-from tests.web.asking import Asking, asking
+from tests.web.asking import Answer, Asking, asking
 from tests.web.places import PLAIN, Kept, furnished
 from tests.web.test_gate import routes
 
-CANARY = "canary-that-nobody-may-see"
-STEPS = ("../", "..%2f", "%2e%2e/", "..\\", "..%5c", "....//", "..%00/", "%252e%252e/")
-ENDS = ("canary.txt", "etc/passwd", "archive/archive.db", "%00", "canary.txt%00.css")
-BEFORE = ("", "/", "file://", "//attacker.test/", "C:\\", "~/")
-NAMES = [
-    before + step * depth + end
-    for before, step, depth, end in product(BEFORE, STEPS, (1, 3, 9), ENDS)
-]
-"""Names that would lead out of a folder, were they taken for paths."""
-CHOSEN = NAMES[:: sized(20, 1, 1)]
+STEP = sized(400, 10, 1)
+"""Of so many names a place is given one; another place is given others."""
+ENDLESS_ROUTE = "/api/live"
+"""Takes no name and no value, and does not end."""
+STARRED = b'{"is_starred":false}'
+"""What is sent where something is: it would change nothing."""
 
 WORDS = [
     *("../../../../etc/passwd", "/etc/passwd", "..", "-", "", " ", "%00", "a" * 5000),
@@ -51,8 +67,10 @@ WORDS = [
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     place = tmp_path_factory.mktemp("doors")
-    (place / "canary.txt").write_text(CANARY, "utf-8")
-    return furnished(place)
+    kept = furnished(place)
+    for folder in (place, kept.folder, kept.home.path):
+        (folder / "canary.txt").write_text(CANARY, "utf-8")
+    return kept
 
 
 @pytest.fixture(scope="module")
@@ -60,40 +78,102 @@ def page(kept: Kept) -> Asking:
     return asking(kept)
 
 
-def answers(page: Asking) -> dict[str, list[tuple[int, bytes]]]:
-    """Return what every route that takes a name answers to names that lead out."""
-    found = {}
-    for route in routes():
-        if "{" not in route.path:
-            continue
-        (method,) = (route.methods or {"GET"}) - {"HEAD"}
-        before = route.path.partition("{")[0]
-        told = []
-        for name in CHOSEN:
-            answer = page.ask(method, before + name, page.usual)
-            told.append((answer.status, answer.body))
-        found[route.path] = told
-    return found
+def hostile(kept: Kept, page: Asking, asked: list[Route]) -> Iterator[Address]:
+    """Yield hostile addresses for each place of some routes."""
+    sure = leading_to(kept.folder.parent / "canary.txt")
+    for number, route in enumerate(asked):
+        names = [*sure, *NAMES[number % STEP :: STEP]]
+        yield from addresses(route, parameters(as_usual(page), route), names)
 
 
-def test_no_route_leads_out(page: Asking) -> None:
-    found = answers(page)
+def as_usual(page: Asking) -> Callable[[str, str], Answer]:
+    """Return a way to ask as one of our pages would."""
+    return lambda method, path: page.ask(method, path, page.usual)
 
-    assert found
-    for told in found.values():
-        assert {status for status, _ in told} <= {200, 307, 400, 404, 405, 414}
-        assert not [body for _, body in told if CANARY.encode() in body]
-        assert not [body for _, body in told if b"root:x:0" in body]
-        assert not [body for _, body in told if b"SQLite format 3" in body]
-    reached("names that lead out, asked of the page", sum(map(len, found.values())))
+
+def limited() -> list[Route]:
+    """Return the routes that come to an end."""
+    return [route for route in routes() if route.path != ENDLESS_ROUTE]
+
+
+class Watched:
+    """What hostile addresses brought, and which of them a route's function saw."""
+
+    def __init__(self, kept: Kept, put: Set, asked: list[Route]) -> None:
+        page = asking(kept)
+        self.asked = {one.path: one for one in hostile(kept, page, asked)}
+        self.faults: list[str] = []
+        self.seen: set[str] = set()
+        answered = app._answered
+
+        def watching(row: RouteRow, visit: Visit) -> Response:
+            way = visit.request.scope["raw_path"], visit.request.scope["query_string"]
+            self.seen.add(b"?".join(filter(None, way)).decode())
+            return answered(row, visit)
+
+        put(app, "_answered", watching)
+        ways = [(one.method, one.path) for one in self.asked.values()]
+        page.ask_many(ways, self.look, STARRED)
+
+    def look(self, path: str, answer: Answer) -> None:
+        """Note what an answer should not say."""
+        told = answer.body + str(answer.headers).encode()
+        self.faults += self.asked[path].faults(answer.status, told)
+
+    def reached(self) -> dict[tuple[str, str], int]:
+        """Return how many names came to a route's function, by route and place."""
+        found: dict[tuple[str, str], int] = defaultdict(int)
+        for path in self.seen & self.asked.keys():
+            found[self.asked[path].route, self.asked[path].place] += 1
+        return found
+
+
+def test_no_route_leads_out(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state_of(kept.folder.parent)
+
+    watched = Watched(kept, monkeypatch.setattr, limited())
+
+    assert watched.faults == []
+    assert state_of(kept.folder.parent) == before
+    came = watched.reached()
+    assert came.keys() == {(one.route, one.place) for one in watched.asked.values()}
+    assert min(came.values()) >= 10
+    assert sum(came.values()) >= 1_000
+    reached("addresses with a name that leads out", len(watched.asked))
+    reached("of these seen by a route's own function", sum(came.values()))
+    reached("places for a name, in paths and queries", len(came))
+
+
+def test_every_value_that_is_described_is_given_hostile_names(page: Asking) -> None:
+    known = {route.path: parameters(as_usual(page), route) for route in limited()}
+
+    for row in ROUTES:
+        declared = PARAMETERS.get(row.answer.__name__, ()) if row.is_api else ()
+        assert {one.name for one in declared} <= known[row.path], row.path
+
+
+@pytest.mark.parametrize("mutation", [pictures_by_name, files_by_path])
+def test_a_route_that_opens_what_it_is_told_is_caught(
+    mutation: Callable[[Set], None], kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {row.path: row.answer for row in app.ROUTES}
+    mutation(monkeypatch.setattr)
+    changed = {row.path for row in app.ROUTES if row.answer is not known[row.path]}
+
+    asked = [route for route in routes() if route.path in changed]
+    watched = Watched(kept, monkeypatch.setattr, asked)
+
+    assert [fault for fault in watched.faults if CANARY in fault]
 
 
 def open_to_others(page: Asking) -> str | None:
     """Return the first route that answers to a host that is not ours."""
     for route in routes():
-        (method,) = (route.methods or {"GET"}) - {"HEAD"}
-        path = route.path.replace("{id}", "x").partition("{")[0]
-        told = page.ask(method, path, page.usual | {"host": "attacker.test:8765"})
+        told = page.ask(
+            method_of(route),
+            filled(route.path),
+            page.usual | {"host": "attacker.test:8765"},
+        )
         if told.status != 421:
             return str(route.path)  # behind it are some that go on for ever
     return None
@@ -149,15 +229,13 @@ def tools_of(kept: Kept) -> Speaker:
 
 
 def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield what can be asked of the server, with each word in each place for text."""
+    """Yield what can be asked of the server, with each word in each place."""
     for tool in listing():
         schema = tool["inputSchema"]
         needed = dict.fromkeys(schema.get("required", ()), PLAIN)
-        for name, told in schema["properties"].items():
-            if told.get("type") == "string":
-                for word in words:
-                    given = {**needed, name: word}
-                    yield "tools/call", {"name": tool["name"], "arguments": given}
+        for name, word in product(schema["properties"], words):
+            given = {**needed, name: word}
+            yield "tools/call", {"name": tool["name"], "arguments": given}
     for word in words:
         yield "resources/read", {"uri": f"recollect://session/{word}"}
         yield "resources/read", {"uri": word}
@@ -197,9 +275,9 @@ def state_of(folder: Path) -> dict[str, bytes]:
 
 
 def ways_out(kept: Kept) -> list[str]:
-    """Return names that lead out, and the one where the canary really is."""
-    real = str(kept.folder.parent / "canary.txt")
-    return [real, f"file://{real}", *CHOSEN[:: sized(3, 1, 1)], *WORDS]
+    """Return names that lead out, and such by which the canary would be reached."""
+    sure = leading_to(kept.folder.parent / "canary.txt")
+    return [*map(unquote, dict.fromkeys([*sure, *NAMES[::STEP]])), *WORDS]
 
 
 def test_no_tool_leads_out_or_changes_anything(kept: Kept) -> None:

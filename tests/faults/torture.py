@@ -113,7 +113,11 @@ HARNESSES = (
     Harness(
         "doors",
         "No name leads out, nobody gets in: every route, every command, every tool.",
-        ("tests/faults/test_doors.py", "tests/web/test_gate.py"),
+        (
+            "tests/faults/test_doors.py",
+            "tests/web/test_gate.py",
+            "tests/hub/test_names.py",
+        ),
     ),
 )
 

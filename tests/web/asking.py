@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -70,23 +70,23 @@ class Asking:
         self, method: str, path: str, headers: Headers, body: bytes = b""
     ) -> Answer:
         """Ask with exactly these headers."""
-        place, _, query = path.partition("?")
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "path": unquote(place),
-            "raw_path": place.encode(),
-            "query_string": query.encode(),
-            "headers": [
-                (name.encode(), value.encode()) for name, value in headers.items()
-            ],
-            "client": ("127.0.0.1", 50000),
-            "server": ("127.0.0.1", PORT),
-            "scheme": "http",
-        }
-        return _ran(_asked(self.app, scope, body))
+        return _ran(_asked(self.app, _scope(method, path, headers), body))
+
+    def ask_many(
+        self,
+        asked: Iterable[tuple[str, str]],
+        see: Callable[[str, Answer], None],
+        body: bytes = b"",
+    ) -> None:
+        """Ask for one thing after the other, of a page that lives all the while."""
+
+        async def each() -> None:
+            async with _living(self.app):
+                for method, path in asked:
+                    scope = _scope(method, path, self.usual)
+                    see(path, await _answer(self.app, scope, body))
+
+        _ran(each())
 
     def socket(self, path: str) -> list[str]:
         """Try to open a web socket; return what was sent back."""
@@ -104,9 +104,30 @@ def _named(headers: Headers) -> Headers:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+def _scope(method: str, path: str, headers: Headers) -> Message:
+    place, _, query = path.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "path": unquote(place),
+        "raw_path": place.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", PORT),
+        "scheme": "http",
+    }
+
+
 async def _asked(app: ASGIApp, scope: Message, body: bytes) -> Answer:
     async with _living(app):
-        sent = await _sent(app, scope, [{"type": "http.request", "body": body}])
+        return await _answer(app, scope, body)
+
+
+async def _answer(app: ASGIApp, scope: Message, body: bytes) -> Answer:
+    sent = await _sent(app, scope, [{"type": "http.request", "body": body}])
     start = next(one for one in sent if one["type"] == "http.response.start")
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     parts = (one.get("body", b"") for one in sent if one is not start)

@@ -1,0 +1,56 @@
+"""Faults of doors that the harnesses must catch: each trusts a name that somebody gave.
+
+They are applied as those in :mod:`tests.faults.mutations` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+from starlette.responses import Response
+
+from recollect.team import objects
+from recollect.team.objects import RawObjects
+from recollect.web import api, app
+from recollect.web.pages import session
+from recollect.web.visit import Visit
+from tests.faults.mutations import Set
+
+__all__ = ["files_by_path", "objects_by_name", "pictures_by_name"]
+
+
+def pictures_by_name(put: Set) -> None:
+    """Look for a picture among the archive's files before those of messages."""
+
+    def picture(visit: Visit) -> Response:
+        path = (visit.readers.folder or Path()) / unquote(visit.part("name"))
+        is_file = "\0" not in str(path) and path.is_file()
+        return Response(path.read_bytes()) if is_file else session.picture(visit)
+
+    _reroute(put, "/session/{id}/picture/{name}", picture)
+
+
+def files_by_path(put: Set) -> None:
+    """Show a file that somebody names, if it is there."""
+
+    def files(visit: Visit) -> Response:
+        path = Path(visit.text("path"))
+        is_file = "\0" not in str(path) and path.is_file()
+        return Response(path.read_bytes()) if is_file else api.files(visit)
+
+    _reroute(put, "/api/files", files)
+
+
+def _reroute(put: Set, path: str, answer: Callable[[Visit], Response]) -> None:
+    rows = (
+        row._replace(answer=answer) if row.path == path else row for row in app.ROUTES
+    )
+    put(app, "ROUTES", tuple(rows))
+
+
+def objects_by_name(put: Set) -> None:
+    """Keep what is sent to a hub under the names that it comes with."""
+    put(RawObjects, "below", staticmethod("{}/{}/".format))
+    put(objects, "_name", lambda address: address)

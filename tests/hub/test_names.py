@@ -1,0 +1,142 @@
+"""No name that is sent to a hub leads out of it: its routes, its pages, its parcels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import msgspec
+import pytest
+from starlette.routing import Route
+
+from recollect.hub.app import _Hub
+from recollect.hub.behind import Deriving
+from recollect.hub.intake import Intake
+from recollect.push.wire import ACKS, PUSH, Parcel, pack
+from recollect.team.tokens import Tokens
+from tests.faults.addresses import (
+    CANARY,
+    NAMES,
+    addresses,
+    leading_to,
+    method_of,
+    parameters,
+)
+from tests.faults.careless import objects_by_name
+from tests.faults.sizes import reached, sized
+from tests.hub.hubs import Answered, TestHub, serving
+from tests.hub.test_intake import MACHINE, PIECE, other, parcel
+from tests.web.places import furnished
+from tests.web.test_gate import routes
+
+STEP = sized(400, 10, 1)
+OBJECT = re.compile(r"[a-z]+/[0-9a-f]{32}/[0-9a-f]{64}\.zst")
+"""What the raw store calls an object: nothing that anybody has sent."""
+
+
+class Door:
+    """A hub, somebody who has a token, and a canary beside it."""
+
+    def __init__(self, place: Path, hub: TestHub) -> None:
+        self.place = place
+        self.hub = hub
+        self.bearer = {"Authorization": f"Bearer {hub.token('ann')[0]}"}
+        self.before = self.outside()
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> Answered:
+        return self.hub.ask(method, path, self.bearer, body)
+
+    def names(self, number: int) -> list[str]:
+        sure = leading_to(self.place / "canary.txt")
+        return [*sure, *NAMES[number % STEP :: STEP]]
+
+    def send(self, sent: Parcel) -> int:
+        return self.ask("POST", PUSH, pack(sent)).status
+
+    def objects(self) -> list[str]:
+        raw = self.place / "raw"
+        files = (path for path in raw.rglob("*") if path.is_file())
+        return [path.relative_to(raw).as_posix() for path in files]
+
+    def outside(self) -> set[Path]:
+        """Return all files but those of the raw store, and what readers leave."""
+        files = {path for path in self.place.rglob("*") if path.is_file()}
+        return {
+            path
+            for path in files
+            if self.place / "raw" not in path.parents
+            and not path.name.endswith(("-shm", "-wal", ".lock"))
+        }
+
+    def led_out(self) -> list[str]:
+        """Return what was written where nobody should write."""
+        new = [str(path) for path in self.outside() ^ self.before]
+        return new + [one for one in self.objects() if not OBJECT.fullmatch(one)]
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    folder = furnished(tmp_path / "ann").folder
+    for place in (tmp_path, folder):
+        (place / "canary.txt").write_text(CANARY, "utf-8")
+    with serving(tmp_path, {"ann": folder}) as hub:
+        yield Door(tmp_path, hub)
+
+
+def own_routes(hub: TestHub) -> list[Route]:
+    """Return what a hub answers by itself, as its router knows it."""
+    intake = Intake(hub.store, hub.objects)
+    return _Hub(intake, Tokens(hub.store), Deriving(lambda: False, print)).routes()
+
+
+def test_no_route_of_a_hub_leads_out(door: Door) -> None:
+    asked: dict[str, set[str]] = {}
+    count = 0
+    every = [*own_routes(door.hub), *(r for r in routes() if "live" not in r.path)]
+    for number, route in enumerate(one for one in every if method_of(one) == "GET"):
+        asked[route.path] = parameters(door.ask, route)
+        names = door.names(number)[:: sized(8, 4, 1)]
+        for one in addresses(route, asked[route.path], names):
+            answer = door.ask("GET", one.path)
+            told = answer.body + str(answer.headers).encode()
+            assert one.faults(answer.status, told) == []
+            count += 1
+
+    assert asked[ACKS] == {"machine"}
+    assert asked["/api/files"] == {"session", "path"}
+    assert door.led_out() == []
+    reached("addresses with a name that leads out, of a hub", count)
+
+
+def parcels(door: Door) -> Iterator[Parcel]:
+    """Yield parcels in which one text is a name that leads out."""
+    fields = msgspec.structs.fields(PIECE)
+    texts = [one.name for one in fields if one.type in {str, str | None}]
+    assert {"home", "path", "project", "session", "agent"} <= set(texts)
+    for number, field in enumerate(("machine", *texts)):
+        for name in dict.fromkeys(map(unquote, door.names(number))):
+            if field == "machine":
+                yield parcel(PIECE, machine=name)
+            else:
+                yield parcel(other(**{field: name}), machine=MACHINE)
+
+
+def test_no_name_in_a_parcel_leads_out(door: Door) -> None:
+    told = [door.send(one) for one in parcels(door)]
+
+    assert set(told) == {200, 400}
+    assert door.led_out() == []
+    reached("names that lead out, in parcels for a hub", len(told))
+
+
+def test_a_raw_store_that_trusts_names_is_caught(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects_by_name(monkeypatch.setattr)
+
+    for one in parcels(door):
+        door.send(one)
+
+    assert door.led_out()
