@@ -10,7 +10,14 @@ import pytest
 from recollect.model.ids import Position, RecordId, SourceId
 from recollect.model.nodes import Node
 from recollect.store import pages
-from recollect.store.pages import join_pages, pack_nodes, page_of, unpack_nodes
+from recollect.store.pages import (
+    join_pages,
+    pack_nodes,
+    page_of,
+    read_frames,
+    unpack_nodes,
+)
+from recollect.store.press import squeeze
 
 
 def nodes(count: int, start: int = 0) -> list[Node]:
@@ -59,3 +66,17 @@ def test_the_decoder_is_made_by_one_thread_at_a_time(
     for _ in range(2):
         assert unpack_nodes(pack_nodes(nodes(3)).raw) == nodes(3)
     assert made == [True]
+
+
+def test_nodes_of_a_long_source_share_the_texts_that_they_repeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frames = [squeeze(pack_nodes(nodes(3, start)).raw) for start in (0, 3)]
+    apart = list(read_frames(frames))
+    monkeypatch.setattr(pages, "_LONG", 1)
+
+    together = list(read_frames(frames))
+
+    assert together == apart == nodes(6)
+    assert len({id(node.position.source) for node in apart}) == 6
+    assert len({id(node.position.source) for node in together}) == 1

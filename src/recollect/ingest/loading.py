@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, structs
@@ -18,8 +18,7 @@ from recollect.model.sessions import Session
 from recollect.model.sources import SourceKind
 from recollect.parse import parse_note
 from recollect.store.chunks import Kept
-from recollect.store.pages import unpack_nodes
-from recollect.store.press import unpress
+from recollect.store.pages import read_frames
 from recollect.store.shelf import Deriving, Shelf, Stock
 
 __all__ = ["Family", "gather_family", "load_family", "load_session"]
@@ -107,8 +106,8 @@ def gather_family(
     return Family(list(_with_steps(vault, transcripts)), packed, told)
 
 
-def _opened(told: Transcript, pages: Iterable[bytes]) -> Transcript:
-    before = [node for page in pages for node in unpack_nodes(unpress(page))]
+def _opened(told: Transcript, pages: Sequence[bytes]) -> Transcript:
+    before = list(read_frames(pages))
     return structs.replace(told, nodes=(*before, *told.nodes)) if before else told
 
 

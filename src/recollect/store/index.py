@@ -14,7 +14,7 @@ from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
 from recollect.store.connect import every, first, make_folder, open_index
 from recollect.store.lengths import Lengths
-from recollect.store.pages import Page, join_pages, page_of, unpack_nodes
+from recollect.store.pages import Page, join_pages, page_of, read_frames
 from recollect.store.press import squeeze, unpress
 
 if TYPE_CHECKING:
@@ -249,8 +249,7 @@ class Index:
 
     def each_node(self, source: int) -> Iterator[Node]:
         """Yield the nodes of a source, in order."""
-        for frame in self.frames(source):
-            yield from unpack_nodes(unpress(frame))
+        return read_frames(self.frames(source))
 
     def frames(self, source: int) -> list[bytes]:
         """Return the nodes of a source as they are kept, in order."""

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import pack
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from recollect.store.press import unpress
 
 if TYPE_CHECKING:
     from recollect.model.nodes import Node
 
-__all__ = ["Page", "join_pages", "pack_nodes", "page_of", "unpack_nodes"]
+__all__ = ["Page", "join_pages", "pack_nodes", "page_of", "read_frames", "unpack_nodes"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _SHORT = 16
 _MEDIUM = 1 << 16
+_LONG = 1 << 20
+"""Bytes of frames from which on it pays to have each text only once."""
+_REPEATED = (
+    "kind",
+    "uuid",
+    "parent",
+    "session",
+    "cwd",
+    "git_branch",
+    "version",
+    "slug",
+    "entrypoint",
+    "message",
+    "request",
+    "model",
+)
+"""What one node has and others as well."""
 _making = allocate_lock()
 _known: list[msgspec.msgpack.Decoder[list[Node]]] = []
 """The one decoder, once it is made."""
@@ -55,6 +75,31 @@ def unpack_nodes(raw: bytes) -> list[Node]:
     """Return the nodes of a page's raw bytes."""
     decoder = _known[0] if _known else _decoder()
     return decoder.decode(raw)
+
+
+def read_frames(frames: Sequence[bytes]) -> Iterator[Node]:
+    """Yield the nodes of pages that were compressed.
+
+    Of many nodes two fifths are texts that others have too: those are shared, which
+    takes a tenth more time.
+    """
+    is_long = sum(map(len, frames)) >= _LONG
+    known: dict[str, str] = {}
+    for frame in frames:
+        nodes = unpack_nodes(unpress(frame))
+        if is_long:
+            for node in nodes:
+                _share(node, known)
+        yield from nodes
+
+
+def _share(node: Node, known: dict[str, str]) -> None:
+    place = node.position
+    force_setattr(place, "source", known.setdefault(place.source, place.source))
+    for name in _REPEATED:
+        text = getattr(node, name)
+        if text is not None:
+            force_setattr(node, name, known.setdefault(text, text))
 
 
 def _header(count: int) -> bytes:
