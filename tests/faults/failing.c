@@ -1,7 +1,8 @@
 /* Calls of the system that fail when told: preloaded into a program that is tested.
 
    Only files below one folder count. The n-th call of a kind fails once, or it and all
-   that follow. Nothing is done by a call that fails. */
+   that follow. Nothing is done by a call that fails. Calls that the system itself
+   refuses because a disk is full are counted as well. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,22 +13,31 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { WRITE = 1, SYNC = 2, OPEN = 4, NAME = 8 };
 
 static char under[4096];
-static int kinds, left, lasting, reason, passed;
+static int kinds, left, lasting, reason, passed, failed, full;
 
 void fail_at(const char *folder, int which, int at, int lasts, int error) {
     strncpy(under, folder, sizeof under - 1);
-    kinds = which; left = at; lasting = lasts; reason = error; passed = 0;
+    kinds = which; left = at; lasting = lasts; reason = error;
+    passed = failed = full = 0;
 }
 
 int calls_passed(void) { return passed; }
+int calls_failed(void) { return failed; }
+int calls_without_room(void) { return full; }
 
 static int is_below(const char *path) {
     return under[0] && path && strncmp(path, under, strlen(under)) == 0;
+}
+
+static ssize_t heard(ssize_t result) {
+    if (result < 0 && errno == ENOSPC) __atomic_add_fetch(&full, 1, __ATOMIC_SEQ_CST);
+    return result;
 }
 
 static int is_open_below(int handle) {
@@ -43,8 +53,15 @@ static int fails(int kind, int counts) {
     if (!(kinds & kind) || !counts) return 0;
     __atomic_add_fetch(&passed, 1, __ATOMIC_SEQ_CST);
     int now = __atomic_sub_fetch(&left, 1, __ATOMIC_SEQ_CST);
-    if (now == 0 || (lasting && now < 0)) { errno = reason; return 1; }
-    return 0;
+    if (now > 0 || (now < 0 && !lasting)) return 0;
+    __atomic_add_fetch(&failed, 1, __ATOMIC_SEQ_CST);
+    errno = reason;
+    return 1;
+}
+
+/* Whether a name is below the folder, be it said in full or from an open one. */
+static int is_said_below(int folder, const char *path) {
+    return path && path[0] != '/' ? is_open_below(folder) : is_below(path);
 }
 
 #define REAL(type, name, ...) \
@@ -54,7 +71,9 @@ static int fails(int kind, int counts) {
 #define WRITES(name, args, passing, ...) \
     ssize_t name args { \
         REAL(ssize_t, #name, __VA_ARGS__) \
-        return fails(WRITE, kinds && is_open_below(handle)) ? -1 : real passing; \
+        int counts = under[0] && is_open_below(handle); \
+        if (fails(WRITE, counts)) return -1; \
+        return counts ? heard(real passing) : real passing; \
     }
 WRITES(write, (int handle, const void *raw, size_t size), (handle, raw, size),
        int, const void *, size_t)
@@ -62,6 +81,8 @@ WRITES(pwrite, (int handle, const void *raw, size_t size, off_t at),
        (handle, raw, size, at), int, const void *, size_t, off_t)
 WRITES(pwrite64, (int handle, const void *raw, size_t size, off64_t at),
        (handle, raw, size, at), int, const void *, size_t, off64_t)
+WRITES(writev, (int handle, const struct iovec *parts, int count),
+       (handle, parts, count), int, const struct iovec *, int)
 
 #define SYNCS(name) \
     int name(int handle) { \
@@ -77,7 +98,9 @@ SYNCS(fdatasync)
         va_list more; va_start(more, flags); \
         mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
         va_end(more); \
-        return fails(OPEN, is_below(path)) ? -1 : real(path, flags, mode); \
+        if (fails(OPEN, is_below(path))) return -1; \
+        int found = real(path, flags, mode); \
+        return is_below(path) ? (int)heard(found) : found; \
     }
 OPENS(open)
 OPENS(open64)
@@ -88,7 +111,8 @@ OPENS(open64)
         va_list more; va_start(more, flags); \
         mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
         va_end(more); \
-        return fails(OPEN, is_below(path)) ? -1 : real(folder, path, flags, mode); \
+        return fails(OPEN, is_said_below(folder, path)) \
+            ? -1 : real(folder, path, flags, mode); \
     }
 OPENS_AT(openat)
 OPENS_AT(openat64)
@@ -105,9 +129,17 @@ int unlink(const char *path) {
     REAL(int, "unlink", const char *)
     return fails(NAME, is_below(path)) ? -1 : real(path);
 }
+int unlinkat(int folder, const char *path, int flags) {
+    REAL(int, "unlinkat", int, const char *, int)
+    return fails(NAME, is_said_below(folder, path)) ? -1 : real(folder, path, flags);
+}
+int rmdir(const char *path) {
+    REAL(int, "rmdir", const char *)
+    return fails(NAME, is_below(path)) ? -1 : real(path);
+}
 int mkdir(const char *path, mode_t mode) {
     REAL(int, "mkdir", const char *, mode_t)
-    return fails(NAME, is_below(path)) ? -1 : real(path, mode);
+    return fails(NAME, is_below(path)) ? -1 : heard(real(path, mode));
 }
 int ftruncate(int handle, off_t size) {
     REAL(int, "ftruncate", int, off_t)

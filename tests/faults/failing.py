@@ -1,22 +1,27 @@
-"""Commands whose calls of the system fail, one after the other.
+"""Commands whose calls of the system fail, one after the other, and full disks.
 
 Runs as a program of its own, with ``failing.c`` preloaded. For every call that a
 command makes on its archive, it is run on a fresh copy with that call failing, and
-then once more with none; each ending is told as a line of JSON.
+then once more with none, until no call is left to fail; or with ever more room on its
+disk, until that is enough. Each ending is told as a line of JSON.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import io
 import json
 import os
 import shutil
+import sqlite3
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from recollect.cli import main
 from recollect.store.dump import dump
@@ -25,7 +30,7 @@ from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import PART
 from tests.store.keeping import Keeping
 
-__all__ = ["COMMANDS", "KINDS"]
+__all__ = ["COMMANDS", "KINDS", "PURGED", "Ending", "Trial"]
 
 KINDS = {
     "write": (1, errno.ENOSPC),
@@ -35,16 +40,44 @@ KINDS = {
 }
 """The calls that can fail, and what the system says then."""
 
+PURGED = "5e551000-0000-4000-8000-000000000001"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "ingest": ("ingest", "--home", "HOME"),
     "first": ("ingest", "--home", "HOME"),
     "rebuild": ("rebuild",),
+    "verify": ("verify",),
     "backup": ("backup", "BACKUP"),
     "restore": ("restore", "--all", "--to", "TO"),
-    "purge": ("purge", "--yes", "5e551000-0000-4000-8000-000000000001"),
+    "purge": ("purge", "--yes", PURGED),
     "list": ("list", "--no-ingest"),
 }
 """What is run; "first" has no archive yet."""
+_ROOMY = 256 << 20
+_PAGE = 4096
+
+Kept = dict[str, bytes]
+"""All bytes of an archive, by path and generation."""
+
+
+class Run(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    words: str
+    calls: int
+    """On its archive."""
+    struck: int
+    """How many of them failed, by our doing or because the disk was full."""
+
+
+class Ending(NamedTuple):
+    """How a command ended when something failed, and once more when nothing did."""
+
+    at: int
+    failed: Run
+    again: Run
+    wrong: list[str]
+    """What could be read before and cannot be now, or is otherwise in the end."""
 
 
 class Trial:
@@ -56,8 +89,10 @@ class Trial:
         self.place = folder / "place"
         self.archive = self.place / "archive"
         self._calls = ctypes.CDLL(os.environ["LD_PRELOAD"])
+        self._counted = self._calls.calls_failed
 
     def words(self) -> list[str]:
+        """Return the command as it would be typed."""
         named = {
             "HOME": str(self.folder / "home"),
             "BACKUP": str(self.place / "backup"),
@@ -67,51 +102,173 @@ class Trial:
         told = [named.get(word, word) for word in rest]
         return [first, "--archive", str(self.archive), *told]
 
-    def begin(self) -> None:
+    def begin(self, room: int = 0) -> None:  # noqa: ARG002 (for disks)
+        """Lay out what the command finds."""
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir()
+        self._lay()
+
+    def _lay(self) -> None:
         if self.name != "first":
             shutil.copytree(self.folder / "fresh", self.archive)
+        if self.name == "backup":
+            shutil.copytree(self.folder / "older", self.place / "backup")
 
-    def run(
-        self, kind: str = "", at: int = 0, *, lasting: bool = False
-    ) -> list[object]:
-        """Run the command in a child; return its code, its words, and the calls."""
+    def run(self, kind: str = "", at: int = 0, *, lasting: bool = False) -> Run:
+        """Run the command in a child, with a call that fails if one is named."""
 
-        def deed() -> list[object]:
+        def deed() -> Run:
             which, reason = KINDS[kind] if kind else (15, 0)
-            told = io.StringIO()
             place = str(self.place).encode()
-            self._calls.fail_at(place, which, at, int(lasting), reason)
-            with redirect_stdout(told), redirect_stderr(told):
+            with tempfile.TemporaryFile() as told:
+                for handle in (1, 2):  # also what is not written by Python
+                    os.dup2(told.fileno(), handle)
+                self._calls.fail_at(place, which, at, int(lasting), reason)
                 code = main(self.words())
-            calls = self._calls.calls_passed()
-            self._calls.fail_at(b"", 0, 0, 0, 0)
-            return [int(code), told.getvalue(), calls]
+                calls, struck = self._calls.calls_passed(), self._counted()
+                self._calls.fail_at(b"", 0, 0, 0, 0)
+                sys.stdout.flush()
+                sys.stderr.flush()
+                told.seek(0)
+                return Run(int(code), told.read().decode(), calls, struck)
 
-        return _in_child(deed)
+        found = _in_child(deed)
+        return Run(*found) if isinstance(found, list) else Run(-1, found, 0, 1)
 
-    def state(self) -> list[object]:
-        """Return what the archive holds and what its index says, after an ingestion."""
+    def lost(self, before: Kept) -> list[str]:
+        """Return what could be read before a command failed, and now is otherwise.
 
-        def deed() -> list[object]:
-            keeping = Keeping(self.folder)
-            keeping.archive = self.archive
-            keeping.ingest()
-            with Vault(self.archive) as vault:
-                told = sorted(dump(vault).items())
-            kept = {path: len(raw[-1]) for path, raw in keeping.bytes().items()}
-            restored = [
-                (str(path), path.stat().st_size)
-                for path in (self.place / "to").rglob("*.jsonl")
-            ]
-            return [told, sorted(kept.items()), sorted(restored)]
+        A file that was about to be written is there as a whole, or not at all.
+        """
+        now = kept_in(self.archive)
+        found = [
+            what
+            for what, raw in before.items()
+            if not now.get(what, b"").startswith(raw)
+            and not (self.name == "purge" and PURGED in what and what not in now)
+        ]
+        for path in (self.place / "to").rglob("*.jsonl"):
+            found += [str(path)] * (path.read_bytes() not in now.values())
+        if self.name == "backup":
+            copy = kept_in(self.place / "backup")
+            found += ["backup"] * (copy not in (now, kept_in(self.folder / "older")))
+        return found
 
-        return _in_child(deed)
+    def state(self) -> dict[str, str]:
+        """Return all that can be read in the end, when all of the home is taken in."""
+        keeping = Keeping(self.folder)
+        keeping.archive = self.archive
+        keeping.ingest()
+        with Vault(self.archive) as vault:
+            told = dump(vault)
+        assert told
+        kept = kept_in(self.archive)
+        for path in keeping.home.path.rglob("*.jsonl"):
+            is_purged = self.name == "purge" and PURGED in path.name
+            assert is_purged or path.read_bytes() in kept.values()
+        everything = kept | {
+            f"{folder} {path}": raw
+            for folder in ("backup", "to")
+            for path, raw in (
+                *kept_in(self.place / folder).items(),
+                *_files(self.place / folder),
+            )
+        }
+        return told | {
+            what: sha256(raw).hexdigest() for what, raw in everything.items()
+        }
 
 
-def _in_child(deed: Callable[[], list[object]]) -> list[object]:
-    """Return what a function returns in a copy of this program."""
+class Renaming(Trial):
+    """The same with renames that the system itself refuses, the n-th of each thread.
+
+    The text engine does not ask by way of the library, so strace has to see to it.
+    """
+
+    def run(self, kind: str = "", at: int = 0, *, lasting: bool = False) -> Run:
+        """Run the command in a program of its own."""
+        if not kind:
+            return super().run()
+        log = self.folder / "log"
+        names = "rename,renameat,renameat2"
+        when = f"inject={names}:error=EACCES:when={at}{'+' * lasting}"
+        words = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={names}"]
+        words += ["-e", when] if at else []
+        done = subprocess.run(
+            [*words, sys.executable, "-m", "recollect", *self.words()],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        calls = log.read_text("utf-8").splitlines()
+        struck = sum("(INJECTED)" in call for call in calls)
+        return Run(done.returncode, done.stdout + done.stderr, len(calls), struck)
+
+
+class Disk(Trial):
+    """The same on a disk that has so much room and no more."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder, name)
+        self._counted = self._calls.calls_without_room
+
+    def begin(self, room: int = 0) -> None:
+        """Have a disk with all that the command finds, and some room."""
+        self.place.mkdir(exist_ok=True)
+        self.end()
+        mount("-t", "tmpfs", "-o", f"size={_ROOMY}", "none", str(self.place))
+        self._lay()
+        self.has(room or _ROOMY)
+
+    def has(self, room: int) -> None:
+        """Leave so much room, and no more."""
+        size = self.used() + room
+        mount("-o", f"remount,size={size}", str(self.place))
+
+    def used(self) -> int:
+        """Return how many bytes are used."""
+        told = os.statvfs(self.place)
+        return (told.f_blocks - told.f_bfree) * told.f_frsize
+
+    def end(self) -> None:
+        """Have no disk any more."""
+        if self.place.is_mount():
+            subprocess.run(["umount", str(self.place)], check=True)
+
+
+def mount(*words: str) -> None:
+    """Mount a disk."""
+    subprocess.run(["mount", *words], check=True, capture_output=True)
+
+
+def kept_in(archive: Path) -> Kept:
+    """Return what an archive holds, read from a copy and without the product."""
+    with tempfile.TemporaryDirectory() as folder:
+        keeping = Keeping(Path(folder))
+        keeping.archive.mkdir()
+        for path in archive.glob("archive.db*"):
+            if path.suffix in {".db", ".db-wal", ".db-journal"}:
+                shutil.copy(path, keeping.archive)
+        try:
+            kept = keeping.bytes()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error) or "unable to open" in str(error):
+                return {}
+            raise
+    return {
+        f"{path} {number}": raw
+        for path, generations in kept.items()
+        for number, raw in enumerate(generations)
+    }
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in folder.rglob("*.jsonl"):
+        yield path.name, path.read_bytes()
+
+
+def _in_child(deed: Callable[[], Any]) -> Any:  # noqa: ANN401 (as it came)
+    """Return what a function returns in a copy of this program, or what it raised."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -119,7 +276,7 @@ def _in_child(deed: Callable[[], list[object]]) -> list[object]:
         try:
             said = json.dumps(deed())
         except BaseException as error:  # noqa: BLE001 (told, and judged elsewhere)
-            said = json.dumps([-1, f"raised {type(error).__name__}: {error}", 0])
+            said = json.dumps(f"raised {type(error).__name__}: {error}")
         with os.fdopen(writing, "w") as file:
             file.write(said)
         os._exit(0)
@@ -127,30 +284,80 @@ def _in_child(deed: Callable[[], list[object]]) -> list[object]:
     with os.fdopen(reading) as file:
         said = file.read()
     os.waitpid(child, 0)
-    found: list[object] = json.loads(said) if said else [-2, "ended without a word", 0]
+    return json.loads(said) if said else "ended without a word"
+
+
+def told(trial: Trial) -> dict[str, str]:
+    """Return what can be read in the end; that it can be is part of it."""
+    found = _in_child(trial.state)
+    assert isinstance(found, dict), found
     return found
 
 
-def trials(trial: Trial, kind: str, looks: int, *, lasting: bool) -> Iterator[object]:
-    """Yield how the command ended for each call that failed, and afterwards."""
+def ending(
+    trial: Trial, at: int, expected: dict[str, str], fail: Callable[[], Run]
+) -> Ending | None:
+    """Return how a command ended when it was made to fail; none if nothing did."""
+    before = kept_in(trial.archive)
+    failed = fail()
+    if not failed.struck:
+        return None
+    wrong = _in_child(lambda: trial.lost(before))
+    if isinstance(trial, Disk):
+        trial.has(_ROOMY)
+    again = trial.run()
+    found = _in_child(trial.state)
+    if not isinstance(found, dict):
+        found = {str(found): ""}
+    names = sorted({*found, *expected})
+    wrong += [name for name in names if found.get(name) != expected.get(name)]
+    return Ending(at, failed, again, wrong)
+
+
+def trials(trial: Trial, kind: str, looks: int, *, lasting: bool) -> Iterator[Ending]:
+    """Yield how the command ended for each call that failed, until there is none."""
     trial.begin()
-    code, words, calls = trial.run(kind, 0)
-    assert code == 0, words
-    expected = trial.state()
-    assert isinstance(calls, int)
-    step = max(calls // looks, 1)
-    for at in range(1 + PART % step, calls + 1, step):
+    undisturbed = trial.run(kind)
+    assert undisturbed.code == 0, undisturbed.words
+    expected = told(trial)
+    step = max(undisturbed.calls // looks, 1)
+    for at in count(1 + PART % step, step):
         trial.begin()
-        failed = trial.run(kind, at, lasting=lasting)
-        again = trial.run()
-        yield [at, failed, again, trial.state() == expected]
+        fail = lambda at=at: trial.run(kind, at, lasting=lasting)  # noqa: E731
+        found = ending(trial, at, expected, fail)
+        if found is None:
+            return
+        yield found
+
+
+def fillings(disk: Disk, looks: int) -> Iterator[Ending]:
+    """Yield how the command ended with ever more room, until that was enough."""
+    disk.begin()
+    before = disk.used()
+    undisturbed = disk.run()
+    assert undisturbed.code == 0, undisturbed.words
+    step = max((disk.used() - before) // looks // _PAGE, 1) * _PAGE
+    expected = told(disk)
+    for room in count(_PAGE * (1 + PART % (step // _PAGE)), step):
+        disk.begin(room)
+        found = ending(disk, room, expected, disk.run)
+        if found is None:
+            return
+        yield found
 
 
 if __name__ == "__main__":
-    _, place, name, kind, looks, lasting, *mutations = sys.argv
+    _, where, command, which, some, lasts, *mutations = sys.argv
     for mutation in mutations:
         MUTATIONS[mutation](setattr)
-    trying = Trial(Path(place), name)
-    for ending in trials(trying, kind, int(looks), lasting=lasting == "lasting"):
-        sys.stdout.write(json.dumps(ending) + "\n")
-        sys.stdout.flush()
+    if which == "disk":
+        full = Disk(Path(where), command)
+        try:
+            for one in fillings(full, int(some)):
+                print(json.dumps(one), flush=True)  # noqa: T201 (for who began it)
+        finally:
+            full.end()
+    else:
+        trying = (Renaming if which == "rename" else Trial)(Path(where), command)
+        for one in trials(trying, which, int(some), lasting=lasts == "lasting"):
+            print(json.dumps(one), flush=True)  # noqa: T201 (for who began it)

@@ -6,9 +6,11 @@ in a test it goes through ``monkeypatch``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 from apsw import Connection
@@ -17,13 +19,19 @@ from msgspec.structs import replace
 from recollect.assemble import listed
 from recollect.ingest import changes, tasks
 from recollect.ingest import run as running
+from recollect.ingest.changes import Changes
+from recollect.model.ids import SourceId
 from recollect.model.listing import Listed
+from recollect.model.problems import Problem
 from recollect.model.sessions import Session
 from recollect.model.sources import Source
 from recollect.render.html import markup
+from recollect.sources import Growth, opening, walk
+from recollect.sources.places import Place, classify
 from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.press import Press, Pressed, unpress
+from recollect.upkeep.restore import Restored
 
 __all__ = ["MUTATIONS", "Set"]
 
@@ -69,6 +77,19 @@ def engine_unheard(put: Set) -> None:
     put(text, "_refusal", lambda _: None)
 
 
+def restoring_in_place(put: Set) -> None:
+    """Write a restored file where it belongs, and not beside it first."""
+
+    def write(path: Path, raws: Iterable[bytes], mtime_ns: int, done: Restored) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb", buffering=0) as file:
+            done.bytes += sum(file.write(raw) for raw in raws)
+        os.utime(path, ns=(mtime_ns, mtime_ns))
+        done.written += 1
+
+    put(import_module(Restored.__module__), "_write", write)
+
+
 def trusting_times(put: Set) -> None:
     """Take a file of the same size and time for the same file."""
 
@@ -76,6 +97,38 @@ def trusting_times(put: Set) -> None:
         return (source.size, source.mtime_ns) == (kept.size, kept.mtime_ns)
 
     put(changes, "_looks_same", looks_same)
+
+
+def moves_unknown(put: Set) -> None:
+    """Take a file that has another name for a new one, and keep it twice."""
+    put(changes._Missing, "like", lambda *_: [])
+
+
+def always_anew(put: Set) -> None:
+    """Begin a new generation whenever a file grew, with all that is kept already."""
+    inner = Changes._growth
+
+    def growth(self: Changes, source: Source, kept: Kept) -> Growth | Problem:
+        found = inner(self, source, kept)
+        return Growth.ANEW if found is Growth.GROWN else found
+
+    put(Changes, "_growth", growth)
+
+
+def following_links(put: Set) -> None:
+    """Take what a link leads to for a file of the home."""
+
+    def followed(
+        child: os.DirEntry[str], source: SourceId, place: Place, root: walk._Root
+    ) -> Source | None:
+        role = classify(place, child.name)
+        where = (root.text, source[root.skip :])
+        return (
+            walk._source(source, where, (role, place), child.stat()) if role else None
+        )
+
+    put(walk, "_linked", followed)
+    put(opening, "_FLAGS", os.O_RDONLY)
 
 
 def hash_unheeded(put: Set) -> None:
@@ -145,7 +198,11 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         lazy_index,
         offset_first,
         engine_unheard,
+        restoring_in_place,
         trusting_times,
+        moves_unknown,
+        always_anew,
+        following_links,
         hash_unheeded,
         forgetful_only,
         copied_only,

@@ -1,4 +1,4 @@
-"""A home in which anything may happen to files: no byte that was seen is lost.
+"""A home in which anything may happen to files: what was seen is archived, and once.
 
 What must be in the archive is told by plain copies of the files, made at each look.
 """
@@ -22,14 +22,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.faults.mutations import trusting_times
+from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, sized
 from tests.properties.archives import NAMES, SCRATCH, lines
+from tests.properties.once import assert_archived_once, rows_of
 from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 
 TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
 LARGE = b'{"type":"user","filler":"' + b"x" * 6000 + b'"}\n'
 """Two of these, and the middle of a file is in neither of the windows."""
+ELSEWHERE = b'{"type":"user","from":"elsewhere"}\n'
+"""What no link may bring into the archive."""
 
 names = st.sampled_from(TRANSCRIPTS)
 raws = st.lists(lines(), min_size=1, max_size=3).map(
@@ -47,6 +50,8 @@ class Sources(RuleBasedStateMachine):
         (self.keeping.home.path / "projects").mkdir()
         self.seen: set[bytes] = set()
         """The contents that any file had at any look."""
+        self.links: set[str] = set()
+        """Links out of the home that were made since the last look."""
         self.is_new = False
         self.steps = 0
         self.age = 0
@@ -158,10 +163,23 @@ class Sources(RuleBasedStateMachine):
     def replace_by_a_link_out(self, data: st.DataObject) -> None:
         """Put a link to a file elsewhere into the place of one: not ours to take."""
         path = self.chosen(data)
-        elsewhere = self.folder / "elsewhere.jsonl"
-        elsewhere.write_bytes(b'{"type":"user","from":"elsewhere"}\n')
         path.unlink()
-        path.symlink_to(elsewhere)
+        path.symlink_to(self.elsewhere() / "elsewhere.jsonl")
+        self.links.add(str(path.relative_to(self.keeping.home.path)))
+
+    def elsewhere(self) -> Path:
+        folder = self.folder / "elsewhere"
+        folder.mkdir(exist_ok=True)
+        (folder / "elsewhere.jsonl").write_bytes(ELSEWHERE)
+        return folder
+
+    @rule()
+    def link_to_a_folder_elsewhere(self) -> None:
+        """Let a project be a folder outside of the home: nobody may go there."""
+        path = self.keeping.home.path / "projects" / "-work-elsewhere"
+        if not path.is_symlink():
+            path.symlink_to(self.elsewhere())
+            self.links.add("projects/-work-elsewhere")
 
     @rule(name=names, pieces=st.lists(raws, min_size=2, max_size=4), data=st.data())
     def two_writers(self, name: str, pieces: list[bytes], data: st.DataObject) -> None:
@@ -192,7 +210,15 @@ class Sources(RuleBasedStateMachine):
         home = self.keeping.home.path.resolve()
         own = [path for path in self.files() if path.resolve().is_relative_to(home)]
         self.seen |= {path.read_bytes() for path in own}
-        self.keeping.ingest()
+        before = rows_of(self.keeping)
+        report = self.keeping.ingest()
+        assert_archived_once(self.keeping, before, self.own())
+        told = {
+            one.position.source for one in report.problems if one.kind == "link-out"
+        }
+        made = {home / name for name in self.links if (home / name).is_symlink()}
+        assert {str(path) for path in made if is_out(path, home)} <= told
+        self.links.clear()
         self.is_new = True
 
     @invariant()
@@ -206,15 +232,17 @@ class Sources(RuleBasedStateMachine):
         everything = {raw for generations in kept.values() for raw in generations}
         for raw in self.seen:
             assert any(one.startswith(raw) for one in everything)
-        for path in self.files():
-            if path.read_bytes() in self.seen and str(path) in kept:
-                assert kept[str(path)]
+        assert not [raw for raw in everything if ELSEWHERE in raw]
 
     @precondition(lambda self: self.is_new)
     @invariant()
     def the_index_is_what_a_rebuild_gives(self) -> None:
         assert unlike_rebuilt(self.keeping) == []
         self.is_new = False
+
+
+def is_out(path: Path, home: Path) -> bool:
+    return not path.resolve().is_relative_to(home)
 
 
 @pytest.mark.parametrize("number", range(2), ids=["one", "other"])
@@ -242,13 +270,50 @@ class _Simplest(st.DataObject):
 def test_an_archive_that_trusts_sizes_and_times_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trusting_times(monkeypatch.setattr)
+    MUTATIONS["trusting_times"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
     machine.look()
-    machine.every_byte_that_was_seen_is_kept()
     machine.rewrite_in_place(_Simplest())
-    machine.look()
 
     with pytest.raises(AssertionError):
-        machine.every_byte_that_was_seen_is_kept()
+        machine.look()
+
+
+def test_an_archive_that_knows_no_moved_file_again_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["moves_unknown"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.rename(TRANSCRIPTS[1], _Simplest())
+
+    with pytest.raises(AssertionError):
+        machine.look()
+
+
+def test_an_archive_that_begins_anew_with_every_line_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["always_anew"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.append_much(TRANSCRIPTS[0])
+
+    with pytest.raises(AssertionError):
+        machine.look()
+
+
+def test_an_archive_that_follows_links_out_of_a_home_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["following_links"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.replace_by_a_link_out(_Simplest())
+
+    with pytest.raises(AssertionError):
+        machine.look()

@@ -1,0 +1,89 @@
+"""Whether a look archived every byte once: by the rows before it, after it, and files.
+
+The archive is read without the product. What a look may do to a source is written here
+a second time, from the outside: nothing; go on; or begin anew, if what is kept is not
+how the file begins any more. A file under a new name is a new source only if none that
+is gone could be it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.store.keeping import Keeping
+
+__all__ = ["Row", "assert_archived_once", "rows_of"]
+
+_ROWS = (
+    "SELECT s.id, s.home || '/' || s.path, s.kind, g.inode, g.kept FROM source AS s"
+    " JOIN generation AS g ON g.source = s.id AND g.generation = s.generation"
+)
+_SPANS = (
+    "SELECT g.source, g.kept, coalesce(sum(c.stop - c.start), 0),"
+    " coalesce(max(c.stop), 0), (SELECT f.start FROM fragment AS f"
+    " WHERE f.source = g.source AND f.generation = g.generation)"
+    " FROM generation AS g LEFT JOIN chunk AS c"
+    " ON c.source = g.source AND c.generation = g.generation"
+    " GROUP BY g.source, g.generation"
+)
+
+
+class Row(NamedTuple):
+    """A source as the archive has it."""
+
+    path: str
+    kind: str
+    inode: int
+    kept: int
+    """Bytes that are whole lines."""
+    generations: list[bytes]
+
+
+def rows_of(keeping: Keeping) -> dict[int, Row]:
+    """Return all sources by their numbers."""
+    if not (keeping.archive / "archive.db").exists():
+        return {}
+    raws = keeping.bytes()
+    return {
+        int(str(number)): Row(
+            str(path), str(kind), int(str(inode)), int(str(kept)), raws[str(path)]
+        )
+        for number, path, kind, inode, kept in keeping.rows(_ROWS)
+    }
+
+
+def assert_archived_once(
+    keeping: Keeping, before: Mapping[int, Row], files: Iterable[Path]
+) -> None:
+    """Hold what a look made of an archive against the files that were there."""
+    there = {str(path): path.read_bytes() for path in files}
+    after = rows_of(keeping)
+    for source, kept, length, end, fragment in keeping.rows(_SPANS):
+        assert kept == length == end, source
+        assert fragment in (None, kept), source
+    assert set(before) <= set(after)
+    for number, row in after.items():
+        assert row.generations == _grown(before.get(number), there.get(row.path))
+    missing = [row for row in after.values() if row.path not in there]
+    for number in set(after) - set(before):
+        assert not [row.path for row in missing if _may_be(row, after[number])]
+
+
+def _grown(before: Row | None, raw: bytes | None) -> list[bytes]:
+    """Return the generations of a source whose file holds these bytes now, if any."""
+    known = before.generations if before is not None else []
+    if raw is None:
+        return known
+    if known and raw.startswith(known[-1]):
+        return [*known[:-1], raw]
+    return [*known, raw]
+
+
+def _may_be(gone: Row, new: Row) -> bool:
+    """Whether a new file is one that is gone under another name."""
+    names = Path(gone.path).name == Path(new.path).name
+    is_alike = gone.kind == new.kind and (names or gone.inode == new.inode)
+    starts = new.generations[-1].startswith(gone.generations[-1])
+    return is_alike and gone.kept > 0 and starts
