@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = [
     "DEEDS",
     "POINTS",
     "add_step",
+    "context",
     "count_points",
     "purge_first",
     "run",
@@ -142,14 +144,25 @@ CALLS = (
 """What the product asks of the system itself; each is a point as well."""
 
 
-def run(
-    folder: Path, home: Path, at: int = 0, *, deed: str = "ingest", mutation: str = ""
+def run(  # noqa: PLR0913 (all but three by name and optional)
+    folder: Path,
+    home: Path,
+    at: int = 0,
+    *,
+    deed: str = "ingest",
+    mutation: str = "",
+    begun: Connection | None = None,
 ) -> None:
-    """Carry out a deed; be killed at the n-th point, or never if that is 0."""
+    """Carry out a deed; be killed at the n-th point, or never if that is 0.
+
+    Whoever gave ``begun`` is told when it begins.
+    """
     # Whoever runs tests in the background has Ctrl-C ignored; here it must be heard.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
         MUTATIONS[mutation](setattr)
+    if begun is not None:
+        begun.send_bytes(b"begun")
     if at:
         _run_with(_Killer(at), deed, folder, home)
     else:
@@ -182,14 +195,20 @@ def context() -> ForkServerContext:
     return found
 
 
-def start(
-    folder: Path, home: Path, at: int = 0, *, deed: str = "ingest", mutation: str = ""
+def start(  # noqa: PLR0913 (as above)
+    folder: Path,
+    home: Path,
+    at: int = 0,
+    *,
+    deed: str = "ingest",
+    mutation: str = "",
+    begun: Connection | None = None,
 ) -> ForkServerProcess:
     """Begin a deed in a child."""
     child = context().Process(
         target=run,
         args=(folder, home, at),
-        kwargs={"deed": deed, "mutation": mutation},
+        kwargs={"deed": deed, "mutation": mutation, "begun": begun},
     )
     child.start()
     return child

@@ -15,19 +15,27 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.faults.crashing import add_step, count_points, purge_first, start
+from tests.faults.crashing import (
+    add_step,
+    context,
+    count_points,
+    purge_first,
+    start,
+)
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import traces
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 KILLS = sized(80, 1_040, 20_000)
-"""How often an ingestion is killed at a random moment."""
+"""How often a deed dies of being killed at a random moment of its own."""
 ROUNDS = 8
 LOOKS = sized(10, 100, 100_000)
 """At how many commit points of a deed it is killed, spread over all of them."""
@@ -101,36 +109,62 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
     grow(keeping.home, random, 0)
     start(keeping.archive, keeping.home.path).join()  # the first one is slow to come
     grow(keeping.home, random, 1)
-    usual = 9.0
-    for _ in range(3):
-        began = time.monotonic()
-        start(keeping.archive, keeping.home.path).join()
-        usual = min(usual, time.monotonic() - began)
-    killed = hit = 0
-    while killed < KILLS // ROUNDS:
-        grow(keeping.home, random, killed)
-        if not killed % 7:
+    usual = min(strike(keeping, "ingest", 0).took for _ in range(3))
+    counted: Counter[str] = Counter()
+    for tried in count():
+        grow(keeping.home, random, tried)
+        if not tried % 7:
             shutil.rmtree(keeping.archive / "index", ignore_errors=True)
-        child = start(
-            keeping.archive,
-            keeping.home.path,
-            deed="ingest" if killed % 5 else "rebuild",
-        )
-        time.sleep(random.uniform(0, 2 * usual))
-        with suppress(ProcessLookupError):  # it was done, and was seen off
-            os.kill(child.pid or 0, signal.SIGKILL if killed % 4 else signal.SIGINT)
-        child.join()
-        killed += 1
-        hit += child.exitcode != 0
-        if not killed % 8:
+        deed = "ingest" if tried % 5 else "rebuild"
+        sign = signal.SIGKILL if tried % 4 else signal.SIGINT
+        after = random.uniform(0, 2 * usual)
+        code = strike(keeping, deed, sign, after).code
+        counted[what_became(code, sign)] += 1
+        if not tried % 8:
             keeping.ingest()
             assert_whole(keeping)
+        if counted[KILLED] == KILLS // ROUNDS:
+            break
 
     keeping.ingest()
 
     assert_whole(keeping)
-    assert hit
-    reached("kills at a random moment", hit)
+    for what, often in counted.items():
+        reached(what, often)
+
+
+KILLED = "kills at a random moment"
+
+
+class Struck(NamedTuple):
+    """How a deed ended, and how long it took."""
+
+    code: int | None
+    took: float
+
+
+def strike(keeping: Keeping, deed: str, sign: int, after: float = 0) -> Struck:
+    """Begin a deed, and some time after it has really begun send it a signal."""
+    reading, writing = context().Pipe(duplex=False)
+    child = start(keeping.archive, keeping.home.path, deed=deed, begun=writing)
+    writing.close()
+    assert reading.recv_bytes()
+    began = time.monotonic()
+    time.sleep(after)
+    with suppress(ProcessLookupError):  # it was done, and was seen off
+        os.kill(child.pid or 0, sign)
+    child.join()
+    return Struck(child.exitcode, time.monotonic() - began)
+
+
+def what_became(code: int | None, sign: int) -> str:
+    """Return what a signal did; it is a kill only if that is what a deed died of."""
+    if code == 0:
+        return "signals that came too late and do not count"
+    if sign == signal.SIGKILL:
+        assert code == -signal.SIGKILL
+        return KILLED
+    return "interrupts at a random moment"
 
 
 @pytest.mark.parametrize("deed", ["ingest", "rebuild", "migrate"])
