@@ -60,6 +60,16 @@ def test_what_is_no_tag_is_refused(
     assert "a tag is a word or a few" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"), [(["tag"], "no tags yet\n"), (["-q", "tag"], "")]
+)
+def test_that_there_are_no_tags_is_not_said_to_who_wants_quiet(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.DONE
+    assert capsys.readouterr().err == told
+
+
 def test_a_note_takes_the_place_of_the_one_before(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

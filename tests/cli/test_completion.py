@@ -79,6 +79,19 @@ def test_projects_are_completed_in_a_query(
 
 
 @pytest.mark.usefixtures("invented")
+def test_tags_and_models_are_completed_in_a_query() -> None:
+    assert main(["tag", "last", "flaky", "a b"]) == ExitCode.DONE
+
+    assert asked("list", "tag:") == ["tag:flaky"]
+    assert asked("list", "tag", ":", "fl") == ["flaky"]
+    assert asked("search", "tag:x") == []
+    assert asked("list", "model:claude-") == [
+        f"model:{one}" for one in asked("list", "model", ":", "claude-")
+    ]
+    assert asked("list", "model", ":")
+
+
+@pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["show", "export"])
 def test_branches_are_completed(command: str) -> None:
     assert asked(command, "b956", "--branch", "") == ["0", "1"]

@@ -131,7 +131,9 @@ def test_an_archive_without_homes_is_looked_at(
     monkeypatch.delenv("RECOLLECT_HOME")
     fresh.rename(place / "elsewhere")
 
-    assert "none found; --home names one" in shown(capsys)
+    told = shown(capsys)
+    assert "none found; --home names one" in told
+    assert "something new" not in told
 
 
 @pytest.mark.usefixtures("invented")

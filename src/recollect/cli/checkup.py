@@ -55,7 +55,7 @@ def _with_archive(
         index_bytes=_weight(archive.folder / "index", "**/*"),
         is_private=_is_private(archive.folder),
         has_index=archive.has_index,
-        is_current=archive.is_current(homes),
+        is_current=not homes or archive.is_current(homes),
         is_erasing=archive.is_erasing,
         verified=archive.verified,
         sessions=sum(not one.is_empty for one in listed),

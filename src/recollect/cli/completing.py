@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem, shell_complete
 from recollect.cli.table import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import click
 
@@ -31,7 +31,6 @@ __all__ = [
 
 VARIABLE = "_RECOLLECT_COMPLETE"
 _MOST = 100
-_FIELD = "project:"
 
 
 def complete(instruction: str) -> int:
@@ -95,27 +94,51 @@ def places_like(
 def query_like(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return how a query goes on behind ``project:``.
+    """Return how a query goes on behind ``project:``, ``tag:`` or ``model:``.
 
     For bash the colon stands between two words, and is one of its own.
     """
+    fields = {"project": projects_like, "tag": _tags_like, "model": _models_like}
+    field, colon, value = incomplete.partition(":")
+    if colon and field in fields:
+        found = fields[field](context, param, value)
+        return [CompletionItem(f"{field}:{one.value}", help=one.help) for one in found]
     before = tuple(context.params.get(param.name or "") or ())
-    if incomplete.startswith(_FIELD):
-        return _projects(context, param, _FIELD, incomplete.removeprefix(_FIELD))
     last = "".join(before[-2:] if before[-1:] == (":",) else before[-1:])
     last += incomplete if incomplete == ":" else ""
-    if last.removeprefix("\0").removeprefix("-") != _FIELD:
+    field, colon, _ = last.removeprefix("\0").removeprefix("-").partition(":")
+    if not colon or last[-1] != colon or field not in fields:
         return []
-    return _projects(context, param, "", incomplete.removeprefix(":"))
+    return fields[field](context, param, incomplete.removeprefix(":"))
 
 
-def _projects(
-    context: click.Context, param: click.Parameter, begun: str, incomplete: str
+def _tags_like(
+    context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    return [
-        CompletionItem(begun + one.value, help=one.help)
-        for one in projects_like(context, param, incomplete)
-    ]
+    tags = (
+        tag
+        for archive in _opened(context)
+        for told in archive.annotations().values()
+        for tag in told.tags
+    )
+    return _values(tags, incomplete)
+
+
+def _models_like(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    models = (
+        model
+        for archive in _opened(context)
+        for one in archive.sessions()
+        for model in one.models
+    )
+    return _values(models, incomplete)
+
+
+def _values(found: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    fitting = {one for one in found if one.startswith(incomplete) and _is_plain(one)}
+    return [CompletionItem(one) for one in sorted(fitting)[:_MOST]]
 
 
 def _is_plain(word: str) -> bool:

@@ -77,7 +77,8 @@ def _show_all(asked: Asked, *, as_json: bool) -> None:
             print_row(TagRow(tag=name, sessions=number))
         return
     if not counts:
-        sys.stderr.write("no tags yet\n")
+        if not asked.quiet:
+            sys.stderr.write("no tags yet\n")
         return
     rows = [(name, f"{number:,}") for name, number in sorted(counts.items())]
     for line in table([("TAG", "SESSIONS"), *rows], right="lr"):
