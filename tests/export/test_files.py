@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.export.files import file_name, write_changed, write_whole
+from recollect.export.files import encoded, file_name, write_changed, write_whole
 
 
 def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
@@ -51,3 +51,10 @@ def test_the_same_is_not_written_again(tmp_path: Path) -> None:
 def test_an_odd_id_is_no_name(id_: str) -> None:
     assert file_name(id_).isalnum()
     assert file_name("5e55-a_b") == "5e55-a_b"
+
+
+@pytest.mark.parametrize("size", [0, 1, 200_000])
+def test_texts_are_written_as_they_follow_each_other(size: int) -> None:
+    texts = ["é" * size, "", "b" * size, "\ud800"]
+
+    assert b"".join(encoded(texts)) == "".join(texts).encode("utf-8", "replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from recollect.model.tools import (
@@ -26,6 +28,7 @@ from recollect.model.tools import (
     WorkflowOutcome,
 )
 from recollect.parse import parse_outcome
+from recollect.parse.outcomes import parse_extent
 from tests.build import Written, line, text, tool_result
 from tests.parse.reading import full, light, outcome
 
@@ -205,3 +208,25 @@ def test_an_odd_field_of_an_outcome_costs_that_field_only() -> None:
 
 def test_old_names_of_tools_lead_to_names_of_today() -> None:
     assert not set(TOOL_NAMES) & set(TOOL_NAMES.values())
+
+
+@pytest.mark.parametrize(
+    "shape", [one for _, kind, one in SHAPES if kind is ReadOutcome]
+)
+def test_how_much_was_read_is_told_without_the_file(shape: Written) -> None:
+    raw = json.dumps(shape).encode()
+    told, whole = parse_extent(raw), parse_outcome(raw)
+
+    assert told is not None
+    assert isinstance(whole, ReadOutcome)
+    assert whole.file is not None
+    assert told.file is not None
+    assert (told.type, told.file.num_lines) == (whole.type, whole.file.num_lines)
+    assert told.file.original_size == whole.file.original_size
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b'"text"', b"{}", b'{"file": 3}', b'{"file": {"numLines": "x"}}']
+)
+def test_of_anything_else_it_is_not_told(raw: bytes) -> None:
+    assert parse_extent(raw) is None

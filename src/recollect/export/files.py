@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["file_name", "write_changed", "write_whole"]
+__all__ = ["encoded", "file_name", "write_changed", "write_whole"]
 
 _PRIVATE = 0o600
 _SHARED = 0o666
 """As far as the user's umask lets it."""
+_PIECE = 128 * 1024
+"""Signs that are written at once."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
 
 
@@ -42,6 +44,19 @@ def write_changed(path: Path, raw: bytes, *, private: bool = False) -> bool:
         return False
     write_whole(path, [raw], private=private)
     return True
+
+
+def encoded(texts: Iterable[str]) -> Iterator[bytes]:
+    """Yield texts as bytes, many small ones at once."""
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size > _PIECE:
+            yield "".join(waiting).encode("utf-8", "replace")
+            waiting, size = [], 0
+    yield "".join(waiting).encode("utf-8", "replace")
 
 
 def file_name(id_: str) -> str:

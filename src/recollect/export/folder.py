@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from recollect.export.files import file_name, write_changed, write_whole
+from recollect.export.files import encoded, file_name, write_changed, write_whole
 from recollect.export.making import Format, Making, prepared
 from recollect.export.pages import index_pages, session_pages
 from recollect.export.report import Tally
@@ -102,9 +102,8 @@ def _written(one: Chosen, folder: Path, making: Making, done: Exported) -> Row:
     if making.format is Format.HTML:
         told = prepared(session, making, finds)
         for name, pieces in session_pages(told, stem, making):
-            encoded = (piece.encode("utf-8", "replace") for piece in pieces)
             done.bytes += write_whole(
-                folder / name, encoded, private=making.redactor is None
+                folder / name, encoded(pieces), private=making.redactor is None
             )
         row = row_of(told, page)
     else:

@@ -7,8 +7,6 @@ can read and that is gone afterwards. What it takes for a secret is never repeat
 from __future__ import annotations
 
 import shutil
-import subprocess
-import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -113,6 +111,8 @@ def installed() -> tuple[Scanner, str]:
 
 def suspicions(sessions: Iterable[Session], making: Making) -> list[Suspicion]:
     """Return what another program finds in sessions as they would leave."""
+    import tempfile  # noqa: PLC0415 (few ask for a second opinion)
+
     scanner, program = installed()
     with tempfile.TemporaryDirectory(prefix="recollect-") as folder:
         written = [
@@ -129,6 +129,8 @@ def suspicions(sessions: Iterable[Session], making: Making) -> list[Suspicion]:
 
 
 def _asked(scanner: Scanner, program: str, folder: str) -> list[tuple[str, int, str]]:
+    import subprocess  # noqa: PLC0415 (see above)
+
     words = [program, *(word.format(folder) for word in scanner.words)]
     done = subprocess.run(words, capture_output=True, check=False, cwd=folder)  # noqa: S603 (a program of the user's, in our words)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.export.files import write_whole
+from recollect.export.files import encoded, write_whole
 from recollect.export.making import Format, Making, made
 from recollect.export.transcripts import transcripts
 from recollect.model.sessions import Session
@@ -23,9 +23,8 @@ def export_session(
     """
     is_private = making.redactor is None
     if making.format is not Format.JSONL:
-        texts = made(session, making, finds)
-        pieces = (text.encode("utf-8", "replace") for text in texts)
-        write_whole(path, pieces, private=is_private)
+        pieces = made(session, making, finds)
+        write_whole(path, encoded(pieces), private=is_private)
         return [path]
     written = []
     for transcript in transcripts(

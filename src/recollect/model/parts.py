@@ -14,7 +14,7 @@ from recollect.model.usage import Usage
 if TYPE_CHECKING:  # whoever only lists sessions opens none of this
     from recollect.model.blocks import Block
     from recollect.model.metadata import FileDelta, FileSnapshot
-    from recollect.model.tools import Outcome
+    from recollect.model.tools import Outcome, ReadOutcome
 
 __all__ = [
     "AgentKind",
@@ -45,6 +45,10 @@ class Loader:
 
     def outcome(self, position: Position) -> Outcome | None:
         """Return the structured result in the record at a position."""
+        raise NotImplementedError
+
+    def extent(self, position: Position) -> ReadOutcome | None:
+        """Return what the outcome of a Read says of the file, without the file."""
         raise NotImplementedError
 
     def glance(self, position: Position, *signs: bytes) -> bool:

@@ -39,7 +39,7 @@ from recollect.model.parts import (
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.model.texts import Command, Notification, Origin
-from recollect.model.tools import Outcome, PatchHunk
+from recollect.model.tools import Outcome, PatchHunk, ReadOutcome
 from recollect.model.usage import Claim, Usage
 from recollect.model.versions import FileVersion, versions_of
 
@@ -130,11 +130,22 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
 
         A record that answers several calls does not say which of them it is of.
         """
+        place = self._told_at
+        return None if place is None else self.loader.outcome(place)
+
+    @property
+    def extent(self) -> ReadOutcome | None:
+        """The same of a Read, without what was read: far less to open."""
+        place = self._told_at
+        return None if place is None else self.loader.extent(place)
+
+    @property
+    def _told_at(self) -> Position | None:
         if self.answered_at is None:
             return None
         blocks = self.loader.blocks(self.answered_at)
         is_alone = sum(isinstance(block, ToolResult) for block in blocks) <= 1
-        return self.loader.outcome(self.answered_at) if is_alone else None
+        return self.answered_at if is_alone else None
 
     @property
     def stored_output(self) -> str | None:

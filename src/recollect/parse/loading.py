@@ -11,10 +11,10 @@ from recollect.model.metadata import FileDelta, FileSnapshot, QueueOperation
 from recollect.model.parts import Loader
 from recollect.model.problems import Problem
 from recollect.model.records import AssistantRecord, SystemRecord, UserRecord
-from recollect.model.tools import Outcome
+from recollect.model.tools import Outcome, ReadOutcome
 from recollect.parse.attached import text_of_attachment
 from recollect.parse.full import Record, Spoken, parse_line, spoken_of
-from recollect.parse.outcomes import parse_outcome
+from recollect.parse.outcomes import parse_extent, parse_outcome
 from recollect.parse.texts import text_of_content
 
 __all__ = ["RecordLoader", "blocks_of"]
@@ -57,6 +57,15 @@ class RecordLoader(Loader):
         if not isinstance(record, UserRecord):
             return None
         return parse_outcome(bytes(record.tool_use_result))
+
+    def extent(self, position: Position) -> ReadOutcome | None:
+        """Return what the outcome of a Read says of the file, without the file."""
+        spoken = self._spoken(position)
+        found = parse_extent(spoken.result) if spoken else None
+        if found is None:
+            outcome = self.outcome(position)
+            found = outcome if isinstance(outcome, ReadOutcome) else None
+        return found
 
     def glance(self, position: Position, *signs: bytes) -> bool:
         """Whether the outcome at a position is written with one of some signs."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from recollect.model.tools import OUTCOMES, ObjectOutcome, Outcome, TextOutcome
+from recollect.model.tools import (
+    OUTCOMES,
+    FileText,
+    ObjectOutcome,
+    Outcome,
+    ReadOutcome,
+    TextOutcome,
+)
+from recollect.model.wire import Wire
 from recollect.parse.decode import decode_struct
 
-__all__ = ["parse_outcome"]
+__all__ = ["parse_extent", "parse_outcome"]
 
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
 _STRING = msgspec.json.Decoder(str)
@@ -34,6 +42,33 @@ def parse_outcome(raw: bytes) -> Outcome | None:
     except _FAILURES:
         pass
     return ObjectOutcome(raw)
+
+
+class _Extent(Wire, frozen=True, kw_only=True, gc=False):
+    num_lines: int | None = None
+    start_line: int | None = None
+    total_lines: int | None = None
+    original_size: int | None = None
+
+
+class _Read(Wire, frozen=True, kw_only=True):
+    type: str | None = None
+    file: _Extent
+
+
+_READ = msgspec.json.Decoder(_Read)
+
+
+def parse_extent(raw: bytes) -> ReadOutcome | None:
+    """Return the outcome of a sound Read, without the file; ``None`` of any other.
+
+    What was read is passed over, and need not be decoded.
+    """
+    try:
+        found = _READ.decode(raw)
+    except _FAILURES:
+        return None
+    return ReadOutcome(type=found.type, file=FileText(**structs.asdict(found.file)))
 
 
 def _object(raw: bytes) -> Outcome:

@@ -19,7 +19,6 @@ from recollect.model.tools import (
     FoundOutcome,
     PlanOutcome,
     QuestionOutcome,
-    ReadOutcome,
     TaskOutcome,
     TextOutcome,
     TodoOutcome,
@@ -156,9 +155,9 @@ def _bash(call: ToolCall) -> CallLine:
 
 
 def _read(call: ToolCall, lines: CallLines) -> CallLine:
-    outcome = call.outcome
+    outcome = call.extent
     facts = []
-    if isinstance(outcome, ReadOutcome) and outcome.file is not None:
+    if outcome is not None and outcome.file is not None:
         file = outcome.file
         first, total = file.start_line or 1, file.total_lines or 0
         if outcome.type == "file_unchanged":

@@ -134,6 +134,39 @@ def test_what_is_a_stand_in_as_a_whole_stays(value: str) -> None:
     assert is_stand_in(value)
 
 
+def test_a_token_with_a_few_x_in_it_is_hidden() -> None:
+    key = "sk-" + "ant-api03-q8Zk3Lw0VxxxxXr2Ym5Nb9Hc4Jd6Fs"
+
+    assert REDACTOR.text(key) == "[redacted anthropic-key]"
+    assert is_stand_in("sk-" + "ant-api03-xxxx-xxxx-xxxx-xxxx")
+
+
+@pytest.mark.parametrize("quote", ["'", '"', '\\"'])
+@pytest.mark.parametrize(
+    "value", ["correct horse battery staple", "Purple monkey dishwasher!"]
+)
+def test_words_that_nobody_would_say_are_a_password(value: str, quote: str) -> None:
+    told = REDACTOR.text(f"db_password = {quote}{value}{quote}, next")
+
+    assert told == f"db_password = {quote}[redacted named-secret]{quote}, next"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "must be at least 8 characters",
+        "Enter a strong one",
+        "incorrect password or user",
+        "two words",
+        "f(x) + g(y) - h",
+    ],
+)
+def test_what_is_said_of_a_password_stays(value: str) -> None:
+    text = f'password: "{value}"'
+
+    assert REDACTOR.text(text) == text
+
+
 @pytest.mark.parametrize("quote", ["'", '"'])
 def test_a_password_with_blanks_is_hidden_where_a_program_takes_it(quote: str) -> None:
     told = REDACTOR.text(f"mysqldump -uroot -p{quote}but ter fly{quote} shop")

@@ -97,6 +97,7 @@ def test_names_and_places_are_seen_however_they_are_written(text: str) -> None:
         "/home/j\u00fcrgen/x",
         "j\u00f6rg@firma.dev",
         "info@m\u00fcller.dev",
+        "?to=info%40m\u00fcller.dev",
     ],
 )
 def test_accents_are_seen_whether_they_are_escaped_or_not(text: str) -> None:

@@ -258,7 +258,8 @@ class _Setter:
         time = message.time
         stamp = NOTHING
         if time is not None:
-            when = time.astimezone(self._setting.zone)
+            zone = self._setting.zone
+            when = time if time.tzinfo is zone else time.astimezone(zone)
             stamp = Html(
                 f'<time datetime="{time.isoformat()}">'
                 f"{when.hour:02}:{when.minute:02}</time>"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -69,7 +69,8 @@ class Shell(Struct, frozen=True, kw_only=True):
 @cache
 def static(name: str) -> str:
     """Return one of the files that pages use."""
-    return (files(__package__) / "static" / name).read_text("utf-8")
+    # Asking the package for it would load what nothing else here needs.
+    return (Path(__file__).parent / "static" / name).read_text("utf-8")
 
 
 def session_page(

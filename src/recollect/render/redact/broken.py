@@ -32,7 +32,9 @@ _BREAK = re.compile(
     # A line's end, and what the next one begins with: a sign or its number.
     r"\\?\r?\n[ \t]*(?:[+>|][ \t]*|\d{1,6}\u2192[ \t]*)?"
     r"|\\(?=[_-])|\*\*?|~~"  # Markdown
-    r"|[\u00ad\u200b-\u200d\u2060\ufeff]"  # what nobody sees
+    r"|[\u00ad\u200b-\u200d\u2060\ufeff]"  # what nobody sees, and its names
+    r"|&(?:#0*(?:173|820[3-5]|8288|65279)|#[xX]0*(?i:ad|200[bcd]|2060|feff)"
+    r"|shy|zwn?j|ZeroWidthSpace|NoBreak);"
 )
 
 

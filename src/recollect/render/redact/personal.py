@@ -9,6 +9,7 @@ __all__ = [
     "ADDRESS",
     "HOME",
     "KEYED_HOME",
+    "LETTERS",
     "is_nobody",
     "is_telling",
     "login_in_key",
@@ -16,24 +17,29 @@ __all__ = [
     "spellings",
 ]
 
-_LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
+LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
 """Letters of all scripts, as far as both engines know them by the same ranges."""
-_LOGIN = rf"[{_LETTERS}._-]{{1,64}}"
+_LOGIN = rf"[{LETTERS}._-]{{1,64}}"
 _SPACED = rf"{_LOGIN}(?: {_LOGIN}){{1,3}}[\\/]"
 """A name of several words, which only the end of the folder's name tells from text."""
 _CAPITAL = "[A-Z\u00c0-\u00de]"
-_FULL = rf"{_CAPITAL}{_LOGIN}(?: {_CAPITAL}{_LOGIN}){{1,3}}/"
-"""The same where a blank mostly ends the path: every word has a capital."""
+_BETWEEN = "(?:v[ao]n|de[rnls]?|d[aiou]s?|l[ae]|te[rn]|zu|el|al|bin)"
+"""Words inside of a name that have no capital."""
+_FULL = (
+    rf"{_CAPITAL}{_LOGIN}(?: {_BETWEEN}){{0,2}}(?: {_CAPITAL}{_LOGIN}){{1,3}}"
+    r"(?:[/\\\"'`\n]|$)"
+)
+"""The same where a blank mostly ends the path: a name with capitals, and its end."""
 _ESCAPED = rf"{_LOGIN}(?:(?:\\{{1,4}} |%20){_LOGIN}){{1,3}}"
 """The same where a shell or an address says that the blank is part of it."""
 HOME = (
     rf"(?:/(?:var/)?home/|/Users/)(?:{_FULL}|{_ESCAPED}|{_LOGIN})"
     r"|(?:/mnt/[a-z]/Users/|/[a-z]/Users/|\b[A-Za-z]:[\\/]{1,4}Users[\\/]{1,4})"
-    rf"(?:{_SPACED}|{_LOGIN}(?:%20{_LOGIN}){{0,3}})"
+    rf"(?:{_SPACED}|{_FULL}|{_LOGIN}(?:%20{_LOGIN}){{0,3}})"
 )
 """The folder of a user, maybe with what ends it behind a name of several words."""
 KEYED_HOME = (
-    r"(?:^|[\s/\"'`])-(?:home|Users)-"
+    r"(?:^|[ \t\n\f\r/\"'`])-(?:home|Users)-"
     r"([A-Z][A-Za-z0-9]{1,63}(?:-[A-Z][A-Za-z0-9]{1,63}){1,3}|[A-Za-z0-9]{1,64})"
 )
 """The same inside of a project's key, in which every sign that is no letter is lost.
@@ -41,10 +47,10 @@ KEYED_HOME = (
 Several words with capitals are a name, up to a folder that many homes have.
 """
 ADDRESS = (
-    rf"[{_LETTERS}_][{_LETTERS}._%+-]{{0,63}}@"
-    rf"(?:[{_LETTERS}-]{{1,63}}\.)+[A-Za-z]{{2,24}}\b"
+    rf"[{LETTERS}_][{LETTERS}._%+-]{{0,63}}(?:@|%40)"
+    rf"(?:[{LETTERS}-]{{1,63}}\.)+[A-Za-z]{{2,24}}\b"
 )
-"""A mail address."""
+"""A mail address, also as part of another address."""
 
 _ENDINGS = """
 js ts jsx tsx mjs cjs py rs go rb md json toml yaml yml lock png jpg jpeg gif svg webp
@@ -82,6 +88,7 @@ _place = re.compile(
 
 def is_nobody(address: str) -> bool:
     """Whether an address is nobody's: a file, a service, an example."""
+    address = address.replace("%40", "@")
     ending = address.rpartition(".")[2]
     return ending.lower() in _FILES or _NOBODY.search(address) is not None
 

@@ -14,20 +14,19 @@ from msgspec import Struct
 from recollect.errors import PatternRefused
 from recollect.render.redact.broken import BREAKABLE, broken
 from recollect.render.redact.personal import (
-    ADDRESS,
-    HOME,
-    KEYED_HOME,
     is_nobody,
     is_telling,
     login_in_key,
     names_in,
     spellings,
 )
+from recollect.render.redact.places import addresses, homes, keyed_homes
 from recollect.render.redact.rules import (
     RULES,
     Rule,
     is_mixed,
     is_password,
+    is_phrase,
     is_stand_in,
 )
 from recollect.render.redact.signs import Seen, Signs, fitting
@@ -171,40 +170,40 @@ class Redactor:
         return found
 
     def _find(self, text: str) -> tuple[Found, ...]:
-        # RE2 reads UTF-8, which has no halves of a pair; each becomes one sign.
-        text = _scannable(text)
-        # Of plain letters both have the same places, and it need not count them.
-        written = text.encode() if text.isascii() else text
-        found = list(self._secrets.find(text, written)) if self._secrets else []
-        if self._own is not None:
-            found += self._own.find(text, written)
-        persons = list(self._personal(text, written))
+        found: list[Found] = []
+        if self._secrets or self._own:
+            # RE2 reads UTF-8, which has no halves of a pair; each becomes one sign.
+            text = _scannable(text)
+            # Of plain letters both have the same places, and it need not count them.
+            written = text.encode() if text.isascii() else text
+            for rules in filter(None, (self._secrets, self._own)):
+                found += rules.find(text, written)
+        persons = list(self._personal(text))
         if not found and not persons:
             return ()
         # A password before an @ is a secret first, and part of an address second.
         return tuple(_apart(persons, taken=_apart(found)))
 
-    def _personal(self, text: str, written: str | bytes) -> Iterator[Found]:
-        # Looking for a word is far cheaper than asking the engine.
-        if self._seen & _ADDRESS and "@" in text:
-            for start, end in _spans(_address(), written):
+    def _personal(self, text: str) -> Iterator[Found]:
+        if self._seen & _ADDRESS:
+            for start, end in addresses(text):
                 if not is_nobody(text[start:end]):
                     yield Found(start, end, "email")
         names = self._names
         lowered = _lowered(text) if names else ""
         if self._seen & _HOME and ("/home/" in text or "Users" in text):
-            homes = [
+            met = [
                 Found(start, self._end_of_home(text, lowered, end), "home")
-                for start, end in _spans(_home(), written)
+                for start, end in homes(text)
             ]
-            yield from homes
+            yield from met
             # Whoever has a home here may be named beside it.
-            others = _others({text[one.start : one.end] for one in homes})
+            others = _others({text[one.start : one.end] for one in met})
             if not others.issubset(names):
                 names = [*others.union(names)]
                 lowered = lowered or _lowered(text)
-        if self._seen & _KEYED_HOME and ("-home-" in text or "-Users-" in text):
-            for start, end in _spans(_keyed_home(), written, 1):
+        if self._seen & _KEYED_HOME:
+            for start, end in keyed_homes(text):
                 login = login_in_key(text[start:end])
                 yield Found(start, start + len(login), "user")
         for name in names:
@@ -213,7 +212,7 @@ class Redactor:
 
     def _end_of_home(self, text: str, lowered: str, end: int) -> int:
         """Return where the name of a home folder ends that was read up to ``end``."""
-        if text[end - 1] in "\\/":
+        if text[end - 1] in _ENDS:
             # A name of several words was read up to the end of its folder.
             return end - 1
         start = max(text.rfind("/", 0, end), text.rfind("\\", 0, end)) + 1
@@ -225,6 +224,8 @@ class Redactor:
         return max((end, *ends))
 
 
+_ENDS = "\\/\"'`\n"
+"""What may end a home folder, and is none of it."""
 _SHORTEST = 3
 _MANY = 3
 _SHORT = 200
@@ -318,7 +319,11 @@ def _passing(rules: Sequence[Rule]) -> Callable[[str | bytes], list[int]]:
 
 
 def _is_secret(value: str, rule: Rule) -> bool:
-    return not is_stand_in(value) and (not rule.is_loose or is_mixed(value))
+    if is_stand_in(value):
+        return False
+    if rule.is_phrase:
+        return is_phrase(value)
+    return not rule.is_loose or is_mixed(value)
 
 
 def _spans(
@@ -366,18 +371,3 @@ def _compiled(pattern: str) -> Any:  # noqa: ANN401 (RE2 has no types)
 @lru_cache(maxsize=1)
 def _known_rules() -> _Rules:
     return _Rules(RULES, fitting=fitting, confirm=_is_secret)
-
-
-@lru_cache(maxsize=1)
-def _address() -> Any:  # noqa: ANN401 (RE2 has no types)
-    return _compiled(ADDRESS)
-
-
-@lru_cache(maxsize=1)
-def _home() -> Any:  # noqa: ANN401 (RE2 has no types)
-    return _compiled(HOME)
-
-
-@lru_cache(maxsize=1)
-def _keyed_home() -> Any:  # noqa: ANN401 (RE2 has no types)
-    return _compiled(KEYED_HOME)

@@ -19,6 +19,7 @@ __all__ = [
     "Rule",
     "is_mixed",
     "is_password",
+    "is_phrase",
     "is_stand_in",
 ]
 
@@ -41,6 +42,8 @@ class Rule(Struct, frozen=True):
     pattern: str
     is_loose: bool = False
     """Whether a value counts only if it is mixed as no word is."""
+    is_phrase: bool = False
+    """Whether a value counts only if it is words that make no sentence."""
 
 
 _KEY = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
@@ -239,6 +242,15 @@ _KNOWN = (
         Rule("named-secret", rf"(?i){_WORD}{_IS}{quote}([^\s\"'`\\]{{5,64}}){quote}")
         for quote in ('"', "'", r"\\+[\"']")
     ),
+    # Several are one if nobody would say them.
+    *(
+        Rule(
+            "named-secret",
+            rf"(?i){_WORD}{_IS}{quote}([^\s\"'`\\]+(?: [^\s\"'`\\]+){{2,9}}){quote}",
+            is_phrase=True,
+        )
+        for quote in ('"', "'", r"\\+[\"']")
+    ),
     Rule("named-secret", rf"(?i)<(?:[a-z]+[:_.-])?{_WORD}>([^\s<>]{{3,128}})</"),
     Rule(
         "named-secret",
@@ -331,6 +343,7 @@ _STAND_IN = re.compile(
 _BLANK = re.compile(r"\s")
 _REAL = 16
 """Signs of what no stand-in has beside the word that makes it one."""
+_FEW_X = re.compile(r"(?i)(?<!x)x{4,6}(?!x)")
 _PLAIN = frozenset(
     (
         *("password", "passwd", "passphrase", "passwort", "pass", "secret", "token"),
@@ -353,6 +366,20 @@ _PLACE = re.compile(
 )
 _FIELD = re.compile(r"(?i)\w*(?:password|passwd|passphrase)")
 _ONE_WORD = re.compile(r"\S{5,128}")
+_PHRASED = re.compile(r"[^\W_]{2,16}[!?$%&*+-]?")
+_FEWEST_WORDS = 3
+_SENTENCES = """
+the an of to in on at is are was be been has have had must should may can could will
+would not no and or but if for from with without by as it its this that these those
+your you my our we their they he she his her who what when where which how why
+field value type text name user username login key secret token string hash hashed
+enter set use get new old current default change reset confirm invalid incorrect wrong
+required optional least minimum maximum characters letters digits please choose
+der die das den dem ein eine ist und oder nicht mit von zu im am auf
+le les un une est et ou pas de du des dans pour el los las una es con por para
+"""
+_SAID = frozenset(_SENTENCES.split())
+"""Words of sentences and labels; a phrase that is made up to be secret has none."""
 _SHOWN = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
 """How values end that were made up to show where a secret stands."""
 _CODE = re.compile(r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$")
@@ -377,9 +404,13 @@ def _is_real(value: str) -> bool:
     if _BLANK.search(value):
         return False
     rest = re.findall(r"[A-Za-z0-9]+", _STAND_IN.sub(" ", value))
-    return any(
+    if any(
         len(one) >= _REAL and not one.isalpha() and not one.isdigit() for one in rest
-    )
+    ):
+        return True
+    # A few x may stand in a real one by chance; what is made up has little else.
+    bare = _FEW_X.sub("", value)
+    return len(set(bare)) >= _REAL and _STAND_IN.search(bare) is None
 
 
 def is_password(name: str, value: str) -> bool:
@@ -388,6 +419,17 @@ def is_password(name: str, value: str) -> bool:
         _FIELD.fullmatch(name) is not None
         and _ONE_WORD.fullmatch(value) is not None
         and not is_stand_in(value)
+    )
+
+
+def is_phrase(value: str) -> bool:
+    """Whether words are a secret, and not a sentence, a label or a piece of code."""
+    words = value.lower().split()
+    return (
+        len(set(words)) >= _FEWEST_WORDS
+        and all(map(_PHRASED.fullmatch, words))
+        and _SAID.isdisjoint(words)
+        and not any(map(_FIELD.match, words))
     )
 
 

@@ -76,7 +76,7 @@ _PERSONS = {
     r"-(?:home|Users)-[A-Za-z0-9]": Seen.KEYED_HOME,
     # The letter before the @ is one, and not that of an escape such as \n.
     r"(?:(?:[^\\]|\\\\)[A-Za-z0-9._%+-]|[^\x00-\x7f])"
-    r"@(?:(?:[A-Za-z0-9-]|[^\x00-\x7f])+\.)+[A-Za-z]{2}": Seen.ADDRESS,
+    r"(?:@|%40)(?:(?:[A-Za-z0-9-]|[^\x00-\x7f])+\.)+[A-Za-z]{2}": Seen.ADDRESS,
 }
 _ESCAPED = (r"[^\\](?:\\\\)*\\u", r"\\/")
 """Signs that may be written plainly, and are not: anything may be spelled by them."""

@@ -28,7 +28,7 @@ from recollect.model.sessions import (
     ToolCall,
     Turn,
 )
-from recollect.model.tools import Outcome
+from recollect.model.tools import Outcome, ReadOutcome
 from recollect.render.redact.brief import brief
 from recollect.render.redact.json import is_picture, redacted_json
 from recollect.render.redact.personal import names_in
@@ -104,6 +104,9 @@ class _Redacting(Loader):
         new = mapper.mapped(blocks)
         self._finds.note(position, tuple(mapper.met))
         return new
+
+    def extent(self, position: Position) -> ReadOutcome | None:
+        return _Mapper(self._redactor).mapped(self._inner.extent(position))
 
     def glance(self, position: Position, *signs: bytes) -> bool:
         return self._inner.glance(position, *signs)
@@ -264,7 +267,7 @@ def _holds_text(hint: Any, within: tuple[type, ...]) -> bool:  # noqa: ANN401 (a
         return any(_holds_text(one, within) for one in get_args(hint))
     if not isinstance(hint, type):
         return hint is Any
-    if issubclass(hint, Enum):
+    if issubclass(hint, Enum) or hint in _WITHOUT_TEXT:
         return False
     if issubclass(hint, Struct) and hint not in within:
         return any(_holds_text(one, (*within, hint)) for _, one in _hints(hint))
