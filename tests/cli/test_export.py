@@ -10,7 +10,7 @@ import pytest
 
 from recollect.cli import main
 from recollect.errors import ExitCode
-from tests.build import Home, prompt, reply, session_id, thread
+from tests.build import Home, prompt, reply, session_id, thread, title
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 FIRST = session_id(1)
@@ -164,6 +164,27 @@ def test_everything_is_written_once_and_then_only_what_changed(
     assert "3 sessions written" in first
     assert "0 sessions written, 0 B; 3 had not changed" in capsys.readouterr().err
     assert (archived / "site" / "index.html").exists()
+
+
+def test_what_was_left_out_is_told(
+    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept_home.session(session_id(7), [title("Opened and closed")])
+    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+
+    for words in (("--all",), ("--from", str(kept_home.path))):
+        exported(*words, "--to", "site")
+        told = capsys.readouterr().err
+        assert "1 session left out, in which nothing was said" in told
+    exported("--all", "--to", "site", "--json")
+    assert json.loads(capsys.readouterr().out.splitlines()[1])["empty"] == 1
+
+    exported("--all", "--to", "lines", "--format", "jsonl")
+
+    told = capsys.readouterr().err
+    assert "left out" not in told
+    assert "journals of workflows" in told
+    assert (place / "lines" / "sessions" / f"{session_id(7)}.jsonl").is_file()
 
 
 @pytest.mark.usefixtures("archived")

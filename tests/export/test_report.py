@@ -12,7 +12,8 @@ from recollect.render.redact import Finds, Found
 def finds() -> Finds:
     found = Finds()
     place = Position(SourceId("a.jsonl"), 0, 70, 9)
-    found.note(place, (Found(4, 9, "home"), Found(12, 20, "jwt")))
+    jwt = Found(12, 20, "jwt", ".content[0].text")
+    found.note(place, (Found(4, 9, "home"), jwt))
     found.private = 1
     return found
 
@@ -37,6 +38,7 @@ def test_a_report_has_a_line_for_each_place() -> None:
         "session": "s",
         "source": "a.jsonl",
         "offset": 70,
+        "text": "content[0].text",
         "kind": "jwt",
         "start": 12,
         "end": 20,

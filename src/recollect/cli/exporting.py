@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -38,6 +38,7 @@ from recollect.export import (
 )
 from recollect.export.files import file_name, write_whole
 from recollect.model.ids import SessionId
+from recollect.model.listing import Listed
 from recollect.model.sessions import Session
 from recollect.prices import load_prices
 from recollect.query.times import Now, period
@@ -86,14 +87,22 @@ class _Written(Struct, frozen=True, kw_only=True):
     files: tuple[Path, ...] = ()
     sessions: int = 1
     same: int = 0
+    empty: int = 0
     bytes: int
     tally: Tally
+
+
+class _Left(Struct):
+    """What was meant, and is not written."""
+
+    empty: int = 0
 
 
 def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
     """Export what is wished for; say where it is, and what was hidden."""
     prices = load_prices(prices_file(os.environ, Path.home()))
-    with _chosen(wish, asked) as (chosen, bytes_of):
+    left = _Left()
+    with _chosen(wish, asked, left) as (chosen, bytes_of):
         making = Making(
             format=Format(wish.form),
             redactor=own_redactor() if wish.redact else None,
@@ -108,6 +117,7 @@ def carry_out(wish: Wish, asked: Asked, out: TextIO, err: TextIO) -> None:
             done = _single(first[0].open(), wish, making, out)
         else:
             done = _folder(chain(first, wanted), wish, making)
+        done = structs.replace(done, empty=left.empty)
     if wish.report is not None:
         write_whole(wish.report, [done.tally.report()], private=True)
     if wish.as_json:
@@ -144,6 +154,7 @@ def _row(wish: Wish, done: _Written) -> ExportedRow:
         files=tuple(map(path_text, done.files)),
         sessions=done.sessions,
         same=done.same,
+        empty=done.empty,
         bytes=done.bytes,
         is_redacted=wish.redact,
         hidden=dict(done.tally.counts),
@@ -158,6 +169,11 @@ def _told(wish: Wish, done: _Written) -> Iterator[str]:
         told = f"{several(done.sessions, 'session')} written, {size(done.bytes)}"
         same = f"; {done.same:,} had not changed" if done.same else ""
         yield f"{told}{same}, in {shown_path(wish.to or Path(_FOLDER))}"
+    if done.empty:
+        left = several(done.empty, "session")
+        yield f"{left} left out, in which nothing was said: --format jsonl has them"
+    if _is_whole(wish) and not done.files and wish.to != _STDOUT:
+        yield _NO_TRANSCRIPTS
     if wish.redact:
         yield from filter(None, (done.tally.sentence(),))
         return
@@ -181,30 +197,41 @@ def _looked_at(
     return iter(every)
 
 
+_NO_TRANSCRIPTS = (
+    "journals of workflows, notes on agents and outputs in files of their own are no "
+    "transcripts, and not here: recollect restore writes every file"
+)
 _NOTHING_HIDDEN = "nothing was hidden: look before you give it away"
 
 
 @contextmanager
-def _chosen(wish: Wish, asked: Asked) -> Iterator[tuple[Iterator[Chosen], Raws]]:
+def _chosen(
+    wish: Wish, asked: Asked, left: _Left
+) -> Iterator[tuple[Iterator[Chosen], Raws]]:
     """Give the sessions that are meant; they can be opened while the context lasts."""
     start = _since(wish.since)
     if wish.source is not None:
-        yield _read(wish.source, wish.names, start), raws
+        yield _read(wish.source, wish, start, left), raws
         return
     with asked.current() as archive:
-        yield _archived(archive, wish, start), archive.raws
+        yield _archived(archive, wish, start, left), archive.raws
 
 
-def _read(path: Path, names: Sequence[str], start: datetime | None) -> Iterator[Chosen]:
+def _read(
+    path: Path, wish: Wish, start: datetime | None, left: _Left
+) -> Iterator[Chosen]:
+    names = wish.names
     missing = set(names)
     for session in read(path):
         fitting = {name for name in names if session.id.startswith(name)}
         for name in fitting - missing:
             raise click.UsageError(f"several sessions begin with {name!r}")
         missing -= fitting
-        if (names and not fitting) or (not names and session.is_empty):
+        if (names and not fitting) or not _is_since(session, start):
             continue
-        if start is None or (session.ended is not None and session.ended >= start):
+        if session.is_empty and not names and not _is_whole(wish):
+            left.empty += 1
+        else:
             files = [(one.id, one.size, one.mtime_ns) for one in session.sources]
             stamp = msgspec.json.encode(files)
             yield Chosen(id=session.id, stamp=stamp, open=partial(_same, session))
@@ -212,21 +239,36 @@ def _read(path: Path, names: Sequence[str], start: datetime | None) -> Iterator[
         raise click.UsageError(f"no session begins with {min(missing)!r}")
 
 
+def _is_since(session: Session | Listed, start: datetime | None) -> bool:
+    return start is None or (session.ended is not None and session.ended >= start)
+
+
+def _is_whole(wish: Wish) -> bool:
+    """Whether all that is there is wanted, and not only what can be read."""
+    return wish.form == Format.JSONL
+
+
 def _same(session: Session) -> Session:
     return session
 
 
-def _archived(archive: Archive, wish: Wish, start: datetime | None) -> Iterator[Chosen]:
+def _archived(
+    archive: Archive, wish: Wish, start: datetime | None, left: _Left
+) -> Iterator[Chosen]:
     wanted = None
     if wish.search is not None:
         wanted = _searched(archive, wish.search)
     elif not wish.everything:
         found = meant(archive, wish.names)
         wanted = {*found.sessions}.union(*(one.sessions for one in found.projects))
-    for listed in archive.sessions(empty=wanted is not None and bool(wanted)):
-        if wanted is not None and listed.id not in wanted:
+    for listed in archive.sessions(empty=True):
+        if (wanted is not None and listed.id not in wanted) or not _is_since(
+            listed, start
+        ):
             continue
-        if start is None or (listed.ended is not None and listed.ended >= start):
+        if listed.is_empty and wanted is None and not _is_whole(wish):
+            left.empty += 1
+        else:
             yield Chosen(
                 id=listed.id,
                 stamp=msgspec.json.encode(listed),

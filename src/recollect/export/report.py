@@ -29,9 +29,11 @@ class HiddenRow(Struct, frozen=True, kw_only=True):
     """The file of the home."""
     offset: int
     """Where the line begins."""
+    text: str
+    """The text of the record that held it, such as ``content[0].input.command``."""
     kind: str
     start: int
-    """Where it stood in the text that held it, in signs."""
+    """Where it stood in that text, in signs."""
     end: int
 
 
@@ -72,6 +74,7 @@ def _rows(session: SessionId, finds: Finds) -> Iterator[HiddenRow]:
                 session=session,
                 source=position.source,
                 offset=position.offset,
+                text=one.within.removeprefix("."),
                 kind=one.kind,
                 start=one.start,
                 end=one.end,

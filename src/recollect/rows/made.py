@@ -20,6 +20,8 @@ class ExportedRow(Row, frozen=True, kw_only=True, tag="exported"):
     """Written now."""
     same: int = 0
     """Sessions that had not changed since the last time."""
+    empty: int = 0
+    """Sessions in which nothing was said, and of which nothing was written."""
     bytes: int
     is_redacted: bool
     hidden: dict[str, int]

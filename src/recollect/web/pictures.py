@@ -15,6 +15,7 @@ from html import escape
 from typing import NamedTuple
 
 from recollect.render.html.markup import Html
+from recollect.render.pictures import kind_of_bytes
 
 __all__ = ["Picture", "linked", "pictures_in"]
 
@@ -23,12 +24,6 @@ _DATA = re.compile(r'<img src="data:image/[a-z]+;base64,([A-Za-z0-9+/]+={0,2})"'
 _WHOLE = re.compile(rf'{_DATA.pattern}( alt="([^"]*)"[^>]*>)')
 _AHEAD = 64 * 1024
 """Signs in which the size of a picture stands."""
-_SIGNS = (
-    ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
-    ("image/jpeg", re.compile(rb"\xff\xd8\xff")),
-    ("image/gif", re.compile(rb"GIF8[79]a")),
-    ("image/webp", re.compile(rb"RIFF....WEBP", re.DOTALL)),
-)
 _FRAME = re.compile(
     rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]..\x08(..)(..)", re.DOTALL
 )
@@ -48,7 +43,7 @@ def linked(made: Html, to: Callable[[str], str]) -> Html:
 
     def address(found: re.Match[str]) -> str:
         head = _decoded(found[1][:_AHEAD])
-        if not _kind_of(head):
+        if not kind_of_bytes(head):
             return f'<p class="note">{found[3]}</p>'
         size = _size_of(head)
         room = f' width="{size[0]}" height="{size[1]}"' if size else ""
@@ -61,7 +56,7 @@ def pictures_in(made: Html) -> Iterator[Picture]:
     """Yield the pictures that markup holds."""
     for coded in _DATA.findall(made):
         content = _decoded(coded)
-        kind = _kind_of(content)
+        kind = kind_of_bytes(content)
         if kind:
             yield Picture(_name(coded), kind, content)
 
@@ -77,13 +72,9 @@ def _decoded(coded: str) -> bytes:
         return b""
 
 
-def _kind_of(content: bytes) -> str:
-    return next((kind for kind, sign in _SIGNS if sign.match(content)), "")
-
-
 def _size_of(head: bytes) -> tuple[int, int] | None:
     """Return width and height, where they are simple to read."""
-    kind = _kind_of(head)
+    kind = kind_of_bytes(head)
     if kind == "image/png":
         width, height = head[16:20], head[20:24]
     elif kind == "image/gif":

@@ -49,7 +49,7 @@ CALLS: dict[str, tuple[str, Written, str | list[Written] | None, Written]] = {
     ),
     "bash_waiting": ("Bash", {"command": "sleep 9"}, None, {}),
     "read": ("Read", {"file_path": "/work/demo/a.py"}, "     1\tx = 1", {}),
-    "read_image": ("Read", {"file_path": "/a.png"}, [image("QUJD")], {}),
+    "read_image": ("Read", {"file_path": "/a.png"}, [image()], {}),
     "edit": (
         "Edit",
         {"file_path": "/work/demo/a.py", "old_string": "1", "new_string": "2"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 
 from recollect.model.blocks import Image, MediaSource, Text, ToolResult
@@ -28,11 +30,22 @@ def test_what_no_page_can_hold_is_counted() -> None:
     assert "more signs" in output("y" * 1_100_000)
 
 
-@pytest.mark.parametrize("kind", ["image/png", "image/jpeg", "image/gif", "image/webp"])
-def test_a_picture_is_in_the_page(kind: str) -> None:
-    block = Image(source=MediaSource(type="base64", media_type=kind, data="QUJD"))
+PICTURES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF\x1a\0\0\0WEBPVP8L",
+}
 
-    assert ("img", "src", f"data:{kind};base64,QUJD") in attributes(picture(block))
+
+@pytest.mark.parametrize("kind", PICTURES)
+@pytest.mark.parametrize("said", ["", "image/png", 'image/png" onerror="alert(1)'])
+def test_a_picture_is_in_the_page_as_what_it_is(kind: str, said: str) -> None:
+    coded = b64encode(PICTURES[kind] + b"\0" * 30).decode()
+    lines = f" {coded[:20]}\n{coded[20:]}\n"
+    block = Image(source=MediaSource(type="base64", media_type=said, data=lines))
+
+    assert ("img", "src", f"data:{kind};base64,{coded}") in attributes(picture(block))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +55,9 @@ def test_a_picture_is_in_the_page(kind: str) -> None:
         ("text/html", "QUJD"),
         ("image/png", '"><script>alert(1)</script>'),
         ("image/png", ""),
-        ('image/png" onerror="alert(1)', "QUJD"),
+        ("image/png", "QUJD"),
+        ("image/png", 'iVBORw0KGgo="><script>'),
+        ("image/png", "\u00e9"),
     ],
 )
 def test_anything_else_is_only_named(kind: str, coded: str) -> None:

@@ -21,6 +21,17 @@ def test_a_line_without_secrets_stays_byte_for_byte() -> None:
     assert redacted_line(raw, REDACTOR) == (raw, ())
 
 
+def test_it_is_told_where_in_the_line_a_text_stands() -> None:
+    line = {"a": [{"b": "x"}, {f"c {KEY}": [KEY]}], "d": "/home/ada"}
+
+    _, found = redacted_line(json.dumps(line).encode(), Redactor())
+
+    assert [one.within for one in found] == [
+        *(".a[1].c [redacted github-token]", ".a[1].c [redacted github-token][0]"),
+        ".d",
+    ]
+
+
 def test_a_secret_is_found_however_it_is_spelled() -> None:
     spelled = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from recollect.model.sessions import Session
 from recollect.parse import read_text
+from recollect.reading import read
 from recollect.render.encode import encoded
 from recollect.render.json import json_rows
 from recollect.render.plain import Page, plain
@@ -109,6 +110,30 @@ def test_what_was_hidden_is_told_once_a_record(tmp_path: Path) -> None:
     assert first["github-token"] >= 7
     for position, found in finds.records.items():
         assert KEY.encode() in session_raw(position.source, position.offset) or found
+
+
+def test_it_is_told_which_text_held_what_was_hidden(tmp_path: Path) -> None:
+    records = thread(
+        prompt(f"Use {KEY}"),
+        reply([tool_use("Agent", prompt=f"Use {KEY} too"), text("done")]),
+        tool_result("toolu_1", f"Read of {KEY}", outcome={"agentId": "a1"}),
+    )
+    home = Home(tmp_path)
+    home.session(SESSION, records)
+    inside = [tool_use("Bash", command="cat /home/ada/x")]
+    home.agent(SESSION, "a1", thread(prompt("Look"), reply(inside)))
+    (session,) = read(tmp_path)
+    finds = Finds()
+
+    shown(redacted(session, Redactor(), finds))
+
+    told = [one for found in finds.records.values() for one in found]
+    assert sorted((one.kind, one.within) for one in told) == [
+        ("github-token", ".content[0].content"),
+        ("github-token", ".content[0].input.prompt"),
+        ("github-token", ".content[0].text"),
+        ("home", ".content[0].input.command"),
+    ]
 
 
 def session_raw(source: str, offset: int) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from recollect.model.blocks import Block, Image, Text, ToolResult
 from recollect.render.figures import several, size
 from recollect.render.html.markup import NOTHING, Html, fold, joined, tag, text, words
+from recollect.render.pictures import kind_of_coded
 from recollect.render.words import block_note
 
 __all__ = ["MOST", "output", "picture", "pictures", "result", "unheld"]
@@ -18,8 +19,7 @@ _SLACK = 8
 """Lines that are shown rather than hidden behind a fold of their own."""
 MOST = 1_000_000
 """Signs of one output that a page holds at most."""
-_SHOWN = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*\Z")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 _LARGEST = 4_000_000
 
 
@@ -97,14 +97,15 @@ def picture(block: Block) -> Html:
     if not isinstance(block, Image) or block.source is None:
         return tag("p", note, kind="note") if note else NOTHING
     source = block.source
-    coded = (source.data or "").strip()
-    kind = (source.media_type or "").lower()
-    if kind not in _SHOWN or not _BASE64.match(coded):
+    coded = "".join((source.data or "").split())
+    # Whatever it is called: a browser would show nothing of what is no picture.
+    kind = kind_of_coded(coded)
+    if not kind or not _BASE64.match(coded):
         return tag("p", note, kind="note")
     if len(coded) > _LARGEST:
         told = f"a picture of {size(len(coded) * 3 // 4)}, too large for this page"
         return tag("p", words(told), kind="note")
     return Html(
-        f'<img src="data:{kind};base64,{"".join(coded.split())}" alt="{note}" '
+        f'<img src="data:{kind};base64,{coded}" alt="{note}" '
         'loading="lazy" decoding="async">'
     )

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 import msgspec
+from msgspec import structs
 
 from recollect.model.attachments import PrivateAttachment
 from recollect.model.metadata import PrivateRecord
 from recollect.render.redact.redactor import Found, Redactor
 from recollect.render.redact.rules import NAMING
 
-__all__ = ["PRIVATE", "is_picture", "is_private_line", "redacted_json", "redacted_line"]
+__all__ = [
+    "PRIVATE",
+    "Hiding",
+    "is_picture",
+    "is_private_line",
+    "redacted_json",
+    "redacted_line",
+]
 
 PRIVATE = frozenset((*PrivateAttachment.types, *PrivateRecord.types))
 """Records and attachments that hold nothing but what is private: they never leave."""
@@ -30,23 +37,38 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _decode = msgspec.json.Decoder().decode
 
 
-class Told(Protocol):
-    """Tells a text anew; a name is that of the field of which it is the value."""
+class Hiding:
+    """Hides in one text after the other; remembers what, and where it stood."""
 
-    def __call__(self, text: str, name: str = "", /) -> str: ...
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.met: list[Found] = []
+
+    def told(self, text: str, name: str = "") -> str:
+        """Return a text anew; a name is that of the field of which it is the value."""
+        new, found = self._redactor.told(text, name)
+        self.met += found
+        return new
+
+    def within(self, before: int, place: str) -> None:
+        """Say where all stands that was met since there were so many."""
+        self.met[before:] = [
+            structs.replace(one, within=f"{place}{one.within}")
+            for one in self.met[before:]
+        ]
 
 
-def redacted_json(raw: bytes, told: Told) -> bytes:
+def redacted_json(raw: bytes, hiding: Hiding) -> bytes:
     """Return JSON with every text in it told anew; as it was if none has changed.
 
     What is no JSON is taken for text.
     """
     try:
         value = _decode(raw)
-        new = _mapped(value, told)
+        new = _mapped(value, hiding)
     except _FAILURES:
         text = raw.decode("utf-8", "surrogateescape")
-        return told(text).encode("utf-8", "surrogateescape")
+        return hiding.told(text).encode("utf-8", "surrogateescape")
     return raw if new is value else msgspec.json.encode(new)
 
 
@@ -63,14 +85,9 @@ def redacted_line(
     needed = redactor.for_line(raw)
     if needed is None:
         return raw, ()
-    found: list[Found] = []
-
-    def told(text: str, name: str = "") -> str:
-        new, met = needed.told(text, name)
-        found.extend(met)
-        return new
-
-    return redacted_json(raw, told), tuple(found)
+    hiding = Hiding(needed)
+    told = redacted_json(raw, hiding)
+    return told, tuple(hiding.met)
 
 
 def is_private_line(raw: bytes) -> bool:
@@ -95,13 +112,13 @@ def _is_private(value: object) -> bool:
     return any(isinstance(kind, str) and kind in PRIVATE for kind in kinds)
 
 
-def _mapped(value: object, told: Told) -> object:
+def _mapped(value: object, hiding: Hiding) -> object:
     """Return the value itself unless a text of it is told otherwise."""
     if isinstance(value, str):
-        new = told(value)
+        new = hiding.told(value)
         return value if new == value else new
     if isinstance(value, list):
-        many = [_mapped(one, told) for one in value]
+        many = [_element(at, one, hiding) for at, one in enumerate(value)]
         return (
             many if any(a is not b for a, b in zip(many, value, strict=True)) else value
         )
@@ -109,8 +126,8 @@ def _mapped(value: object, told: Told) -> object:
         # A picture says nothing, and is long; what else stands beside it may say much.
         kept = "data" if _holds_picture(value) else None
         pairs = [
-            (_mapped(k, told), v if k == kept else _field(k, v, told))
-            for k, v in value.items()
+            (name, one) if name == kept else _field(name, one, hiding)
+            for name, one in value.items()
         ]
         changed = any(
             a is not c or b is not d
@@ -120,12 +137,26 @@ def _mapped(value: object, told: Told) -> object:
     return value
 
 
-def _field(name: str, value: object, told: Told) -> object:
-    """Return the value of a field; what is a secret by its name is told with it."""
+def _element(at: int, value: object, hiding: Hiding) -> object:
+    before = len(hiding.met)
+    new = _mapped(value, hiding)
+    if len(hiding.met) > before:
+        hiding.within(before, f"[{at}]")
+    return new
+
+
+def _field(name: str, value: object, hiding: Hiding) -> tuple[object, object]:
+    """Return a field; what is a secret by its name is told with it."""
+    before = len(hiding.met)
+    called = _mapped(name, hiding)
     if isinstance(value, str) and NAMING.search(name):
-        new = told(value, name)
-        return value if new == value else new
-    return _mapped(value, told)
+        new: object = hiding.told(value, name)
+        new = value if new == value else new
+    else:
+        new = _mapped(value, hiding)
+    if len(hiding.met) > before:
+        hiding.within(before, f".{called}")
+    return called, new
 
 
 def _holds_picture(value: dict[str, object]) -> bool:

@@ -46,6 +46,8 @@ class Found(Struct, frozen=True, order=True):
     start: int
     end: int
     kind: str
+    within: str = ""
+    """The place of the text within what holds it, such as ``content[0].text``."""
 
     @property
     def instead(self) -> str:

@@ -30,7 +30,7 @@ from recollect.model.sessions import (
 )
 from recollect.model.tools import Outcome, ReadOutcome
 from recollect.render.redact.brief import brief
-from recollect.render.redact.json import is_picture, redacted_json
+from recollect.render.redact.json import Hiding, is_picture, redacted_json
 from recollect.render.redact.personal import names_in
 from recollect.render.redact.redactor import Found, Redactor
 
@@ -46,21 +46,32 @@ class Finds:
     """What was hidden, by the record that it stood in; each record is told once."""
 
     def __init__(self) -> None:
-        self.records: dict[Position, tuple[Found, ...]] = {}
-        """Spans are within the text that holds them, not within the line."""
+        self._opened: dict[Position, tuple[Found, ...]] = {}
+        self._unopened: dict[Position, tuple[Found, ...]] = {}
         self.private = 0
         """Records that were left out whole."""
 
+    @property
+    def records(self) -> dict[Position, tuple[Found, ...]]:
+        """What each record held; spans are within a text, not within the line."""
+        told = {**self._unopened, **self._opened}
+        return {at: found for at, found in told.items() if found}
+
     def note(self, position: Position, found: tuple[Found, ...]) -> None:
         """Remember what a record held; the same record again counts once."""
-        if found:
-            known = self.records.get(position, ())
-            if len(found) > len(known):
-                self.records[position] = found
+        known = self._opened.get(position)
+        if known is None or len(found) > len(known):
+            self._opened[position] = found
+
+    def note_unopened(self, position: Position, found: tuple[Found, ...]) -> None:
+        """Remember what is known of a record that may never be opened."""
+        self._unopened[position] = found
 
     def only(self, places: Container[Position]) -> None:
         """Forget what stood in other records: those were looked at, and not shown."""
-        self.records = {at: one for at, one in self.records.items() if at in places}
+        for known in (self._opened, self._unopened):
+            for position in [one for one in known if one not in places]:
+                del known[position]
 
     def counts(self) -> dict[str, int]:
         """Return how often each kind was hidden, the most frequent first."""
@@ -99,9 +110,10 @@ class _Redacting(Loader):
         blocks = self._inner.blocks(position)
         needed = self._redactor.for_line(self._inner.written(position)[0])
         if needed is None:
+            self._finds.note(position, ())
             return blocks
         mapper = _Mapper(needed)
-        new = mapper.mapped(blocks)
+        new = tuple(mapper.block(at, block) for at, block in enumerate(blocks))
         self._finds.note(position, tuple(mapper.met))
         return new
 
@@ -113,11 +125,8 @@ class _Redacting(Loader):
 
     def written(self, position: Position) -> tuple[bytes, bytes]:
         content, result = self._inner.written(position)
-
-        def told(text: str, name: str = "") -> str:
-            return self._redactor.told(text, name)[0]
-
-        return redacted_json(content, told), redacted_json(result, told)
+        hiding = Hiding(self._redactor)
+        return redacted_json(content, hiding), redacted_json(result, hiding)
 
     def _outcome(self, position: Position) -> Outcome | None:
         # What an outcome says stands in the result's text too: noted there.
@@ -147,7 +156,7 @@ class _Redacting(Loader):
         return new
 
 
-class _Mapper:
+class _Mapper(Hiding):
     """Maps every text of a value; what is shared stays shared."""
 
     def __init__(
@@ -156,15 +165,14 @@ class _Mapper:
         loader: Loader | None = None,
         finds: Finds | None = None,
     ) -> None:
-        self._redactor = redactor
+        super().__init__(redactor)
         self._loader = loader
         self._finds = finds
         self._known: dict[int, tuple[object, object]] = {}
         self._same: set[str] = set()
         """Short texts in which nothing was found: many come again and again."""
-        self.met: list[Found] = []
 
-    def _told(self, text: str, name: str = "") -> str:
+    def told(self, text: str, name: str = "") -> str:
         if not name and text in self._same:
             return text
         new, found = self._redactor.told(text, name)
@@ -174,21 +182,29 @@ class _Mapper:
             self._same.add(text)
         return new
 
+    def block(self, at: int, block: Block) -> Block:
+        """Map a block of a record, and say where it stands."""
+        before = len(self.met)
+        new = self.mapped(block)
+        if len(self.met) > before:
+            self.within(before, f".content[{at}]")
+        return new
+
     def mapped(self, value: T) -> T:
         return self._any(value)  # type: ignore[return-value]
 
     def _any(self, value: object) -> object:
         if type(value) is str:
-            new: object = self._told(value)
+            new: object = self.told(value)
         elif isinstance(value, tuple):
             new = self._tuple(value)
         elif isinstance(value, Struct):
             new = self._struct(value)
         elif isinstance(value, Raw):
             raw = bytes(value)
-            new = Raw(redacted_json(raw, self._told)) if raw else value
+            new = Raw(redacted_json(raw, self)) if raw else value
         elif isinstance(value, bytes):
-            new = redacted_json(value, self._told)
+            new = redacted_json(value, self)
         elif isinstance(value, dict):
             new = {self._any(k): self._any(v) for k, v in value.items()}
         elif isinstance(value, Loader):
@@ -214,23 +230,31 @@ class _Mapper:
         if is_shared and (known := self._known.get(id(value))) is not None:
             return known[1]
         changed = {}
-        before = len(self.met)
+        before = last = len(self.met)
+        is_inside = not isinstance(value, _AROUND)
         for name in names:
             old = getattr(value, name)
             if not old:
                 continue
-            new = self._told(old) if type(old) is str else self._any(old)
+            new = self.told(old) if type(old) is str else self._any(old)
             if new is not old:
                 changed[name] = new
-        if self._finds is not None and isinstance(value, Message) and value.pieces:
-            # A short text is shown without its record ever being opened.
-            found = tuple(self.met[before:])
-            self._finds.note(value.pieces[0].position, found)
+                if is_inside and len(self.met) > last:
+                    self.within(last, f".{name}")
+                last = len(self.met)
+        if len(self.met) > before and isinstance(value, Message):
+            self._noted(value, self.met[before:])
         new = structs.replace(value, **changed) if changed else value
         if is_shared:
             # The old value is held so that no other gets its id.
             self._known[id(value)] = (value, new)
         return new
+
+    def _noted(self, message: Message, met: list[Found]) -> None:
+        """Note the short texts, which may be shown without a record being opened."""
+        if self._finds is not None and message.pieces:
+            own = tuple(one for one in met if not one.within.startswith(_AGENTS))
+            self._finds.note_unopened(message.pieces[0].position, own)
 
 
 _BESIDE_PICTURE = ("type", "url", "file_id", "content")
@@ -238,6 +262,10 @@ _WITHOUT_TEXT = (Position, Hidden)
 """Of what is hidden only the reason is told, in a word of ours."""
 _IDS = ((Spend, "key"),)
 """Made of ids, and shown nowhere."""
+_AGENTS = ".calls.agents"
+"""Where texts stand that are told by messages of their own."""
+_AROUND = (Session, AgentRun, Branch, Turn)
+"""What holds messages, and is no part of the place of a text in one."""
 _SHARED = (Message, ToolCall, Turn, Branch, AgentRun)
 """What a session holds in several places, and must be told once."""
 
