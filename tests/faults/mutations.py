@@ -31,6 +31,7 @@ from recollect.sources.places import Place, classify
 from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.press import Press, Pressed, unpress
+from recollect.store.vault import Vault
 from recollect.upkeep.restore import Restored
 
 __all__ = ["MUTATIONS", "Set"]
@@ -149,6 +150,19 @@ def forgetful_only(put: Set) -> None:
     put(Chunks, "pack", lambda _: True)
 
 
+def words_left(put: Set) -> None:
+    """Remove the rows of an index that was purged, and not its words."""
+
+    def dropped(self: Vault) -> None:
+        self._close_index()
+        for rows in (self.folder / "index").rglob("index.db*"):
+            rows.unlink()
+        self._open_index(None)
+
+    put(Vault, "drop_index", dropped)
+    put(Vault, "_remove_but", lambda *_: None)
+
+
 def copied_only(put: Set) -> None:
     """Back up by copying the file, without what is in the log beside it."""
     put(Chunks, "backup", lambda self, path: path.write_bytes(self.path.read_bytes()))
@@ -205,6 +219,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         following_links,
         hash_unheeded,
         forgetful_only,
+        words_left,
         copied_only,
         any_version,
         by_the_clock,

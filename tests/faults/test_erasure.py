@@ -8,7 +8,6 @@ ours to erase; everything else below the user's folder is looked through.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -32,9 +31,9 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.faults.mutations import forgetful_only
+from tests.faults.mutations import Set, forgetful_only, words_left
 from tests.faults.sizes import reached, seeded, sized
-from tests.faults.traces import traces
+from tests.faults.traces import pieces
 
 ROUNDS = sized(3, 60, 400)
 ONE, OTHER = session_id(1), session_id(2)
@@ -101,13 +100,16 @@ class Place:
 
     def left(self) -> list[tuple[str, str]]:
         """Return where canaries still are, outside of the home."""
-        return [
-            (bird, name)
-            for top in self.folder.iterdir()
-            if top != self.home.path
-            for bird in self.birds
-            for name in traces(top, bird.encode())
-        ]
+        return sorted(
+            {
+                (bird, name)
+                for top in self.folder.iterdir()
+                if top != self.home.path
+                for name, found in pieces(top)
+                for bird in self.birds
+                if bird.encode() in found
+            }
+        )
 
 
 @pytest.fixture
@@ -161,12 +163,13 @@ def test_after_a_purge_no_canary_is_left(place: Place) -> None:
     reached("canaries erased", CANARIES)
 
 
+@pytest.mark.parametrize("mutation", [forgetful_only, words_left])
 def test_an_archive_that_only_forgets_is_caught(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    mutation: Callable[[Set], None], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forgetful_only(monkeypatch.setattr)
+    mutation(monkeypatch.setattr)
     live(place)
 
     with pytest.raises(AssertionError):
         assert_erased(place)
-    assert os.access(place.folder, os.R_OK)
+    assert place.left()

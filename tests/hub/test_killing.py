@@ -25,6 +25,7 @@ from recollect.team.opening import open_store
 from recollect.team.tokens import Tokens
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
+from tests.faults.traces import opened
 from tests.hub.killing import Child, free_port, push_all, serve
 from tests.push.sending import KEY, NOW, PROJECT
 from tests.team.buckets import bucket
@@ -183,6 +184,7 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
     wait_until_derived(store)
     data = scene.engine.folder / "data"
     assert in_files(data, canary)
+    assert len(in_rows(scene.engine.address, canary)) > 3
 
     for number in (40, 41):
         erase(store, objects, Selector(session=SessionId(session_id(number))), now=NOW)
@@ -199,7 +201,7 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
 
 
 def in_rows(address: str, word: str) -> list[str]:
-    """Return the tables of ours of which a row holds a word, in whatever column."""
+    """Return our tables of which a row holds a word, also where it is packed."""
     import psycopg  # noqa: PLC0415 (only where it is installed)
 
     with psycopg.connect(address) as db:
@@ -211,11 +213,20 @@ def in_rows(address: str, word: str) -> list[str]:
         return [
             name
             for (name,) in tables
-            if db.execute(
-                f"SELECT 1 FROM {name} AS r WHERE r::text ILIKE %s".encode(),  # noqa: S608 (the engine's own names)
-                (f"%{word}%",),
-            ).fetchone()
+            if any(
+                word.encode() in piece.lower()
+                for row in db.execute(f"SELECT * FROM {name}".encode())  # noqa: S608 (the engine's own names)
+                for value in row
+                for piece in held(value)
+            )
         ]
+
+
+def held(value: object) -> Iterator[bytes]:
+    """Yield all bytes of a value, opened where they are pressed."""
+    raw = value if isinstance(value, bytes) else str(value).encode()
+    yield raw
+    yield from opened(raw)
 
 
 def vacuum(address: str) -> None:

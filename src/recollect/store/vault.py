@@ -17,6 +17,7 @@ from recollect.errors import (
     ArchiveError,
     IndexDamaged,
     IndexMissing,
+    SystemRefused,
 )
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import (
@@ -42,6 +43,8 @@ __all__ = ["Vault"]
 _BUILDING = "building"
 _PULSE = "pulse"
 _FELT = "homes"
+_TRIES = 3
+"""How often an index is removed: who is just opening it may leave a file there."""
 
 
 class Vault:
@@ -236,10 +239,17 @@ class Vault:
             path.unlink(missing_ok=True)
 
     def drop_index(self) -> None:
-        """Remove every index: what was purged must not live on in one."""
+        """Remove every index: what was purged must not live on in one.
+
+        :raises SystemRefused: if something of it stays.
+        """
         self._close_index()
-        _remove(self.folder / "index")
+        root = self.folder / "index"
+        for _ in range(_TRIES):
+            _remove(root)
         self._open_index(None)
+        if root.exists():
+            raise SystemRefused(f"{root}: it could not be removed")
 
     def _close_index(self) -> None:
         if self._text is not None:
