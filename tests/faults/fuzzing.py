@@ -5,26 +5,39 @@ With every test run hypothesis tries some; :mod:`tests.faults.fuzzer` tries mill
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
+from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from random import Random
+from tempfile import mkstemp
 from zlib import crc32
+
+import msgspec
 
 from recollect.errors import QueryError
 from recollect.model.ids import Line, Position, SourceId
+from recollect.model.problems import Problem
 from recollect.model.sketches import Sketched
 from recollect.parse import node_of, parse_line, sketch_line, texts_of
+from recollect.parse.salvage import Part, salvage
 from recollect.query import parse, write
+from recollect.query.help import hints
 from recollect.render.html.prose import prose
 from recollect.render.safe import safe, safe_json, safe_line, safe_name
+from recollect.sources.lines import read_at, read_lines, read_stretches
 from recollect.store.press import press, unpress
 
-__all__ = ["SEEDS", "TARGETS", "tampered"]
+__all__ = ["TARGETS", "beginnings", "tampered"]
 
 _NOW = datetime(2026, 11, 15, tzinfo=UTC)
 _ALLOWED = {"\n", "\t"}
-SEEDS = Path(__file__).parent.parent / "cases"
+_TESTS = Path(__file__).parent.parent
+_LONGEST = 1_000
+"""Bytes that are tried at once."""
 
 
 def _line(raw: bytes) -> Line:
@@ -40,19 +53,75 @@ def lines(raw: bytes) -> None:
             texts_of(found)
 
 
+def reader(raw: bytes) -> None:
+    """Read a file by lines and by stretches: all bytes come, each once, in order."""
+    path = SourceId(str(_file()))
+    _file().write_bytes(raw)
+    size = 1 + crc32(raw) % 64
+    lines = [one for one in read_lines(path, block=size) if isinstance(one, Line)]
+    told = b"".join(line.raw + b"\n" * line.ended for line in lines)
+    assert told == raw
+    assert all(line.ended for line in lines[:-1])
+    for line in lines[-3:]:
+        assert read_at(line.position) == line.raw
+    stretches = [
+        one
+        for one in read_stretches(path, size=3 * size, block=size)
+        if not isinstance(one, Problem)
+    ]
+    assert b"".join(part for _, part in stretches) == raw
+    assert all(part.endswith(b"\n") for _, part in stretches[:-1])
+    assert all(at + len(part) == on for (at, part), (on, _) in pairwise(stretches))
+    assert not stretches or stretches[-1][1].count(b"\n") == 0 or raw[-1:] == b"\n"
+
+
+@cache
+def _file() -> Path:
+    handle, name = mkstemp(prefix="recollect-fuzz-")
+    os.close(handle)
+    return Path(name)
+
+
 def records(raw: bytes) -> None:
-    """Read a line in full; what is cut off or doubled is recovered."""
-    half = len(raw) // 2
-    for bytes_ in (raw, raw[:half], raw[:half] + raw, raw + b"\0" * 9 + raw[half:]):
+    """Read a line in full."""
+    for bytes_ in _damaged(raw):
         parse_line(_line(bytes_))
+
+
+def recovery(raw: bytes) -> None:
+    """Find what is whole on a damaged line: all of it JSON, each once, in order."""
+    for bytes_ in _damaged(raw):
+        line = _line(bytes_)
+        parts = [one for one in salvage(line) if isinstance(one, Part)]
+        places = [part.position for part in parts]
+        assert all(one.offset + one.length <= len(line.raw) for one in places)
+        for one, other in pairwise(places):
+            assert one.offset + one.length <= other.offset
+        for part in parts:
+            msgspec.json.decode(part.raw, type=dict[str, msgspec.Raw])
+
+
+def _damaged(raw: bytes) -> tuple[bytes, ...]:
+    half = len(raw) // 2
+    return raw, raw[:half], raw[:half] + raw, raw + b"\0" * 9 + raw[half:]
+
+
+class _Page(HTMLParser):
+    """Looks at markup as a browser would: what it may hold, and nothing else."""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in {"script", "iframe", "img", "style", "object", "form"}, tag
+        for name, value in attrs:
+            assert name in {"class", "href", "rel", "start"}, name
+            is_link = (value or "").lower().startswith(("http:", "https:", "mailto:"))
+            assert name != "href" or is_link or not value, value
 
 
 def markdown(raw: bytes) -> None:
     """Render Markdown: no script, no handler of an event, no picture from afar."""
-    page = prose(raw.decode("utf-8", "replace")).lower()
-    assert "<script" not in page
-    assert "<iframe" not in page
-    assert 'src="http' not in page
+    page = _Page()
+    page.feed(prose(raw.decode("utf-8", "replace")))
+    page.close()
 
 
 def terminal(raw: bytes) -> None:
@@ -65,7 +134,8 @@ def terminal(raw: bytes) -> None:
 def _steers(sign: str) -> bool:
     code = ord(sign)
     is_control = code < 0x20 or 0x7F <= code < 0xA0
-    return is_control and sign not in _ALLOWED
+    turns = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return (is_control or turns) and sign not in _ALLOWED
 
 
 def queries(raw: bytes) -> None:
@@ -94,15 +164,45 @@ def chunks(raw: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    one.__name__: one for one in (lines, records, markdown, terminal, queries, chunks)
+    one.__name__: one
+    for one in (
+        reader,
+        lines,
+        records,
+        recovery,
+        markdown,
+        terminal,
+        queries,
+        chunks,
+    )
 }
 
 
-def tampered(random: Random, raw: bytes) -> bytes:
-    """Return bytes that were cut, doubled, swapped or changed in some places."""
+@cache
+def beginnings(name: str) -> list[bytes]:
+    """Return what a target is usually given: it is tampered with, or built upon."""
+    told = [path.read_bytes() for path in sorted(_TESTS.parent.glob("docs/guide/*.md"))]
+    texts = [one for raw in told for one in raw.split(b"\n\n") if len(one) < _LONGEST]
+    match name:
+        case "reader":
+            return texts
+        case "markdown":
+            return [*texts, *_LINKS]
+        case "terminal":
+            return [*texts[::4], *_STEERING]
+        case "queries":
+            return [hint.example.encode() for hint in hints()]
+        case _:
+            files = sorted((_TESTS / "cases").rglob("*.jsonl"))
+            found = b"\n".join(path.read_bytes() for path in files).split(b"\n")
+            return [one for one in dict.fromkeys(found) if 0 < len(one) < _LONGEST]
+
+
+def tampered(random: Random, raw: bytes, other: bytes) -> bytes:
+    """Return bytes that were cut, doubled, joined or changed in some places."""
     for _ in range(random.randrange(1, 4)):
-        at, stop = sorted((random.randrange(len(raw) + 1), random.randrange(300)))
-        match random.randrange(5):
+        at, stop = sorted(random.choices(range(len(raw) + 1), k=2))
+        match random.randrange(6):
             case 0:
                 raw = raw[:at] + random.randbytes(random.randrange(1, 5)) + raw[at:]
             case 1:
@@ -110,13 +210,29 @@ def tampered(random: Random, raw: bytes) -> bytes:
             case 2:
                 raw = raw[:stop] + raw[at:]
             case 3:
-                raw = raw[:at] + random.choice(_SIGNS) + raw[stop:]
+                raw = raw[:at] + random.choice(_SIGNS) + raw[at:]
+            case 4:
+                raw = raw[:at] + other[: stop - at] + raw[at:]
             case _:
-                raw = raw[:at] + bytes(b ^ 0x20 for b in raw[at : at + 2]) + raw[stop:]
-    return raw[:400]
+                raw = raw[:at] + bytes(b ^ 0x20 for b in raw[at:stop]) + raw[stop:]
+    return raw[:_LONGEST]
 
 
+_LINKS = (
+    b"[a](http://x) ![b](https://x/y.png) <https://x> <a@b.c>\n\n[c]: http://x",
+    b"[a](javascript:alert(1)) <script>alert(1)</script> <img src=x onerror=y>",
+    b"```html\n<iframe srcdoc='x'>\n```\n\n| a | b |\n|---|--:|\n| `c` | *d* |",
+    b"&lt;script&gt; &#x6a;avascript: [x](<data:text/html,y>) [z]( \\java\tscript:a)",
+)
+_STEERING = (
+    b"\x1b[31mred\x1b[0m \x1b]0;title\x07 \x1bP+q544e\x1b\\\\ \x9b2J \xc2\x9b2J",
+    b"\xe2\x80\xaegnp.exe \xe2\x81\xa6a\xe2\x81\xa9 \x08\x7f\r\nb\rc",
+    b"\x1b]8;;http://x\x07y \x1b[6n \x1b]52;c;eA==\x07",
+    b"\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb \xed\xa0\x80 \xef\xb8\x8f",
+)
 _SIGNS = tuple(
     b'" \\ { } [ ] : , \x1b[ \x9b <script> ](http://x) ![ ``` NOT ( ) before: \xff'
-    b" \xed\xa0\x80 \xe2\x80\xae \0 1e999 \\ud800 \x28\xb5\x2f\xfd".split(b" ")
+    b" \xed\xa0\x80 \xe2\x80\xae \0 1e999 \\ud800 \x28\xb5\x2f\xfd \n - * / OR".split(
+        b" "
+    )
 )

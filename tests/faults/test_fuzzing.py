@@ -6,15 +6,18 @@ import importlib.util
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
+import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.faults import fuzzing
-from tests.faults.fuzzing import SEEDS, TARGETS, tampered
+from recollect.render.html.prose import _markdown
+from recollect.store.press import squeeze
+from tests.faults.fuzzing import TARGETS, beginnings, tampered
 from tests.faults.sizes import is_usual, reached, seeded, sized
 
 SECONDS = sized(0, 120, 3_600)
@@ -27,11 +30,8 @@ SIGNS = st.sampled_from(
     )
 )
 RAW = st.lists(st.one_of(SIGNS, st.binary(max_size=12)), max_size=25).map(b"".join)
-LINES = [
-    line
-    for path in sorted(SEEDS.rglob("*.jsonl"))
-    for line in path.read_bytes().splitlines()[:2]
-][:60]
+COUNT = sized(400, 1_000_000, 10_000_000)
+"""How often bytes are tampered with, for each target."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -46,37 +46,33 @@ def test_no_bytes_raise_anything(name: str, raw: bytes) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=sized(30, 1_000, 10_000))
-@given(raw=st.sampled_from(LINES), signs=RAW, cut=st.integers(0, 4000))
-def test_no_line_that_was_tampered_with_raises_anything(
-    name: str, raw: bytes, signs: bytes, cut: int
+@given(at=st.integers(0, 10_000), signs=RAW, cut=st.integers(0, 4000))
+def test_no_bytes_in_what_is_usually_given_raise_anything(
+    name: str, at: int, signs: bytes, cut: int
 ) -> None:
+    raw = beginnings(name)[at % len(beginnings(name))]
     TARGETS[name](raw[:cut] + signs + raw[cut + len(signs) :])
 
 
-SHARES = {
-    "lines": 20,
-    "records": 5,
-    "markdown": 2,
-    "terminal": 20,
-    "queries": 3,
-    "chunks": 60,
-}
-"""How often each is tried, of 110: what takes less time, more often."""
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_no_bytes_of_very_many_raise_anything(name: str) -> None:
+def tamper(name: str, count: int) -> None:
+    """Give a target what it usually is given, so often, and never as it was."""
     random = Random(seeded(len(name)))  # noqa: S311 (the same every time)
-    count = SHARES[name] * sized(20, 100_000, 1_000_000)
+    begun = beginnings(name)
     raw = b""
     try:
         for number in range(count):
-            raw = tampered(random, LINES[number % len(LINES)][:300])
+            raw = tampered(random, begun[number % len(begun)], random.choice(begun))
             TARGETS[name](raw)
     except Exception:
         print(raw)  # what broke it  # noqa: T201
         raise
-    reached(f"{name} tampered with", count)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_bytes_of_very_many_raise_anything(name: str) -> None:
+    tamper(name, COUNT)
+
+    reached(f"{name} tampered with", COUNT)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -99,10 +95,31 @@ def test_a_fuzzer_finds_nothing(name: str, tmp_path: Path) -> None:
     reached(f"fuzzed {name}", int(told[1]))
 
 
-def test_a_sanitiser_that_lets_one_sign_through_is_caught(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fuzzing, "safe_line", lambda text: text)
+FAULTS: dict[str, tuple[tuple[str, object], ...]] = {
+    "reader": (("sources.lines._last", lambda start, raw: [(start, raw)]),),
+    "lines": (("parse.texts._FAILURES", ()), ("parse.salvage._FAILURES", ())),
+    "records": (("parse.salvage._FAILURES", UnicodeDecodeError),),
+    "recovery": (("parse.salvage._mend", lambda raw: raw),),
+    "markdown": (
+        ("render.html.prose._walled", str),
+        ("render.html.prose._is_link", bool),
+    ),
+    "terminal": (("render.safe._rare", lambda: re.compile("[\u202a-\u202e]")),),
+    "queries": (("query.write._quoted", lambda term: term.text),),
+    "chunks": (("store.press.squeeze", lambda raw: squeeze(raw)[:-1]),),
+}
+"""For each target a part of the product, and how somebody might get it wrong."""
 
-    with pytest.raises(AssertionError):
-        TARGETS["terminal"](b"\x1b]0;owned\x07")
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_fault_of_what_takes_the_bytes_is_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for what, wrong in FAULTS[name]:
+        module, _, name_there = what.rpartition(".")
+        monkeypatch.setattr(import_module(f"recollect.{module}"), name_there, wrong)
+    _markdown.cache_clear()
+
+    with pytest.raises((AssertionError, ValueError, zstandard.ZstdError)):
+        tamper(name, 2_000)
+    _markdown.cache_clear()
