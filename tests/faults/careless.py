@@ -1,4 +1,4 @@
-"""Faults of doors that the harnesses must catch: each trusts a name that somebody gave.
+"""Faults of page and hub that the harnesses must catch: each trusts somebody too much.
 
 They are applied as those in :mod:`tests.faults.mutations` are.
 """
@@ -12,13 +12,13 @@ from urllib.parse import unquote
 from starlette.responses import Response
 
 from recollect.team import objects
-from recollect.team.objects import RawObjects
+from recollect.team.objects import FolderBytes, RawObjects
 from recollect.web import api, app
 from recollect.web.pages import session
 from recollect.web.visit import Visit
 from tests.faults.mutations import Set
 
-__all__ = ["files_by_path", "objects_by_name", "pictures_by_name"]
+__all__ = ["files_by_path", "held_back", "objects_by_name", "pictures_by_name"]
 
 
 def pictures_by_name(put: Set) -> None:
@@ -54,3 +54,16 @@ def objects_by_name(put: Set) -> None:
     """Keep what is sent to a hub under the names that it comes with."""
     put(RawObjects, "below", staticmethod("{}/{}/".format))
     put(objects, "_name", lambda address: address)
+
+
+def held_back(put: Set) -> None:
+    """Acknowledge what is sent to a hub, and write it when more has come."""
+    waiting: list[tuple[str, bytes]] = []
+    plainly = FolderBytes.write
+
+    def write(self: FolderBytes, name: str, raw: bytes) -> None:
+        waiting.append((name, raw))
+        if len(waiting) > 1:
+            plainly(self, *waiting.pop(0))
+
+    put(FolderBytes, "write", write)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
-from apsw import Connection
+from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection
 from msgspec.structs import replace
 
 from recollect.assemble import listed
@@ -30,6 +30,7 @@ from recollect.sources import Growth, opening, walk
 from recollect.sources.places import Place, classify
 from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
+from recollect.store.lock import writing
 from recollect.store.press import Press, Pressed, unpress
 from recollect.store.vault import Vault
 from recollect.upkeep.restore import Restored
@@ -205,6 +206,38 @@ def unescaped(put: Set) -> None:
     put(markup, "escape", lambda text: text)
 
 
+def lone_readers(put: Set) -> None:
+    """Have whoever reads hold the lock that is the writer's."""
+    opened = Vault.__init__
+    held = ExitStack()
+
+    def alone(self: Vault, folder: Path, *, write: bool = False) -> None:
+        opened(self, folder, write=write)
+        if not write:
+            held.enter_context(writing(folder, wait=0))
+
+    put(Vault, "__init__", alone)
+
+
+def notes_of_readers(put: Set) -> None:
+    """Open an archive only where readers can leave what they share with writers."""
+
+    def connected(path: Path, *, write: bool) -> Connection:
+        how = SQLITE_OPEN_READWRITE if write else SQLITE_OPEN_READONLY
+        return Connection(str(path), flags=how)
+
+    put(connect, "_connect", connected)
+
+
+def words_where_they_lie(put: Set) -> None:
+    """Open words only where the text engine can leave its lock."""
+
+    def opened(self: text.TextIndex) -> None:
+        self.index = text.tantivy.Index.open(str(self._folder))
+
+    put(text.TextIndex, "_open", opened)
+
+
 MUTATIONS: dict[str, Callable[[Set], None]] = {
     one.__name__: one
     for one in (
@@ -226,5 +259,8 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         lockless,
         hoarding,
         unescaped,
+        lone_readers,
+        notes_of_readers,
+        words_where_they_lie,
     )
 }

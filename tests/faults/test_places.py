@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
 
 from recollect.archive import Archive
+from recollect.errors import RecollectError, SystemRefused
 from recollect.ingest import ingest
 from recollect.model.blocks import Text
 from recollect.model.query import Query, Words
+from recollect.upkeep import verify
 from tests.build import prompt, reply, session_id, thread
+from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping
 
@@ -23,6 +28,10 @@ FORKING = """
 import os, sys
 from recollect.archive import Archive
 from recollect.model.query import Query, Words
+from tests.faults.mutations import MUTATIONS
+
+if sys.argv[3]:
+    MUTATIONS[sys.argv[3]](setattr)
 
 def ask():
     with Archive.open(sys.argv[1]) as archive:
@@ -55,12 +64,12 @@ def keeping(tmp_path: Path) -> Keeping:
     return keeping
 
 
-@pytest.fixture
-def fixed(keeping: Keeping) -> Iterator[Path]:
-    """Give the archive as on a medium that nobody can write to."""
-    place = keeping.folder / "fixed"
+@contextmanager
+def fixed(archive: Path) -> Iterator[Path]:
+    """Give an archive as on a medium that nobody can write to."""
+    place = archive.parent / "fixed"
     place.mkdir()
-    words = ["mount", "--bind", str(keeping.archive), str(place)]
+    words = ["mount", "--bind", str(archive), str(place)]
     if (
         os.geteuid()
         or subprocess.run(words, capture_output=True, check=False).returncode
@@ -68,34 +77,74 @@ def fixed(keeping: Keeping) -> Iterator[Path]:
         pytest.skip("only root can mount")
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
+        with pytest.raises(OSError, match="Read-only"):
+            (place / "anything").touch()
         yield place
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_children_of_a_reader_read_for_themselves(keeping: Keeping) -> None:
-    words = [sys.executable, "-c", FORKING, str(keeping.archive), str(CHILDREN)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+def forked(keeping: Keeping, children: int, mutation: str = "") -> str:
+    """Have a reader's children read; return what went wrong."""
+    words = [sys.executable, "-c", FORKING, str(keeping.archive), str(children)]
+    done = subprocess.run(
+        [*words, mutation], capture_output=True, text=True, check=False
+    )
+    return done.stderr if done.returncode else ""
 
-    assert done.returncode == 0, done.stderr
+
+def test_children_of_a_reader_read_for_themselves(keeping: Keeping) -> None:
+    assert forked(keeping, CHILDREN) == ""
+
     keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
     assert keeping.ingest().new == 1
     reached("children that read beside the one that they come from", CHILDREN)
 
 
-def test_an_archive_that_nobody_can_write_to_is_read(
-    keeping: Keeping, fixed: Path
-) -> None:
-    with Archive.open(keeping.archive) as archive:
-        listed = list(archive.sessions())
-    with pytest.raises(OSError, match="Read-only"):
-        (fixed / "anything").touch()
+def test_readers_that_keep_their_children_out_are_caught(keeping: Keeping) -> None:
+    assert "ArchiveInUse" in forked(keeping, 1, "lone_readers")
 
-    with Archive.open(fixed) as archive:
-        assert list(archive.sessions()) == listed
-        assert archive.search(Query(Words(("words",)))).total == 3
-        (said,) = archive.session(session_id(1)).live.messages[0].blocks
-        assert said == Text(text="words 1")
-    with pytest.raises(OSError, match="Read-only"):
-        ingest(fixed, [keeping.home.path])
+
+def read_all(archive: Path, count: int) -> None:
+    """List, search and show an archive in which there are so many sessions."""
+    with Archive.open(archive) as opened:
+        assert len(list(opened.sessions())) == count
+        assert opened.search(Query(Words(("words",)))).total == count
+        for number in range(1, count + 1):
+            (said,) = opened.session(session_id(number)).live.messages[0].blocks
+            assert said == Text(text=f"words {number}")
+
+
+def test_an_archive_that_nobody_can_write_to_is_read(keeping: Keeping) -> None:
+    with fixed(keeping.archive) as place:
+        read_all(place, 3)
+        assert verify(place).is_sound
+        with pytest.raises(OSError, match="Read-only"):
+            ingest(place, [keeping.home.path])
     reached("archives read where nobody can write", 1)
+
+
+def test_a_log_that_nobody_can_take_in_is_told_of(keeping: Keeping) -> None:
+    """Give what a writer that was killed left, where nobody can make it good."""
+    keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
+    with keeping.vault():
+        keeping.ingest()
+        left = keeping.folder / "left"
+        copytree(keeping.archive, left, ignore=ignore_patterns("*-shm"))
+    assert (left / "archive.db-wal").stat().st_size
+
+    with fixed(left) as place, pytest.raises(SystemRefused):
+        read_all(place, 4)
+
+    read_all(left, 4)
+    reached("archives with a log where nobody can write", 1)
+
+
+@pytest.mark.parametrize("mutation", ["notes_of_readers", "words_where_they_lie"])
+def test_readers_that_have_to_write_are_caught(
+    mutation: str, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MUTATIONS[mutation](monkeypatch.setattr)
+
+    with fixed(keeping.archive) as place, pytest.raises((RecollectError, ValueError)):
+        read_all(place, 3)

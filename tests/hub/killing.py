@@ -40,21 +40,23 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def serve(store: str, raw: str, port: int) -> Child:
-    """Start a hub; it may be up a moment later."""
-    words = (store, raw, port, dict(os.environ))
-    child = context().Process(target=_serve, args=words, daemon=True)
+def serve(store: str, raw: str, port: int, mutation: str = "") -> Child:
+    """Start a hub, or one that is at fault; it may be up a moment later."""
+    words = ["hub", "serve", "--store", store, "--raw", raw, "--port", str(port)]
+    given = (words, mutation, dict(os.environ))
+    child = context().Process(target=_serve, args=given, daemon=True)
     child.start()
     return child
 
 
-def _serve(store: str, raw: str, port: int, surroundings: dict[str, str]) -> None:
+def _serve(words: list[str], mutation: str, surroundings: dict[str, str]) -> None:
     os.environ.update(surroundings)
+    if mutation:
+        getattr(import_module("tests.faults.careless"), mutation)(setattr)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    words = ["hub", "serve", "--store", store, "--raw", raw, "--port", str(port)]
     # The engine may be down while it starts; whoever looks after it starts it again.
     while main(words):
         time.sleep(0.1)

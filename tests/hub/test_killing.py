@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from random import Random
 import pytest
 
 from recollect.archive import Archive
+from recollect.errors import ArchiveDamaged
 from recollect.hub.erasing import erase
 from recollect.model.ids import SessionId
 from recollect.team.contract import Scope, Selector, TeamStore
@@ -39,8 +40,11 @@ VICTIMS = ("engine", "hub", "pusher")
 class Scene:
     """A home that grows, and all that stands between it and an answer."""
 
-    def __init__(self, place: Path, engine: Postgres, raw: str, seed: int) -> None:
-        self.random = Random(seed)  # noqa: S311 (repeatable, not secret)
+    def __init__(
+        self, place: Path, engine: Postgres, raw: str, mutation: str = ""
+    ) -> None:
+        self.random = Random(seeded(7))  # noqa: S311 (repeatable, not secret)
+        self.mutation = mutation
         self.home = Home(place / ".claude")
         self.folder = place / "archive"
         self.raw = raw
@@ -50,8 +54,11 @@ class Scene:
         store.prepare()
         self.token, _ = Tokens(store).issue("ann", teams=("shop",), now=NOW)
         store.close()
-        self.hub = serve(engine.address, self.raw, self.port)
+        self.hub = self.serve()
         self.pusher: Child | None = None
+
+    def serve(self) -> Child:
+        return serve(self.engine.address, self.raw, self.port, self.mutation)
 
     def grow(self, number: int) -> None:
         """Let some sessions go on, and one begin now and then."""
@@ -81,7 +88,7 @@ class Scene:
         elif victim == "hub":
             self.hub.kill()
             self.hub.join()
-            self.hub = serve(self.engine.address, self.raw, self.port)
+            self.hub = self.serve()
         elif self.pusher is not None:
             self.pusher.kill()
             self.pusher.join()
@@ -94,11 +101,11 @@ class Scene:
 
 
 @contextmanager
-def staged(place: Path, raw: str) -> Iterator[Scene]:
+def staged(place: Path, raw: str, mutation: str = "") -> Iterator[Scene]:
     if why := missing():
         pytest.skip(f"PostgreSQL is NOT tried: {why}")
     with postgres() as engine:
-        scene = Scene(place, engine, raw, seeded(7))
+        scene = Scene(place, engine, raw, mutation)
         try:
             yield scene
         finally:
@@ -139,17 +146,22 @@ def wait_until_derived(store: TeamStore) -> None:
         time.sleep(0.1)
 
 
-def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) -> None:
-    for number in range(KILLS):
+def suffer(scene: Scene, kills: int, victims: Sequence[str]) -> None:
+    """Have somebody killed again and again during pushes, and push to the end."""
+    for number in range(kills):
         scene.grow(number)
         scene.pusher = scene.push()
         time.sleep(scene.random.uniform(0, 0.5))
-        scene.kill(scene.random.choice(VICTIMS))
+        scene.kill(scene.random.choice(victims))
         scene.pusher.join(LONG)
         scene.pusher.kill()
     scene.pusher = scene.push()
     scene.pusher.join(LONG)
     assert scene.pusher.exitcode == 0
+
+
+def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) -> None:
+    suffer(scene, KILLS, VICTIMS)
 
     store, objects = open_store(scene.engine.address), open_objects(scene.raw)
     wait_until_derived(store)
@@ -165,6 +177,18 @@ def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) ->
     assert store.verify().faults == ()
     store.close()
     reached("kills of engine, hub or pusher during pushes", KILLS)
+
+
+def test_a_hub_that_acknowledges_before_it_has_written_is_caught(
+    tmp_path: Path,
+) -> None:
+    raw = str(tmp_path / "raw")
+    with staged(tmp_path, raw, mutation="held_back") as scene:
+        suffer(scene, 2, ["hub"])
+        store = open_store(scene.engine.address)
+        with pytest.raises(ArchiveDamaged, match="is missing"):
+            kept(store, open_objects(raw))
+        store.close()
 
 
 def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
