@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 
+import tantivy
 from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection
 from msgspec.structs import replace
 
@@ -233,7 +234,7 @@ def words_where_they_lie(put: Set) -> None:
     """Open words only where the text engine can leave its lock."""
 
     def opened(self: text.TextIndex) -> None:
-        self.index = text.tantivy.Index.open(str(self._folder))
+        self.index = tantivy.Index.open(str(self._folder))
 
     put(text.TextIndex, "_open", opened)
 
