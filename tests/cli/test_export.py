@@ -120,6 +120,18 @@ def test_turns_can_be_asked_for(
     assert [n for n in range(3) if f"say {n}" in told] == wanted
 
 
+@pytest.mark.parametrize("form", ["html", "markdown", "text"])
+@pytest.mark.usefixtures("archived")
+def test_it_is_told_that_turns_are_not_all(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for turns, told in (("2", "only turn 2 of 3"), ("2-9", "only turns 2 to 3 of 3")):
+        exported(session_id(3), "--turns", turns, "--format", form, "-o", "-")
+        assert told in capsys.readouterr().out
+    exported(session_id(3), "--turns", "1-3", "--format", form, "-o", "-")
+    assert "only turn" not in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("archived")
 @pytest.mark.parametrize("turns", ["0", "x", "3-2", "-2", "1-x"])
 def test_turns_that_cannot_be_are_refused(
@@ -273,6 +285,22 @@ def test_what_cannot_be_meant_is_refused(
 
     assert code in {ExitCode.ASKED_WRONGLY, ExitCode.FAILED}
     assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.usefixtures("archived")
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--search", "zzqqx"], "the search 'zzqqx' finds no session"),
+        (["--all", "--since", "2030-01-01"], "nothing went on since 2030-01-01"),
+    ],
+)
+def test_it_is_told_why_nothing_is_written(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", *words, "--no-ingest"]) == ExitCode.ASKED_WRONGLY
+
+    assert f"error: {why}: nothing is written" in capsys.readouterr().err
 
 
 def test_programs_are_told_what_was_written_and_hidden(

@@ -298,7 +298,7 @@ def _since(text: str | None) -> datetime | None:
 def _is_single(wish: Wish, count: int) -> bool:
     """Whether one session goes into one file; ``count`` is right up to two."""
     if not count:
-        raise click.UsageError("no session was meant: nothing is written")
+        raise click.UsageError(f"{_nobody(wish)}: nothing is written")
     to = wish.to
     is_alone = count == 1 and len(wish.names) <= 1 and not wish.everything
     is_alone = is_alone and wish.search is None
@@ -309,6 +309,15 @@ def _is_single(wish: Wish, count: int) -> bool:
     if to is not None and to.suffix == Format(wish.form).suffix and not to.is_dir():
         raise click.UsageError(f"several sessions go into a folder, not into {to}")
     return False
+
+
+def _nobody(wish: Wish) -> str:
+    """Return why no session is left to write."""
+    if wish.search is not None:
+        return f"the search {wish.search!r} finds no session"
+    if wish.since is not None:
+        return f"nothing went on since {wish.since}"
+    return "no session was meant, or none in which anything was said"
 
 
 def _single(session: Session, wish: Wish, making: Making, out: TextIO) -> _Written:

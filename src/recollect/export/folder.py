@@ -23,7 +23,7 @@ from recollect.render.redact import Finds
 __all__ = ["Chosen", "Exported", "export_folder"]
 
 _MANIFEST = ".recollect-export.json"
-_VERSION = 2
+_VERSION = 3
 """Counts up when pages change: all are written anew then."""
 
 

@@ -168,7 +168,9 @@ class _Setter:
             self._above = kind
 
     def _head(self, start: Start) -> Iterator[Row]:
-        return heading(start.session, start.branch, self._page.zone, self._room)
+        yield from heading(start.session, start.branch, self._page.zone, self._room)
+        if start.turns:
+            yield row(Span(start.turns, Style.FACT))
 
     def _turn(self, turn: Turn) -> Iterator[Row]:
         time = next((m.time for m in turn.messages if m.time), None)

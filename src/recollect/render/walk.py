@@ -40,6 +40,7 @@ __all__ = [
     "agent",
     "anchor",
     "places",
+    "turn_words",
     "walk",
 ]
 
@@ -71,6 +72,8 @@ class Start(Struct, frozen=True):
 
     session: Session
     branch: Branch
+    turns: str = ""
+    """Which turns are walked, in words, if not all are."""
 
 
 class TurnStart(Struct, frozen=True):
@@ -162,7 +165,7 @@ def walk(session: Session, view: View) -> Iterator[Step]:
     Nothing recurses: agents may be nested, and branches left, to any depth.
     """
     branch = next(b for b in session.branches if b.number == view.branch)
-    yield Start(session, branch)
+    yield Start(session, branch, turn_words(branch, view))
     waiting: list[Way] = [_session(session, branch, view)]
     while waiting:
         step = next(waiting[-1], None)
@@ -172,6 +175,17 @@ def walk(session: Session, view: View) -> Iterator[Step]:
             yield step
         else:
             waiting.append(step)
+
+
+def turn_words(branch: Branch, view: View) -> str:
+    """Return which turns of a branch a view shows; nothing if it shows all."""
+    count = len(branch.turns)
+    first = view.first + 1
+    last = count if view.last is None else min(view.last + 1, count)
+    if first == 1 and last == count:
+        return ""
+    told = f"turn {first}" if first == last else f"turns {first} to {last}"
+    return f"only {told} of {count}"
 
 
 def places(session: Session, view: View) -> frozenset[Position]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Raw, Struct
 
+from recollect.model.blocks import Text
 from recollect.model.changes import hunks_of
 from recollect.model.sessions import ToolCall
 from recollect.model.tools import (
@@ -22,7 +23,7 @@ from recollect.render.details import pretty
 from recollect.render.figures import several
 from recollect.render.html.diff import diff
 from recollect.render.html.markup import NOTHING, Html, anchor, joined, tag, text, words
-from recollect.render.html.outputs import MOST, output, result, unheld
+from recollect.render.html.outputs import MOST, output, picture, result, unheld
 from recollect.render.html.prose import prose
 from recollect.render.inputs import Answers, Task, decoded, input_of
 from recollect.render.tools import CallLine, CallState
@@ -31,6 +32,8 @@ __all__ = ["call_html"]
 
 _SEEN = 100
 """Signs of a command that its line shows whole."""
+_LONG_WORDS = 12_000
+"""Signs of what an agent said that are shown as text; more is cut as outputs are."""
 _SHORT_DIFF = 60
 """Lines of a diff that is open from the beginning."""
 _STATES = {
@@ -274,7 +277,27 @@ def _page(hit: _Hit) -> Html:
 def _agent(call: ToolCall, most: int) -> Body:
     given = decoded(call.input, _Given)
     prompt = given.prompt if given and given.prompt else ""
-    return Body(joined((output(prompt, "command", most), _answer(call, most))))
+    asked = (
+        tag("div", _said(prompt, "command", most), kind="plan") if prompt else NOTHING
+    )
+    content = call.result.content if call.result else None
+    if call.is_error or call.stored_output is not None or content is None:
+        return Body(joined((asked, _answer(call, most))))
+    blocks = (Text(text=content),) if isinstance(content, str) else content
+    told = (
+        _said(block.text or "", "output", most)
+        if isinstance(block, Text)
+        else picture(block)
+        for block in blocks
+    )
+    return Body(joined((asked, *told)))
+
+
+def _said(words: str, kind: str, most: int) -> Html:
+    """Return what was said to an agent or by one; what is long folds as it stands."""
+    if not words.strip() or len(words) > min(most, _LONG_WORDS):
+        return output(words, kind, most)
+    return prose(words)
 
 
 class _Given(Struct, frozen=True):

@@ -25,7 +25,7 @@ from recollect.render.html.markup import (
     words,
 )
 from recollect.render.safe import safe_line
-from recollect.render.walk import View
+from recollect.render.walk import View, turn_words
 
 __all__ = [
     "STATIC",
@@ -84,7 +84,7 @@ def session_page(
     branch = next(b for b in session.branches if b.number == view.branch)
     main = parts(fragments(session, view, setting))
     title = safe_line(session.title.text) or session.id
-    top = heading(session, branch, setting)
+    top = heading(session, branch, setting, turn_words(branch, view))
     return page(title, top, main, structs.replace(shell, aside=contents(branch, view)))
 
 
@@ -133,13 +133,18 @@ def page(title: str, top: Html, main: Iterable[Html], shell: Shell) -> Iterator[
     )
 
 
-def heading(session: Session, branch: Branch, setting: Setting) -> Html:
-    """Return what one wants to know of a session before reading it."""
+def heading(
+    session: Session, branch: Branch, setting: Setting, turns: str = ""
+) -> Html:
+    """Return what one wants to know of a session before reading it.
+
+    ``turns`` are words for those that are on the page, if not all are.
+    """
     title = words(session.title.text) or words(session.id)
     cost = setting.pricer(session.spends) if setting.pricer else None
     lines = [
         tag("p", facts(told))
-        for told in session_facts(session, branch, setting.zone, cost)
+        for told in (*session_facts(session, branch, setting.zone, cost), [turns])
         if any(told)
     ]
     return joined((tag("h1", title), *lines))

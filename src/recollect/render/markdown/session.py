@@ -159,7 +159,7 @@ class _Setter:
 
     def _head(self, step: Start) -> Iterator[str]:
         told = session_facts(step.session, step.branch, self._sheet.zone)
-        yield from _headed(step.session, told)
+        yield from _headed(step.session, (*told, [step.turns]))
 
     def window_head(self, window: Window) -> Iterator[str]:
         branch = window.facts.branch(window.branch)
