@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import apsw
 
-__all__ = ["Act", "Disk", "lay", "listening"]
+__all__ = ["Act", "Disk", "Held", "lay", "listening"]
 
 _SECTOR = 512
 _LOGS = ("-wal", "-journal")
@@ -94,11 +94,19 @@ def listening(told: Callable[[Act], None]) -> Iterator[None]:
         files.unregister()
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
+    """A file: what is certain of it, and what is not."""
+
     sure: bytearray
     """What the disk has for certain."""
     loose: list[Act]
     """What was done since the last sync; any part of it may be lost."""
+
+    def sync(self) -> None:
+        """Make certain all that was done."""
+        for act in self.loose:
+            _apply(self.sure, act)
+        self.loose.clear()
 
     def left(self, random: Random) -> bytes | None:
         """Return what may be left of a file without power; perhaps there is none."""
@@ -121,8 +129,8 @@ class Disk:
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, _Held] = {}
-        self._deleted: dict[str, _Held] = {}
+        self._files: dict[str, Held] = {}
+        self._deleted: dict[str, Held] = {}
         """What may be there once more: nobody has synced the folder since."""
         self._known: set[str] = set()
         """Logs that were synced, and with the first sync the folder they are in."""
@@ -132,14 +140,12 @@ class Disk:
         if act.deed == "move":
             self._move(act.path, act.raw.decode())
             return
-        held = self._files.setdefault(act.path, _Held(bytearray(), []))
+        held = self._files.setdefault(act.path, Held(bytearray(), []))
         if act.deed == "delete":
             self._deleted[act.path] = self._files.pop(act.path)
             self._known.discard(act.path)
         elif act.deed == "sync":
-            for loose in held.loose:
-                _apply(held.sure, loose)
-            held.loose.clear()
+            held.sync()
             if act.path.endswith(_LOGS) and act.path not in self._known:
                 self._known.add(act.path)
                 self._sync_folder(act.path)

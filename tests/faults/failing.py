@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -249,6 +250,8 @@ def kept_in(archive: Path) -> Kept:
         for path in archive.glob("archive.db*"):
             if path.suffix in {".db", ".db-wal", ".db-journal"}:
                 shutil.copy(path, keeping.archive)
+        with closing(sqlite3.connect(keeping.archive / "archive.db")) as db:
+            db.execute("SELECT 1 FROM sqlite_schema")  # undoes what was not finished
         try:
             kept = keeping.bytes()
         except sqlite3.OperationalError as error:
@@ -302,7 +305,8 @@ def ending(
     failed = fail()
     if not failed.struck:
         return None
-    wrong = _in_child(lambda: trial.lost(before))
+    lost = _in_child(lambda: trial.lost(before))
+    wrong = lost if isinstance(lost, list) else [lost]
     if isinstance(trial, Disk):
         trial.has(_ROOMY)
     again = trial.run()

@@ -93,6 +93,16 @@ def restoring_in_place(put: Set) -> None:
     put(import_module(Restored.__module__), "_write", write)
 
 
+def never_synced(put: Set) -> None:
+    """Give a file its name before the disk has its bytes."""
+    put(os, "fsync", lambda _: None)
+
+
+def names_unsynced(put: Set) -> None:
+    """Note that words are there before the disk has the name of their file."""
+    put(text, "sync_folder", lambda _: None)
+
+
 def trusting_times(put: Set) -> None:
     """Take a file of the same size and time for the same file."""
 
@@ -247,6 +257,8 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         offset_first,
         engine_unheard,
         restoring_in_place,
+        never_synced,
+        names_unsynced,
         trusting_times,
         moves_unknown,
         always_anew,

@@ -23,9 +23,9 @@ from tests.faults.sizes import is_usual, reached, sized
 from tests.store.keeping import Keeping
 
 HERE = Path(__file__).parent
-LOOKS = sized(4, 16, 10_000)
-"""How many calls of a kind fail in a command, spread over all of them; before a
-release, every one."""
+LOOKS = {"once": sized(4, 16, 10_000), "lasting": 16}
+"""How many calls of a kind fail in a command, spread over all of them: alone, before a
+release every one of them; or with all that follow."""
 TRIED = [
     (name, kind, lasting)
     for name in COMMANDS
@@ -78,7 +78,7 @@ def endings(
     name: str,
     kind: str,
     *words: str,
-    looks: int = LOOKS,
+    looks: int,
 ) -> list[Ending]:
     """Return how a command ended, call by call."""
     prepare(folder)
@@ -132,9 +132,9 @@ def is_told(run: Run) -> bool:
 @needs_compiler
 @pytest.mark.parametrize(("name", "kind", "lasting"), TRIED)
 def test_a_call_that_fails_is_told_in_a_sentence_and_made_good_later(  # noqa: PLR0917
-    tmp_path: Path, library: Path, name: str, kind: str, lasting: str
+    scratch: Path, library: Path, name: str, kind: str, lasting: str
 ) -> None:
-    found = endings(tmp_path, library, name, kind, lasting)
+    found = endings(scratch, library, name, kind, lasting, looks=LOOKS[lasting])
 
     assert faults(found, name) == []
     reached(f"failing {kind} calls", len(found))
@@ -142,20 +142,20 @@ def test_a_call_that_fails_is_told_in_a_sentence_and_made_good_later(  # noqa: P
 
 @needs_compiler
 def test_words_of_the_engine_that_reach_a_person_are_caught(
-    tmp_path: Path, library: Path
+    scratch: Path, library: Path
 ) -> None:
     words = ("once", "engine_unheard")
-    found = endings(tmp_path, library, "ingest", "sync", *words, looks=4)
+    found = endings(scratch, library, "ingest", "sync", *words, looks=4)
 
     assert faults(found, "ingest")
 
 
 @needs_compiler
 def test_a_half_file_that_is_left_where_nobody_looks_for_one_is_caught(
-    tmp_path: Path, library: Path
+    scratch: Path, library: Path
 ) -> None:
     words = ("once", "restoring_in_place")
-    found = endings(tmp_path, library, "restore", "write", *words, looks=100)
+    found = endings(scratch, library, "restore", "write", *words, looks=100)
 
     assert any(path.endswith(".jsonl") for one in found for path in one.wrong)
 
@@ -165,15 +165,15 @@ def test_a_half_file_that_is_left_where_nobody_looks_for_one_is_caught(
 @pytest.mark.parametrize("lasting", ["once", "lasting"])
 @pytest.mark.parametrize("name", ["ingest"] if is_usual() else list(COMMANDS))
 def test_a_rename_that_the_text_engine_is_refused_is_told_and_made_good(
-    tmp_path: Path, library: Path, name: str, lasting: str
+    scratch: Path, library: Path, name: str, lasting: str
 ) -> None:
-    found = endings(tmp_path, library, name, "rename", lasting)
+    found = endings(scratch, library, name, "rename", lasting, looks=LOOKS[lasting])
 
     assert faults(found, name) == []
     reached("failing renames of any thread", len(found))
 
 
-ROOMS = sized(3, 20, 10_000)
+ROOMS = sized(3, 20, 60)
 """How often a command is given more room, before it has all that it leaves behind."""
 
 
@@ -181,9 +181,9 @@ ROOMS = sized(3, 20, 10_000)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes disks")
 @pytest.mark.parametrize("name", ["ingest"] if is_usual() else list(COMMANDS))
 def test_a_full_disk_is_told_in_a_sentence_and_made_good_with_more_room(
-    tmp_path: Path, library: Path, name: str
+    scratch: Path, library: Path, name: str
 ) -> None:
-    found = endings(tmp_path, library, name, "disk", "once", looks=ROOMS)
+    found = endings(scratch, library, name, "disk", "once", looks=ROOMS)
 
     assert faults(found, name) == []
     assert all(one.failed.struck for one in found)

@@ -48,7 +48,7 @@ HARNESSES = (
     Harness(
         "power",
         "Without power, what was acknowledged is there, and nothing is corrupt.",
-        ("tests/faults/test_power.py",),
+        ("tests/faults/test_power.py", "tests/faults/test_tearing.py"),
     ),
     Harness(
         "failing",

@@ -9,6 +9,7 @@ import pytest
 
 from recollect.archive import Archive
 from recollect.store import index as indexing
+from recollect.store import vault as vaults
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
 from recollect.upkeep import rebuild, verify
@@ -202,3 +203,31 @@ def test_words_can_be_read_where_the_engine_may_leave_no_lock(keeping: Keeping) 
 
     assert found == 3
     assert verify(keeping.archive, deep=True).is_sound
+
+
+def test_an_index_whose_words_are_gone_is_made_anew(keeping: Keeping) -> None:
+    before = keeping.dump()
+    (place,) = (keeping.archive / "index").iterdir()
+    (place / "text" / "meta.json").unlink()
+    keeping.home.session(session_id(3), session("d"))
+
+    keeping.ingest()
+
+    assert unlike_rebuilt(keeping) == []
+    assert keeping.dump()["text"] != before["text"]
+
+
+def test_an_index_that_is_half_removed_is_no_index(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with keeping.vault(write=True) as vault:
+        monkeypatch.setattr(vaults, "_remove", lambda _: None)  # stopped on its way
+        vault.drop_index()
+    monkeypatch.undo()
+
+    with keeping.vault() as vault:
+        assert vault.index is None
+    keeping.ingest()
+
+    assert indexes(keeping) != []
+    assert unlike_rebuilt(keeping) == []

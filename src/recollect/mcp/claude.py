@@ -216,6 +216,8 @@ def carry_out(changes: Sequence[Change]) -> list[Change]:
 
 
 def _written(path: Path, content: bytes) -> None:
+    from recollect.store.connect import sync_folder  # noqa: PLC0415 (hardly ever)
+
     # Settings are often a link into somebody's own folder of such files.
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True)
@@ -228,6 +230,7 @@ def _written(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     draft.chmod(mode)
     draft.replace(real)
+    sync_folder(real.parent)
 
 
 def _gone(path: Path) -> None:

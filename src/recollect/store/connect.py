@@ -42,6 +42,7 @@ __all__ = [
     "opening_error",
     "reading_of",
     "refusal",
+    "sync_folder",
     "translated",
     "version_of",
 ]
@@ -73,6 +74,17 @@ def make_folder(path: Path) -> None:
         check_folder(folder)
         if not folder.exists():
             folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+
+
+def sync_folder(path: Path) -> None:
+    """Have the disk keep the names in a folder: a file's own sync is of its bytes."""
+    if os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def check_folder(path: Path) -> None:

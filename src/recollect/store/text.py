@@ -14,7 +14,7 @@ import tantivy
 
 from recollect.errors import SystemRefused
 from recollect.model.buckets import KINDS
-from recollect.store.connect import NO_ROOM, has_room, make_folder
+from recollect.store.connect import NO_ROOM, has_room, make_folder, sync_folder
 from recollect.store.words import Words
 
 if TYPE_CHECKING:
@@ -91,6 +91,11 @@ class TextIndex:
             os.umask(self._umask)
             raise
 
+    @staticmethod
+    def exists(place: Path) -> bool:
+        """Whether there are words in the folder of an index."""
+        return (place / "text" / "meta.json").exists()
+
     def _open(self) -> None:
         """Open it for reading; where that is refused, by way of another folder.
 
@@ -153,9 +158,11 @@ class TextIndex:
             self._writing.delete_documents_by_query(later)
 
     def commit(self) -> None:
-        """Make what was added visible to readers that open or reload."""
+        """Make what was added visible to readers that open or reload, and certain."""
         with _translated(self._folder):
             self._writing.commit()
+        # The engine names what it wrote last, and does not wait for that.
+        sync_folder(self._folder)
 
     def reload(self) -> None:
         """See what was committed since; once a newer index is there, nothing is."""

@@ -30,6 +30,7 @@ from recollect.store.connect import (
     make_folder,
     reading_of,
     refusal,
+    sync_folder,
     version_of,
 )
 from recollect.store.index import INDEX_FILE, Index, stamp_of
@@ -38,7 +39,7 @@ from recollect.store.purged import has_erased
 if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
     from recollect.store.text import TextIndex
 
-__all__ = ["Vault"]
+__all__ = ["Vault", "remove_indexes"]
 
 _BUILDING = "building"
 _PULSE = "pulse"
@@ -130,8 +131,11 @@ class Vault:
     def _open_text(self) -> TextIndex:
         from recollect.store.text import TextIndex  # noqa: PLC0415 (see above)
 
-        if self.place is None:
+        if self.place is None or self.index is None:
             raise IndexMissing(self.folder)
+        if self.write and self.index.level() and not TextIndex.exists(self.place):
+            # The engine would begin an empty one, and nothing would be found.
+            raise IndexDamaged(self.folder, "its words are gone")
         try:
             return TextIndex(self.place / "text", write=self.write)
         except ValueError as error:
@@ -185,6 +189,7 @@ class Vault:
         numbers = [number for _, number in self._numbered()]
         name = f"{self.stamp}-{max(numbers, default=0) + 1}"
         (root / _BUILDING).rename(root / name)
+        sync_folder(root)
         self._remove_but(root / name)
         self._open_index(root / name)
 
@@ -245,8 +250,7 @@ class Vault:
         """
         self._close_index()
         root = self.folder / "index"
-        for _ in range(_TRIES):
-            _remove(root)
+        remove_indexes(self.folder)
         self._open_index(None)
         if root.exists():
             raise SystemRefused(f"{root}: it could not be removed")
@@ -288,6 +292,22 @@ class Vault:
         if self.index is not None and (told := damage_in(self.index.db)):
             raise IndexDamaged(self.folder, told) from error
         raise ArchiveDamaged(self.chunks.path, str(error)) from error
+
+
+def remove_indexes(folder: Path) -> None:
+    """Remove every index of an archive, so that nobody ever finds half of one.
+
+    Each is first given the name of one that is being built, which whoever writes next
+    removes in any case.
+    """
+    root = folder / "index"
+    for path in list(root.iterdir()) if root.is_dir() else []:
+        if path.name != _BUILDING:
+            _remove(root / _BUILDING)
+            path.rename(root / _BUILDING)
+            sync_folder(root)
+    for _ in range(_TRIES):
+        _remove(root)
 
 
 def _sign(place: Path | None) -> tuple[int, int] | None:

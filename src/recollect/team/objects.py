@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from recollect.errors import ArchiveDamaged, ExtraMissing, PlaceUnreadable, StoreError
-from recollect.store.connect import make_folder
+from recollect.store.connect import make_folder, sync_folder
 from recollect.store.press import digest, squeeze, unpress
 
 __all__ = ["FolderBytes", "RawObjects", "RemoteBytes", "open_objects"]
@@ -141,7 +141,7 @@ class FolderBytes:
         for above in reversed(path.relative_to(self.folder).parents[:-1]):
             if not (self.folder / above).exists():
                 make_folder(self.folder / above)
-                _sync((self.folder / above).parent)
+                sync_folder((self.folder / above).parent)
         beside = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -153,7 +153,7 @@ class FolderBytes:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
+        sync_folder(path.parent)
 
     def read(self, name: str) -> bytes:
         """Return what a file holds."""
@@ -261,13 +261,3 @@ def _name(address: str) -> str:
     if not all(_PART.fullmatch(part) for part in address.split("/")):
         raise ArchiveDamaged(Path("raw"), f"{address!r} is no address")
     return address + _SUFFIX
-
-
-def _sync(folder: Path) -> None:
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

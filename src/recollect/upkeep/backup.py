@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from recollect.errors import ArchiveDamaged, ArchiveError, BackupRefused
 from recollect.render.figures import several
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
-from recollect.store.connect import make_folder
+from recollect.store.connect import make_folder, sync_folder
 from recollect.store.lock import LOCK_FILE, writing
 from recollect.store.rescue import readable
-from recollect.store.vault import Vault
+from recollect.store.vault import Vault, remove_indexes
 from recollect.upkeep.verified import forget_verified
 
 __all__ = ["backup"]
@@ -44,10 +43,11 @@ def backup(vault: Vault, folder: Path) -> int:
             _remove(beside)
             vault.chunks.backup(beside)
             # What was made of the older copy would tell lies about the new one.
-            shutil.rmtree(folder / "index", ignore_errors=True)
+            remove_indexes(folder)
             forget_verified(folder)
             _remove(path, only_logs=True)
             beside.replace(path)
+            sync_folder(folder)
         finally:
             _remove(beside)
     if damages:

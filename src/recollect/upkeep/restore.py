@@ -19,6 +19,7 @@ from recollect.model.ids import SourceId
 from recollect.sources import project_key
 from recollect.sources.places import BESIDE, COPY
 from recollect.store.chunks import Kept
+from recollect.store.connect import sync_folder
 from recollect.store.folder import FolderShelf
 from recollect.store.generations import older
 from recollect.store.shelf import Shelf
@@ -173,6 +174,7 @@ def restore(
     system refuses is told, and the rest is written.
     """
     done = Restored()
+    folders: set[Path] = set()
     progress = progress or Silence()
     progress.begin("restoring", sum(plan.size for plan in plans))
     for plan in plans:
@@ -190,6 +192,7 @@ def restore(
                     now = older(vault.chunks, now, plan.steps) or now
                     told = _told(vault, now, rewrite)
                     _write(Path(plan.path), told, now.mtime_ns, done)
+                folders.add(Path(plan.path).parent)
             except ArchiveDamaged:
                 done.damaged.append(plan.path)
             except OSError as error:
@@ -197,6 +200,8 @@ def restore(
                     raise
                 done.refused.append((plan.path, error.strerror or str(error)))
         progress.advance(plan.size)
+    for folder in folders:
+        sync_folder(folder)
     progress.end()
     return done
 
