@@ -76,6 +76,8 @@ class Folders:
     def __init__(self, root: Path, files: Mapping[str, bytes]) -> None:
         self._root = root
         self._top = _Folder()
+        self.made: list[Act] = []
+        """What was made that was not there before."""
         for path, raw in files.items():
             folder = self._top
             *above, name = Path(path).relative_to(root).parts
@@ -104,6 +106,7 @@ class Folders:
         node = way[-1].now.get(name) if name else self._top
         if act.deed in {"create", "folder"}:
             if node is None:
+                self.made.append(act)
                 made = _Folder() if act.deed == "folder" else Held(bytearray(), [])
                 way[-1].hear(_Change(act, name, made))
         elif act.deed in {"delete", "link", "move"}:

@@ -103,6 +103,11 @@ def names_unsynced(put: Set) -> None:
     put(text, "sync_folder", lambda _: None)
 
 
+def open_words(put: Set) -> None:
+    """Let the text engine make its files as it likes."""
+    put(text, "_PRIVATE", 0)
+
+
 def trusting_times(put: Set) -> None:
     """Take a file of the same size and time for the same file."""
 
@@ -259,6 +264,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         restoring_in_place,
         never_synced,
         names_unsynced,
+        open_words,
         trusting_times,
         moves_unknown,
         always_anew,

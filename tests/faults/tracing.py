@@ -20,13 +20,15 @@ __all__ = ["traced"]
 _CALLS = (
     "open,openat,creat,write,pwrite64,writev,lseek,ftruncate,fsync,fdatasync,rename,"
     "renameat,renameat2,unlink,unlinkat,link,linkat,mkdir,mkdirat,rmdir,truncate,"
-    "pwritev,pwritev2,fallocate,copy_file_range,sendfile,symlink,symlinkat"
+    "pwritev,pwritev2,fallocate,copy_file_range,sendfile,symlink,symlinkat,umask"
 )
 _LINE = re.compile(r"\d+ +(\w+)\((.*)\) += (\d+)(?:<([^>]*)>)?", re.DOTALL)
 _STOPPED = re.compile(r"(\d+) +(.*) <unfinished \.\.\.>$")
 _RESUMED = re.compile(r"(\d+) +<\.\.\. \w+ resumed>(.*)$")
 _TEXT = re.compile(r'(?:<((?:\\x..)*)>, )?"((?:\\x..)*)"')
 _HANDLE = re.compile(r"(\d+)<((?:\\x..)*)>")
+_MODE = re.compile(r", 0([0-7]{3})$")
+_UMASK = 0o022
 _MEMORY = ("-shm", ".lock")
 """What is shared between programs, and is nothing once they are gone."""
 _PROGRAM = """
@@ -48,9 +50,17 @@ class _Call(NamedTuple):
 
 
 def traced(
-    words: Sequence[str], root: Path, env: Mapping[str, str], mutation: str = ""
+    words: Sequence[str],
+    root: Path,
+    env: Mapping[str, str],
+    mutation: str = "",
+    *,
+    umask: int = _UMASK,
 ) -> list[Act]:
-    """Run a command; return all that it did to files below a folder, in order."""
+    """Run a command; return all that it did to files below a folder, in order.
+
+    An act that makes a file or a folder has its rights where others have a place.
+    """
     log = root.with_name("log")
     done = subprocess.run(
         [
@@ -62,10 +72,11 @@ def traced(
         capture_output=True,
         text=True,
         check=False,
+        umask=umask,
     )
     assert done.returncode == 0, done.stderr
     with log.open(encoding="ascii") as file:
-        return list(_acts(_calls(file), str(root)))
+        return list(_acts(_calls(file), str(root), umask))
 
 
 def _calls(lines: Iterable[str]) -> Iterator[_Call]:
@@ -89,15 +100,21 @@ def _path(text: str) -> str:
     return os.fsdecode(_raw(text))
 
 
-def _acts(calls: Iterable[_Call], root: str) -> Iterator[Act]:
+def _acts(calls: Iterable[_Call], root: str, umask: int) -> Iterator[Act]:
     """Yield what was done below a folder, each call as one act or several."""
     ends: dict[tuple[int, str], int] = {}
     """Where what is written next to an open file will stand."""
     for call in calls:
+        if call.name == "umask":
+            umask = int(call.words, 8)
+            continue
+        mode = _MODE.search(call.words)
         for act in _acts_of(call, ends):
             is_ours = f"{act.path}/".startswith(f"{root}/")
             if is_ours and not act.path.endswith(_MEMORY):
-                yield act
+                is_made = act.deed in {"create", "folder"}
+                rights = int(mode[1], 8) & ~umask if mode and is_made else act.at
+                yield act._replace(at=rights)
 
 
 def _acts_of(call: _Call, ends: dict[tuple[int, str], int]) -> Iterator[Act]:
@@ -142,5 +159,5 @@ def _named(call: _Call, names: Sequence[str]) -> Iterator[Act]:
             yield Act("delete", names[0])
         case "mkdir" | "mkdirat":
             yield Act("folder", names[0])
-        case _:
+        case _:  # nobody has said what this does to files
             raise AssertionError(call)

@@ -1,0 +1,76 @@
+"""At no moment can others open what is written: every file is made with its rights.
+
+The system tells of each file and folder as it is made, whoever made it; rights that
+are set a moment later come too late.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.build import prompt, reply, session_id, thread
+from tests.faults.disk import Act
+from tests.faults.failing import PURGED
+from tests.faults.folders import Folders
+from tests.faults.sizes import reached
+from tests.faults.tracing import traced
+from tests.store.keeping import Keeping
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("strace") is None or not sys.platform.startswith("linux"),
+    reason="what programs ask of the system is told by strace",
+)
+
+COMMANDS = (
+    ("ingest", "--home", "HOME"),
+    ("verify",),
+    ("rebuild",),
+    ("backup", "PLACE/backup"),
+    ("restore", "--all", "--to", "PLACE/to"),
+    ("search", "words", "--no-ingest"),
+    ("purge", "--yes", PURGED),
+)
+
+
+def made(folder: Path, mutation: str = "") -> list[Act]:
+    """Return all files and folders that commands made, with their rights."""
+    keeping = Keeping(folder)
+    for number in range(3):
+        told = thread(prompt(f"{number}"), reply("words " * 200))
+        keeping.home.session(session_id(number), told)
+    place = folder / "place"
+    (place / "state").mkdir(parents=True)
+    disk = Folders(place, {str(place / "state/any"): b""})
+    for name, *rest in COMMANDS:
+        words = [name, "--archive", str(place / "archive")]
+        for word in rest:
+            home = word.replace("HOME", str(keeping.home.path))
+            words.append(home.replace("PLACE", str(place)))
+        state = {"XDG_STATE_HOME": str(place / "state")}
+        for act in traced(words, place, state, mutation, umask=0):
+            disk.hear(act)
+    return disk.made
+
+
+def open_to_others(acts: list[Act]) -> list[str]:
+    return [act.path for act in acts if act.at & 0o077]
+
+
+def test_nothing_is_open_to_others_for_a_moment(scratch: Path) -> None:
+    found = made(scratch)
+
+    assert open_to_others(found) == []
+    assert {act.at for act in found} == {0o600, 0o700}
+    reached("files and folders made, none open to others for a moment", len(found))
+
+
+def test_files_of_the_text_engine_that_others_can_read_are_caught(
+    scratch: Path,
+) -> None:
+    found = open_to_others(made(scratch, "open_words"))
+
+    assert any("/text/" in path for path in found)
