@@ -7,7 +7,7 @@ in a test it goes through ``monkeypatch``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
@@ -27,7 +27,7 @@ from recollect.model.problems import Problem
 from recollect.model.sessions import Session
 from recollect.model.sources import Source
 from recollect.render.html import markup
-from recollect.sources import Growth, opening, walk
+from recollect.sources import Growth, opening, read_stretches, walk
 from recollect.sources.places import Place, classify
 from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
@@ -106,6 +106,22 @@ def names_unsynced(put: Set) -> None:
 def open_words(put: Set) -> None:
     """Let the text engine make its files as it likes."""
     put(text, "_PRIVATE", 0)
+
+
+def hasty(put: Set) -> None:
+    """Take a line that is being written for a whole one."""
+    inner = read_stretches
+
+    def read(
+        source: Source, *, size: int, start: int = 0
+    ) -> Iterator[tuple[int, bytes] | Problem]:
+        for found in inner(source, size=size, start=start):
+            if isinstance(found, Problem) or found[1].endswith(b"\n"):
+                yield found
+            else:
+                yield found[0], found[1] + b"\n"
+
+    put(running, "read_stretches", read)
 
 
 def trusting_times(put: Set) -> None:
@@ -265,6 +281,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         never_synced,
         names_unsynced,
         open_words,
+        hasty,
         trusting_times,
         moves_unknown,
         always_anew,

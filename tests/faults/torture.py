@@ -61,6 +61,11 @@ HARNESSES = (
         ("tests/properties/test_sources_machine.py",),
     ),
     Harness(
+        "live",
+        "Written while it is watched: whole lines, all of them, and soon.",
+        ("tests/faults/test_live.py",),
+    ),
+    Harness(
         "rot",
         "A bit that flips is found, and costs the chunk that it is in.",
         ("tests/upkeep/test_rot.py",),

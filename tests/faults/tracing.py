@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tests.faults.disk import Act
 
-__all__ = ["traced"]
+__all__ = ["PROGRAM", "traced"]
 
 _CALLS = (
     "open,openat,creat,write,pwrite64,writev,lseek,ftruncate,fsync,fdatasync,rename,"
@@ -31,7 +31,7 @@ _MODE = re.compile(r", 0([0-7]{3})$")
 _UMASK = 0o022
 _MEMORY = ("-shm", ".lock")
 """What is shared between programs, and is nothing once they are gone."""
-_PROGRAM = """
+PROGRAM = """
 import sys
 from recollect.cli import main
 from tests.faults.mutations import MUTATIONS
@@ -39,6 +39,7 @@ for name in sys.argv[1].split():
     MUTATIONS[name](setattr)
 sys.exit(main(sys.argv[2:]))
 """
+"""The command, with faults of ours in it if there shall be any."""
 
 
 class _Call(NamedTuple):
@@ -65,7 +66,7 @@ def traced(
     done = subprocess.run(
         [
             *("strace", "-f", "-qq", "-y", "-xx", "-s", "99999999", "-o", str(log)),
-            *("-e", f"trace={_CALLS}", sys.executable, "-c", _PROGRAM, mutation),
+            *("-e", f"trace={_CALLS}", sys.executable, "-c", PROGRAM, mutation),
             *words,
         ],
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
