@@ -1,20 +1,23 @@
 """Many at once: readers at the command line and in the browser, writers, a watcher.
 
 All of them are the real command in processes of their own. What any of them says that
-nobody should hear is a fault; how long reading takes is told for every read.
+nobody should hear is a fault; how long reading takes is told for every read. Now and
+then those who write are held for a while: so it is known how long the same reads take,
+of the same archive and at the same time, when nobody writes.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from http.client import HTTPConnection
 from itertools import count, cycle
 from pathlib import Path
@@ -46,10 +49,16 @@ _BENIGN = {int(ExitCode.DONE), int(ExitCode.ARCHIVE_IN_USE)}
 
 
 class Read(NamedTuple):
-    """What was read, and how many seconds that took."""
+    """What was read, when, and how many seconds that took."""
 
     what: str
+    began: float
     seconds: float
+
+    @property
+    def ended(self) -> float:
+        """When it was done."""
+        return self.began + self.seconds
 
 
 class Memory(NamedTuple):
@@ -70,6 +79,10 @@ class Load:
         self.peaks: dict[str, list[Memory]] = {}
         """What each program had in memory whenever it was looked at."""
         self.writes = 0
+        self.pauses: list[tuple[float, float]] = []
+        """When nobody wrote, though many had begun to."""
+        self._writers: set[subprocess.Popen[str]] = set()
+        self._may_begin = threading.Lock()
         self._mutation = mutation
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -80,14 +93,67 @@ class Load:
         given = [name, "--archive", str(self.archive), *more]
         return [sys.executable, "-c", PROGRAM, self._mutation, *given]
 
-    def ask(self, name: str, *more: str, allowed: Sequence[int] = (0,)) -> int:
+    def ask(
+        self, name: str, *more: str, allowed: Sequence[int] = (0,), writes: bool = False
+    ) -> int:
         """Run a command to its end; note what nobody should hear."""
-        done = subprocess.run(
-            self.words(name, *more), capture_output=True, text=True, check=False
+        with self._may_begin if writes else nullcontext():
+            child = self._begun(name, *more, writes=writes)
+        _, said = child.communicate()
+        self._writers.discard(child)
+        if child.returncode not in allowed or "Traceback" in said:
+            self.faults.append(f"{name} {child.returncode}: {said[-500:]}")
+        return child.returncode
+
+    def _begun(
+        self, name: str, *more: str, writes: bool, said: IO[str] | int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            self.words(name, *more),
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            # A page whose answer goes wrong says why.
+            env=os.environ | {"RECOLLECT_DEBUG": "1"},
+            # Who writes has processes of its own, and is held with all of them.
+            start_new_session=writes,
         )
-        if done.returncode not in allowed or "Traceback" in done.stderr:
-            self.faults.append(f"{name} {done.returncode}: {done.stderr[-500:]}")
-        return done.returncode
+        if writes:
+            self._writers.add(child)
+        return child
+
+    def hold_now_and_then(self, every: float, pause: float) -> None:
+        """Hold those who write for a while, again and again."""
+
+        def hold(_: int) -> None:
+            if self._stop.wait(every):
+                return
+            with self._may_begin:
+                held = set(self._writers)
+                try:
+                    _signal(held, signal.SIGSTOP)
+                    began = time.monotonic()
+                    self._stop.wait(pause)
+                    self.pauses.append((began, time.monotonic()))
+                finally:
+                    _signal(held, signal.SIGCONT)
+
+        self._repeat(hold)
+
+    def some(self, kind: str, *, paused: bool) -> list[Read]:
+        """Return the reads of a kind while nobody wrote, or while all did."""
+        return [
+            one
+            for one in self.reads
+            if one.what == kind
+            and any(
+                low <= one.began and one.ended <= high
+                if paused
+                else low < one.ended and one.began < high
+                for low, high in self.pauses
+            )
+            is paused
+        ]
 
     def _repeat(self, deed: Callable[[int], None]) -> None:
         def go_on() -> None:
@@ -113,7 +179,7 @@ class Load:
                 name, *more = next(asked)
                 began = time.monotonic()
                 self.ask(name, *more, "--no-ingest")
-                self.reads.append(Read(name, time.monotonic() - began))
+                self.reads.append(Read(name, began, time.monotonic() - began))
 
             self._repeat(read)
 
@@ -125,7 +191,7 @@ class Load:
                 path = PAGES[(number + first) % len(PAGES)]
                 began = time.monotonic()
                 status, body = page(port, path, cookie)
-                self.reads.append(Read(path, time.monotonic() - began))
+                self.reads.append(Read(path, began, time.monotonic() - began))
                 if status != 200 or not body:
                     self.faults.append(f"{path} {status}: {_sentence(body)}")
                 time.sleep(0.05)
@@ -137,7 +203,8 @@ class Load:
         given = [word for home in (self.home, *homes) for word in ("--home", str(home))]
 
         def take_in(_: int) -> None:
-            code = self.ask("ingest", "-q", *given, allowed=sorted(_BENIGN))
+            allowed = sorted(_BENIGN)
+            code = self.ask("ingest", "-q", *given, allowed=allowed, writes=True)
             self.writes += code == 0
             time.sleep(pause)
 
@@ -151,7 +218,7 @@ class Load:
         def more(number: int) -> None:
             name = session_id(1 + number % 4)
             said = prompt(f"{number} words " * 20) | {"sessionId": name}
-            with (folder / f"{name}.jsonl").open("ab") as file:
+            with self._may_begin, (folder / f"{name}.jsonl").open("ab") as file:
                 file.write(jsonl([said]))
             time.sleep(0.1)
 
@@ -160,14 +227,7 @@ class Load:
     def start(self, name: str, *more: str) -> subprocess.Popen[str]:
         """Start a command that goes on until it is stopped."""
         said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed in stop)
-        child = subprocess.Popen(
-            self.words(name, *more),
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            # A page whose answer goes wrong says why.
-            env=os.environ | {"RECOLLECT_DEBUG": "1"},
-        )
+        child = self._begun(name, *more, writes=name == "watch", said=said)
         self._children.append((child, said))
         seen = self.peaks.setdefault(name, [])
 
@@ -205,19 +265,25 @@ class Load:
     def going_on(self, seconds: float, enough: Callable[[], object]) -> Iterator[None]:
         """Let everybody who is begun here go on for some time, and until it is enough.
 
-        A slow machine is given two minutes more for that.
+        A slow machine is given half as long again for that, and two minutes at least.
         """
         self._stop.clear()
         self._threads.clear()
         try:
             yield
             begun = time.monotonic()
-            while (past := time.monotonic() - begun) < seconds + 120:
+            while (past := time.monotonic() - begun) < seconds + max(120, seconds / 2):
                 if past >= seconds and enough():
                     break
                 time.sleep(0.1)
         finally:
             self.stop()
+
+
+def _signal(children: Iterable[subprocess.Popen[str]], sign: signal.Signals) -> None:
+    for child in children:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, sign)
 
 
 def _memory(pid: int) -> Memory:

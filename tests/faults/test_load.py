@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from statistics import quantiles
+from statistics import mean, quantiles
 
 import pytest
 
 from benchmarks.inputs import session_path, write_session
+from recollect.ingest import ingest
+from recollect.store.dump import dump
+from recollect.store.vault import Vault
 from recollect.upkeep import verify
 from tests.build import prompt, reply, session_id, thread
-from tests.faults.loading import KINDS, Load, Memory, opened
+from tests.faults.loading import KINDS, Load, Memory, Read, opened
 from tests.faults.sizes import is_usual, reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -22,8 +26,17 @@ SECONDS = sized(4, 90, 600)
 MEGABYTES = sized(2, 400, 10_000)
 READERS = 4
 """Who read at the command line, and as many in the browser."""
+EVERY, PAUSE = sized(1, 8, 24), sized(1, 6, 8)
+"""Seconds that all write, and seconds that those who write are held."""
 SLOWER = 2.0
-"""How many times as long as without writers reading may take."""
+"""How many times as long as without writers a read of any kind may take."""
+MOST_LARGER = 1.25
+"""How many times as large as when nobody reads an archive may get, and its index."""
+OF_SESSIONS = (
+    *("session", "family", "spend", "spell", "fill", "claim", "edit", "talk", "reel"),
+    *("prompt", "run", "rewound"),
+)
+"""Tables that do not tell in which order sources came."""
 MOST_MEGABYTES = 250
 """Of its own that a program may have in memory which goes on and on."""
 
@@ -50,69 +63,108 @@ def furnished(folder: Path) -> tuple[Keeping, Path]:
     return keeping, much
 
 
-def late(load: Load, kind: str) -> float:
-    """Return the time within which 95 of 100 reads of a kind are done."""
-    return quantiles([r.seconds for r in load.reads if r.what == kind], n=20)[-1]
+def is_enough(load: Load) -> object:
+    """Whether everything was read twice at least, and something written.
 
-
-def compared(before: Load, load: Load, after: Load) -> dict[str, float]:
-    """Return how many times as long each kind of read takes while others write.
-
-    The archive is small before and large after that: the middle is what to compare to.
+    At length that is so with and without writers.
     """
-    return {
-        kind: 2 * late(load, kind) / (late(before, kind) + late(after, kind))
-        for kind in sorted({read.what for read in load.reads})
-    }
-
-
-def is_enough(load: Load, *, writes: bool) -> bool:
-    """Whether everything was read twice at least, and something written."""
     seen = Counter(read.what for read in load.reads)
-    return len(seen) == KINDS and min(seen.values()) > 1 and load.writes >= writes
+    is_read = len(seen) == KINDS and min(seen.values()) > 1
+    is_told = is_usual() or len(compared(load)) == KINDS
+    return is_read and is_told and load.pauses and load.writes
+
+
+def compared(load: Load) -> dict[str, float]:
+    """Return how many times as long each kind of read takes while others write."""
+    found = {}
+    for kind in {read.what for read in load.reads}:
+        busy, quiet = (load.some(kind, paused=paused) for paused in (False, True))
+        if min(len(busy), len(quiet)) > 1:
+            found[kind] = late(busy) / late(quiet)
+    return found
+
+
+def late(reads: list[Read]) -> float:
+    """Return the time within which 95 of 100 reads are done."""
+    return quantiles([one.seconds for one in reads], n=20)[-1]
 
 
 def test_many_read_while_some_write(tmp_path: Path) -> None:
     keeping, much = furnished(tmp_path)
-    before, load, after = (Load(keeping.archive, keeping.home.path) for _ in range(3))
-    for one in (before, load, after):
-        seconds = SECONDS if one is load else min(SECONDS / 2, 60)
-        with one.going_on(seconds, partial(is_enough, one, writes=one is load)):
-            home = str(keeping.home.path)
-            port, cookie = opened(one.start("serve", "--no-browser", "--home", home))
-            one.read_by_command(READERS)
-            one.read_in_browser(READERS, port, cookie)
-            if one is load:
-                one.start("watch", "--home", home)
-                one.write(3, much)
-                one.grow()
+    load = Load(keeping.archive, keeping.home.path)
+    home = str(keeping.home.path)
+    with load.going_on(SECONDS, partial(is_enough, load)):
+        port, cookie = opened(load.start("serve", "--no-browser", "--home", home))
+        load.read_by_command(READERS)
+        load.read_in_browser(READERS, port, cookie)
+        load.start("watch", "--home", home)
+        load.write(3, much)
+        load.grow()
+        load.hold_now_and_then(EVERY, PAUSE)
 
-    times = compared(before, load, after)
-    slower = sum(times.values()) / len(times)
+    times = compared(load)
+    assert is_usual() or len(times) == KINDS
     figures = {
         "reads while others wrote": len(load.reads),
         "ingestions beside them": load.writes,
-        "% of the time that reading takes when nobody writes": round(slower * 100),
     }
+    if times:
+        slowest = max(times, key=times.__getitem__)
+        usually = "of the time that it takes when nobody writes"
+        figures[f"% {usually}: reading"] = percent(mean(times.values()))
+        figures[f"% {usually}: its slowest kind, {slowest}"] = percent(times[slowest])
     for name, seen in load.peaks.items():
         own = max(memory.own for memory in seen)
         figures[f"MB that {name} had at most"] = max(one.resident for one in seen)
         figures[f"MB of these its own, and no file's ({name})"] = own
     print(figures, times, sep="\n")  # noqa: T201 (shown if it fails)
 
-    assert [one.faults for one in (before, load, after)] == [[], [], []]
-    assert load.writes
-    keeping.ingest()
+    assert load.faults == []
+    keeping.ingest(keeping.home.path, much)
+    figures |= compared_to_idle(keeping, much)
+    print(figures)  # noqa: T201 (shown if it fails)
     assert verify(keeping.archive).is_sound
     if not given_much():
         assert unlike_rebuilt(keeping) == []
     if not is_usual():
-        assert slower < SLOWER
+        assert is_steady(keeping)
+        assert {kind: x for kind, x in times.items() if x > SLOWER} == {}
         for name, seen in load.peaks.items():
             assert is_flat(seen), (name, [memory.own for memory in seen])
             assert max(memory.own for memory in seen) <= MOST_MEGABYTES, name
     for what, figure in figures.items():
         reached(what, figure)
+
+
+def percent(share: float) -> int:
+    return round(share * 100)
+
+
+def compared_to_idle(keeping: Keeping, much: Path) -> dict[str, int]:
+    """Ingest the same while nobody reads; return how much larger what was made is.
+
+    Both know the same of every session.
+    """
+    idle = keeping.folder / "idle"
+    ingest(idle, [keeping.home.path, much])
+    with keeping.vault() as loaded, Vault(idle) as quiet:
+        mine, theirs = dump(loaded), dump(quiet)
+    assert [table for table in OF_SESSIONS if mine[table] != theirs[table]] == []
+    sizes = {
+        "archive": (size(keeping.archive / "archive.db"), size(idle / "archive.db")),
+        "index": (size(keeping.archive / "index"), size(idle / "index")),
+    }
+    found = {}
+    for what, (under_load, alone) in sizes.items():
+        assert is_usual() or under_load < MOST_LARGER * alone, what
+        found[f"% of the {what}'s size when nobody reads"] = percent(under_load / alone)
+    shutil.rmtree(idle)
+    return found
+
+
+def size(place: Path) -> int:
+    files = [place] if place.is_file() else place.rglob("*")
+    return sum(path.stat().st_size for path in files if path.is_file())
 
 
 def given_much() -> bool:
@@ -121,13 +173,27 @@ def given_much() -> bool:
 
 
 def is_flat(seen: list[Memory]) -> bool:
-    """Whether memory is not growing: in the end about what it was before.
+    """Whether memory grows with the archive at most: in the end about what it was.
 
     A watch may have waited for a long ingestion first, with nothing in memory.
     """
     own = [memory.own for memory in seen]
     late = len(own) * 3 // 4
     return max(own[late:]) < 1.2 * max(own[:late]) + 30
+
+
+def is_steady(keeping: Keeping) -> bool:
+    """Whether a page that is only read stops needing more once it is warm."""
+    load = Load(keeping.archive, keeping.home.path)
+    with load.going_on(sized(1, 60, 120), lambda: True):
+        port, cookie = opened(load.start("serve", "--no-browser", "--no-ingest"))
+        load.read_in_browser(READERS, port, cookie)
+    assert load.faults == []
+    (seen,) = load.peaks.values()
+    own = [memory.own for memory in seen]
+    print(own)  # noqa: T201 (shown if it fails)
+    late = len(own) * 3 // 4
+    return max(own[late:]) <= max(own[late // 3 : late]) + 5
 
 
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
