@@ -253,10 +253,10 @@ class Archive:
         """
         from recollect.ingest.windows import open_conversation  # noqa: PLC0415
 
-        derived, id_ = self._shelf.derived, SessionId(name)
-        if derived.number_of(id_) is None:
+        shelf, id_ = self._shelf, SessionId(name)
+        if shelf.derived.number_of(id_) is None:
             id_ = self.listed(name).id
-        return open_conversation(derived, (id_, agent), self._loader, self._session)
+        return open_conversation(shelf, (id_, agent), self._loader, self._session)
 
     def record(self, name: str) -> FoundRecord:
         """Return a record by its uuid, or by a beginning that only it has.

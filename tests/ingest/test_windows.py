@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from recollect.archive import Archive
 from recollect.errors import NotArchived
 from recollect.ingest import tasks
-from recollect.ingest.windows import Cut, Reeled
+from recollect.ingest.windows import Begun, Cut, Reeled
 from recollect.render.html import Setting, fragments, window_fragments
 from recollect.render.html.fragments import Fragment
 from recollect.render.html.markup import Html
@@ -135,7 +135,7 @@ def test_names_are_found_where_they_stand(tmp_path: Path) -> None:
     assert len(near) <= reels.FRAME
 
 
-def test_what_is_short_is_assembled(
+def test_what_is_short_is_not_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "LONG", 7)
@@ -153,7 +153,7 @@ def test_what_is_short_is_assembled(
                 0, 2, 4
             )
 
-    assert kinds == [Cut, Reeled, Reeled]
+    assert kinds == [Begun, Reeled, Reeled]
 
 
 def test_a_branch_or_an_agent_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -139,7 +139,29 @@ def test_every_agent_is_looked_at_however_many_there_are(tmp_path: Path) -> None
 def test_who_looks_for_nothing_finds_nothing(page: Asking) -> None:
     for nothing in ("", "?q=", "?q=%20"):
         told = page.get(f"/session/{LONG}/find{nothing}").json
-        assert told == {"places": [], "others": [], "is_partial": False}
+        assert told == {
+            "places": [],
+            "others": [],
+            "is_partial": False,
+            "written": [],
+            "begun": [],
+        }
+
+
+def test_it_is_told_as_what_words_are_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    said = [prompt("It retries"), reply("They retried a red kite"), reply("retrieve")]
+    home.session(LONG, thread(*said))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+
+    one = page.get(f"/session/{LONG}/find?q=retry").json
+    together = page.get(f"/session/{LONG}/find?q=red%20kite").json
+    begun = page.get(f"/session/{LONG}/find?q=retr*").json
+
+    assert sorted(one["written"]) == [["retried"], ["retries"]]
+    assert together["written"] == [["red", "kite"]]
+    assert begun["begun"] == [["retr"]]
 
 
 def test_what_stands_in_an_agent_leads_there(tmp_path: Path) -> None:

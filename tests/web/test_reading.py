@@ -30,6 +30,23 @@ def _lines(text: str) -> list[str]:
     return ["|".join(one) for one in found]
 
 
+def _unread(*_: object) -> None:
+    raise AssertionError("it was assembled")
+
+
+@pytest.mark.parametrize("session", [LONG, REWOUND, AGENT, EDITED])
+def test_a_page_comes_before_its_session_is_assembled(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, session: str
+) -> None:
+    after = asking(kept)
+    after.get(f"/session/{session}/outline")
+    wanted = after.get(f"/session/{session}").text
+    monkeypatch.setattr(Archive, "_session", _unread)
+
+    assert asking(kept).get(f"/session/{session}").text == wanted
+    assert asking(kept).get(f"/session/{session}/outline").status == 500
+
+
 @pytest.mark.parametrize("session", [LONG, AGENT, EDITED])
 def test_the_map_of_a_long_session_is_that_of_any(
     page: Asking, monkeypatch: pytest.MonkeyPatch, session: str

@@ -7,13 +7,14 @@ from recollect.assemble.gather import is_named, session_of
 from recollect.assemble.journals import Steps, steps_of
 from recollect.assemble.listing import listed
 from recollect.assemble.projects import projects_of
-from recollect.assemble.sessions import assemble
+from recollect.assemble.sessions import assemble, begin
 from recollect.assemble.titles import Summaries
 
 __all__ = [
     "Steps",
     "Summaries",
     "assemble",
+    "begin",
     "edits_of",
     "is_named",
     "listed",

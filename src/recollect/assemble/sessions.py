@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import structs
@@ -25,11 +25,11 @@ from recollect.assemble.usage import claim_of, settle
 from recollect.model.ids import SessionId
 from recollect.model.nodes import Transcript
 from recollect.model.problems import Problem
-from recollect.model.sessions import AgentRun, Branch, Loader, Role, Session
+from recollect.model.sessions import AgentRun, Branch, Loader, Message, Role, Session
 from recollect.model.sources import SourceKind
 from recollect.model.usage import Usage
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "begin"]
 
 T = TypeVar("T", bound=str)
 
@@ -66,6 +66,18 @@ def assemble(
         sessions.append(structs.replace(session, lineage=related[one.id]))
         own.add(runs)
     return tuple(sessions)
+
+
+def begin(
+    transcript: Transcript, loader: Loader
+) -> tuple[SessionId, Sequence[Message]]:
+    """Return the session of a file, and its messages as far as these nodes tell them.
+
+    For the beginning of a file, its nodes in order: all else of a session is not made.
+    """
+    (one,) = gather((transcript,))
+    talks = Talks(one, settle(accounts((one,)), frozenset()), loader)
+    return one.id, talks.own(talks.agents(), Lent()).branches[0].messages
 
 
 def _session(

@@ -8,33 +8,49 @@ from datetime import datetime
 from msgspec import structs
 
 from recollect.model.reports import NANOS
+from recollect.model.rest import Paid
 from recollect.model.sessions import Message
 from recollect.prices import PICOS, Price, Prices
 from recollect.render.figures import Coster
 
-__all__ = ["coster"]
+__all__ = ["coster", "is_even"]
 
 
 def coster(prices: Prices) -> Coster:
     """Return what tells the cost of messages; none where one has no price."""
 
-    def cost_of(messages: Iterable[Message]) -> int | None:
+    def cost_of(messages: Iterable[Message | Paid]) -> int | None:
         total = 0
         for message in messages:
-            if message.usage is None or not message.usage.total:
+            usage = message.usage
+            if usage is None or not usage.total:
                 continue
-            price = _valid(prices.of(message.model), message.time)
+            if isinstance(message, Paid):
+                time, context = message.last, message.most
+            else:
+                time, context = message.time, usage.context
+            price = _valid(prices.of(message.model), time)
             if price is None:
                 return None
-            is_long = price.above is not None and message.usage.context > price.above
+            is_long = price.above is not None and context > price.above
             rates = price.rates(is_long=is_long)
-            cost = rates.cost(structs.astuple(message.usage)) if rates else None
+            cost = rates.cost(structs.astuple(usage)) if rates else None
             if cost is None:
                 return None
             total += cost
         return total // (PICOS // NANOS)
 
     return cost_of
+
+
+def is_even(prices: Prices, paid: Paid) -> bool:
+    """Whether one price holds for all that is told as a sum."""
+    known = prices.of(paid.model)
+    price = _valid(known, paid.last)
+    if price is not _valid(known, paid.first):
+        return False
+    above = price.above if price is not None else None
+    return above is None or not paid.least <= above < paid.most
 
 
 def _valid(prices: tuple[Price, ...], time: datetime | None) -> Price | None:

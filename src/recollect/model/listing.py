@@ -14,7 +14,7 @@ from recollect.model.usage import Usage
 __all__ = ["Listed", "is_in"]
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class Listed(Struct, frozen=True, kw_only=True, array_like=True):
     """A session in a list."""
 
     id: SessionId

@@ -26,6 +26,7 @@ from recollect.model.sessions import (
 from recollect.model.usage import Usage
 
 __all__ = [
+    "OPENING",
     "BranchFacts",
     "SessionFacts",
     "Window",
@@ -37,6 +38,9 @@ __all__ = [
     "weight_of",
     "window_of",
 ]
+
+OPENING = 6
+"""Messages that a page shows first, at most."""
 
 
 class BranchFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):

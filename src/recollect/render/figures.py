@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # numbers are set in many places that know nothing else
+    from recollect.model.rest import Paid
     from recollect.model.sessions import Message
     from recollect.model.usage import Cost
 
@@ -22,7 +23,7 @@ __all__ = [
     "tokens",
 ]
 
-Coster = Callable[[Iterable["Message"]], int | None]
+Coster = Callable[[Iterable["Message | Paid"]], int | None]
 """Tells what messages cost in billionths of a dollar; none where that is not known."""
 
 _THOUSAND = 1000

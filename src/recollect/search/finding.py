@@ -45,6 +45,10 @@ class Standing(Struct, frozen=True):
     records: frozenset[int] = frozenset()
     is_partial: bool = False
     """Whether there may be more: not all could be looked at."""
+    written: tuple[Run, ...] = ()
+    """As what they are found: terms that stand behind each other."""
+    begun: tuple[Run, ...] = ()
+    """The same, where the last term is the beginning of a word."""
 
     @staticmethod
     def number(record: str) -> int:
@@ -128,7 +132,9 @@ class _Search:
             return Standing()
         plan = plan_of(query, words, self._engine, self._places.rewound_records)
         teller = self._teller(plan, relaxed(query, words))
-        return Standing(teller.standing(session), is_partial=teller.is_partial)
+        records = teller.standing(session)
+        written, begun = plan.runs(is_begun=False), plan.runs(is_begun=True)
+        return Standing(records, teller.is_partial, written, begun)
 
     def _teller(
         self,

@@ -112,6 +112,11 @@ class Plan(Struct, frozen=True):
         """The plain words."""
         return tuple(unit for unit in self.units if unit.is_word)
 
+    def runs(self, *, is_begun: bool) -> tuple[Run, ...]:
+        """Return as what words stand, or as what they begin."""
+        units = (unit for unit in self.units if unit.is_begun is is_begun)
+        return tuple(run for unit in units for run in unit.runs)
+
 
 class _Asked(NamedTuple):
     asked: Asked | None

@@ -42,6 +42,8 @@ _SPARE = 6
 """Texts beyond those that are told: some say the same as others."""
 _AT_ONCE = 20_000
 """Texts of all sessions together that are asked for at once."""
+_OF_SESSION = 200_000
+"""Texts of one session that are asked for at once."""
 _WEIGHTS = {
     Part.TITLE: 1.3,
     Part.PROMPT: 1.3,
@@ -91,10 +93,9 @@ class Teller:
         self._plan = plan
         self._checked = checked
         self._kinds = kinds_of(plan.of_kind) if plan.of_kind else None
-        written = [run for unit in plan.units if not unit.is_begun for run in unit.runs]
-        written += [run for unit in plan.units for run in titles.runs(unit)]
-        begun = [run for unit in plan.units if unit.is_begun for run in unit.runs]
-        self._marking = marking(written, begun, plan.patterns)
+        titled_runs = (run for unit in plan.units for run in titles.runs(unit))
+        written = (*plan.runs(is_begun=False), *titled_runs)
+        self._marking = marking(written, plan.runs(is_begun=True), plan.patterns)
         self._known: dict[tuple[int, int], tuple[int, list[Text]]] = {}
         """Texts that were asked for already, by session and how many."""
         self.is_partial = False
@@ -201,7 +202,7 @@ class Teller:
         Where texts must be opened to know that, so many are, and no more.
         """
         total, texts = self._engine.texts(
-            self._engine.all_of(self._asked(session)), _AT_ONCE
+            self._engine.all_of(self._asked(session)), _OF_SESSION
         )
         self.is_partial |= total > len(texts)
         if self._kinds is not None:

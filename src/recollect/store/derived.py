@@ -16,6 +16,7 @@ from recollect.store.index import Index
 from recollect.store.lengths import Lengths
 
 if TYPE_CHECKING:  # whoever reads lines needs no more than that
+    from recollect.store.openings import Openings
     from recollect.store.reels import Reels
     from recollect.store.sheets import Sheet
     from recollect.store.spending import Spending
@@ -48,6 +49,13 @@ class Derived:
         from recollect.store.reels import Reels  # noqa: PLC0415 (see above)
 
         return Reels(self.index)
+
+    @cached_property
+    def openings(self) -> Openings:
+        """How short sessions begin."""
+        from recollect.store.openings import Openings  # noqa: PLC0415 (see above)
+
+        return Openings(self.index)
 
     def finish_schema(self) -> None:
         """Make the indexes that wait for the first filling."""
@@ -191,6 +199,7 @@ class Derived:
             ("INSERT INTO prompt VALUES (?, ?, ?, ?, ?)", sheet.prompts),
             ("INSERT INTO talk VALUES (?, ?, ?)", sheet.talks),
             ("INSERT INTO reel VALUES (?, ?, ?, ?, ?)", sheet.reels),
+            ("INSERT INTO opening VALUES (?, ?)", [(one,) for one in sheet.opening]),
         ):
             self._db.executemany(sql, [(number, *row) for row in rows])
 
@@ -216,6 +225,7 @@ class Derived:
             ("prompt", "session"),
             ("talk", "session"),
             ("reel", "session"),
+            ("opening", "session"),
         ):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
 

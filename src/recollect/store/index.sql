@@ -228,3 +228,9 @@ CREATE TABLE reel (
     frame       BLOB NOT NULL,
     PRIMARY KEY (session, agent, branch, start)
 ) STRICT;
+
+-- How short sessions begin, to be shown before they are assembled.
+CREATE TABLE opening (
+    session     INTEGER PRIMARY KEY,
+    opening     BLOB NOT NULL
+) STRICT;

@@ -31,7 +31,17 @@ from recollect.store.press import squeeze, unpress
 if TYPE_CHECKING:
     from recollect.store.index import Index
 
-__all__ = ["Asked", "ReelRow", "Reels", "TalkRow", "rows_of"]
+__all__ = [
+    "Asked",
+    "ReelRow",
+    "Reels",
+    "TalkRow",
+    "TurnRow",
+    "encoded",
+    "rows_of",
+    "turn_rows",
+    "turns_of",
+]
 
 FRAME = 64
 """Messages of a row."""
@@ -56,7 +66,7 @@ ReelRow = tuple[str, int, int, bytes]
 """An agent run or none, a branch, the number of the first message, and messages."""
 
 
-class _TurnRow(Struct, frozen=True, array_like=True, gc=False):
+class TurnRow(Struct, frozen=True, array_like=True, gc=False):
     """A turn without its messages."""
 
     start: int
@@ -70,7 +80,7 @@ class _TurnRow(Struct, frozen=True, array_like=True, gc=False):
 class _Frame(Struct, frozen=True, array_like=True):
     """Messages, and the turns that they are of; the first may have begun before."""
 
-    turns: list[_TurnRow]
+    turns: list[TurnRow]
     messages: list[Message]
 
 
@@ -78,7 +88,7 @@ class _Talk(Struct, frozen=True, array_like=True):
     """The facts of a conversation, and the turns that forks cut short."""
 
     facts: SessionFacts
-    opened: dict[int, _TurnRow]
+    opened: dict[int, TurnRow]
     """By the branch that left there: the turn as far as both share it, and on."""
 
 
@@ -120,7 +130,7 @@ class Reels:
         if talk is None:
             return None
         ordered = [rows[at] for at in sorted(rows)]
-        turns = list(_turns(ordered, messages, asked.start))
+        turns = list(turns_of(ordered, messages, asked.start))
         return Window(
             facts=talk.facts,
             branch=asked.branch,
@@ -150,7 +160,7 @@ class Reels:
 
     def _read_at_once(
         self, place: Place, asked: Asked
-    ) -> tuple[_Talk | None, dict[int, _TurnRow], list[Message]]:
+    ) -> tuple[_Talk | None, dict[int, TurnRow], list[Message]]:
         """Return what is asked for as it was at one moment, whoever writes."""
         with self._db:
             talk = self._told(*place)
@@ -160,9 +170,9 @@ class Reels:
 
     def _read(
         self, place: Place, talk: _Talk, asked: Asked
-    ) -> tuple[dict[int, _TurnRow], list[Message]]:
+    ) -> tuple[dict[int, TurnRow], list[Message]]:
         """Return the messages that are asked for, and the turns around them."""
-        rows: dict[int, _TurnRow] = {}
+        rows: dict[int, TurnRow] = {}
         messages: list[Message] = []
         for one, until in _parts(talk.facts, asked.branch, asked.stop):
             opened = talk.opened.get(one.number)
@@ -217,7 +227,7 @@ def _add(
     paths = {branch.number: branch for branch in session.branches}
     opened = {}
     for branch, told in zip(session.branches, facts.branches, strict=True):
-        rows = _turn_rows(branch)
+        rows = turn_rows(branch)
         above = paths.get(branch.parent) if branch.parent is not None else None
         if above is not None:
             known = {id(turn) for turn in above.turns}
@@ -225,8 +235,8 @@ def _add(
                 if row.start < told.shared and id(turn) not in known:
                     opened[branch.number] = row
         for start, frame in _frames(rows, own_messages(branch), told.shared):
-            reels.append((agent, branch.number, start, squeeze(_encode(frame))))
-    talks.append((agent, _encode(_Talk(facts, opened))))
+            reels.append((agent, branch.number, start, squeeze(encoded(frame))))
+    talks.append((agent, encoded(_Talk(facts, opened))))
 
 
 def _parts(
@@ -246,18 +256,19 @@ def _parts(
     return found[::-1]
 
 
-def _turn_rows(branch: Branch) -> list[_TurnRow]:
+def turn_rows(branch: Branch) -> list[TurnRow]:
+    """Return the turns of a branch without their messages."""
     rows = []
     start = 0
     for turn in branch.turns:
         has_prompt = turn.prompt is not None
-        rows.append(_TurnRow(start, turn.number, has_prompt, turn.usage, turn.duration))
+        rows.append(TurnRow(start, turn.number, has_prompt, turn.usage, turn.duration))
         start += len(turn.messages)
     return rows
 
 
 def _frames(
-    rows: Sequence[_TurnRow], own: Sequence[Message], shared: int
+    rows: Sequence[TurnRow], own: Sequence[Message], shared: int
 ) -> Iterator[tuple[int, _Frame]]:
     """Yield the messages of a branch's own in frames, and where each begins."""
     at = 0
@@ -273,8 +284,8 @@ def _frames(
         yield start, _Frame(list(rows[at : last + 1]), messages)
 
 
-def _turns(
-    rows: Sequence[_TurnRow], messages: Sequence[Message], start: int
+def turns_of(
+    rows: Sequence[TurnRow], messages: Sequence[Message], start: int
 ) -> Iterator[tuple[int, Turn]]:
     """Yield messages in their turns, and where each turn began."""
     stop = start + len(messages)
@@ -295,7 +306,8 @@ def _turns(
             )
 
 
-def _encode(value: Struct) -> bytes:
+def encoded(value: Struct | list[Message]) -> bytes:
+    """Return what was assembled as bytes, without what opens its text."""
     return _ENCODER.encode(value)
 
 

@@ -15,6 +15,7 @@ from recollect.model.fills import fills_of
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.store.numbers import id_number, milliseconds
+from recollect.store.openings import opening_of
 from recollect.store.reels import ReelRow, TalkRow, rows_of
 
 if TYPE_CHECKING:  # whoever reads rows needs no whole sessions
@@ -47,14 +48,18 @@ class Sheet(Struct, frozen=True, array_like=True):
     prompts: list[tuple[str, Number, int, str]]
     talks: list[TalkRow]
     reels: list[ReelRow]
+    opening: list[bytes]
+    """How it begins, if it is short and that is known: one, or none."""
 
 
 def sheet_of(session: Session, line: Listed, *, is_long: bool) -> Sheet:
     """Return the sheet of a session, whose line in lists is known.
 
-    What is long is written down as it was assembled, to be shown without that.
+    What is long is written down as it was assembled, to be shown without that; of what
+    is short, only how it begins.
     """
     talks, reels = rows_of(session) if is_long else ([], [])
+    opening = None if is_long else opening_of(session, line)
     claim = session.claim
     purses, spends = _spends(session)
     return Sheet(
@@ -89,6 +94,7 @@ def sheet_of(session: Session, line: Listed, *, is_long: bool) -> Sheet:
         prompts=list(_prompts(session)),
         talks=talks,
         reels=reels,
+        opening=[opening] if opening is not None else [],
     )
 
 

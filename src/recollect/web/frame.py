@@ -30,7 +30,10 @@ __all__ = [
     "table",
 ]
 
-_OWN = ("web.css", "app.js", "session.js", "search.js", "theme.js", "html.js")
+_OWN = (
+    *("web.css", "app.js", "session.js", "find.js", "search.js", "theme.js"),
+    "html.js",
+)
 _SHARED = ("style.css",)
 ASSETS = (*_SHARED, *_OWN)
 """The files that pages load, all of them from here."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from recollect.archive import Archive
 from recollect.ingest.pace import give_back
-from recollect.ingest.windows import Conversation, Cut
+from recollect.ingest.windows import Begun, Conversation, Cut, Reeled
 from recollect.model.listing import Listed
 from recollect.model.sessions import Session
 from recollect.search.commons import Commons
@@ -89,6 +89,10 @@ class OpenSession:
     @property
     def session(self) -> Session:
         """All of it, assembled when it is first asked for."""
+        talk = self.conversation()
+        if isinstance(talk, Begun | Cut):
+            with self._quiet():
+                return talk.session
         if self._whole is None:
             with self._quiet():
                 self._whole = self.archive.session(self.listed.id)
@@ -98,13 +102,11 @@ class OpenSession:
         """Return it, or an agent run in it, to be read by windows."""
         if self._talk is None:
             self._talk = self.archive.conversation(self.listed.id)
-            if isinstance(self._talk, Cut):
-                self._whole = self._talk.session
         if not agent:
             return self._talk
-        if self._whole is not None:
-            return Cut(self._whole, agent)
-        return self.archive.conversation(self.listed.id, agent)
+        if self._whole is None and isinstance(self._talk, Reeled):
+            return self.archive.conversation(self.listed.id, agent)
+        return Cut(self.session, agent)
 
     def forget(self) -> None:
         """Let go of all that was made of it: nobody reads it, and nobody will.
@@ -118,7 +120,10 @@ class OpenSession:
     @property
     def weight(self) -> int:
         """How many messages it keeps in memory."""
-        return self.listed.messages if self._whole is not None else 0
+        talk = self._talk
+        is_whole = self._whole is not None or isinstance(talk, Cut)
+        is_whole |= isinstance(talk, Begun) and talk.is_whole
+        return self.listed.messages if is_whole else 0
 
 
 class Readers:

@@ -14,10 +14,10 @@ from msgspec import Struct, structs
 from recollect.assemble.edits import edited_path
 from recollect.errors import NotArchived
 from recollect.ingest.windows import Conversation
+from recollect.model.rest import each_run
 from recollect.model.sessions import AgentRun, Message, ToolCall, Turn
-from recollect.model.windows import BranchFacts, SessionFacts, Window
+from recollect.model.windows import OPENING, BranchFacts, SessionFacts, Window
 from recollect.render.html import Fragment, Setting, window_fragments
-from recollect.render.html.bill import each_run
 from recollect.render.html.fragments import fragments_of
 from recollect.render.html.markup import Html, anchor
 from recollect.render.walk import Said, Step, TurnStart
@@ -33,7 +33,7 @@ LONGEST = 20_000
 """Messages of a session beyond which it is not assembled to draw its map."""
 WINDOW = 16
 """Messages that are loaded at once."""
-FIRST = 6
+FIRST = OPENING
 """Messages with which a page comes at most: those that are seen at once."""
 SCREEN = 6_000
 """Signs of markup that fill a screen."""
@@ -146,7 +146,7 @@ class Reading:
 
     def first(self, start: int, stop: int, setting: Setting) -> tuple[Html, int]:
         """Return as many messages as fill a screen, and the number behind the last."""
-        window = self.some(start, stop)
+        window = self.some(start, min(stop, start + FIRST))
         seen = _Screen(walk_window(window))
         setting = self._suited(window, setting)
         pieces = fragments_of(seen.steps(), window.facts.project, setting)
@@ -163,24 +163,11 @@ class Reading:
             before = self.some(window.start - 1, window.start).messages
             time = next((message.time for message in before), None)
             setting = structs.replace(setting, since=time)
-        rest = self._rest(window) if setting.cost else ()
-        if rest:
+        if setting.cost and window.turns:
+            rest = self._talk.rest(window, setting.is_even)
             told = {window.turns[-1].number: rest}
             setting = structs.replace(setting, rest=told)
         return setting
-
-    def _rest(self, window: Window) -> Sequence[Message]:
-        """Return what is behind a window of the last turn that begins in it."""
-        found: list[Message] = []
-        if len(window.turns) > 1 or (window.turns and not window.is_begun):
-            at = window.stop
-            while at < self.total:
-                behind = self.some(at, at + _FURTHER)
-                if not behind.is_begun:
-                    break
-                found += behind.turns[0].messages
-                at = behind.stop if len(behind.turns) == 1 else self.total
-        return found
 
     def edits(self, path: str) -> Iterator[ToolCall]:
         """Yield the calls that changed a file, those of the branch's own."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from recollect.model.ids import AgentId
+from recollect.model.rest import each_run
 from recollect.model.usage import Cost
-from recollect.render.html.bill import Bill, each_run
+from recollect.render.html.bill import Bill
 from tests.render.stories import STORIES
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from recollect.model.ids import AgentId
+from recollect.model.rest import Paid, Rest, called_runs, each_run
 from recollect.model.sessions import AgentRun, Message, Turn
 from recollect.model.usage import Cost, sum_of
 from recollect.render.figures import Coster, price, several
 
-__all__ = ["Bill", "each_run"]
+__all__ = ["Bill"]
 
 
 class Bill(Struct, frozen=True):
@@ -20,21 +21,20 @@ class Bill(Struct, frozen=True):
     cost: Coster | None
     runs: Mapping[AgentId, Cost]
     """What agents cost whose answers are not at hand."""
-    rest: Mapping[int, Sequence[Message]]
+    rest: Mapping[int, Rest]
     """What else was said in turns, by their numbers, that is not shown here."""
 
     def turn(self, turn: Turn) -> str:
         """Return what a turn cost; an agent counts where it was first called."""
-        messages = (*turn.messages, *self.rest.get(turn.number, ()))
-        own = self._cost(messages)
-        called = [
-            run
-            for message in messages
-            for call in message.calls
-            for run in call.agents
-            if not run.calls or run.calls[0] == call.id
-        ]
-        return _words(own, [self.of(run) for run in each_run(called)])
+        rest = self.rest.get(turn.number, Rest())
+        own = self._cost((*turn.messages, *rest.paid))
+        below = {run.id: self.of(run) for run in each_run(called_runs(turn.messages))}
+        below |= {
+            name: self.runs.get(name) or self._cost(())
+            for name in rest.runs
+            if name not in below
+        }
+        return _words(own, list(below.values()))
 
     def run(self, run: AgentRun) -> str:
         """Return what an agent run cost, and with those runs below it that it names."""
@@ -44,21 +44,9 @@ class Bill(Struct, frozen=True):
         """Return what an agent run cost by itself."""
         return self.runs.get(run.id) or self._cost(run.live.messages)
 
-    def _cost(self, messages: Iterable[Message]) -> Cost | None:
+    def _cost(self, messages: Iterable[Message | Paid]) -> Cost | None:
         nanos = self.cost(messages) if self.cost else None
         return None if nanos is None else Cost(nanos=nanos)
-
-
-def each_run(runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
-    """Yield runs and those below them, each once."""
-    seen: set[AgentId] = set()
-    waiting = list(runs)
-    while waiting:
-        run = waiting.pop()
-        if run.id not in seen:
-            seen.add(run.id)
-            yield run
-            waiting += run.agents
 
 
 def _words(own: Cost | None, below: Sequence[Cost | None]) -> str:

@@ -6,13 +6,14 @@ say so, and a page may be cut before them. Nothing is held but the message at ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 
 from msgspec import Struct
 
 from recollect.model.blocks import Block, Text, Thinking
 from recollect.model.ids import AgentId, RecordId
+from recollect.model.rest import Paid, Rest
 from recollect.model.sessions import Branch, Message, Role, Session, Turn
 from recollect.model.usage import Cost
 from recollect.model.windows import BranchFacts, Window
@@ -72,6 +73,11 @@ WHOLE = View(branches=True, agents=True, thinking=True, tools=True)
 """Everything: it folds away on a page."""
 
 
+def _is_one(paid: Paid) -> bool:
+    """Whether that was the price of one answer."""
+    return paid.least == paid.most and paid.first == paid.last
+
+
 class Setting(Struct, frozen=True, kw_only=True):
     """For whom pieces are made."""
 
@@ -84,8 +90,10 @@ class Setting(Struct, frozen=True, kw_only=True):
     """What tells the cost of a whole session."""
     runs: Mapping[AgentId, Cost] = {}
     """What agents cost whose answers are not at hand."""
-    rest: Mapping[int, Sequence[Message]] = {}
+    rest: Mapping[int, Rest] = {}
     """What else was said in turns, by their numbers: they cost all of it."""
+    is_even: Callable[[Paid], bool] = _is_one
+    """Whether one price holds for what is told as a sum."""
     agents: str = ""
     """The address below which an agent that is told in brief has its page."""
     branches: str = ""

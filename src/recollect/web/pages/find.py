@@ -32,14 +32,20 @@ def find(visit: Visit) -> Response:
     """Answer with the messages of a conversation where words stand, in its order.
 
     What stands on other branches of the session and in its agents is counted by them,
-    and it is told where.
+    and it is told where; so is as what the words were found, for them to be marked.
     """
     typed = visit.text("q")
     with lent(visit) as reading:
         found = _found(visit, typed, reading.facts.id) if typed else Standing()
         places = _places(reading.numbers, found.records)
         others = list(_elsewhere(reading, found, typed)) if found.records else []
-    told = {"places": places, "others": others, "is_partial": found.is_partial}
+    told = {
+        "places": places,
+        "others": others,
+        "is_partial": found.is_partial,
+        "written": found.written,
+        "begun": found.begun,
+    }
     return Response(msgspec.json.encode(told), media_type="application/json")
 
 

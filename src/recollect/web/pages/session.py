@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 
 import msgspec
@@ -17,7 +18,7 @@ from starlette.responses import (
 )
 
 from recollect.errors import NotArchived
-from recollect.export.costs import coster
+from recollect.export.costs import coster, is_even
 from recollect.model.listing import Listed
 from recollect.model.sessions import Message
 from recollect.model.usage import Cost, sum_of
@@ -91,6 +92,7 @@ def _setting(visit: Visit, reading: Reading) -> Setting:
     return Setting(
         zone=None,
         cost=coster(prices) if prices is not None else None,
+        is_even=partial(is_even, prices) if prices is not None else bool,
         runs=costs.runs if costs else {},
         agents=address("session", session.id, "agent", ""),
         branches=_own(visit, session) + "?branch=",

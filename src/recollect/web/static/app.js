@@ -18,19 +18,22 @@ for (const theme of themes) {
   });
 }
 
-// Whoever points at a session is about to open it: its page is made meanwhile.
+// Whoever points at a session, or comes to it by keys, is about to open it: its page is made meanwhile.
 const PAUSE = 65;
 const pointed = new Set();
 let soon = 0;
-addEventListener("pointerover", (event) => {
-  clearTimeout(soon);
-  const link = event.target.closest?.('a[href^="/session/"]');
-  if (!link || pointed.has(link.href)) return;
-  soon = setTimeout(() => {
-    pointed.add(link.href);
-    fetch(link.href, { priority: "low" }).catch(() => pointed.delete(link.href));
-  }, PAUSE);
-}, { passive: true });
+function foresee(link) {
+  pointed.add(link.href);
+  fetch(link.href, { priority: "low" }).catch(() => pointed.delete(link.href));
+}
+for (const [name, pause] of [["pointerover", PAUSE], ["focusin", PAUSE], ["pointerdown", 0]]) {
+  addEventListener(name, (event) => {
+    clearTimeout(soon);
+    const link = event.target.closest?.('a[href^="/session/"]');
+    if (!link || pointed.has(link.href) || event.button > 0) return;
+    if (pause) soon = setTimeout(foresee, pause, link); else foresee(link);
+  }, { passive: true });
+}
 
 // Keys. A page may bring more of them.
 const keys = new Map();

@@ -1,6 +1,7 @@
 // Reading a session. Messages come in windows: those near the screen are there, the
 // others are empty and as high as they were, so the scroll bar tells the truth.
 import { onKey, listen } from "./app.js";
+import { Finder } from "./find.js";
 import { load, make, say } from "./html.js";
 
 const NEAR = 1600;   // pixels around the screen within which windows are loaded
@@ -489,7 +490,7 @@ main.addEventListener("click", (event) => {
 });
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
-  if (panel) closePanel(); else closeFinder();
+  if (panel) closePanel(); else finder.close();
 });
 
 // A link to a message leads there, wherever it is.
@@ -507,13 +508,11 @@ addEventListener("hashchange", toHash);
 
 const asked = new URLSearchParams(location.search);
 const first = place.querySelector(".window:not(.waiting)");
+let arrived = Promise.resolve("");
 if (location.hash) toHash();
 else if (asked.get("at")) {
   const anchor = document.getElementById(asked.get("at")) ? asked.get("at") : `m-${asked.get("at")}`;
-  go(Number(first.dataset.window) * talk.size, anchor).then(() => {
-    const article = document.getElementById(anchor);
-    if (article && asked.get("find")) unfold(article, asked.get("find"));
-  });
+  arrived = go(Number(first.dataset.window) * talk.size, anchor).then(() => anchor);
 }
 else if (Number(first?.dataset.window)) first.scrollIntoView({ block: "start" });
 loadOutline();
@@ -528,7 +527,7 @@ if (!isAgent && !Number(place.dataset.branch)) {
       const last = (talk.count - 1) * talk.size;
       const went = await talk.refresh().catch(() => true);
       if (!went) pill("rewound: show the live branch", () => location.assign(location.pathname));
-      if (talk.total > before) { tellRunning(); tellNew(talk.total - before); await loadOutline(last); }
+      if (talk.total > before) { tellRunning(); tellNew(talk.total - before); finder.again(); await loadOutline(last); }
     });
   });
 }
@@ -558,108 +557,13 @@ function pill(words, act) {
   say(words);
 }
 
-// Find in the session, also where nothing is loaded: on its other branches and in agents.
-let finder = null;
-let places = [];
-let placeAt = -1;
-async function lookFor(words, output) {
-  places = [];
-  placeAt = -1;
-  tellOthers([]);
-  if (!words.trim()) { output.textContent = ""; return; }
-  const answer = await fetch(talk.address("find", { q: words }));
-  const told = answer.ok ? await answer.json() : null;
-  if (finder?.querySelector("input").value !== words) return;
-  if (!told) { output.textContent = "not understood"; return; }
-  places = told.places;
-  const count = `${places.length.toLocaleString("en")}${told.is_partial ? " or more" : ""}`;
-  output.textContent = places.length ? `${count} ${places.length === 1 ? "place" : "places"}` : nothingFound(told);
-  tellOthers(told.others);
+// Find in the session.
+const finder = new Finder({ place, talk, go, side });
+onKey("f", "find in the session", () => finder.open());
+for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", () => finder.open());
+if (asked.get("find")) {
+  Promise.all([finder.open(asked.get("find").slice(0, 500)), arrived]).then(([, anchor]) => { if (anchor) finder.show(anchor); });
 }
-function nothingFound(told) {
-  if (told.is_partial) return "nothing in what was looked at, which was not all: narrow it down";
-  return told.others.length ? "nothing here" : "nothing here (of results, only the beginning is searched)";
-}
-// What stands elsewhere leads there, and is looked for there at once.
-function tellOthers(others) {
-  const list = finder?.querySelector("ul");
-  list?.replaceChildren(...others.map(([name, count, to]) => make("li", {},
-    make("a", { href: to }, `${count.toLocaleString("en")} in ${name}`))));
-}
-// The first of them is the next from where one reads.
-function firstPlace(output) {
-  const below = places.findIndex(([at, anchor]) => side({ at, anchor }) >= 0);
-  placeAt = (below < 0 ? 0 : below) - 1;
-  move(1, output);
-}
-function move(by, output) {
-  if (!places.length) return;
-  placeAt = (placeAt + by + places.length) % places.length;
-  const [at, anchor] = places[placeAt];
-  output.textContent = `${(placeAt + 1).toLocaleString("en")} of ${places.length.toLocaleString("en")}`;
-  const typing = finder?.querySelector("input");
-  const had = document.activeElement === typing;
-  go(at, anchor).then(() => {
-    const article = document.getElementById(anchor);
-    if (article && typing) unfold(article, typing.value);
-    if (had) typing.focus({ preventScroll: true });
-  });
-}
-// What is found in a fold is seen: the folds around it open. Where the words show nowhere, they are in what was not loaded.
-function unfold(article, typed) {
-  const phrase = typed.replace(/-?\w+:("[^"]*"|\S+)/g, " ").replace(/["/*]/g, " ").trim().replace(/\s+/g, " ").toLowerCase();
-  if (!phrase) return;
-  const has = (element, some) => { const text = element.textContent.toLowerCase(); return some.some((one) => text.includes(one)); };
-  const wanted = has(article, [phrase]) ? [phrase] : phrase.split(" ");
-  const holds = (fold) => [...fold.children].some((one) => one.localName !== "summary" && has(one, wanted));
-  const folds = [...article.querySelectorAll("details")];
-  const found = has(article, wanted) ? folds.filter(holds) : folds.filter((fold) => fold.matches("[data-rest]"));
-  for (const fold of found) {
-    for (let up = fold; up && up !== article; up = up.parentElement) if (up.localName === "details") up.open = true;
-  }
-}
-function closeFinder() {
-  finder?.remove();
-  finder = null;
-  document.querySelector("article.found")?.focus({ preventScroll: true });
-}
-function openFinder(words = "") {
-  if (finder) { finder.querySelector("input").select(); return; }
-  const output = make("output", {});
-  const box = make("input", { type: "search", placeholder: "Find in this session", maxLength: 500 });
-  box.setAttribute("aria-label", "Find in this session");
-  finder = make("form", { className: "finder" }, box, output,
-    make("button", { type: "button", title: "Previous", onclick: () => move(-1, output) }, "↑"),
-    make("button", { type: "button", title: "Next", onclick: () => move(1, output) }, "↓"),
-    make("button", { type: "button", title: "Close", onclick: closeFinder }, "×"), make("ul", {}));
-  finder.setAttribute("role", "search");
-  output.setAttribute("aria-live", "polite");
-  let last = "";
-  let looking = null;
-  let later = 0;
-  const look = () => {
-    clearTimeout(later);
-    if (box.value !== last) { last = box.value; looking = lookFor(last, output); }
-    return looking;
-  };
-  box.addEventListener("input", () => { clearTimeout(later); later = setTimeout(look, 150); });
-  finder.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    await look();
-    if (placeAt < 0) firstPlace(output); else move(1, output);
-  });
-  finder.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    closeFinder();
-  });
-  place.before(finder);
-  box.value = words;
-  if (words) look(); else box.focus();
-}
-onKey("f", "find in the session", () => openFinder());
-for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", () => openFinder());
-if (asked.get("find")) openFinder(asked.get("find").slice(0, 500));
 for (const button of document.querySelectorAll('[data-act="copy"]')) {
   button.addEventListener("click", async () => {
     const answer = await fetch(button.dataset.from);

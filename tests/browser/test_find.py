@@ -1,0 +1,108 @@
+"""Finding in a session, as people do it: what is found is marked, also what comes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from recollect.archive import Archive
+from tests.browser.serving import opened, served
+from tests.build import Home, jsonl, prompt, reply, thread, tool_result, tool_use
+from tests.web.places import PLAIN
+
+
+def marked(page: Page) -> list[str]:
+    """Return the words that are marked on a page, in their order."""
+    return list(
+        page.evaluate(
+            "() => [...(CSS.highlights.get('words') ?? [])]"
+            ".sort((a, b) => a.compareBoundaryPoints(0, b)).map(String)"
+        )
+    )
+
+
+def expect_marked(page: Page, *wanted: str) -> None:
+    """Wait until these words are marked."""
+    until = time.monotonic() + 20
+    while marked(page) != list(wanted) and time.monotonic() < until:
+        page.wait_for_timeout(50)
+    assert marked(page) == list(wanted)
+
+
+def test_words_are_marked_in_all_their_forms_and_nothing_else(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    said = thread(
+        prompt("Why does it *retry*? <b>retrying</b>"),
+        reply("It **retries**, then `retried`; it does not retrieve. Café RETRY."),
+        reply("A red\nkite, red **kite**, a red thing. Kites are red"),
+        prompt("<img src=x onerror=alert(1)> retry"),
+    )
+    home.session(PLAIN, said)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{PLAIN}?find=retry")
+        before = page.locator("#conversation").inner_html()
+        expect_marked(page, "retry", "retrying", "retries", "retried", "RETRY", "retry")
+        page.locator(".finder input").fill("red kite")
+        expect_marked(page, "red\nkite", "red kite")
+        page.locator(".finder input").fill("cafe")
+        expect_marked(page, "Café")
+        page.locator(".finder input").fill("retri*")
+        expect_marked(page, "retries", "retried", "retrieve")
+        assert page.locator("#conversation").inner_html() == before
+        page.keyboard.press("Escape")
+        expect_marked(page)
+        assert seen.errors == []
+
+
+def test_what_is_found_far_below_comes_into_sight(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    shown = "\n\n".join(f"Paragraph {at}" for at in range(200))
+    said = thread(
+        prompt("Write"),
+        reply([tool_use("Bash", command="make")]),
+        tool_result("toolu_1", "a wombat\n" + "line\n" * 200),
+        reply(f"{shown}\n\nAn okapi"),
+    )
+    home.session(PLAIN, said)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
+        page = seen.page
+        for words in ("okapi", "wombat"):
+            page.goto(f"{site.home}/session/{PLAIN}?find={words}")
+            expect(page.locator(".finder output")).to_have_text("1 place")
+            page.locator(".finder input").press("Enter")
+            expect(page.get_by_text(words).last).to_be_in_viewport()
+            expect_marked(page, words)
+
+
+def test_what_is_said_meanwhile_is_found_without_asking_again(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    said = thread(
+        prompt("A quokka"), reply("Nothing"), prompt("Again"), reply("A quokka")
+    )
+    path = home.session(PLAIN, said[:3])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with (
+        served(tmp_path / "archive", home.path) as site,
+        opened(browser, site) as seen,
+    ):
+        page, told = seen.page, seen.page.locator(".finder output")
+        page.goto(f"{site.home}/session/{PLAIN}?find=quokka")
+        expect(told).to_have_text("1 place")
+        page.locator(".finder input").press("Enter")
+        expect(told).to_have_text("1 of 1")
+        with path.open("ab") as file:
+            file.write(jsonl([said[3] | {"sessionId": PLAIN}]))
+        expect(told).to_have_text("1 of 2")
+        expect_marked(page, "quokka", "quokka")
+        assert seen.errors == []
