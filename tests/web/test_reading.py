@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from recollect.web import api, reading
 from recollect.web.pages import tree
 from recollect.web.readers import Readers
 from recollect.web.reading import reading_of
+from tests.build import Home, prompt, reply, thread
 from tests.web.asking import Asking, asking
 from tests.web.places import AGENT, EDITED, LONG, REWOUND, Kept, furnished
 
@@ -70,6 +72,48 @@ def test_the_map_of_a_long_session_names_other_branches(
 
     (other,) = re.findall(r'class="k-branch[^>]*><a href="([^"]*)"', text)
     assert page.get(other).status == 200
+
+
+def test_the_map_of_a_long_session_has_branches_where_they_were_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / ".claude")
+    asked = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
+    first = thread(*asked, prompt("First", uuid="p2"), reply("One", uuid="r2"))
+    inner = [prompt("Inner", uuid="p4", parent="r2"), reply("In", uuid="r4")]
+    other = [prompt("Other", uuid="p5", parent="r2"), reply("Out", uuid="r5")]
+    last = [prompt("Last", uuid="p3", parent="r1"), reply("Two", uuid="r3")]
+    ways = (thread(*way, start=60 * at) for at, way in enumerate((inner, other, last)))
+    home.session(REWOUND, [*first, *(one for way in ways for one in way)])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+    whole = _lines(page.get(f"/session/{REWOUND}/map").text)
+    monkeypatch.setattr(tree, "LONGEST", 0)
+
+    lines = _lines(page.get(f"/session/{REWOUND}/map").text)
+
+    outer = [line for line in whole if not re.match("k-turn d[1-9]", line)]
+    kinds = [line.partition("|")[0] for line in lines]
+    assert kinds == ["k-turn d0", "k-branch d0", "k-branch d1", "k-turn d0"]
+    assert lines == outer
+
+
+def test_a_long_map_goes_on_behind_its_first_lines(
+    page: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/session/{LONG}/map"
+    whole = _lines(page.get(path).text)
+    monkeypatch.setattr(tree, "_MOST", 40)
+    lines: list[str] = []
+    while path:
+        text = page.get(path).text
+        assert 0 < len(_lines(text)) <= 40
+        lines += _lines(text)
+        links = dict(re.findall(r'<a href="([^"]*)">(← Earlier|Later →)', text))
+        assert ("← Earlier" in links.values()) is (len(lines) > 40)
+        path = next((to for to, told in links.items() if told == "Later →"), "")
+
+    assert lines == whole
 
 
 @pytest.mark.parametrize("session", [LONG, REWOUND])

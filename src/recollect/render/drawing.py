@@ -15,12 +15,13 @@ from recollect.model.ids import AgentId, RecordId
 from recollect.model.parts import Spend
 from recollect.model.sessions import AgentRun, Branch, Message, Session, Turn
 from recollect.model.usage import Cost, Usage
-from recollect.model.windows import SessionFacts
+from recollect.model.windows import BranchFacts, SessionFacts
 from recollect.render.figures import clock, lasting, price, several, tokens
 from recollect.render.safe import safe_line
 from recollect.render.spans import Row, Span, Style, row
 from recollect.render.walk import anchor
 from recollect.render.widths import fit_right, width
+from recollect.render.windows import beside
 
 __all__ = ["Mark", "MarkKind", "Pricer", "branch_marks", "drawn", "marks"]
 
@@ -92,17 +93,16 @@ def branch_marks(facts: SessionFacts, turns: Iterable[Turn]) -> Iterator[Mark]:
 
     For sessions that are read by windows: what anything cost is not told.
     """
+    live = next(branch.number for branch in facts.branches if branch.is_live)
+    leaving = beside(facts.branches, live)
     met: set[str] = set()
-    for branch in facts.branches:
-        if not branch.is_live:
-            yield Mark(
-                kind=MarkKind.BRANCH,
-                depth=0,
-                branch=branch.number,
-                record=branch.id,
-                text=several(branch.own_prompts, "prompt"),
-                usage=branch.usage,
-            )
+    shared = {one.number for left in leaving.values() for one in left}
+    rootless = [
+        branch
+        for branch in facts.branches
+        if branch.parent is None and not branch.is_live and branch.number not in shared
+    ]
+    yield from _left_marks(facts.branches, [*leaving.pop(None, ()), *rootless])
     for turn in turns:
         yield _turn_mark(turn, _LIVE, 0)
         for message in turn.messages:
@@ -113,6 +113,36 @@ def branch_marks(facts: SessionFacts, turns: Iterable[Turn]) -> Iterator[Mark]:
                     if run.kind.is_shown and run.id not in met:
                         met.add(run.id)
                         yield _agent_mark(run, 0, 1)
+            yield from _left_marks(facts.branches, leaving.pop(message.id, ()))
+    for branches in leaving.values():
+        yield from _left_marks(facts.branches, branches)
+
+
+def _left_marks(
+    every: Sequence[BranchFacts], left: Sequence[BranchFacts]
+) -> Iterator[Mark]:
+    """Yield a line for each branch that was left here, and for those that left it."""
+    known = {branch.number for branch in left}
+    waiting = [(branch, 0) for branch in reversed(left)]
+    while waiting:
+        branch, depth = waiting.pop()
+        yield Mark(
+            kind=MarkKind.BRANCH,
+            depth=depth,
+            branch=branch.number,
+            record=branch.id,
+            text=several(branch.own_prompts, "prompt"),
+            usage=branch.usage,
+        )
+        below = [
+            one
+            for one in every
+            if one.parent == branch.number
+            and not one.is_live
+            and one.number not in known
+        ]
+        known.update(one.number for one in below)
+        waiting += [(one, depth + 1) for one in reversed(below)]
 
 
 class _Bill:

@@ -12,7 +12,7 @@ from recollect.model.usage import Usage
 from recollect.model.windows import BranchFacts, Window
 from recollect.render.walk import Orphans, Paths, Step, TurnStart, View, Way, agent
 
-__all__ = ["Beside", "walk_window"]
+__all__ = ["Beside", "beside", "walk_window"]
 
 _VIEW = View(thinking=True, tools=True)
 _PATH = Branch(id=RecordId(""), number=0, is_live=True, turns=(), own=(), usage=Usage())
@@ -48,15 +48,15 @@ def walk_window(
 
 def _steps(window: Window, seen: set[str]) -> Iterator[Step | Beside | Way]:
     paths = Paths((), _VIEW, seen)
-    beside = _beside(window.facts.branches, window.branch)
+    leaving = beside(window.facts.branches, window.branch)
     if not window.start:
-        yield from (Beside(one) for one in beside.get(None, ()))
+        yield from (Beside(one) for one in leaving.get(None, ()))
     for at, turn in enumerate(window.turns):
         if at or not window.is_begun:
             yield TurnStart(turn, _PATH)
         for message in turn.messages:
             yield from paths.message(message, turn)
-            yield from (Beside(one, message.id) for one in beside.get(message.id, ()))
+            yield from (Beside(one, message.id) for one in leaving.get(message.id, ()))
     branch = window.facts.branch(window.branch)
     orphans = window.facts.orphans
     if orphans and branch is not None and window.stop >= branch.total:
@@ -65,7 +65,7 @@ def _steps(window: Window, seen: set[str]) -> Iterator[Step | Beside | Way]:
             yield from agent(run, None, _VIEW, seen)
 
 
-def _beside(
+def beside(
     branches: Sequence[BranchFacts], number: int
 ) -> dict[RecordId | None, list[BranchFacts]]:
     """Return the branches that leave a way, by the last message they share."""

@@ -70,9 +70,10 @@ _CLAIMED = (
 )
 
 
-class _Titled(Struct, frozen=True, gc=False):
+class _Titled(Struct, frozen=True, gc=False, array_like=True):
     """Of a session's line its title, and nothing that takes longer to read."""
 
+    id: SessionId
     title: Title
 
 

@@ -26,9 +26,10 @@ _SUMS = ", ".join(f"CAST(sum(e.{name}) AS bigint)" for name in _COUNTED)
 _GUESSED = "CAST(sum(greatest(e.estimate - e.output, 0)) AS bigint)"
 
 
-class _Titled(Struct, frozen=True, gc=False):
+class _Titled(Struct, frozen=True, gc=False, array_like=True):
     """Of a session's line its title, and nothing that takes longer to read."""
 
+    id: SessionId
     title: Title
 
 

@@ -39,9 +39,10 @@ def tree(visit: Visit) -> Response:
         listed = held.listed
         is_long = listed.messages > LONGEST
         found = _of_long(held) if is_long else _of_whole(visit, held)
-        drawn = [_line(listed.id, mark) for mark in islice(found, _MOST)]
-        if next(found, None) is not None:
-            drawn.append(tag("li", words("and more")))
+        start = visit.number("from", 0) // _MOST * _MOST
+        shown = islice(found, start, start + _MOST)
+        drawn = [_line(listed.id, mark) for mark in shown]
+        has_more = next(found, None) is not None
     back = link(address("session", listed.id), words(listed.title.text))
     told = f"{several(listed.messages, 'message')}: the live branch, without cost."
     main = (
@@ -49,9 +50,26 @@ def tree(visit: Visit) -> Response:
         tag("p", back),
         tag("p", words(told), kind="note") if is_long else NOTHING,
         tag("ol", joined(drawn), kind="map"),
+        _pager(listed.id, start, len(drawn), has_more=has_more),
     )
     frame = Frame(title=f"Map: {listed.title.text}", way="/", kind="wide")
     return framed(frame, main)
+
+
+def _pager(session: SessionId, start: int, count: int, *, has_more: bool) -> Html:
+    """Return links to the lines before and behind those that are shown."""
+    if not start and not has_more:
+        return NOTHING
+    own = ("session", session, "map")
+    before = address(*own, **{"from": start - _MOST}) if start else ""
+    after = address(*own, **{"from": start + _MOST}) if has_more else ""
+    sides = [
+        link(to, words(told)) if to else Html("<span></span>")
+        for to, told in ((before, "← Earlier"), (after, "Later →"))
+    ]
+    place = tag("span", words(f"lines {start + 1:,} to {start + count:,}"))
+    inner = joined((sides[0], place, sides[1]))
+    return tag("nav", inner, kind="pager", aria_label="Lines")
 
 
 def _of_whole(visit: Visit, held: OpenSession) -> Iterator[Mark]:
