@@ -171,7 +171,12 @@ export class Finder {
   // What is found in a fold is seen: the folds around it open, and the words are in sight. Where they show nowhere, they are in what was not loaded.
   show(anchor) {
     const article = document.getElementById(anchor);
-    if (!article || !this.pattern) return;
+    if (!article || !this.words.trim()) return;
+    if (!this.pattern) {
+      // A pattern or a field: only the server knows where that is.
+      for (const fold of article.querySelectorAll("details")) fold.open = true;
+      return;
+    }
     const found = [...spans(article, this.pattern)];
     const folds = found.map((range) => range.startContainer.parentElement).filter((one) => !one.closest("summary"));
     const hidden = found.length ? folds : [...article.querySelectorAll("details[data-rest]")];
