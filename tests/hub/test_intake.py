@@ -191,3 +191,31 @@ def test_what_is_erased_while_it_comes_is_taken_back(
 
     assert known.is_refused
     assert list(hub.objects.addresses()) == []
+
+
+def test_a_source_is_known_before_its_first_byte_is_kept(tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+    # Whoever sweeps the raw store removes what is of no source.
+    known: list[int] = []
+    write = hub.objects.place.write
+
+    def noted(name: str, raw: bytes) -> None:
+        known.append(len(hub.store.acks("ann", MACHINE)))
+        write(name, raw)
+
+    hub.objects.place.write = noted  # type: ignore[method-assign]
+    hub.send(parcel(PIECE, other(path="projects/-work/5e56.jsonl", session="5e56")))
+
+    assert known == [2, 2]
+
+
+def test_what_is_refused_keeps_nothing_else_back(tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+    hub.send(parcel(PIECE))
+    hub.store.erase(Selector(session=SessionId("5e55")), now=NOW)
+
+    other_one = other(path="projects/-work/5e56.jsonl", session="5e56")
+    answer = hub.send(parcel(PIECE, other_one, PIECE))
+
+    told = {one.path: (one.upto, one.is_refused) for one in answer.sources}
+    assert told == {PIECE.path: (0, True), other_one.path: (len(RAW), False)}

@@ -88,7 +88,7 @@ def test_what_comes_while_it_is_erased_is_refused_or_erased(
     store, objects = other(hub)
     late = MemoryHub(Path(objects.place.folder))  # type: ignore[attr-defined]
     late.use(store)
-    is_there, may_go = stalled(monkeypatch, receiving, "_add_source")
+    is_there, may_go = stalled(monkeypatch, receiving, "_add_sources")
     late_push = Thread(target=_push_as_another_machine, args=(hub.folder, late))
     late_push.start()
     assert is_there.wait(30)

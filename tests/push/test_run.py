@@ -13,7 +13,7 @@ from recollect.model.ids import SessionId
 from recollect.push import push
 from recollect.render.redact import Redactor
 from recollect.team.contract import Selector
-from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.build import jsonl, prompt, reply, session_id, summary, thread
 from tests.push.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
 
 
@@ -205,3 +205,38 @@ def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:
 
     assert len(list(hub.store.batches())) == 2
     assert len({(b.source.home, b.source.path) for b in hub.store.batches()}) == 2
+
+
+def test_all_parcels_but_the_last_say_that_more_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+    monkeypatch.setattr("recollect.push.packing.PARCEL", 10)
+
+    sent(folder, hub)
+
+    said = [one.more for one in hub.parcels if any(p.length for p in one.pieces)]
+    assert said == [True, True, False]
+
+
+def test_families_travel_together_behind_what_gives_them_titles(
+    tmp_path: Path,
+) -> None:
+    home, folder = worked(tmp_path)
+    first = thread(prompt("begun", cwd=PROJECT), reply("so", cwd=PROJECT), start=-900)
+    later = thread(prompt("on", cwd=PROJECT), start=900)
+    titles = [summary("A title", str(first[-1]["uuid"]))]
+    home.session(session_id(7), first, project=KEY)
+    home.session(session_id(8), [*first, *later], project=KEY)
+    asked = thread(prompt("else", cwd=PROJECT), start=-800)
+    home.session(session_id(6), [*titles, *asked], project=KEY)
+    Archive.ingest(folder, [home.path])
+    hub = MemoryHub(tmp_path / "raw")
+
+    sent(folder, hub)
+
+    pieces = [one for parcel in hub.parcels for one in parcel.pieces if one.length]
+    order = [str(one.session) for one in pieces]
+    assert order[:3] == [session_id(6), session_id(7), session_id(8)]
+    assert sorted(order) == sorted({*order})

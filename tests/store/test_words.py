@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recollect.store import words
 from recollect.store.spelling import close_terms
-from recollect.store.words import prepared, terms_of
+from recollect.store.words import prepared, terms_in, terms_of
 
 ENGINE = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
@@ -25,6 +25,13 @@ LETTERS = "abcXYZ019 _-./:éÉñßøÆ日本語ひらカタ한국ｗａ\u0301\U0
 @given(st.text(LETTERS, max_size=120) | st.text("aé", min_size=30, max_size=90))
 def test_our_terms_are_those_of_the_engine(text: str) -> None:
     assert terms_of(text) == ENGINE.analyze(prepared(text))
+
+
+@given(st.text() | st.text("ΑΣσς.\u0130iIé\u0307 _", max_size=40))
+def test_terms_are_those_of_single_words(text: str) -> None:
+    made = prepared(text)
+
+    assert terms_in(made) == [one[0].lower() for one in words._WORD.finditer(made)]
 
 
 @pytest.mark.parametrize(

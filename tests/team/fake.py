@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged, BatchRefused
 from recollect.model.ids import SessionId
-from recollect.store.harvest import Harvest
+from recollect.store.harvest import Marks, Named
+from recollect.store.press import squeeze
 from recollect.team.contract import (
     Ack,
     Batch,
@@ -50,6 +51,10 @@ class MemoryObjects:
 
     def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
         return {one: self.kept[one] for one in addresses if one in self.kept}
+
+    def frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        found = self.several(addresses).items()
+        return {address: squeeze(raw) for address, raw in found}
 
     def remove(self, addresses: Iterable[str]) -> None:
         for address in addresses:
@@ -108,8 +113,21 @@ class MemoryStore:
         source.sent = sent
         return _ack(source)
 
-    def acks(self, person: str, machine: str) -> Sequence[Ack]:
+    def put_all(self, batches: Sequence[Batch]) -> Sequence[Ack | BatchRefused]:
+        told: list[Ack | BatchRefused] = []
+        for batch in batches:
+            try:
+                told.append(self.put(batch))
+            except BatchRefused as error:
+                told.append(error)
+        return told
+
+    def acks(
+        self, person: str, machine: str, among: Sequence[int] | None = None
+    ) -> Sequence[Ack]:
         own = [s for k, s in self.sources.items() if k[:2] == (person, machine)]
+        if among is not None:
+            own = [source for source in own if source.sent.number in among]
         return [_ack(source) for source in own]
 
     def touched(self, limit: int = 100) -> Sequence[Touched]:
@@ -137,9 +155,13 @@ class MemoryStore:
         found = (s for s in self.sources.values() if s.sent.number == source)
         return next((s.spans for s in found), [])
 
-    def kin(self, person: str, sessions: Sequence[Harvest]) -> set[int]:
-        del person, sessions
+    def kin(self, person: str, marks: Marks) -> set[int]:
+        del person, marks
         return set()
+
+    def named(self, person: str, records: Sequence[int]) -> Sequence[Named]:
+        del person, records
+        return ()
 
     def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
         raise NotImplementedError

@@ -38,7 +38,7 @@ def serve(
     from recollect.hub.place import scratch  # noqa: PLC0415
     from recollect.hub.serving import HubPlace, HubServing  # noqa: PLC0415
     from recollect.prices import load_prices  # noqa: PLC0415
-    from recollect.team.deriving import derive  # noqa: PLC0415
+    from recollect.team.deriving import derive_waiting  # noqa: PLC0415
     from recollect.team.opening import open_store  # noqa: PLC0415
 
     place = HubPlace(
@@ -58,7 +58,7 @@ def serve(
             objects,
             place,
             opening=lambda scope: engine.shelf(scope, objects),
-            derive=lambda: derive(rows, objects) > 0,
+            derive=lambda: derive_waiting(rows, objects) > 0,
             notes=notes,
         )
         sys.stderr.write(f"the hub listens at {serving.address}; Ctrl-C ends it\n")

@@ -57,8 +57,8 @@ class Behind(Protocol):
         """Begin, with whatever was left undone."""
         ...
 
-    def wake(self) -> None:
-        """Go on soon: something has come."""
+    def wake(self, sender: str = "", *, more: bool = False) -> None:
+        """Go on soon: something has come, and more is on its way, if it says so."""
         ...
 
     def end(self) -> None:
@@ -123,11 +123,14 @@ class _Hub:
             token = token_of(request.scope)
 
             def take() -> Answer:
-                return self._intake.take(token, checked_parcel(body))
+                parcel = checked_parcel(body)
+                answer = self._intake.take(token, parcel)
+                if any(piece.length for piece in parcel.pieces):
+                    sender = f"{token.person} {parcel.machine}"
+                    self._behind.wake(sender, more=parcel.more)
+                return answer
 
-            answer = await _answered(take)
-        self._behind.wake()
-        return answer
+            return await _answered(take)
 
     async def _acks(self, request: Request) -> Response:
         machine = request.query_params.get("machine", "")

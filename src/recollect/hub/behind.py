@@ -1,9 +1,14 @@
-"""Behind the door: a thread that derives sessions from what has come."""
+"""Behind the door: a thread that derives sessions from what has come.
+
+What waits to be derived is known to the engine, and stays so until it is written: a
+hub that was killed goes on when it starts, and several hubs may stand on one engine.
+Here it is only decided when: once a sender has sent all it has, or after a while.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 
 __all__ = ["Deriving"]
@@ -14,8 +19,9 @@ _AGAIN = 1.0
 """Seconds after which what failed is tried again."""
 _PARTING = 30.0
 _QUIET = 0.3
-"""Seconds without anything new after which what has come is derived, at least: parcels
-come as far apart as derivations are long, where the same processor makes both."""
+"""Seconds without anything new after which what has come is derived, at least."""
+_SILENT = 15.0
+"""Seconds after which a sender that said more would come is not waited for."""
 _LONGEST = 60.0
 """Seconds that something waits at most while more comes."""
 
@@ -26,8 +32,9 @@ class Deriving:
     ``derive`` returns whether it wrote something; ``told`` hears of that. What fails is
     tried again later: whatever was put stays touched until it is derived.
 
-    While parcels keep coming it rests as long as the last derivation took: a session is
-    derived whole, and one that comes in a hundred parcels must not be so as often.
+    A session is derived whole, with all it shares records with. So nothing is derived
+    while a sender says that more is on its way, for a minute at most; and while parcels
+    of others keep coming it rests as long as the last derivation took.
     """
 
     def __init__(self, derive: Callable[[], bool], told: Callable[[], None]) -> None:
@@ -35,6 +42,9 @@ class Deriving:
         self._told = told
         self._woken = Event()
         self._stop = Event()
+        self._lock = Lock()
+        self._expected: dict[str, float] = {}
+        """Senders that have more, and until when that is believed."""
         self._thread = Thread(target=self._run, name="derive", daemon=True)
         self._rest = _QUIET
         self.failure = ""
@@ -45,8 +55,12 @@ class Deriving:
         self._woken.set()
         self._thread.start()
 
-    def wake(self) -> None:
-        """Go on soon: something has come."""
+    def wake(self, sender: str = "", *, more: bool = False) -> None:
+        """Go on soon: something has come, and more is on its way, if it says so."""
+        with self._lock:
+            self._expected.pop(sender, None)
+            if more:
+                self._expected[sender] = monotonic() + _SILENT
         self._woken.set()
 
     def end(self) -> None:
@@ -55,14 +69,21 @@ class Deriving:
         self._woken.set()
         self._thread.join(_PARTING)
 
+    def _is_expecting(self) -> bool:
+        with self._lock:
+            return max(self._expected.values(), default=0.0) > monotonic()
+
     def _settle(self) -> None:
-        """Wait until nothing comes for a moment, or for long enough."""
-        until = monotonic() + self._rest
+        """Wait until all have sent what they have, or for long enough."""
+        begun = monotonic()
         quiet = max(_QUIET, self._rest / 2)
         while self._woken.is_set() and not self._stop.is_set():
             self._woken.clear()
-            left = until - monotonic()
-            if left <= 0 or not self._woken.wait(min(left, quiet)):
+            while not self._woken.wait(quiet):
+                if not self._is_expecting() or monotonic() - begun >= _LONGEST:
+                    return
+            left = _LONGEST if self._is_expecting() else self._rest
+            if monotonic() - begun >= left:
                 return
 
     def _run(self) -> None:
@@ -73,6 +94,8 @@ class Deriving:
             try:
                 while not self._stop.is_set() and self._derive():
                     self._told()
+                    if self._is_expecting():
+                        break
                 self.failure = ""
                 self._rest = min(max(monotonic() - begun, _QUIET), _LONGEST)
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)

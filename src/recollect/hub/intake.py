@@ -8,13 +8,12 @@ half: the answer says up to where each source is there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import zstandard
 
-from recollect.errors import BatchRefused, ParcelRefused
+from recollect.errors import ParcelRefused
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.push.wire import (
     LONGEST_FRAME,
@@ -112,48 +111,74 @@ class Intake:
         return Answer(sources=tuple(self._taken(token, parcel)))
 
     def _taken(self, token: Token, parcel: Parcel) -> Iterator[Known]:
-        acks = self._store.acks(token.person, parcel.machine)
-        known = {(one.source.home, one.source.path): one for one in acks}
-        asked: list[Sent] = []
-        for place, group in groupby(parcel.pieces, lambda one: (one.home, one.path)):
-            pieces = list(group)
-            sent = _sent(token, parcel.machine, pieces[-1])
-            if place not in known and not any(piece.length for piece in pieces):
-                asked.append(sent)
-            else:
-                yield self._source(sent, pieces, known.get(place))
-        # Of what has no bytes, and is not there, it is only asked whether it may come.
-        refused = self._store.refused(asked) if asked else set()
-        for sent in asked:
-            is_refused = sent.number in refused
-            yield Known(home=sent.home, path=sent.path, is_refused=is_refused)
-
-    def _source(self, sent: Sent, pieces: Sequence[Packed], ack: Ack | None) -> Known:
-        written: list[str] = []
-        try:
-            if ack is None:
-                # Whether it was erased is asked before any byte of it is written.
-                ack = self._store.put(Batch(source=sent))
+        came: dict[Sent, list[Packed]] = {}
+        for pieces in _by_source(parcel.pieces):
+            came[_sent(token, parcel.machine, pieces[-1])] = pieces
+        numbers = [sent.number for sent in came]
+        acks = self._store.acks(token.person, parcel.machine, numbers)
+        known = {ack.source.number: ack for ack in acks}
+        new = [sent for sent in came if sent.number not in known]
+        refused = self._begun(new, came, known)
+        waiting: list[tuple[Batch, list[str]]] = []
+        for sent, pieces in came.items():
+            if sent.number in refused:
+                yield Known(home=sent.home, path=sent.path, is_refused=True)
+                continue
+            ack = known.get(sent.number) or Ack(source=sent)
             generation, fresh = _fresh(ack, pieces)
-            if fresh:
-                place = self._objects.of(sent.person, sent.id)
-                written.extend(place.put_packed(p.frame, p.sha256) for p in fresh)
-                spans = tuple(map(_span, fresh, written))
-                ack = self._store.put(
-                    Batch(source=sent, generation=generation, spans=spans)
-                )
-        except BatchRefused:
-            return self._refused(sent, written)
-        return _known(ack)
+            if not fresh:
+                yield _known(ack)
+                continue
+            place = self._objects.of(sent.person, sent.id)
+            written = [place.put_packed(p.frame, p.sha256) for p in fresh]
+            spans = tuple(map(_span, fresh, written))
+            batch = Batch(source=sent, generation=generation, spans=spans)
+            waiting.append((batch, written))
+        told = self._store.put_all([batch for batch, _ in waiting]) if waiting else ()
+        for (batch, written), one in zip(waiting, told, strict=True):
+            if isinstance(one, Ack):
+                yield _known(one)
+            else:
+                yield self._refused(batch.source, written)
+
+    def _begun(
+        self,
+        new: Sequence[Sent],
+        came: Mapping[Sent, Sequence[Packed]],
+        known: dict[int, Ack],
+    ) -> set[int]:
+        """Note new sources before any byte of them is written; return the erased.
+
+        Whoever sweeps the raw store removes what is of no source. Of what has no bytes
+        it is only asked whether it may come.
+        """
+        asked = [sent for sent in new if not any(one.length for one in came[sent])]
+        refused = self._store.refused(asked) if asked else set()
+        begun = [sent for sent in new if any(one.length for one in came[sent])]
+        batches = [Batch(source=sent) for sent in begun]
+        told = self._store.put_all(batches) if batches else ()
+        for sent, one in zip(begun, told, strict=True):
+            if isinstance(one, Ack):
+                known[sent.number] = one
+            else:
+                refused.add(sent.number)
+        return refused
 
     def _refused(self, sent: Sent, written: Sequence[str]) -> Known:
         """Return where a source stands that did not fit, or that it is not wanted."""
-        for ack in self._store.acks(sent.person, sent.machine):
-            if ack.source.home == sent.home and ack.source.path == sent.path:
-                return _known(ack)
+        for ack in self._store.acks(sent.person, sent.machine, [sent.number]):
+            return _known(ack)
         # It was erased while its bytes were being written: they go as well.
         self._objects.remove(written)
         return Known(home=sent.home, path=sent.path, is_refused=True)
+
+
+def _by_source(pieces: Sequence[Packed]) -> Iterable[list[Packed]]:
+    """Return pieces by the source that they are of, in their order."""
+    found: dict[tuple[str, str], list[Packed]] = {}
+    for piece in pieces:
+        found.setdefault((piece.home, piece.path), []).append(piece)
+    return found.values()
 
 
 def _fresh(ack: Ack, pieces: Sequence[Packed]) -> tuple[int, list[Packed]]:

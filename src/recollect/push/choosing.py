@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -82,17 +82,73 @@ def choose(archive: Archive, derived: Derived, projects: Sequence[str]) -> Chose
         for listed in archive.sessions(project=project, empty=True)
         if listed.project is not None
     }
-    others = [one.id for one in archive.sessions(empty=True) if one.id not in named]
+    newest = [one.id for one in archive.sessions(empty=True)]
+    others = [session for session in newest if session not in named]
     own = [kept for kept in archive.sources(sessions=list(named)) if kept.kind in KINDS]
     foreign = {kept.number for kept in archive.sources(sessions=others)}
+    owners = dict(_owners(derived, named))
+    sources = [kept for kept in own if kept.number not in foreign]
     return Chosen(
         projects=tuple(projects),
-        sources=tuple(kept for kept in own if kept.number not in foreign),
+        sources=tuple(_by_family(sources, derived, owners, newest)),
         sessions=named,
-        owners=dict(_owners(derived, named)),
+        owners=owners,
         others=frozenset(others),
         shared=tuple(kept for kept in own if kept.number in foreign),
     )
+
+
+def _by_family(
+    sources: Sequence[Kept],
+    derived: Derived,
+    owners: Mapping[int, SessionId],
+    newest: Sequence[SessionId],
+) -> list[Kept]:
+    """Return sources so that those of a family follow each other, the newest first.
+
+    A hub that derives while others of the family are on their way derives it again,
+    and so it does if a title comes behind what it is the title of.
+    """
+    numbers = {session: derived.number_of(session) for session in newest}
+    family = {
+        session: min(derived.family_of(number), default=number)
+        for session, number in numbers.items()
+        if number is not None
+    }
+    places: dict[int | None, int] = {}
+    for one in _namers_first(family.values(), derived.namers()):
+        places[one] = len(places)
+
+    def order(kept: Kept) -> tuple[int, str]:
+        session = owners.get(kept.number, kept.session or SessionId(""))
+        place = places.get(family.get(session), len(places))
+        return place, kept.id.removesuffix(".jsonl")
+
+    return sorted(sources, key=order)
+
+
+def _namers_first(
+    families: Iterable[int], pairs: Iterable[tuple[int, int]]
+) -> Iterator[int]:
+    """Yield families once each, behind those that give them titles, where it can be."""
+    namers: dict[int, list[int]] = {}
+    for one, other in pairs:
+        namers.setdefault(other, []).append(one)
+    begun: set[int] = set()
+    told: set[int] = set()
+    for family in families:
+        waiting = [family]
+        while waiting:
+            last = waiting[-1]
+            before = [one for one in namers.get(last, ()) if one not in begun]
+            if last not in begun and before:
+                begun.add(last)
+                waiting += before
+                continue
+            begun.add(waiting.pop())
+            if last not in told:
+                told.add(last)
+                yield last
 
 
 def _owners(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -203,7 +203,7 @@ def parcels(machine: str, pieces: Iterable[Piece]) -> Iterator[tuple[Parcel, int
     for piece in pieces:
         more = len(piece.packed.frame) + len(piece.packed.path) + _AROUND
         if waiting and weight + more > PARCEL:
-            yield _parcel(machine, waiting)
+            yield _parcel(machine, waiting, more=True)
             waiting, weight = [], 0
         waiting.append(piece)
         weight += more
@@ -211,9 +211,12 @@ def parcels(machine: str, pieces: Iterable[Piece]) -> Iterator[tuple[Parcel, int
         yield _parcel(machine, waiting)
 
 
-def _parcel(machine: str, pieces: Iterable[Piece]) -> tuple[Parcel, int]:
+def _parcel(
+    machine: str, pieces: Sequence[Piece], *, more: bool = False
+) -> tuple[Parcel, int]:
     packed = tuple(piece.packed for piece in pieces)
-    return Parcel(machine=machine, pieces=packed), sum(p.lines for p in pieces)
+    lines = sum(piece.lines for piece in pieces)
+    return Parcel(machine=machine, pieces=packed, more=more), lines
 
 
 def _sign(identity: str, text: str) -> str:

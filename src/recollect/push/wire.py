@@ -64,6 +64,8 @@ class Parcel(Struct, frozen=True, kw_only=True):
 
     machine: str
     pieces: tuple[Packed, ...]
+    more: bool = False
+    """Whether another parcel follows at once: a hub may wait for it and derive then."""
 
 
 class Known(Struct, frozen=True, kw_only=True, array_like=True):

@@ -89,6 +89,18 @@ class Derived:
             " JOIN record AS r ON r.uuid = t.leaf"
         )
 
+    def namers(self) -> list[tuple[int, int]]:
+        """Return families of which a file gives a title to a session of another."""
+        return every(
+            self._db,
+            "SELECT DISTINCT one.family, other.family FROM summary AS t"
+            " JOIN record AS r ON r.uuid = t.leaf"
+            " JOIN session AS other ON other.number = r.session"
+            " JOIN seen AS s ON s.source = t.source"
+            " JOIN session AS one ON one.number = s.session"
+            " WHERE one.family <> other.family",
+        )
+
     def families(self, dirty: Sequence[int]) -> list[list[int]]:
         """Return dirty sessions with all that share records or answers with them."""
         dirty = self._with_old_families(dirty)

@@ -15,9 +15,19 @@ from recollect.model.ids import SessionId
 from recollect.store.connect import every
 from recollect.store.index import Index
 from recollect.store.text import TextIndex
-from recollect.store.words import Words, terms_of
+from recollect.store.words import Words, terms_in
 
-__all__ = ["TABLES", "Harvest", "Listening", "TextRow", "harvested"]
+__all__ = [
+    "TABLES",
+    "Harvest",
+    "Listening",
+    "Marks",
+    "Named",
+    "TextRow",
+    "harvested",
+    "marks_of",
+    "named_in",
+]
 
 Row = tuple[Any, ...]
 
@@ -68,11 +78,17 @@ _PLACED = {"edit", "prompt", "problem"}
 
 
 class TextRow(NamedTuple):
-    """What a record says in one part: terms in their order."""
+    """What a record says in one part."""
 
     record: int
     kind: int
-    terms: list[str]
+    text: str
+    """As the engine of a folder would have it; terms take ten times its room."""
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms of the text, in their order; made whenever they are asked for."""
+        return terms_in(self.text)
 
 
 class Harvest(Struct, frozen=True):
@@ -85,17 +101,37 @@ class Harvest(Struct, frozen=True):
     texts: list[TextRow]
 
 
+class Marks(Struct, frozen=True):
+    """By what sessions are known to be related, by numbers as an index has them."""
+
+    sessions: list[SessionId]
+    records: list[int]
+    messages: list[int]
+    leaves: list[int] = []
+    """Records to which a title was given."""
+
+
+class Named(NamedTuple):
+    """What a file calls a record: the record's number, where, its id, and the words."""
+
+    leaf: int
+    source: int
+    start: int
+    record: str
+    text: str
+
+
 class Listening(TextIndex):
-    """Stands where the text index does, and remembers terms instead of indexing."""
+    """Stands where the text index does, and remembers texts instead of indexing."""
 
     def __init__(self) -> None:
-        self.said: dict[int, list[tuple[int, list[str]]]] = {}
-        """Kinds and terms of what is said, by record."""
+        self.said: dict[int, list[tuple[int, str]]] = {}
+        """Kinds and texts of what is said, by record."""
 
     def add(self, record: int, session: int, kind: int, words: Words) -> None:
         """Remember what a record says in one of its parts."""
         del session
-        self.said.setdefault(record, []).append((kind, terms_of(words[1])))
+        self.said.setdefault(record, []).append((kind, words[1]))
 
     def remove(self, records: Iterable[int]) -> None:
         """Forget what records say."""
@@ -114,6 +150,33 @@ class Listening(TextIndex):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def marks_of(index: Index) -> Marks:
+    """Return what relates the sessions of an index to others."""
+
+    def found(sql: str) -> list[Any]:
+        return [row[0] for row in every(index.db, sql)]
+
+    return Marks(
+        found("SELECT session FROM name"),
+        found("SELECT DISTINCT uuid FROM record"),
+        found("SELECT DISTINCT message FROM record WHERE message IS NOT NULL"),
+    )
+
+
+def named_in(index: Index, sources: Mapping[int, int]) -> list[Named]:
+    """Return what the sources of an index call records.
+
+    ``sources`` tells what they are called elsewhere.
+    """
+    sql = "SELECT leaf, source, offset, record, text FROM summary"
+    rows = map(Named._make, every(index.db, sql))
+    return [
+        one._replace(source=sources[one.source])
+        for one in rows
+        if one.source in sources
+    ]
 
 
 def harvested(
@@ -159,8 +222,8 @@ def _records(
             continue
         rows = found[number]["record"]
         values[2] = sources[values[2]]
-        for kind, terms in words.said.get(id_, ()):
-            texts.setdefault(number, []).append(TextRow(len(rows), kind, terms))
+        for kind, text in words.said.get(id_, ()):
+            texts.setdefault(number, []).append(TextRow(len(rows), kind, text))
         rows.append((len(rows), *values))
     return texts
 

@@ -12,7 +12,15 @@ import unicodedata
 from functools import cache
 from zlib import crc32
 
-__all__ = ["LONGEST", "Words", "prepared", "terms_of", "without_accents", "words_of"]
+__all__ = [
+    "LONGEST",
+    "Words",
+    "prepared",
+    "terms_in",
+    "terms_of",
+    "without_accents",
+    "words_of",
+]
 
 Words = tuple[int, str]
 """The checksum of a text, and the text as the engine shall have it."""
@@ -32,6 +40,10 @@ _MARKS = (
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f]+"
 )
 _WORD = re.compile(r"[^\W_]+")
+_SMALL = "".join(chr(c).lower() if chr(c).isalnum() else " " for c in range(128))
+"""Each sign of ASCII as terms have it; a space where it is part of none."""
+_FITFUL = frozenset("\u0130\u03a3")
+"""Letters that are written small by what stands around them, or as two signs."""
 _LONG_WORD = re.compile(rf"[^\W_]{{{LONGEST // 4},}}")
 _KINDS = bytes(
     ord("a") if byte > 127 or chr(byte).isalnum() else ord(" ")  # noqa: PLR2004 (ASCII)
@@ -76,7 +88,16 @@ def words_of(text: str) -> Words:
 
 def terms_of(text: str) -> list[str]:
     """Return the terms of a text in its order, as the engine has them."""
-    return [found[0].lower() for found in _WORD.finditer(prepared(text))]
+    return terms_in(prepared(text))
+
+
+def terms_in(text: str) -> list[str]:
+    """Return the terms of a text that was prepared for the engine."""
+    if text.isascii():
+        return text.translate(_SMALL).split()
+    if _FITFUL.isdisjoint(text):
+        return _WORD.findall(text.lower())
+    return [found[0].lower() for found in _WORD.finditer(text)]
 
 
 def without_accents(text: str) -> str:

@@ -34,7 +34,8 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId, SourceId
 from recollect.model.sources import SourceKind
 
 if TYPE_CHECKING:
-    from recollect.store.harvest import Harvest
+    from recollect.errors import BatchRefused
+    from recollect.store.harvest import Marks, Named
     from recollect.team.derivation import Derivation
     from recollect.team.shelves import TeamShelf
 
@@ -229,6 +230,10 @@ class Objects(Protocol):
         """
         ...
 
+    def frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return the same as it is packed, a zstd frame for each."""
+        ...
+
     def remove(self, addresses: Iterable[str]) -> None:
         """Erase bytes; what is not there is no error."""
         ...
@@ -250,12 +255,21 @@ class TeamStore(Protocol):
         """
         ...
 
-    def acks(self, person: str, machine: str) -> Sequence[Ack]:
-        """Return up to where each source of a machine is there."""
+    def put_all(self, batches: Sequence[Batch]) -> Sequence[Ack | BatchRefused]:
+        """Put what came at once; what is refused does not keep the rest back."""
+        ...
+
+    def acks(
+        self, person: str, machine: str, among: Sequence[int] | None = None
+    ) -> Sequence[Ack]:
+        """Return up to where sources of a machine are there: all, or some numbers."""
         ...
 
     def touched(self, limit: int = 100) -> Sequence[Touched]:
-        """Return sources that must be derived, those that wait longest first."""
+        """Return sources that must be derived, those that wait longest first.
+
+        What came at once is in the order in which it was sent.
+        """
         ...
 
     def held(self, person: str) -> Sequence[Held]:
@@ -266,12 +280,16 @@ class TeamStore(Protocol):
         """Return the spans of a source's newest generation, in order."""
         ...
 
-    def kin(self, person: str, sessions: Sequence[Harvest]) -> set[int]:
+    def kin(self, person: str, marks: Marks) -> set[int]:
         """Return the sources of a person's sessions that are related to some.
 
-        These are sessions of the same id, and those that share a record, an answer or
-        the title of a record.
+        These are sessions of the same id, those that share a record or an answer, and
+        those that have a leaf.
         """
+        ...
+
+    def named(self, person: str, records: Sequence[int]) -> Sequence[Named]:
+        """Return what a person's files call records."""
         ...
 
     def replace(self, derivation: Derivation) -> None:

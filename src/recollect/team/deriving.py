@@ -15,40 +15,67 @@ from typing import Self
 from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged
-from recollect.ingest.filling import fill
+from recollect.ingest.derive import derive as derive_index
+from recollect.ingest.indexing import Indexer
+from recollect.ingest.readers import Readers
 from recollect.ingest.report import Report, Silence
-from recollect.model.sources import Source
-from recollect.store.harvest import Harvest, Listening, harvested
-from recollect.store.press import digest, press
+from recollect.model.sources import Source, SourceKind
+from recollect.store.derived import Derived
+from recollect.store.harvest import (
+    Harvest,
+    Listening,
+    Named,
+    harvested,
+    marks_of,
+    named_in,
+)
+from recollect.store.index import Index
+from recollect.store.press import digest
 from recollect.store.vault import Vault
-from recollect.team.contract import Held, Objects, Span, TeamStore, Touched
+from recollect.team.contract import Held, Objects, Span, TeamStore
 from recollect.team.derivation import Derivation
 
-__all__ = ["derive", "pieces_of"]
+__all__ = ["derive", "derive_waiting", "pieces_of"]
 
-_WEIGHT = 32 * 1024 * 1024
+_WEIGHT = 64 * 1024 * 1024
 """Bytes of touched sources that are derived together; their kin come on top."""
-_AT_ONCE = 2000
+_ALL = 1_000_000
 _PIECE = 4 * 1024 * 1024
 
 
 def derive(store: TeamStore, objects: Objects) -> int:
     """Derive all that is touched; return how many sessions were written."""
     written = 0
-    while touched := store.touched(_AT_ONCE):
-        person = touched[0].person
-        own = [one for one in touched if one.person == person]
-        written += _derive_person(store, objects, person, own)
+    while more := derive_waiting(store, objects):
+        written += more
     return written
 
 
+def derive_waiting(store: TeamStore, objects: Objects) -> int:
+    """Derive what is touched now, and not what comes meanwhile.
+
+    A session that is still arriving would be derived again with each bit of it.
+    Returns how many sessions were written.
+    """
+    people: dict[str, list[int]] = {}
+    for one in store.touched(_ALL):
+        people.setdefault(one.person, []).append(one.number)
+    return sum(
+        _derive_person(store, objects, person, touched)
+        for person, touched in people.items()
+    )
+
+
 def _derive_person(
-    store: TeamStore, objects: Objects, person: str, touched: Sequence[Touched]
+    store: TeamStore, objects: Objects, person: str, touched: Sequence[int]
 ) -> int:
     held = {one.number: one for one in store.held(person)}
+    done: set[int] = set()
     written = 0
-    for group in _groups(touched, held):
-        chosen = {one.number for one in group} & set(held)
+    for group in _groups([number for number in touched if number in held], held):
+        chosen = group - done
+        if not chosen:
+            continue
         with _Bench(store, objects, held) as bench:
             while chosen:
                 bench.lay(chosen)
@@ -56,32 +83,31 @@ def _derive_person(
             made = Derivation(
                 person=person,
                 sources={number: held[number].revision for number in bench.laid},
-                sessions=bench.sessions,
+                sessions=bench.derived(person),
             )
         store.replace(made)
+        done |= bench.laid.keys()
         written += len(made.sessions)
     return written
 
 
-def _groups(
-    touched: Sequence[Touched], held: Mapping[int, Held]
-) -> Iterator[list[Touched]]:
-    """Yield what is derived together: files of one session always are."""
+def _groups(touched: Sequence[int], held: Mapping[int, Held]) -> Iterator[set[int]]:
+    """Yield what is derived together, in the order in which it came.
 
-    def stem(one: Touched) -> tuple[str, ...]:
-        known = held.get(one.number)
-        return _stem(known) if known is not None else ()
-
-    group: list[Touched] = []
+    Files of one session always are. Whoever sends, sends families together: what is
+    in one group need not be derived again for the next.
+    """
+    stems: dict[tuple[str, ...], list[int]] = {}
+    for number in touched:
+        stems.setdefault(_stem(held[number]), []).append(number)
+    group: set[int] = set()
     weight = 0
-    last: tuple[str, ...] = ()
-    for one in sorted(touched, key=lambda one: (stem(one), one.number)):
-        if weight > _WEIGHT and stem(one) != last:
+    for numbers in stems.values():
+        group.update(numbers)
+        weight += sum(held[number].upto for number in numbers)
+        if weight > _WEIGHT:
             yield group
-            group, weight = [], 0
-        group.append(one)
-        last = stem(one)
-        weight += held[one.number].upto if one.number in held else 0
+            group, weight = set(), 0
     if group:
         yield group
 
@@ -106,23 +132,27 @@ class _Bench:
         self._stems: dict[tuple[str, ...], list[int]] = {}
         for number, one in held.items():
             self._stems.setdefault(_stem(one), []).append(number)
+        self._report = Report(problems=[])
+        self._is_named = False
+        """Whether it was looked whose leaves were given titles."""
         self.laid: dict[int, int] = {}
         """The numbers of sources in the store, and here."""
-        self.sessions: tuple[Harvest, ...] = ()
-        """What was derived, with sources by the numbers of the store."""
 
     def __enter__(self) -> Self:
         self._folder = TemporaryDirectory(prefix="recollect-")
         path = Path(self._folder.name) / "archive"
         self._vault = Vault(path, write=True, words=self._words)
+        self._readers = Readers()
+        self._indexer = Indexer(self._vault, self._report, self._readers)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *failure: object) -> None:
+        self._readers.__exit__(*failure)
         self._vault.close()
         self._folder.cleanup()
 
     def lay(self, numbers: Iterable[int]) -> None:
-        """Lay sources and those beside them, and derive."""
+        """Lay sources and those beside them, and let the index see them."""
         stems = {_stem(self._held[number]) for number in numbers}
         found = {one for stem in stems for one in self._stems[stem]} - set(self.laid)
         some = sorted(
@@ -131,54 +161,134 @@ class _Bench:
         with self._vault.chunks.db:
             for held in some:
                 self._lay(held)
-        fill(self._vault, Report(problems=[]), Silence())
-        if self._vault.index is not None:
-            back = {here: there for there, here in self.laid.items()}
-            self.sessions = tuple(harvested(self._vault.index, self._words, back))
+        self._see()
+
+    def _see(self) -> None:
+        """Let the index see what was laid."""
+        self._indexer.prepare(Silence())
+        self._indexer.commit(last=True)
+        damaged = [one for one in self._report.problems if one.kind == "damaged"]
+        if damaged:
+            raise ArchiveDamaged(Path(damaged[0].position.source), "its bytes")
+        known = Derived(self._index)
+        with self._index.db:
+            known.finish_schema()
+            self._indexer.reassign(known.dirty_sources())
 
     def _lay(self, held: Held) -> None:
-        sent, chunks = held.sent, self._vault.chunks
-        source = Source(
-            id=sent.id,
-            home=sent.place,
-            path=sent.path,
-            kind=sent.kind,
-            size=held.upto,
-            mtime_ns=sent.mtime_ns,
-            project=sent.project,
-            session=sent.session,
-            agent=sent.agent,
-        )
-        kept = chunks.add_source(source)
+        chunks = self._vault.chunks
+        kept = chunks.add_source(_source(held))
         at = 0
-        for raw in pieces_of(self._store.spans(held.number), self._objects):
-            for start in range(0, len(raw), _PIECE):
-                part = raw[start : start + _PIECE]
-                chunks.add_chunk(kept, at, at + len(part), press(part))
-                at += len(part)
-        mark = replace(kept, kept=at, size=at, mtime_ns=sent.mtime_ns)
+        for span, frame in _frames(self._store.spans(held.number), self._objects):
+            # Whether it is what its hash says is seen when it is read.
+            chunks.add_chunk(kept, at, at + span.length, (span.sha256, frame))
+            at += span.length
+        mark = replace(kept, kept=at, size=at, mtime_ns=held.sent.mtime_ns)
         chunks.set_mark(mark)
         self.laid[held.number] = kept.number
 
     def related(self, person: str) -> set[int]:
-        """Return sources in the store that belong to what was derived here."""
-        kin = self._store.kin(person, self.sessions)
-        names = {one.session for one in self.sessions}
+        """Return sources in the store that must be derived with what was laid.
+
+        A session whose leaf was given a title must be so as well, but not all that
+        this title stands beside: see :meth:`_borrow`.
+        """
+        marks = marks_of(self._index)
+        if not self._is_named:
+            self._is_named = True
+            own = named_in(self._index, self._back)
+            there = self._store.named(person, [one.leaf for one in own])
+            new = {one.leaf for one in {*own}.difference(there)}
+            marks = replace(marks, leaves=list(new))
+        kin = self._store.kin(person, marks)
+        names = set(marks.sessions)
         kin |= {n for n, one in self._held.items() if one.sent.session in names}
         return (kin & set(self._held)) - set(self.laid)
 
+    def derived(self, person: str) -> tuple[Harvest, ...]:
+        """Return what is derived, with sources by the numbers of the store."""
+        self._borrow(self._store.named(person, marks_of(self._index).records))
+        derive_index(self._vault, self._indexer, self._report, Silence())
+        return tuple(harvested(self._index, self._words, self._back))
 
-def pieces_of(spans: Iterable[Span], objects: Objects) -> Iterator[bytes]:
-    """Yield the bytes of spans, each as it was sent; small ones are fetched at once."""
+    def _borrow(self, named: Iterable[Named]) -> None:
+        """Take over what files call our records that need not be laid for it."""
+        files: dict[int, list[tuple[int, int, str, str]]] = {}
+        for leaf, source, start, record, text in named:
+            if source in self._held and source not in self.laid:
+                files.setdefault(source, []).append((leaf, start, record, text))
+        if not files:
+            return
+        with self._vault.chunks.db:
+            kept = {number: self._stand_in(self._held[number]) for number in files}
+        self._see()
+        with self._index.db:
+            for number, found in files.items():
+                self._index.add_summaries(kept[number], found)
+
+    def _stand_in(self, held: Held) -> int:
+        """Lay a file of which only the name and the age are known."""
+        source = replace(_source(held), kind=SourceKind.TOOL_RESULT, size=0)
+        kept = self._vault.chunks.add_source(source)
+        self._vault.chunks.set_mark(replace(kept, mtime_ns=held.sent.mtime_ns))
+        return kept.number
+
+    @property
+    def _index(self) -> Index:
+        index = self._vault.index
+        if index is None:
+            raise RuntimeError
+        return index
+
+    @property
+    def _back(self) -> dict[int, int]:
+        """The numbers of sources here, and in the store."""
+        return {here: there for there, here in self.laid.items()}
+
+
+def _source(held: Held) -> Source:
+    sent = held.sent
+    return Source(
+        id=sent.id,
+        home=sent.place,
+        path=sent.path,
+        kind=sent.kind,
+        size=held.upto,
+        mtime_ns=sent.mtime_ns,
+        project=sent.project,
+        session=sent.session,
+        agent=sent.agent,
+    )
+
+
+def _frames(spans: Sequence[Span], objects: Objects) -> Iterator[tuple[Span, bytes]]:
+    """Yield spans with their bytes as they are packed; small ones fetched at once."""
+    for some in _weighed(spans):
+        found = objects.frames([span.address for span in some])
+        for span in some:
+            if span.address not in found:
+                raise ArchiveDamaged(Path(span.address), "it is missing")
+            yield span, found[span.address]
+
+
+def _weighed(spans: Iterable[Span]) -> Iterator[list[Span]]:
+    """Yield spans by as many as are fetched at once."""
     some: list[Span] = []
     weight = 0
     for span in spans:
         if some and weight + span.length > _PIECE:
-            yield from _fetched(some, objects)
+            yield some
             some, weight = [], 0
         some.append(span)
         weight += span.length
-    yield from _fetched(some, objects)
+    if some:
+        yield some
+
+
+def pieces_of(spans: Iterable[Span], objects: Objects) -> Iterator[bytes]:
+    """Yield the bytes of spans, each as it was sent; small ones are fetched at once."""
+    for some in _weighed(spans):
+        yield from _fetched(some, objects)
 
 
 def _fetched(spans: Sequence[Span], objects: Objects) -> Iterator[bytes]:

@@ -9,10 +9,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from recollect.errors import ArchiveDamaged
+from recollect.errors import ArchiveDamaged, BatchRefused
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.sources import SourceKind
-from recollect.store.harvest import Harvest
+from recollect.store.harvest import Marks, Named
 from recollect.store.press import digest, squeeze, unpress
 from recollect.team.contract import (
     Ack,
@@ -112,6 +112,12 @@ def span_rows(
     ]
 
 
+def _parted(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield numbers by as many as are asked for at once."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        yield numbers[start : start + _AT_ONCE]
+
+
 class Way(NamedTuple, Generic[D]):
     """How an engine does what all engines do: its statements, over a connection."""
 
@@ -119,7 +125,7 @@ class Way(NamedTuple, Generic[D]):
     words: Callable[[Sight, Scope], Words]
     prepare: Callable[[D], None]
     put: Callable[[D, Batch], Ack]
-    acks: Callable[[D, str, str], Sequence[Ack]]
+    acks: Callable[[D, str, str, Sequence[int] | None], Sequence[Ack]]
     held: Callable[[D, str], Sequence[Held]]
     spans: Callable[[D, int], Sequence[Span]]
     write: Callable[[D, Derivation], None]
@@ -155,9 +161,21 @@ class EngineStore(Generic[D]):
         """Note spans, once each, and that the source is touched."""
         return self._way.put(self._db, batch)
 
-    def acks(self, person: str, machine: str) -> Sequence[Ack]:
-        """Return up to where each source of a machine is there."""
-        return self._way.acks(self._db, person, machine)
+    def put_all(self, batches: Sequence[Batch]) -> list[Ack | BatchRefused]:
+        """Put what came at once; what is refused does not keep the rest back."""
+        told: list[Ack | BatchRefused] = []
+        for batch in batches:
+            try:
+                told.append(self.put(batch))
+            except BatchRefused as error:
+                told.append(error)
+        return told
+
+    def acks(
+        self, person: str, machine: str, among: Sequence[int] | None = None
+    ) -> Sequence[Ack]:
+        """Return up to where sources of a machine are there: all, or some."""
+        return self._way.acks(self._db, person, machine, among)
 
     def held(self, person: str) -> Sequence[Held]:
         """Return all sources of a person."""
@@ -184,24 +202,28 @@ class EngineStore(Generic[D]):
     _final = ""
     """What a table's name is followed by, to be read as it is now."""
 
-    def kin(self, person: str, sessions: Sequence[Harvest]) -> set[int]:
+    def kin(self, person: str, marks: Marks) -> set[int]:
         """Return the sources of a person's sessions that are related to some."""
-        records = [row for one in sessions for row in one.rows["record"]]
-        uuids = list({row[1] for row in records})
-        messages = list({row[2] for row in records if row[2] is not None})
-        leaves = list({row[0] for one in sessions for row in one.rows["summary"]})
-        names = [one.session for one in sessions]
-        found = self._booked(person, "session", "session", names)
+        found = self._booked(person, "session", "session", marks.sessions)
         for table, column, numbers in (
-            ("record", "uuid", uuids),
-            ("record", "message", messages),
-            ("summary", "leaf", uuids),
-            ("record", "uuid", leaves),
+            ("record", "uuid", marks.records),
+            ("record", "message", marks.messages),
+            ("record", "uuid", marks.leaves),
         ):
-            for start in range(0, len(numbers), _AT_ONCE):
-                some = numbers[start : start + _AT_ONCE]
+            for some in _parted(numbers):
                 found |= self._booked(person, table, column, some)
         return found
+
+    def named(self, person: str, records: Sequence[int]) -> list[Named]:
+        """Return what a person's files call records."""
+        return [
+            Named(*row)
+            for some in _parted(records)
+            for row in self._named(person, some)
+        ]
+
+    def _named(self, person: str, records: Sequence[int]) -> Iterable[Any]:
+        raise NotImplementedError
 
     def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
         """Return what somebody may read, over a connection of its own."""
@@ -287,10 +309,15 @@ class EngineObjects(Generic[D]):
 
     def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
         """Return bytes of several objects."""
+        frames = self.frames(addresses)
+        return {address: unpress(frame) for address, frame in frames.items()}
+
+    def frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return several objects as they are kept."""
         among = self._db.among("address", "addresses")
         sql = f"SELECT address, frame FROM object WHERE {among}"  # noqa: S608 (our names)
         rows = self._db.rows(sql, {"addresses": list(addresses)})
-        return {address: unpress(frame) for address, frame in rows}
+        return {address: bytes(frame) for address, frame in rows}
 
     def close(self) -> None:
         """Let go of the database."""

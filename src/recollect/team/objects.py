@@ -94,12 +94,17 @@ class RawObjects:
 
     def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
         """Return bytes of several objects; what is not there or damaged is not."""
-        names = {_name(address): address for address in addresses}
         found: dict[str, bytes] = {}
-        for name, frame in self.place.read_all(list(names)).items():
+        for address, frame in self.frames(addresses).items():
             with suppress(Exception):  # whoever asks for it alone is told
-                found[names[name]] = unpress(frame)
+                found[address] = unpress(frame)
         return found
+
+    def frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        """Return several objects as they are kept; what is not there is not."""
+        names = {_name(address): address for address in addresses}
+        kept = self.place.read_all(list(names))
+        return {names[name]: frame for name, frame in kept.items()}
 
     def remove(self, addresses: Iterable[str]) -> None:
         """Erase bytes; what is not there is no error."""

@@ -120,10 +120,16 @@ def _add_spans(
     db.insert("span", (*_SPAN, "address", "revision"), rows)
 
 
-def acks(db: ClickHouse, person: str, machine: str) -> list[Ack]:
-    """Return up to where each source of a machine is there."""
+def acks(
+    db: ClickHouse, person: str, machine: str, among: Sequence[int] | None = None
+) -> list[Ack]:
+    """Return up to where sources of a machine are there: all, or some."""
+    if among is not None and not among:
+        return []
     where = "person = %(person)s AND machine = %(machine)s"
-    rows = _rows(db, where, {"person": person, "machine": machine})
+    where += " AND number IN %(numbers)s" if among is not None else ""
+    values = {"person": person, "machine": machine, "numbers": list(among or ())}
+    rows = _rows(db, where, values)
     return [ack_of(row) for row in rows]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from recollect.team.clickhouse import erasing, receiving
 from recollect.team.clickhouse.connect import ClickHouse
@@ -61,6 +62,15 @@ class ClickHouseStore(EngineStore[ClickHouse]):
             {"values": list(values), "person": person},
         )
         return {row[0] for row in rows}
+
+    def _named(self, person: str, records: Sequence[int]) -> Iterable[Any]:
+        return self._db.rows(
+            "SELECT leaf, source, start, record, text FROM summary"
+            " WHERE leaf IN %(records)s"
+            " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
+            " AND number NOT IN (SELECT number FROM dead)",
+            {"records": list(records), "person": person},
+        )
 
     def objects(self) -> ClickHouseObjects:
         """Return a raw store in the same database."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from recollect.store.harvest import TABLES, Harvest
 from recollect.team.clickhouse.connect import ClickHouse
@@ -79,27 +79,21 @@ def _replaced(db: ClickHouse, made: Derivation) -> list[int]:
 
 
 def _add_texts(db: ClickHouse, one: Harvest, whose: tuple[int, int]) -> None:
-    said = [
-        (*whose, text, row.record, row.kind, len(row.terms))
-        for text, row in enumerate(one.texts)
-    ]
-    db.insert("said", _SAID, said)
+    said: list[tuple[object, ...]] = []
     waiting: list[tuple[object, ...]] = []
-    for posting in _postings(one, whose):
-        waiting.append(posting)
+    for text, row in enumerate(one.texts):
+        terms = row.terms
+        facts = (*whose, text, row.record, row.kind, len(terms))
+        said.append(facts)
+        places: dict[str, list[int]] = {}
+        for at, term in enumerate(terms):
+            places.setdefault(term, []).append(at)
+        waiting += [(*facts, term, found) for term, found in places.items()]
         if len(waiting) >= _AT_ONCE:
             db.insert("post", _POST, waiting)
             waiting = []
+    db.insert("said", _SAID, said)
     db.insert("post", _POST, waiting)
-
-
-def _postings(one: Harvest, whose: tuple[int, int]) -> Iterator[tuple[object, ...]]:
-    for text, row in enumerate(one.texts):
-        places: dict[str, list[int]] = {}
-        for at, term in enumerate(row.terms):
-            places.setdefault(term, []).append(at)
-        for term, found in places.items():
-            yield (*whose, text, row.record, row.kind, len(row.terms), term, found)
 
 
 def bury(db: ClickHouse, numbers: Sequence[int]) -> None:

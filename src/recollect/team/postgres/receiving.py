@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from recollect.errors import BatchRefused
 from recollect.team.contract import Ack, Batch, Held, Sent, Span
@@ -12,7 +12,7 @@ from recollect.team.postgres.connect import Postgres
 from recollect.team.postgres.writing import holder_of
 from recollect.team.refusing import check_spans, signs_of
 
-__all__ = ["acks", "held", "put", "spans"]
+__all__ = ["acks", "held", "put", "put_all", "spans"]
 
 _SENT = (
     "SELECT s.person, h.teams, machine, home, path, kind, project, session, agent,"
@@ -23,32 +23,89 @@ _SENT = (
 
 def put(db: Postgres, batch: Batch) -> Ack:
     """Note spans, once each, and that the source is touched."""
-    sent = batch.source
+    (told,) = put_all(db, [batch])
+    if isinstance(told, BatchRefused):
+        raise told
+    return told
+
+
+def put_all(db: Postgres, batches: Sequence[Batch]) -> list[Ack | BatchRefused]:
+    """Put what came at once, a source at most once; the refused keep nothing back."""
+    told: dict[int, Ack | BatchRefused] = {}
+    numbers = [batch.source.number for batch in batches]
     with db.at_once():
         # An erasure waits for this, or this for it: nothing slips past its tombstones.
         db.execute("LOCK TABLE source IN ROW EXCLUSIVE MODE")
-        erased = "SELECT 1 FROM tombstone WHERE sign = ANY(%(signs)s)"
-        if db.rows(erased, {"signs": list(signs_of(sent))}):
-            raise BatchRefused(sent.id, "it was erased")
-        holder = holder_of(db, sent.person, sent.teams)
-        _add_source(db, sent, holder)
-        before = db.rows(
-            "SELECT generation, upto, holder, mtime_ns FROM source"
-            " WHERE number = %(number)s FOR UPDATE",
-            {"number": sent.number},
-        )[0]
-        generation, upto = before[:2]
-        if batch.generation < generation:
-            raise BatchRefused(sent.id, "a newer generation is there")
-        known = spans(db, sent.number) if batch.generation == generation else []
-        if batch.generation > generation:
-            upto = 0
-        new = check_spans(sent.id, batch.spans, known, upto)
-        _add_spans(db, batch, new, holder)
-        is_touched = bool(new) or before[2:] != (holder, sent.mtime_ns)
-        _note(db, batch, new, holder, is_touched=is_touched)
-        (row,) = db.rows(f"{_SENT} WHERE number = %(number)s", {"number": sent.number})
-    return ack_of(row)
+        told |= _erased(db, [batch.source for batch in batches])
+        some = {b.source.number: b for b in batches if b.source.number not in told}
+        holders = _holders(db, [batch.source for batch in some.values()])
+        _add_sources(db, [batch.source for batch in some.values()], holders)
+        # In the order of their numbers, so that nobody waits for who waits for them.
+        sql = (
+            "SELECT number, generation, upto, holder, mtime_ns FROM source"
+            " WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE"
+        )
+        before = {row[0]: row[1:] for row in db.rows(sql, {"numbers": list(some)})}
+        known = _spans(db, [number for number, row in before.items() if row[1]])
+        notes: list[_Note] = []
+        for number, batch in some.items():
+            try:
+                new = _new(batch, before[number], known.get(number, []))
+            except BatchRefused as error:
+                told[number] = error
+                continue
+            notes.append(_Note(batch, new, holders[number], before[number]))
+        _note(db, notes)
+        sql = f"{_SENT} WHERE number = ANY(%(numbers)s)"
+        for row in db.rows(sql, {"numbers": list(some.keys() - told.keys())}):
+            ack = ack_of(row)
+            told[ack.source.number] = ack
+    return [told[number] for number in numbers]
+
+
+def _erased(db: Postgres, sources: Sequence[Sent]) -> dict[int, BatchRefused]:
+    """Return what is to be said of those that were erased, by their numbers."""
+    signs = {one.number: signs_of(one) for one in sources}
+    sql = "SELECT sign FROM tombstone WHERE sign = ANY(%(signs)s)"
+    every = [sign for own in signs.values() for sign in own]
+    there = {bytes(row[0]) for row in db.rows(sql, {"signs": every})}
+    return {
+        one.number: BatchRefused(one.id, "it was erased")
+        for one in sources
+        if there.intersection(signs[one.number])
+    }
+
+
+def _holders(db: Postgres, sources: Sequence[Sent]) -> dict[int, int]:
+    """Return whose sources are, by their numbers."""
+    known = {whose: holder_of(db, *whose) for whose in set(map(_whose, sources))}
+    return {one.number: known[_whose(one)] for one in sources}
+
+
+def _whose(sent: Sent) -> tuple[str, tuple[str, ...]]:
+    return sent.person, sent.teams
+
+
+def _new(batch: Batch, before: Sequence[Any], known: Sequence[Span]) -> list[Span]:
+    """Return what is new in a batch; raise if it does not fit what there was."""
+    name = batch.source.id
+    generation, upto = before[:2]
+    if batch.generation < generation:
+        raise BatchRefused(name, "a newer generation is there")
+    if batch.generation > generation:
+        known, upto = [], 0
+    return check_spans(name, batch.spans, known, upto)
+
+
+def _add_sources(
+    db: Postgres, sources: Sequence[Sent], holders: Mapping[int, int]
+) -> None:
+    numbers = [one.number for one in sources]
+    sql = "SELECT number FROM source WHERE number = ANY(%(numbers)s)"
+    there = {row[0] for row in db.rows(sql, {"numbers": numbers})}
+    for one in sorted(sources, key=lambda one: one.number):
+        if one.number not in there:
+            _add_source(db, one, holders[one.number])
 
 
 def _add_source(db: Postgres, sent: Sent, holder: int) -> None:
@@ -74,44 +131,68 @@ def _add_source(db: Postgres, sent: Sent, holder: int) -> None:
     )
 
 
-def _add_spans(db: Postgres, batch: Batch, new: Sequence[Span], holder: int) -> None:
+class _Note(NamedTuple):
+    """What is to be noted of a source."""
+
+    batch: Batch
+    new: Sequence[Span]
+    holder: int
+    before: Sequence[Any]
+    """Its generation, up to where it was there, its holder and its time."""
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether it must be derived."""
+        same = (self.holder, self.batch.source.mtime_ns)
+        return bool(self.new) or tuple(self.before[2:]) != same
+
+
+def _note(db: Postgres, notes: Sequence[_Note]) -> None:
+    """Write down spans, and up to where sources are there now."""
     columns = ("number", "holder", "generation", "start", "stop", "origin")
-    rows = span_rows(batch, new, holder)
+    rows = [row for one in notes for row in span_rows(one.batch, one.new, one.holder)]
     db.copy("span", (*columns, "sha256", "address"), rows)
-
-
-def _note(
-    db: Postgres, batch: Batch, new: Sequence[Span], holder: int, *, is_touched: bool
-) -> None:
-    values: dict[str, Any] = {
-        "number": batch.source.number,
-        "holder": holder,
-        "mtime_ns": batch.source.mtime_ns,
-        "generation": batch.generation,
-        "more": int(is_touched),
+    last = [one.new[-1] if one.new else None for one in notes]
+    values = {
+        "number": [one.batch.source.number for one in notes],
+        "holder": [one.holder for one in notes],
+        "mtime_ns": [one.batch.source.mtime_ns for one in notes],
+        "generation": [one.batch.generation for one in notes],
+        "more": [int(one.is_touched) for one in notes],
+        "upto": [one.offset + one.length if one else None for one in last],
+        "origin": [one.origin if one else None for one in last],
     }
-    sql = (
-        "UPDATE source SET holder = %(holder)s, mtime_ns = %(mtime_ns)s,"
-        " revision = revision + %(more)s, generation = %(generation)s"
-    )
-    if is_touched:
-        sql += ", waits = CASE WHEN clean < revision THEN waits ELSE now() END"
-    if new:
-        values["upto"] = new[-1].offset + new[-1].length
-        values["origin"] = new[-1].origin
-        sql += ", upto = %(upto)s, origin = %(origin)s"
-    db.execute(f"{sql} WHERE number = %(number)s", values)
+    # What came at once waits in the order in which it was sent.
     db.execute(
-        "UPDATE span SET holder = %(holder)s WHERE number = %(number)s"
-        " AND holder <> %(holder)s",
+        "UPDATE source AS s SET holder = n.holder, mtime_ns = n.mtime_ns,"
+        " generation = n.generation, revision = revision + n.more,"
+        " waits = CASE WHEN n.more = 0 OR clean < revision THEN waits"
+        " ELSE now() + n.at * interval '1 microsecond' END,"
+        " upto = coalesce(n.upto, s.upto), origin = coalesce(n.origin, s.origin)"
+        " FROM unnest(%(number)s::bigint[], %(holder)s::integer[],"
+        " %(mtime_ns)s::bigint[], %(generation)s::integer[], %(more)s::integer[],"
+        " %(upto)s::bigint[], %(origin)s::bigint[]) WITH ORDINALITY"
+        " AS n (number, holder, mtime_ns, generation, more, upto, origin, at)"
+        " WHERE s.number = n.number",
         values,
     )
+    moved = [one for one in notes if one.before[2] != one.holder]
+    for one in moved:
+        db.execute(
+            "UPDATE span SET holder = %(holder)s WHERE number = %(number)s"
+            " AND holder <> %(holder)s",
+            {"holder": one.holder, "number": one.batch.source.number},
+        )
 
 
-def acks(db: Postgres, person: str, machine: str) -> list[Ack]:
-    """Return up to where each source of a machine is there."""
-    sql = f"{_SENT} WHERE s.person = %(person)s AND machine = %(machine)s ORDER BY path"
-    return [ack_of(row) for row in db.rows(sql, {"person": person, "machine": machine})]
+def acks(
+    db: Postgres, person: str, machine: str, among: Sequence[int] | None = None
+) -> list[Ack]:
+    """Return up to where sources of a machine are there: all, or some."""
+    sql = f"{_SENT} WHERE s.person = %(person)s AND machine = %(machine)s"
+    sql += " AND number = ANY(%(numbers)s)" if among is not None else ""
+    values = {"person": person, "machine": machine, "numbers": list(among or ())}
+    return [ack_of(row) for row in db.rows(f"{sql} ORDER BY path", values)]
 
 
 def held(db: Postgres, person: str) -> list[Held]:
@@ -122,10 +203,18 @@ def held(db: Postgres, person: str) -> list[Held]:
 
 def spans(db: Postgres, source: int) -> list[Span]:
     """Return the spans of a source's newest generation, in order."""
+    return _spans(db, [source]).get(source, [])
+
+
+def _spans(db: Postgres, sources: Sequence[int]) -> dict[int, list[Span]]:
+    """Return the spans of sources' newest generations, in order."""
+    found: dict[int, list[Span]] = {}
     rows = db.rows(
-        "SELECT start, stop, p.origin, sha256, address FROM span AS p"
-        " JOIN source AS s USING (number, generation) WHERE number = %(number)s"
-        " ORDER BY start",
-        {"number": source},
+        "SELECT number, start, stop, p.origin, sha256, address FROM span AS p"
+        " JOIN source AS s USING (number, generation) WHERE number = ANY(%(numbers)s)"
+        " ORDER BY number, start",
+        {"numbers": list(sources)},
     )
-    return [span_of(row) for row in rows]
+    for number, *row in rows:
+        found.setdefault(number, []).append(span_of(row))
+    return found

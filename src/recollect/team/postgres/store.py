@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from recollect.errors import BatchRefused
 from recollect.team.contract import (
+    Ack,
+    Batch,
     Selector,
     Tombstone,
     Touched,
@@ -40,6 +44,10 @@ class PostgresStore(EngineStore[Postgres]):
         super().__init__(address)
         self._objects: PostgresObjects | None = None
 
+    def put_all(self, batches: Sequence[Batch]) -> list[Ack | BatchRefused]:
+        """Put what came at once, in one transaction."""
+        return receiving.put_all(self._db, batches)
+
     def touched(self, limit: int = 100) -> Sequence[Touched]:
         """Return sources that must be derived, those that wait longest first."""
         rows = self._db.rows(
@@ -52,13 +60,23 @@ class PostgresStore(EngineStore[Postgres]):
     def _booked(
         self, person: str, table: str, column: str, values: Sequence[object]
     ) -> set[int]:
+        is_number = bool(values) and isinstance(values[0], int)
+        kind = "::bigint[]" if is_number else ""
         rows = self._db.rows(
             "SELECT DISTINCT b.source FROM booked AS b WHERE b.number IN"  # noqa: S608 (our names)
-            f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s)"
+            f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s{kind})"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s))",
-            {"values": list(values), "person": person},
+            {"values": _list(values) if is_number else list(values), "person": person},
         )
         return {row[0] for row in rows}
+
+    def _named(self, person: str, records: Sequence[int]) -> Iterable[Any]:
+        return self._db.rows(
+            "SELECT leaf, source, start, record, text FROM summary"
+            " WHERE leaf = ANY(%(records)s::bigint[])"
+            " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)",
+            {"records": _list(records), "person": person},
+        )
 
     def objects(self) -> PostgresObjects:
         """Return a raw store in the same database."""
@@ -125,6 +143,11 @@ class PostgresStore(EngineStore[Postgres]):
         super().close()
         if self._objects is not None:
             self._objects.close()
+
+
+def _list(numbers: Sequence[object]) -> str:
+    """Return numbers as the engine writes a list, which the driver does slowly."""
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 class PostgresObjects(EngineObjects[Postgres]):

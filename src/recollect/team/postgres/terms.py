@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Set as AbstractSet
+from itertools import accumulate, chain
+from operator import add
 from struct import Struct
 from zlib import crc32
 
@@ -17,10 +20,10 @@ from recollect.team.asking import Posted
 from recollect.team.engine import group_of
 
 __all__ = [
+    "Said",
     "Tallied",
     "counts_in",
     "living_in",
-    "places_of",
     "posted_in",
     "query_of",
     "sign_of",
@@ -40,48 +43,27 @@ _COUNT = Struct(">qi")
 """A session, then the kind of its texts and how many there are: 8 and 24 bits."""
 _MOST = (1 << 24) - 1
 
-Places = Mapping[str, Sequence[int]]
-"""Where each term of a text stands."""
 _FACT = Struct("<III")
 """The record of a text, its kind and its length."""
 _BREAK = b"\n"
 _encode = msgspec.msgpack.encode
-_decode_slot = msgspec.msgpack.Decoder(tuple[bytes, list[int], bytes]).decode
-_decode_term = msgspec.msgpack.Decoder(list[tuple[int, list[int]]]).decode
+_decode_slot = msgspec.msgpack.Decoder(tuple[bytes, list[int], list[int], bytes]).decode
+_decode_term = msgspec.msgpack.Decoder(list[int]).decode
+_PLACES = [f":{at}" for at in range(1, PIECE + 1)]
 
 
-def places_of(terms: Sequence[str]) -> dict[str, list[int]]:
-    """Return where each term stands in a text."""
-    found: dict[str, list[int]] = {}
-    for at, term in enumerate(terms):
-        if term in found:
-            found[term].append(at)
-        else:
-            found[term] = [at]
-    return found
+def vectors_of(terms: Sequence[str]) -> Iterator[str]:
+    """Yield the vectors of a text; most have one.
 
-
-def vectors_of(terms: Sequence[str], places: Places) -> Iterator[str]:
-    """Yield the vectors of a text; most have one."""
-    if len(terms) <= PIECE:
-        yield _vector(places)
-        return
+    A term has letters and digits only: nothing in it needs to be escaped. One that
+    stands there twice is told twice; the engine joins the places.
+    """
     start = 0
     while True:
-        yield _vector(places_of(terms[start : start + PIECE]))
+        yield " ".join(map(add, terms[start : start + PIECE], _PLACES))
         start += PIECE - OVERLAP
         if start + OVERLAP >= len(terms):
             return
-
-
-def _vector(places: Places) -> str:
-    # A term has letters and digits only: nothing in it needs to be escaped.
-    return " ".join(
-        [
-            f"'{term}':{','.join([str(at + 1) for at in p])}"
-            for term, p in places.items()
-        ]
-    )
 
 
 def query_of(runs: Sequence[Sequence[str]]) -> str:
@@ -96,32 +78,36 @@ def sign_of(term: str) -> int:
     return crc32(term.encode())
 
 
-def slots_of(texts: Sequence[TextRow], places: Sequence[Places]) -> list[bytes]:
+def slots_of(said: Said) -> list[bytes]:
     """Return what a session's slots hold: the facts of its texts, then its terms."""
-    by_term: dict[str, list[tuple[int, Sequence[int]]]] = {}
-    count = 0
-    for number, own in enumerate(places):
-        count += len(own)
-        for term, found in own.items():
-            if term in by_term:
-                by_term[term].append((number, found))
-            else:
-                by_term[term] = [(number, found)]
-    slots = max(1, count // _SLOT)
-    dealt: list[dict[str, list[tuple[int, Sequence[int]]]]]
-    dealt = [{} for _ in range(slots)] if slots > 1 else [by_term]
-    for term, posted in by_term.items() if slots > 1 else ():
-        dealt[sign_of(term) % slots][term] = posted
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for at, term in enumerate(chain.from_iterable(said.terms)):
+        places[term].append(at)
+    slots = max(1, said.words.total() // _SLOT)
+    dealt: list[dict[str, list[int]]] = [{} for _ in range(slots)]
+    for term, found in places.items() if slots > 1 else ():
+        dealt[sign_of(term) % slots][term] = found
+    some = dealt if slots > 1 else [places]
     pack = _FACT.pack
-    facts = b"".join([pack(t.record, t.kind, len(t.terms)) for t in texts])
-    return [squeeze(facts), *(squeeze(_slot(one)) for one in dealt)]
+    facts = [
+        pack(text.record, text.kind, len(terms))
+        for text, terms in zip(said.texts, said.terms, strict=True)
+    ]
+    return [
+        squeeze(b"".join(facts)),
+        *(squeeze(_slot(one, said.words)) for one in some),
+    ]
 
 
-def _slot(dealt: Mapping[str, Sequence[tuple[int, Sequence[int]]]]) -> bytes:
-    """Pack terms so that one is found without unpacking the others."""
-    told = [_encode(posted) for posted in dealt.values()]
+def _slot(dealt: Mapping[str, list[int]], words: Mapping[str, int]) -> bytes:
+    """Pack terms so that one is found without unpacking the others.
+
+    Where each stands is told in terms of the whole session, text behind text.
+    """
+    told = [_encode(places) for places in dealt.values()]
     names = "\n".join(("", *dealt, "")).encode()
-    return _encode((names, list(map(len, told)), b"".join(told)))
+    texts = [words[term] for term in dealt]
+    return _encode((names, texts, list(map(len, told)), b"".join(told)))
 
 
 def posted_in(
@@ -131,23 +117,49 @@ def posted_in(
 
     Texts are told of that have one of them, or all.
     """
+    facts = list(_FACT.iter_unpack(unpress(slots[0])))
+    starts = list(accumulate((length for _, _, length in facts), initial=0))
     places: dict[str, dict[int, Sequence[int]]] = {}
     for slot, packed in slots.items():
         if slot:
-            names, lengths, told = _decode_slot(unpress(packed))
+            names, _, lengths, told = _decode_slot(unpress(packed))
             for term in terms:
                 at = names.find(b"\n%b\n" % term.encode())
                 if at >= 0:
                     number = names.count(_BREAK, 0, at)
                     start = sum(lengths[:number])
                     own = memoryview(told)[start : start + lengths[number]]
-                    places[term] = dict(_decode_term(own))
-    raw = unpress(slots[0])
-    numbers: Iterable[int] = range(len(raw) // _FACT.size)
+                    places[term] = _by_text(_decode_term(own), starts)
+    numbers: Iterable[int] = range(len(facts))
     if not everything:
         numbers = {number for texts in places.values() for number in texts}
-    facts = {n: _FACT.unpack_from(raw, _FACT.size * n) for n in numbers}
-    return Posted(facts, places)
+    return Posted({number: facts[number] for number in numbers}, places)
+
+
+def _by_text(places: Sequence[int], starts: Sequence[int]) -> dict[int, Sequence[int]]:
+    """Return places in a session, which ascend, as places in its texts."""
+    found: dict[int, Sequence[int]] = {}
+    at = 0
+    while at < len(places):
+        text = bisect_right(starts, places[at]) - 1
+        stop = bisect_left(places, starts[text + 1], at)
+        start = starts[text]
+        found[text] = [place - start for place in places[at:stop]]
+        at = stop
+    return found
+
+
+class Said:
+    """What the texts of a session say: their terms, and which have which."""
+
+    def __init__(self, texts: Sequence[TextRow]) -> None:
+        self.texts = texts
+        self.terms = [text.terms for text in texts]
+        self.sets = list(map(set, self.terms))
+        self.words: Counter[str] = Counter()
+        """How many texts have each term."""
+        for own in self.sets:
+            self.words.update(own)
 
 
 class Tallied:
@@ -156,31 +168,27 @@ class Tallied:
     _groups: dict[str, str] = {}  # noqa: RUF012 (remembered for all)
 
     def __init__(self) -> None:
-        self.packed: dict[str, bytearray] = {}
+        self.packed: defaultdict[str, bytearray] = defaultdict(bytearray)
         self.words: Counter[str] = Counter()
         """How many texts have each term."""
         self.texts = self.terms = 0
 
-    def add(
-        self, session: int, texts: Sequence[TextRow], places: Sequence[Places]
-    ) -> None:
+    def add(self, session: int, said: Said) -> None:
         """Count the texts of a session."""
+        self.texts += len(said.texts)
+        self.terms += sum(map(len, said.terms))
+        self.words.update(said.words)
         kinds: dict[int, Counter[str]] = {}
-        for text, own in zip(texts, places, strict=True):
-            self.texts += 1
-            self.terms += len(text.terms)
-            self.words.update(own.keys())
-            groups = self.groups(own)
-            kinds.setdefault(text.kind, Counter()).update(groups)
-        pack = _COUNT.pack
+        for text, own in zip(said.texts, said.sets, strict=True):
+            kinds.setdefault(text.kind, Counter()).update(set(self.groups(own)))
         packed = self.packed
         for kind, counts in kinds.items():
+            told = {
+                count: _COUNT.pack(session, kind << 24 | min(count, _MOST))
+                for count in set(counts.values())
+            }
             for group, count in counts.items():
-                told = pack(session, kind << 24 | min(count, _MOST))
-                if group in packed:
-                    packed[group] += told
-                else:
-                    packed[group] = bytearray(told)
+                packed[group] += told[count]
 
     def take(self, slot: int, packed: bytes) -> None:
         """Count what a slot of a session says that is there."""
@@ -189,39 +197,20 @@ class Tallied:
             self.texts += len(facts)
             self.terms += sum(length for _, _, length in facts)
             return
-        names, lengths, told = _decode_slot(unpress(packed))
-        starts = accumulate(lengths, initial=0)
+        names, texts, _, _ = _decode_slot(unpress(packed))
         terms = names.decode().split()
-        self.words.update(
-            {term: _length(told, at) for term, at in zip(terms, starts, strict=False)}
-        )
+        self.words.update(dict(zip(terms, texts, strict=True)))
 
     @classmethod
-    def groups(cls, terms: Mapping[str, object]) -> set[str]:
-        """Return the groups of terms."""
+    def groups(cls, terms: AbstractSet[str]) -> Iterator[str]:
+        """Yield the group of each term."""
         known = cls._groups
-        new = [term for term in terms if term not in known]
-        if new:
+        if not known.keys() >= terms:
             if len(known) > _KNOWN:
                 known.clear()
-                new = list(terms)
+            new = [term for term in terms if term not in known]
             known.update(zip(new, group_of(new), strict=True))
-        return {known[term] for term in terms}
-
-    @classmethod
-    def group(cls, term: str) -> str:
-        """Return the group of a term."""
-        (found,) = cls.groups({term: None})
-        return found
-
-
-def _length(packed: bytes, at: int) -> int:
-    """Return how many things a packed list has, which its first bytes tell."""
-    first = packed[at]
-    if first & 0xF0 == 0x90:  # noqa: PLR2004 (as MessagePack has it)
-        return first & 0x0F
-    size = 2 if first == 0xDC else 4  # noqa: PLR2004
-    return int.from_bytes(packed[at + 1 : at + 1 + size], "big")
+        return map(known.__getitem__, terms)
 
 
 def counts_in(packed: bytes, alive: Container[int]) -> dict[int, int]:

@@ -10,9 +10,12 @@ from recollect.team.derivation import Derivation
 from recollect.team.packing import new_numbers
 from recollect.team.postgres.connect import Postgres
 from recollect.team.postgres.segments import add_segment, leave_segments
-from recollect.team.postgres.terms import Tallied, places_of, slots_of, vectors_of
+from recollect.team.postgres.terms import Said, Tallied, slots_of, vectors_of
 
 __all__ = ["holder_of", "remove_sessions", "write"]
+
+_WEIGHT = 16 * 1024 * 1024
+"""Bytes of vectors that wait to be written; more would only take memory."""
 
 
 def holder_of(db: Postgres, person: str, teams: Sequence[str]) -> int:
@@ -100,23 +103,24 @@ def _put(
     whose = _holders(db, made, holders)
     families: dict[int, int] = {}
     rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TABLES}
-    words: dict[int, _Said] = {}
+    words: dict[int, _Texts] = {}
+    before = _counted(db, old)
+    if old:
+        _remove(db, old)
+        leave_segments(db, old)
     for number, holder, one in zip(numbers, whose, made.sessions, strict=True):
         family = families.setdefault(one.family, number)
         for table, found in one.rows.items():
             first = (holder, number, family) if table == "session" else (holder, number)
             rows[table] += [(*first, *row) for row in found]
-        words.setdefault(holder, _Said(holder)).add(number, one)
-    _recount(db, _counted(db, old), {h: said.tallied for h, said in words.items()})
-    if old:
-        _remove(db, old)
-        leave_segments(db, old)
+        words.setdefault(holder, _Texts(db, holder)).add(number, one)
     for table, found in rows.items():
         names = [column.name for column in columns_of(table)]
         first_names = ["holder", "number", *(["family"] if table == "session" else [])]
         db.copy(table, [*first_names, *names], found)
-    for said in words.values():
-        said.write(db)
+    for texts in words.values():
+        texts.finish()
+    _recount(db, before, {holder: texts.tallied for holder, texts in words.items()})
 
 
 def _holders(db: Postgres, made: Derivation, holders: Mapping[int, int]) -> list[int]:
@@ -137,37 +141,49 @@ def _holders(db: Postgres, made: Derivation, holders: Mapping[int, int]) -> list
     return found
 
 
-class _Said:
+class _Texts:
     """What a holder's sessions say, on its way to the words."""
 
-    def __init__(self, holder: int) -> None:
+    def __init__(self, db: Postgres, holder: int) -> None:
+        self._db = db
         self._holder = holder
         self._numbers: list[int] = []
-        self._said: list[tuple[object, ...]] = []
+        self._said: list[str] = []
         self._stand: list[tuple[object, ...]] = []
+        self._weight = 0
         self.tallied = Tallied()
 
     def add(self, number: int, one: Harvest) -> None:
-        """Take in what a session says."""
+        """Take in what a session says; what has become much is written."""
+        if not one.texts:
+            return
+        said = Said(one.texts)
+        for at, (text, terms) in enumerate(zip(one.texts, said.terms, strict=True)):
+            for piece, vector in enumerate(vectors_of(terms)):
+                length = len(terms) if not piece else 0
+                # Numbers and terms: nothing of it needs to be escaped.
+                self._said.append(
+                    f"{self._holder}\t{number}\t{at}\t{piece}\t{text.record}"
+                    f"\t{text.kind}\t{length}\t{vector}\n"
+                )
+                self._weight += len(vector)
+        slots = slots_of(said)
         whose = (self._holder, number)
-        places = [places_of(text.terms) for text in one.texts]
-        for at, (text, own) in enumerate(zip(one.texts, places, strict=True)):
-            for piece, vector in enumerate(vectors_of(text.terms, own)):
-                length = len(text.terms) if not piece else 0
-                row = (*whose, at, piece, text.record, text.kind, length, vector)
-                self._said.append(row)
-        if one.texts:
-            slots = slots_of(one.texts, places)
-            count = len(slots) - 1
-            self._stand += [(*whose, at, count, one) for at, one in enumerate(slots)]
-            self._numbers.append(number)
-            self.tallied.add(number, one.texts, places)
+        self._stand += [(*whose, at, len(slots) - 1, o) for at, o in enumerate(slots)]
+        self._numbers.append(number)
+        self.tallied.add(number, said)
+        if self._weight > _WEIGHT:
+            self._write()
 
-    def write(self, db: Postgres) -> None:
+    def _write(self) -> None:
+        self._db.copy_lines("said", _SAID, self._said)
+        self._db.copy("stand", _STAND, self._stand, _STAND_TYPES)
+        self._said, self._stand, self._weight = [], [], 0
+
+    def finish(self) -> None:
         """Write everything but how often words are there."""
-        db.copy("said", _SAID, self._said)
-        db.copy("stand", _STAND, self._stand, _STAND_TYPES)
-        add_segment(db, self._holder, self._numbers, self.tallied.packed)
+        self._write()
+        add_segment(self._db, self._holder, self._numbers, self.tallied.packed)
 
 
 def _counted(db: Postgres, numbers: Sequence[int]) -> dict[int, Tallied]:
@@ -203,20 +219,22 @@ def _recount(
             },
         )
     changed.sort()
+    terms = {term for term, _, _ in changed}
+    forms = dict(zip(terms, Tallied.groups(terms), strict=True))
     db.execute(
-        "INSERT INTO word SELECT * FROM unnest(%(holders)s::integer[],"
-        " %(terms)s::text[], %(forms)s::text[], %(texts)s::bigint[])"
-        " ON CONFLICT (term, holder) DO UPDATE SET texts = word.texts + excluded.texts",
-        {
-            "holders": [holder for _, holder, _ in changed],
-            "terms": [term for term, _, _ in changed],
-            "forms": [Tallied.group(term) for term, _, _ in changed],
-            "texts": [more for _, _, more in changed],
-        },
+        "CREATE TEMPORARY TABLE recounted (LIKE word INCLUDING DEFAULTS) ON COMMIT DROP"
     )
+    lines = [f"{holder}\t{t}\t{forms[t]}\t{more}\n" for t, holder, more in changed]
+    db.copy_lines("recounted", _WORD, lines)
+    db.execute(
+        "INSERT INTO word SELECT * FROM recounted"
+        " ON CONFLICT (term, holder) DO UPDATE SET texts = word.texts + excluded.texts"
+    )
+    db.execute("DROP TABLE recounted")
     db.execute("DELETE FROM word WHERE texts <= 0")
 
 
+_WORD = ("holder", "term", "forms", "texts")
 _SAID = ("holder", "number", "text", "piece", "record", "kind", "length", "tsv")
 _STAND = ("holder", "number", "slot", "slots", "packed")
 _STAND_TYPES = ("int4", "int8", "int4", "int4", "bytea")

@@ -1,0 +1,149 @@
+"""Each family is derived once, whatever comes when, and as a folder would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.errors import ArchiveDamaged
+from recollect.model.ids import SessionId
+from recollect.team.contract import Objects, Scope, TeamStore
+from recollect.team.derivation import Derivation
+from recollect.team.deriving import derive, derive_waiting
+from tests.build import Home, prompt, reply, session_id, summary, thread
+from tests.team.homes import send
+
+Made = tuple[TeamStore, Objects]
+
+
+@pytest.fixture
+def empty(engine: Callable[[], Made]) -> Iterator[Made]:
+    """Return an empty store that can derive."""
+    store, objects = engine()
+    store.prepare()
+    yield store, objects
+    store.close()
+
+
+def counted(store: TeamStore, monkeypatch: pytest.MonkeyPatch) -> list[SessionId]:
+    """Return a list in which every session is named that is written from now on."""
+    written: list[SessionId] = []
+    replace = store.replace
+
+    def noted(made: Derivation) -> None:
+        written.extend(one.session for one in made.sessions)
+        replace(made)
+
+    monkeypatch.setattr(store, "replace", noted)
+    return written
+
+
+def homes(place: Path) -> list[Path]:
+    """Return homes of a session, of one that goes on from it, and of their titles."""
+    first = thread(prompt("how it began"), reply("so"))
+    further = [*first, *thread(prompt("further"), reply("on"), start=90)]
+    leaf, other = str(first[-1]["uuid"]), str(further[-1]["uuid"])
+    titles = [summary("Of the beginning", leaf), summary("Of the end", other)]
+    asked = thread(prompt("something else"), start=500)
+    said = [first, further, [*titles, *asked]]
+    made = []
+    for number, records in enumerate(said):
+        home = Home(place / str(number))
+        home.session(session_id(number), records)
+        made.append(home.path)
+    return made
+
+
+def listed(archive: Archive) -> list[tuple[object, ...]]:
+    return sorted((one.id, one.title, one.messages) for one in archive.sessions())
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_sessions_that_come_one_by_one_are_as_if_they_had_come_at_once(
+    empty: Made, tmp_path: Path, order: Sequence[int]
+) -> None:
+    store, objects = empty
+    made = homes(tmp_path / "homes")
+    for number in order:
+        send(store, objects, "ann", [made[number]])
+        derive(store, objects)
+    Archive.ingest(tmp_path / "archive", made)
+
+    with (
+        Archive.open(tmp_path / "archive") as folder,
+        Archive.on(store.shelf(Scope(person="ann"), objects)) as team,
+    ):
+        assert listed(team) == listed(folder)
+        assert "Of the end" in {one.title.text for one in team.sessions()}
+
+
+def test_what_a_title_stands_beside_is_not_derived_again(
+    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, objects = empty
+    first, further, titles = homes(tmp_path / "homes")
+    send(store, objects, "ann", [titles])
+    derive(store, objects)
+    written = counted(store, monkeypatch)
+
+    send(store, objects, "ann", [first, further])
+    derive(store, objects)
+
+    assert sorted(written) == [session_id(0), session_id(1)]
+
+
+def test_a_family_that_came_whole_is_derived_once(
+    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, objects = empty
+    monkeypatch.setattr("recollect.team.deriving._WEIGHT", 1)
+    first, further, titles = homes(tmp_path / "homes")
+    for home in (titles, first, further):
+        send(store, objects, "ann", [home])
+    written = counted(store, monkeypatch)
+
+    derive(store, objects)
+
+    # The second group finds the first; what that brings along is not done once more.
+    assert len(written) <= 4
+    assert store.touched() == []
+
+
+def test_what_comes_meanwhile_waits_for_the_next_time(
+    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, objects = empty
+    first, _, titles = homes(tmp_path / "homes")
+    send(store, objects, "ann", [first])
+    replace = store.replace
+
+    def late(made: Derivation) -> None:
+        send(store, objects, "ann", [titles])
+        replace(made)
+
+    monkeypatch.setattr(store, "replace", late)
+
+    assert derive_waiting(store, objects) == 1
+    assert len(store.touched()) == 1
+
+
+def test_bytes_that_are_missing_or_others_are_not_derived(
+    empty: Made, tmp_path: Path
+) -> None:
+    store, objects = empty
+    first, _, titles = homes(tmp_path / "homes")
+    send(store, objects, "ann", [first])
+    addresses = [s.address for batch in store.batches() for s in batch.spans]
+
+    objects.remove(addresses)
+
+    with pytest.raises(ArchiveDamaged):
+        derive(store, objects)
+    assert len(store.touched()) == 1
+    # Whoever sends it again, with the same bytes, mends it.
+    send(store, objects, "ann", [first, titles])
+    assert derive(store, objects) == 2
