@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from recollect.render.redact import Redactor
-from recollect.render.redact.rules import RULES, is_mixed, is_stand_in
+from recollect.render.redact.rules import RULES, START, is_mixed, is_stand_in
 from tests.render.redact.tokens import FAMILIES, INNOCENT
 
 REDACTOR = Redactor()
@@ -172,3 +172,13 @@ def test_a_password_with_blanks_is_hidden_where_a_program_takes_it(quote: str) -
     told = REDACTOR.text(f"mysqldump -uroot -p{quote}but ter fly{quote} shop")
 
     assert told == f"mysqldump -uroot -p{quote}[redacted option-secret]{quote} shop"
+
+
+def test_a_rule_hides_one_group_if_it_begins_behind_an_escape() -> None:
+    groups = {
+        rule.pattern: re.compile(rule.pattern).groups
+        for rule in RULES
+        if START in rule.pattern
+    }
+
+    assert set(groups.values()) == {1}

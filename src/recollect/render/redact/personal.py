@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 __all__ = [
     "ADDRESS",
     "HOME",
     "KEYED_HOME",
-    "LETTERS",
+    "compiled",
     "is_nobody",
     "is_telling",
     "login_in_key",
@@ -17,9 +18,9 @@ __all__ = [
     "spellings",
 ]
 
-LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
+_LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
 """Letters of all scripts, as far as both engines know them by the same ranges."""
-_LOGIN = rf"[{LETTERS}._-]{{1,64}}"
+_LOGIN = rf"[{_LETTERS}._-]{{1,64}}"
 _SPACED = rf"{_LOGIN}(?: {_LOGIN}){{1,3}}[\\/]"
 """A name of several words, which only the end of the folder's name tells from text."""
 _CAPITAL = "[A-Z\u00c0-\u00de]"
@@ -47,8 +48,8 @@ KEYED_HOME = (
 Several words with capitals are a name, up to a folder that many homes have.
 """
 ADDRESS = (
-    rf"[{LETTERS}_][{LETTERS}._%+-]{{0,63}}(?:@|%40)"
-    rf"(?:[{LETTERS}-]{{1,63}}\.)+[A-Za-z]{{2,24}}\b"
+    rf"[{_LETTERS}_][{_LETTERS}._%+-]{{0,63}}(?:@|%40)"
+    rf"(?:[{_LETTERS}-]{{1,63}}\.)+[A-Za-z]{{2,24}}\b"
 )
 """A mail address, also as part of another address."""
 
@@ -81,9 +82,18 @@ _USUAL = frozenset(_FOLDERS.split())
 """Folders in a home that are no part of a name."""
 _BLANK = re.compile(r"\\+ |%20")
 _SHORTEST = 3
-_place = re.compile(
-    rf"(?:[\\/]home|[\\/]Users)[\\/]{{1,4}}({_LOGIN}(?: {_LOGIN}){{0,3}})"
-)
+_PLACE = rf"[\\/](?:home|Users)[\\/]{{1,4}}({_LOGIN}(?: {_LOGIN}){{0,3}})"
+_CLASS = re.compile(rf"\[{re.escape(_LETTERS)}([^]]*)\]")
+_OTHER = r"(?![\u2000-\u303f\ud800-\U0010ffff])[^\x00-\xbf]"
+"""The letters of ``_LETTERS`` that are not plain, in words that compile fast."""
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return what finds a pattern of this module."""
+    written = _CLASS.sub(lambda found: f"(?:[A-Za-z0-9{found[1]}]|{_OTHER})", pattern)
+    # The ends of words are those of the engine that looks for everything else.
+    return re.compile(written, re.ASCII)
 
 
 def is_nobody(address: str) -> bool:
@@ -99,7 +109,8 @@ def names_in(folders: Iterable[str]) -> frozenset[str]:
     A folder is a whole path: what is behind a blank belongs to it.
     """
     plain = (_BLANK.sub(" ", folder) for folder in folders)
-    found = (match[1] for folder in plain for match in _place.finditer(folder))
+    place = compiled(_PLACE)
+    found = (match[1] for folder in plain for match in place.finditer(folder))
     ended = (name.rstrip("._-") for name in found)
     return frozenset(name for name in ended if is_telling(name))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from recollect.render.redact.personal import ADDRESS, HOME, KEYED_HOME, LETTERS
+from recollect.render.redact.personal import ADDRESS, HOME, KEYED_HOME, compiled
 
 __all__ = ["addresses", "homes", "keyed_homes"]
 
@@ -23,7 +23,7 @@ _LOCAL = 64
 
 def homes(text: str) -> Iterator[tuple[int, int]]:
     """Yield where home folders stand."""
-    fits = _compiled(HOME).match
+    fits = compiled(HOME).match
     end = 0
     for at in _met(text, "/home/", "Users"):
         if text[at] == "/":
@@ -40,7 +40,7 @@ def homes(text: str) -> Iterator[tuple[int, int]]:
 
 def keyed_homes(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the names of home folders stand in projects' keys."""
-    fits = _compiled(KEYED_HOME).match
+    fits = compiled(KEYED_HOME).match
     for at in _met(text, "-home-", "-Users-"):
         found = fits(text, max(at - 1, 0))
         if found is not None:
@@ -67,7 +67,7 @@ def addresses(text: str) -> Iterator[tuple[int, int]]:
 def _parted() -> tuple[re.Pattern[str], ...]:
     """Return what fits an address, what is before its @ and what is behind."""
     local, _, domain = ADDRESS.partition("(?:@|%40)")
-    return _compiled(ADDRESS), _compiled(rf"{local}\Z"), _compiled(domain)
+    return compiled(ADDRESS), compiled(rf"{local}\Z"), compiled(domain)
 
 
 def _met(text: str, *words: str) -> list[int]:
@@ -79,15 +79,3 @@ def _met(text: str, *words: str) -> list[int]:
             found.append(at)
             at = text.find(word, at + 1)
     return sorted(found) if len(words) > 1 else found
-
-
-_LETTERS = re.compile(rf"\[{re.escape(LETTERS)}([^]]*)\]")
-_OTHER = r"(?![\u2000-\u303f\ud800-\U0010ffff])[^\x00-\xbf]"
-"""The letters of :data:`LETTERS` that are not plain, in words that compile fast."""
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    written = _LETTERS.sub(lambda found: f"(?:[A-Za-z0-9{found[1]}]|{_OTHER})", pattern)
-    # The ends of words are those of the engine that looks for everything else.
-    return re.compile(written, re.ASCII)

@@ -109,6 +109,15 @@ class Redactor:
             return self
         return self._persons(seen) if seen else None
 
+    def for_texts(self, texts: Iterable[str]) -> Redactor:
+        """Return what finds all that is to be hidden in some texts, the cheapest.
+
+        They are looked at together, which takes less than one by one.
+        """
+        if self._own or not self._secrets or fitting(_scannable("\n".join(texts))):
+            return self
+        return self._persons(Seen.PERSON)
+
     def _of_persons(self, seen: Seen) -> Redactor:
         """One that hides persons alone, for lines without any sign of a secret."""
         names = self.names if seen & Seen.NAME else ()
@@ -246,9 +255,13 @@ def _searched(names: Iterable[str]) -> list[str]:
 
 def _others(homes: Iterable[str]) -> frozenset[str]:
     """Return the names that home folders tell, in all their spellings."""
-    return frozenset(
-        _searched(one for name in names_in(homes) for one in spellings(name))
-    )
+    return frozenset().union(*map(_named_by, homes))
+
+
+@lru_cache(maxsize=512)
+def _named_by(home: str) -> frozenset[str]:
+    names = names_in((home,))
+    return frozenset(_searched(one for name in names for one in spellings(name)))
 
 
 def _scannable(text: str) -> str:

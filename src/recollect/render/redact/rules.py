@@ -323,13 +323,17 @@ _KNOWN = (
 )
 
 
+_GROUP = re.compile(r"(?:^|[^\\])(?:\\\\)*\((?!\?)")
+"""What begins a group that is hidden alone."""
+
+
 def _started(rule: Rule) -> Rule:
     """Return a rule that also finds its token behind an escape."""
     found = re.match(r"(\(\?\w+\))?\\b", rule.pattern)
     if found is None:
         return rule
     rest = rule.pattern[found.end() :]
-    told = rest if re.compile(rule.pattern).groups else f"({rest})"
+    told = rest if _GROUP.search(rest) else f"({rest})"
     return Rule(rule.name, f"{found[1] or ''}{START}{told}", is_loose=rule.is_loose)
 
 

@@ -6,7 +6,7 @@ secret may be broken by markup, by a cut or by an escape.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from enum import Enum
 from functools import cache, lru_cache
 from operator import is_
@@ -93,7 +93,21 @@ def redacted(
     knowing = redactor.with_names(names_in(session.directories))
     finds = finds if finds is not None else Finds()
     loader = _Redacting(session.loader, knowing, finds)
-    return _Mapper(knowing, loader, finds).mapped(session)
+    return _Mapper(knowing, loader, finds, frozenset(_short(session))).mapped(session)
+
+
+def _short(session: Session) -> Iterator[str]:
+    """Yield most of the texts that a session holds unopened."""
+    branches = (
+        *session.branches,
+        *(b for run in session.all_agents for b in run.branches),
+    )
+    for turn in (turn for branch in branches for turn in branch.own):
+        for message in turn.messages:
+            yield message.head
+            for call in message.calls:
+                yield call.note
+                yield call.path or ""
 
 
 class _Redacting(Loader):
@@ -164,8 +178,12 @@ class _Mapper(Hiding):
         redactor: Redactor,
         loader: Loader | None = None,
         finds: Finds | None = None,
+        short: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(redactor)
+        self._short = short
+        """Texts that were looked at together."""
+        self._cheapest = redactor.for_texts(short) if short else redactor
         self._loader = loader
         self._finds = finds
         self._known: dict[int, tuple[object, object]] = {}
@@ -175,7 +193,8 @@ class _Mapper(Hiding):
     def told(self, text: str, name: str = "") -> str:
         if not name and text in self._same:
             return text
-        new, found = self._redactor.told(text, name)
+        redactor = self._cheapest if text in self._short else self._redactor
+        new, found = redactor.told(text, name)
         if found:
             self.met.extend(found)
         elif not name and len(text) < _SHORT and new == text:
