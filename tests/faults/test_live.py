@@ -34,6 +34,8 @@ SESSION = 400
 """Records of a session."""
 AT_ONCE = 4
 PIECES = (1, 2, 7, 100, 900, 5_000, 65_536)
+LOOK = 0.02
+"""Seconds after which the reader looks again."""
 PATIENCE = 120.0
 _SEEN = "SELECT source, upto FROM seen WHERE session NOT IN (SELECT session FROM dirty)"
 
@@ -127,8 +129,10 @@ def follow(keeping: Keeping, records: int, mutation: str = "") -> list[float]:
         start = time.monotonic()
         limit = start + PATIENCE
         while everything:
-            for one in live:
-                one.write()
+            written = begun * SESSION - left(live)
+            if written < PACE * (time.monotonic() - start):
+                for one in live:
+                    one.write()
             for one in [one for one in live if one.is_over]:
                 live.remove(one)
                 if begun * SESSION < records:
@@ -142,8 +146,7 @@ def follow(keeping: Keeping, records: int, mutation: str = "") -> list[float]:
                 limit = time.monotonic() + PATIENCE if more or live else limit
             assert time.monotonic() < limit
             everything = [one for one in everything if one.ends or not one.is_over]
-            ahead = (begun * SESSION - left(live)) / PACE - (time.monotonic() - start)
-            time.sleep(min(max(ahead, 0.01), 1))
+            time.sleep(LOOK)
     return waited
 
 
