@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -16,7 +17,14 @@ from recollect.cli import main
 from recollect.errors import ExitCode, SystemRefused
 from recollect.store import text as texts
 from recollect.store.chunks import Chunks
-from recollect.store.connect import NO_ROOM, copy_to, has_room, refusal, translated
+from recollect.store.connect import (
+    NO_ROOM,
+    copy_to,
+    has_room,
+    refusal,
+    sync_folder,
+    translated,
+)
 from recollect.store.lock import writing
 from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping
@@ -134,3 +142,25 @@ def test_a_copy_for_which_there_is_no_room_says_where(
         copy_to(chunks.db, keeping.folder / "copy.db")
 
     chunks.close()
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_syncs_no_folders_is_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: refuse(number))
+
+    sync_folder(tmp_path)
+
+
+def test_a_folder_that_the_disk_did_not_keep_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))
+
+    with pytest.raises(OSError, match="number 5"):
+        sync_folder(tmp_path)
+
+
+def refuse(number: int) -> None:
+    raise OSError(number, f"number {number}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import EINVAL, ENOTSUP
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -62,6 +63,7 @@ _WRITER_KB, _READER_KB = 16_000, 4_000
 system remembers for them."""
 APPLICATION = int.from_bytes(b"Rcll", "big")
 """What the header of an archive says, by which other files are told from it."""
+_NEVER_SYNCED = frozenset({EINVAL, ENOTSUP})
 _ROOM = 1 << 20
 NO_ROOM = "no space left on the disk"
 _PRIVATE_FILE = 0o600
@@ -77,12 +79,21 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the disk keep the names in a folder: a file's own sync is of its bytes."""
+    """Have the disk keep the names in a folder: a file's own sync is of its bytes.
+
+    Where folders cannot be synced, or not by us, there is nothing more to be done.
+    """
     if os.name == "nt":
         return
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NEVER_SYNCED:
+            raise
     finally:
         os.close(handle)
 
