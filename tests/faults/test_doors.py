@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC
+from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import click
 import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
 from recollect.cli import main
-from recollect.cli.table import COMMANDS
+from recollect.cli.table import COMMANDS, CommandRow
 from recollect.errors import ExitCode
 from recollect.mcp.asking import FileHistoryAsked
 from recollect.mcp.offers import prompt_listing
@@ -190,36 +192,80 @@ def test_a_gate_that_does_not_look_at_the_host_is_caught(
 
 ENDLESS = frozenset({"watch", "serve", "mcp"})
 """Commands that go on until they are stopped."""
+ELSEWHERE = frozenset({"push", "open", "hub"})
+"""Commands that ask another program or machine, whatever it is called."""
 
 
-@pytest.mark.parametrize(
-    "name", [row.name for row in COMMANDS if row.name not in ENDLESS]
-)
-def test_no_command_stumbles_over_a_name(  # noqa: PLR0917
-    name: str,
-    kept: Kept,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def surroundings(
+    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Give a folder in which commands run, and all that is theirs is."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(kept.home.path))
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO()))
-    codes = {int(code) for code in ExitCode}
-
-    for word in WORDS[:: sized(4, 1, 1)]:
-        code = main([name, "--archive", str(kept.folder), "--", word])
-        told = "".join(capfd.readouterr())
-        assert code in codes, word
-        assert "should not have happened" not in told, (word, told)
-        assert "Traceback" not in told, word
-        assert CANARY not in told
-        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(told), word
+    yield tmp_path
     assert not list(tmp_path.rglob("owned"))
-    reached("hostile names given to commands", len(WORDS[:: sized(4, 1, 1)]))
+
+
+def assert_no_accident(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Run a command; whatever it says, it is no accident, and steers nothing."""
+    code = main(words)
+    told = "".join(capfd.readouterr())
+    assert code in {int(code) for code in ExitCode}, words
+    assert "should not have happened" not in told, (words, told)
+    assert "Traceback" not in told, words
+    assert CANARY not in told
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(told), words
+
+
+@pytest.mark.parametrize(
+    "name", [row.name for row in COMMANDS if row.name not in ENDLESS]
+)
+@pytest.mark.usefixtures("surroundings")
+def test_no_command_stumbles_over_a_name(
+    name: str, kept: Kept, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chosen = WORDS[:: sized(4, 1, 1)]
+    for word in chosen:
+        assert_no_accident([name, "--archive", str(kept.folder), "--", word], capfd)
+    reached("hostile names given to commands", len(chosen))
+
+
+def values_of(row: CommandRow) -> list[str]:
+    """Return the options of a command to which a value is given."""
+    command = getattr(import_module(row.module), row.module.rpartition(".")[2])
+    return [
+        one.opts[0]
+        for one in command.params
+        if isinstance(one, click.Option)
+        and not (one.is_flag or one.count)
+        and one.opts[0].startswith("--")
+        and "--archive" not in one.opts
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in COMMANDS if row.name not in ENDLESS | ELSEWHERE],
+    ids=lambda row: row.name,
+)
+def test_no_command_stumbles_over_a_value(
+    row: CommandRow, surroundings: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = str(furnished(surroundings / "own").folder)
+    # Whoever runs a command may have it write where they like: not over our own files.
+    words = [word for word in WORDS if "passwd" not in word]
+    count = 0
+    for number, option in enumerate(values_of(row)):
+        for word in words[number % len(words) :: sized(len(words), 1, 1)]:
+            given = f"{option}={word}"
+            assert_no_accident([row.name, "--archive", own, given], capfd)
+            count += 1
+    reached("hostile values given to options of commands", count)
 
 
 def tools_of(kept: Kept) -> Speaker:
