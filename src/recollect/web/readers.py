@@ -89,13 +89,13 @@ class OpenSession:
     @property
     def session(self) -> Session:
         """All of it, assembled when it is first asked for."""
-        talk = self.conversation()
-        if isinstance(talk, Begun | Cut):
-            with self._quiet():
-                return talk.session
         if self._whole is None:
+            talk = self.conversation()
             with self._quiet():
-                self._whole = self.archive.session(self.listed.id)
+                if isinstance(talk, Begun | Cut):
+                    self._whole = talk.session
+                else:
+                    self._whole = self.archive.session(self.listed.id)
         return self._whole
 
     def conversation(self, agent: str = "") -> Conversation:

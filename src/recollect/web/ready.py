@@ -6,6 +6,7 @@ at that moment meets with half of what it will know, and the process crashes.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -45,6 +46,9 @@ def make_ready() -> None:
     for kind in _kinds(Struct):
         with suppress(TypeError, NameError):  # of what is never decoded
             msgspec.msgpack.Decoder(kind)
+    # All of this stays: looking for litter in it takes longer than to make a page.
+    gc.collect()
+    gc.freeze()
 
 
 def _kinds(kind: type[Struct]) -> Iterator[type[Struct]]:
