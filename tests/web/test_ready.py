@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.web.places import AGENT, EDITED, LONG, PLAIN, REWOUND, furnished
 
 PROGRAM = """
+import gc
 import sys
 from pathlib import Path
 from recollect.web.app import ROUTES, application
@@ -21,6 +22,7 @@ from starlette.testclient import TestClient
 folder, home, *sessions = sys.argv[1:]
 house = House(readers=Readers(Path(folder)), herald=Herald(), homes=(Path(home),))
 make_ready()
+assert gc.get_freeze_count() > 10_000, gc.get_freeze_count()
 before = set(sys.modules)
 asked = 0
 with TestClient(application(house)) as client:

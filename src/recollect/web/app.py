@@ -48,6 +48,8 @@ __all__ = ["ROUTES", "RouteRow", "application"]
 
 _THREADS = 4
 """Answers that are made at once: each keeps a core busy, so more would only wait."""
+_PAGES = 2
+"""Of pages of sessions, which are short work: more would keep each other from it."""
 
 
 class RouteRow(NamedTuple):
@@ -56,6 +58,11 @@ class RouteRow(NamedTuple):
     path: str
     answer: Callable[[Visit], Response]
     method: str = "GET"
+
+    @property
+    def is_page(self) -> bool:
+        """Whether that is the page of a session, or of an agent run in it."""
+        return self.answer is session.page
 
     @property
     def is_api(self) -> bool:
@@ -129,6 +136,7 @@ def application(house: House) -> Starlette:
     async def living(app: Starlette) -> AsyncIterator[None]:
         house.herald.begin()
         app.state.limiter = anyio.CapacityLimiter(_THREADS)
+        app.state.pages = anyio.CapacityLimiter(_PAGES)
         yield
         house.herald.end()
         house.readers.close()
@@ -137,8 +145,12 @@ def application(house: House) -> Starlette:
         async def endpoint(request: Request) -> Response:
             body = await request.body() if row.method != "GET" else b""
             visit = Visit(request=request, house=house, now=house.clock(), body=body)
+            state = request.app.state
+            # Whoever has rooms of their own, as a hub, may have one bound for all.
+            pages = getattr(state, "pages", state.limiter)
+            limiter = pages if row.is_page else state.limiter
             return await anyio.to_thread.run_sync(
-                _answered, row, visit, limiter=request.app.state.limiter
+                _answered, row, visit, limiter=limiter
             )
 
         return Route(row.path, endpoint, methods=[row.method], name=row.path)

@@ -351,10 +351,10 @@ class Readers:
                     gc.enable()
 
     def _is_full(self) -> bool:
-        messages = sum(one.weight for one in self._held.values())
-        return len(self._held) > 1 and (
-            len(self._held) > self._most_held or messages > _HELD_MESSAGES
-        )
+        count = len(self._held)
+        if count <= 1 or count > self._most_held:
+            return count > 1
+        return sum(one.weight for one in self._held.values()) > _HELD_MESSAGES
 
     def close(self) -> None:
         """Close all that nobody is reading."""
