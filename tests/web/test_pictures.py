@@ -89,7 +89,7 @@ def test_what_is_no_picture_is_never_sent_as_one(page: Asking) -> None:
     assert "svg+xml" not in re.sub(r"<p.*?</p>", "", text)
     assert len(addresses(text)) == 2  # what says that it is a PNG and is none is not
     assert "data:image" not in text
-    assert '<p class="note">[image/png, 6' in text
+    assert '<p class="note">[image/png, 59 B]' in text
 
 
 def test_a_picture_is_asked_for_by_its_own_name_and_message(page: Asking) -> None:

@@ -108,7 +108,8 @@ def block_note(block: Block) -> str:
     match block:
         case Image(source=source):
             kind = (source.media_type if source else None) or "image"
-            bulk = len((source.data if source else None) or "") * 3 // 4
+            coded = (source.data if source else None) or ""
+            bulk = len(coded) * 3 // 4 - coded[-4:].count("=")
             words = f"{kind}, {size(bulk)}" if bulk else kind
         case Document():
             words = f"document {block.title or ''}"

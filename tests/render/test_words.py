@@ -1,0 +1,18 @@
+"""A few words for what is no text."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from recollect.model.blocks import Image, MediaSource
+from recollect.render.words import block_note
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_a_picture_is_as_large_as_its_bytes(count: int) -> None:
+    coded = b64encode(b"x" * count).decode()
+    source = MediaSource(type="base64", media_type="image/png", data=coded)
+
+    assert block_note(Image(source=source)) == f"[image/png, {count} B]"
