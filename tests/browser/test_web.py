@@ -95,6 +95,19 @@ def test_every_page_is_whole(
         assert _violations(seen.page) == []
 
 
+def test_a_table_on_a_phone_breaks_no_word_into_letters(
+    browser: Browser, site: Served
+) -> None:
+    size = {"width": 390, "height": 800}
+    with opened(browser, site, viewport=size) as seen:
+        seen.page.goto(f"{site.home}/usage")
+        cells = seen.page.locator("td:first-child, th:first-child")
+        heights = [cell.bounding_box() for cell in cells.all()]
+
+        assert heights
+        assert all(box is not None and box["height"] < 60 for box in heights)
+
+
 def test_the_checker_of_accessibility_is_there() -> None:
     if not AXE.exists():
         pytest.skip(
