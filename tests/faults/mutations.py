@@ -196,6 +196,11 @@ def words_left(put: Set) -> None:
     put(Vault, "_remove_but", lambda *_: None)
 
 
+def piecemeal(put: Set) -> None:
+    """Keep every piece that a source grows by as a chunk of its own."""
+    put(Chunks, "take_last_chunk", lambda _self, kept: (kept.kept, b""))
+
+
 def copied_only(put: Set) -> None:
     """Back up by copying the file, without what is in the log beside it."""
     put(Chunks, "backup", lambda self, path: path.write_bytes(self.path.read_bytes()))
@@ -289,6 +294,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         hash_unheeded,
         forgetful_only,
         words_left,
+        piecemeal,
         copied_only,
         any_version,
         by_the_clock,
