@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -143,4 +144,66 @@ def test_a_copy_from_a_home_that_is_away_takes_no_other_along(
     assert homes.count(str(keeping.home.path)) == 2
     away.rename(keeping.home.path)
     assert keeping.ingest().back == 2
+    assert unlike_rebuilt(keeping) == []
+
+
+def left(keeping: Keeping, path: Path, raw: bytes) -> Path:
+    """Write a file that belongs to a session, into what is a home for certain."""
+    keeping.home.history(["typed"])
+    path = keeping.home.path / path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(raw)
+    return path
+
+
+@pytest.mark.parametrize("more", [b"", b"and more\n"])
+@pytest.mark.parametrize(
+    "place", ["file-history/{}/0f1e@v1", "tasks/{}/1.json", "todos/{0}-agent-{0}.json"]
+)
+def test_what_a_session_left_stays_its_own_when_another_leaves_the_same(
+    keeping: Keeping, place: str, more: bytes
+) -> None:
+    keeping.home.session(ONE, session("a"))
+    first = left(keeping, Path(place.format(ONE)), b"same words\n")
+    keeping.ingest()
+    first.unlink()
+    keeping.ingest()
+    keeping.home.session(TWO, session("p"))
+    second = left(keeping, Path(place.format(TWO)), b"same words\n" + more)
+
+    report = keeping.ingest()
+
+    assert (report.moved, report.new) == (0, 2)
+    assert keeping.generations(first) == [b"same words\n"]
+    assert keeping.generations(second) == [b"same words\n" + more]
+
+
+def test_a_place_on_the_disk_that_is_used_again_makes_no_file_another_one(
+    keeping: Keeping,
+) -> None:
+    keeping.home.session(ONE, session("a"))
+    first = left(keeping, Path(f"tasks/{ONE}/1.json"), b"[]\n")
+    keeping.ingest()
+    second = left(keeping, Path(f"tasks/{TWO}/7.json"), b"")
+    second.unlink()
+    first.rename(second)  # so that its number on the disk is the same
+    os.utime(second, (1, 1))
+
+    assert keeping.ingest().moved == 0
+    assert keeping.generations(first) == keeping.generations(second) == [b"[]\n"]
+
+
+def test_a_conversation_that_begins_like_one_that_is_gone_is_another(
+    keeping: Keeping,
+) -> None:
+    path = keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    saved = keeping.folder / "saved.jsonl"
+    path.rename(saved)
+    keeping.ingest()
+    fork = path.with_name(f"{TWO}.jsonl")
+    saved.rename(fork)
+
+    assert keeping.ingest().moved == 0
+    assert keeping.generations(path) == keeping.generations(fork)
     assert unlike_rebuilt(keeping) == []

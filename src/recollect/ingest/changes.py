@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from recollect.assemble import is_named
 from recollect.errors import ArchiveDamaged
 from recollect.ingest.gist import decode
 from recollect.ingest.report import Report
@@ -293,7 +294,9 @@ class _Missing:
         return [
             kept
             for kept in found.values()
-            if source.kind is kept.kind and source.size >= kept.size
+            if source.kind is kept.kind
+            and source.size >= kept.size
+            and _may_be(source, kept)
         ]
 
     def remove(self, kept: Kept) -> None:
@@ -306,6 +309,28 @@ class _Missing:
 def _signs(path: str, inode: int) -> tuple[str | int, ...]:
     name = path.rpartition("/")[2]
     return (inode, name) if inode else (name,)
+
+
+def _may_be(source: Source, kept: Kept) -> bool:
+    """Whether a file can be one that stood elsewhere, if it says the same.
+
+    What is said of two sessions or agents is often the same to the byte: a backup of a
+    file that neither changed, a list without tasks. Those of one may have been gone for
+    long when the other's come, or have left their places on the disk to them.
+    """
+    old = kept.source
+    if (source.session, source.agent) == (old.session, old.agent):
+        return source.kind.is_transcript or _place(source) == _place(old)
+    if source.kind.is_transcript and not (is_named(source) and is_named(old)):
+        return True
+    is_same = source.inode == kept.inode != 0 and kept.gone_ns is None
+    return is_same and (source.kind.is_transcript or source.mtime_ns == kept.mtime_ns)
+
+
+def _place(source: Source) -> str:
+    """Return where a file stands beside what it belongs to, whatever holds that."""
+    owner = source.session or source.agent
+    return source.path.rpartition(owner)[2] if owner else source.path
 
 
 def _read(source: Source, start: int, stop: int) -> bytes | Problem:
