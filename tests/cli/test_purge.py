@@ -265,6 +265,32 @@ def test_what_ended_before_a_day_can_be_purged(
     assert sessions(archive) == {SECOND}
 
 
+def test_a_session_without_a_time_is_as_old_as_its_file(
+    kept_home: Home, archive: Path
+) -> None:
+    named = {"type": "summary", "summary": "A private title", "leafUuid": "none"}
+    path = kept_home.session(session_id(6), [named])
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    main(["ingest", "-q"])
+
+    assert main(["purge", "--before", "2023-11-14", "-y"]) == ExitCode.DONE
+    assert session_id(6) in sessions(archive)
+    assert main(["purge", "--before", "2023-11-16", "-y"]) == ExitCode.DONE
+    assert session_id(6) not in sessions(archive)
+
+
+def test_what_was_found_last_names_no_session_that_is_erased(
+    archive: Path, place: Path
+) -> None:
+    assert main(["search", SECRET]) == ExitCode.DONE
+    (remembered,) = place.rglob("last-search.json")
+    assert session_id(5) in remembered.read_text()
+
+    assert main(["purge", session_id(5), "-y"]) == ExitCode.DONE
+    assert session_id(5) not in sessions(archive)
+    assert not remembered.exists()
+
+
 def test_kin_that_share_records_are_named(
     kept_home: Home, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

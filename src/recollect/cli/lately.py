@@ -18,7 +18,14 @@ from recollect.settings import state_folder
 if TYPE_CHECKING:
     from recollect.model.hits import Found
 
-__all__ = ["Recalled", "Remembered", "check_number", "remember", "remembered"]
+__all__ = [
+    "Recalled",
+    "Remembered",
+    "check_number",
+    "forget",
+    "remember",
+    "remembered",
+]
 
 _FILE = "last-search.json"
 _DIGITS = 4
@@ -74,6 +81,12 @@ def remember(archive: Path, found: Found, offset: int) -> None:
         with open(os.open(scratch, flags, 0o600), "wb") as file:  # noqa: PTH123
             file.write(msgspec.json.encode(lately))
         scratch.replace(path)
+
+
+def forget() -> None:
+    """Forget what was found: it may name a session that is erased."""
+    with suppress(OSError):
+        _path().unlink()
 
 
 def remembered(name: str, archive: Path) -> Recalled | None:

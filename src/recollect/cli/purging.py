@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 
 from recollect.archive import Archive
+from recollect.cli import lately
 from recollect.cli.naming import LAST, newest, project_named
 from recollect.cli.purge_words import tell_interruption
 from recollect.cli.terminal import StageBar
@@ -35,6 +36,7 @@ def erase(archive: Archive, sources: Sequence[Kept], ids: Sequence[SessionId]) -
             tell_interruption(found, sources)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     forget_lines(os.environ)
+    lately.forget()
     if not done.is_packed:
         sys.stderr.write(
             "note: somebody reads the archive, and old pages stay for them; "
@@ -61,8 +63,18 @@ def chosen_of(
         one
         for one in archive.sessions(empty=True)
         if (ids is None or one.id in ids)
-        and (until is None or (one.ended is not None and one.ended < until))
+        and (until is None or _ended(archive, one) < until)
     ], []
+
+
+def _ended(archive: Archive, one: Listed) -> datetime:
+    """Return when a session ended; what tells no time is as old as its files."""
+    if one.ended is not None:
+        return one.ended
+    files = archive.sources(sessions=[one.id])
+    return datetime.fromtimestamp(
+        max((kept.mtime_ns for kept in files), default=0) / 1e9, UTC
+    )
 
 
 def _named(archive: Archive, name: str) -> tuple[SessionId, Listed | None]:
