@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
 from recollect.settings import (
     SETTINGS,
@@ -22,6 +23,7 @@ from recollect.settings import (
     source_homes,
     this_host,
 )
+from tests.build import Home, prompt, session_id, thread
 
 ME = Path("/home/me")
 
@@ -303,3 +305,30 @@ def test_a_home_and_a_link_to_it_are_one_home(tmp_path: Path) -> None:
     link.symlink_to(home)
 
     assert source_homes([link, home, link], {}, tmp_path) == (link,)
+
+
+def test_a_projects_folder_that_was_asked_for_stands_for_its_home(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "other"
+    (home / "projects").mkdir(parents=True)
+
+    assert source_homes([home / "projects"], {}, tmp_path) == (home / "projects",)
+    (home / "todos").mkdir()
+    assert source_homes([home / "projects"], {}, tmp_path) == (home,)
+    assert source_homes([home, home / "projects"], {}, tmp_path) == (home,)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_what_a_home_links_to_as_its_projects_is_taken_in(tmp_path: Path) -> None:
+    home, elsewhere = Home(tmp_path / ".claude"), Home(tmp_path / "disk")
+    elsewhere.session(session_id(1), thread(prompt("Hello")))
+    target = elsewhere.path / "projects"
+    home.path.mkdir()
+    (home.path / "projects").symlink_to(target)
+
+    found = source_homes([], {}, tmp_path)
+    report = Archive.ingest(tmp_path / "archive", found)
+
+    assert found == (home.path, target)
+    assert (report.new, report.problems) == (1, [])

@@ -9,12 +9,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import NoHome, PathMissing, SettingsUnreadable
 from recollect.model.addresses import is_address
-from recollect.sources.homes import homes
+from recollect.sources.homes import home_around, homes, linked_projects
 
 __all__ = [
     "ARCHIVE_VARIABLE",
@@ -131,7 +132,8 @@ def source_homes(
     """Return the homes to take in, each whole: as given, as set, or those found.
 
     ``RECOLLECT_HOME`` may name several, parted as in ``PATH``. A home that was asked
-    for and is not there is an error; so is having none at all.
+    for and is not there is an error; so is having none at all. A ``projects`` folder
+    stands for the home around it; where it is a link, what it leads to is taken in too.
     """
     configured = [
         Path(part.strip())
@@ -145,12 +147,13 @@ def source_homes(
     for path in asked:
         if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
             raise PathMissing(path)
-    found = asked or [_whole(path) for path in homes(environ, user_home)]
+    found = [home_around(one) for one in asked]
+    found = found or [_whole(path) for path in homes(environ, user_home)]
     if not found:
         raise NoHome
-    # A home may be asked for by its name and by a link to it.
+    # A home may be asked for by its name and by a link to it, and lie in two places.
     by_place: dict[str, Path] = {}
-    for path in found:
+    for path in chain(found, *map(linked_projects, found)):
         by_place.setdefault(os.path.realpath(path), path)
     return tuple(by_place.values())
 

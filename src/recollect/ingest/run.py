@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -20,7 +21,13 @@ from recollect.ingest.readers import Readers
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
-from recollect.sources import discover, mark_from, path_text, read_stretches
+from recollect.sources import (
+    discover,
+    mark_from,
+    native_path,
+    path_text,
+    read_stretches,
+)
 from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
 from recollect.store.connect import make_folder
 from recollect.store.lock import writing
@@ -153,11 +160,18 @@ class _Ingestion:
         report.unchanged += report.files - len(look.written)
         return changes, found
 
-    def _walk(self, paths: Iterable[Path]) -> Iterable[Source]:
+    def _walk(self, paths: Sequence[Path]) -> Iterable[Source]:
+        walked = {os.path.realpath(path) for path in paths}
         for path in paths:
             for source in discover(path):
                 if isinstance(source, Problem):
-                    self._report.problems.append(source)
+                    # A link to what is walked as well leads out of nothing.
+                    place = native_path(source.position.source)
+                    if (
+                        source.kind != "link-out"
+                        or os.path.realpath(place) not in walked
+                    ):
+                        self._report.problems.append(source)
                 else:
                     self._report.files += 1
                     yield source

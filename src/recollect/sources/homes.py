@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["homes"]
+__all__ = ["home_around", "homes", "linked_projects"]
 
 
 def homes(environ: Mapping[str, str], user_home: Path) -> tuple[Path, ...]:
@@ -26,6 +26,25 @@ def homes(environ: Mapping[str, str], user_home: Path) -> tuple[Path, ...]:
     for path in filter(_is_dir, candidates):
         by_place.setdefault(os.path.realpath(path), path)
     return tuple(by_place.values())
+
+
+def home_around(path: Path) -> Path:
+    """Return the home whose ``projects`` folder a path is, or else the path."""
+    above = path.parent
+    if not _is_projects(path):
+        return path
+    from recollect.sources.places import HOME_SIGNS, is_home  # noqa: PLC0415 (rare)
+
+    signs = {sign for sign in HOME_SIGNS if os.path.lexists(above / sign)}
+    return above if is_home(above.name, signs) else path
+
+
+def linked_projects(home: Path) -> tuple[Path, ...]:
+    """Return where a home's transcripts are, if a link puts them elsewhere."""
+    projects = home / "projects"
+    if not os.path.islink(projects) or not _is_dir(projects):  # noqa: PTH114 (no error)
+        return ()
+    return (Path(os.path.realpath(projects)),)
 
 
 def _configured(value: str, user_home: Path) -> Iterator[Path]:
