@@ -139,6 +139,19 @@ def test_empty_sessions_are_listed_only_if_asked_for(keeping: Keeping) -> None:
     assert everything == {session_id(number) for number in (1, 2, 3, 4)}
 
 
+def test_what_ended_at_one_moment_is_listed_by_its_id(keeping: Keeping) -> None:
+    for number in (3, 1, 2):  # in which order they are numbered
+        records = [prompt("At once", uuid=uuid(number))]
+        keeping.home.session(session_id(number), records)
+        keeping.ingest()
+
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        shown = [line.id for line in Derived(vault.index).listed()]
+
+    assert shown == [session_id(number) for number in (1, 2, 3)]
+
+
 @pytest.mark.parametrize(
     ("name", "prefix"),
     [

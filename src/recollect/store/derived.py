@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +23,23 @@ if TYPE_CHECKING:  # whoever reads lines needs no more than that
     from recollect.store.sheets import Sheet
     from recollect.store.spending import Spending
 
-__all__ = ["Derived", "decode_listed"]
+__all__ = ["Derived", "decode_listed", "in_turn"]
 
 decode_listed = msgspec.msgpack.Decoder(Listed).decode
+_when = itemgetter(0)
 _MANY = 200
 """Dirty sessions above which one look at all records is cheaper than many."""
+
+
+def in_turn(rows: Iterable[tuple[int | None, bytes]]) -> Iterator[Listed]:
+    """Yield the lines of sessions, given by the time of their end.
+
+    What ended at one moment comes by its id: numbers are others after a rebuild.
+    """
+    for _, ended in groupby(rows, _when):
+        yield from sorted(
+            (decode_listed(line) for _, line in ended), key=attrgetter("id")
+        )
 
 
 class Derived:
@@ -243,11 +257,10 @@ class Derived:
 
     def listed(self, *, empty: bool = False) -> Iterator[Listed]:
         """Yield sessions for a list, newest first."""
-        sql = "SELECT listed FROM session"
+        sql = "SELECT ended_ms, listed FROM session"
         if not empty:
             sql += " WHERE NOT is_empty"
-        for (blob,) in self._db.execute(f"{sql} ORDER BY ended_ms DESC, number"):
-            yield decode_listed(blob)
+        return in_turn(self._db.execute(f"{sql} ORDER BY ended_ms DESC"))
 
     def number_of(self, session: SessionId) -> int | None:
         """Return the number of a session that is known."""

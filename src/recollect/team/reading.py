@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from recollect.model.finds import FoundEdit
 from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import Listed
-from recollect.store.derived import decode_listed
+from recollect.store.derived import decode_listed, in_turn
 from recollect.store.finding import RecordRow
 from recollect.store.numbers import id_number, id_range
 from recollect.store.records import PromptRow, edit_of, moment_of
@@ -32,12 +32,11 @@ class TeamDerived:
 
     def listed(self, *, empty: bool = False) -> Iterator[Listed]:
         """Yield sessions for a list, newest first."""
-        sql = "SELECT listed FROM {session} AS s"
+        sql = "SELECT ended_ms, listed FROM {session} AS s"
         if not empty:
             sql += " WHERE is_empty = 0"
         order = " ORDER BY ended_ms DESC NULLS LAST, number"
-        for (blob,) in self._sight.rows(sql + order):
-            yield decode_listed(blob)
+        return in_turn(self._sight.rows(sql + order))
 
     def number_of(self, session: SessionId) -> int | None:
         """Return the number of a session that is known."""
