@@ -85,13 +85,14 @@ def test_what_was_purged_is_refused_wherever_it_comes_from(
     main(["purge", session_id(5), "--yes"])
     folder = kept_home.path / "projects" / "-work-secret"
     shutil.copytree(folder, kept_home.path / "projects" / "-moved")
+    shutil.copy(folder / f"{session_id(5)}.jsonl", folder / "a-copy.jsonl")
     with (folder / f"{session_id(5)}.jsonl").open("ab") as file:
         file.write(b'{"type":"user"}\n')
     capsys.readouterr()
 
     assert main(["ingest"]) == ExitCode.DONE
 
-    assert "2 purged before and refused" in capsys.readouterr().out
+    assert "3 purged before and refused" in capsys.readouterr().out
     assert traces(archive, SECRET) == []
     assert sessions(archive) == {FIRST, SECOND}
 

@@ -122,14 +122,17 @@ class Changes:
         return bool(self._gone or self._back or self.touched)
 
     def _is_purged(self, source: Source) -> bool:
-        """Whether a file was erased, or is an agent's of a session that was.
+        """Whether a file was erased, or is of a session that was.
 
-        The place of an agent that lies beside its session does not say whose it is;
-        its first record does.
+        The place of an agent that lies beside its session does not say whose it is,
+        nor does a name that is no id; the first record does.
         """
         if purged_signs(source) & self._purged:
             return True
-        if source.kind is not SourceKind.AGENT or source.session is not None:
+        is_told = source.session is not None
+        if source.kind is SourceKind.SESSION:
+            is_told = is_named(source)
+        if is_told or not source.kind.is_transcript:
             return False
         starter = _starter(source)
         return starter is not None and session_sign(starter) in self._purged
@@ -319,12 +322,14 @@ def _may_be(source: Source, kept: Kept) -> bool:
     long when the other's come, or have left their places on the disk to them.
     """
     old = kept.source
+    is_transcript = source.kind.is_transcript
     if (source.session, source.agent) == (old.session, old.agent):
-        return source.kind.is_transcript or _place(source) == _place(old)
-    if source.kind.is_transcript and not (is_named(source) and is_named(old)):
-        return True
-    is_same = source.inode == kept.inode != 0 and kept.gone_ns is None
-    return is_same and (source.kind.is_transcript or source.mtime_ns == kept.mtime_ns)
+        may_be = is_transcript or _place(source) == _place(old)
+    else:
+        may_be = is_transcript and not (is_named(source) and is_named(old))
+    is_there = source.inode == kept.inode != 0 and kept.gone_ns is None
+    is_touched = source.mtime_ns != kept.mtime_ns
+    return may_be or (is_there and (is_transcript or not is_touched))
 
 
 def _place(source: Source) -> str:
