@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,7 @@ def bucket() -> Iterator[str]:
 def _make_bucket(port: int) -> None:
     import s3fs  # noqa: PLC0415 (only where it is installed)
 
+    refusal = import_module("botocore.exceptions").BotoCoreError
     system = s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True)
     deadline = time.monotonic() + 60
     while True:
@@ -84,7 +86,7 @@ def _make_bucket(port: int) -> None:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             system.mkdir("team")
             system.pipe_file("team/first", b"here")
-        except OSError:
+        except (OSError, refusal):  # it may close its door once more
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
