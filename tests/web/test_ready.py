@@ -24,6 +24,7 @@ house = House(readers=Readers(Path(folder)), herald=Herald(), homes=(Path(home),
 make_ready()
 assert gc.get_freeze_count() > 10_000, gc.get_freeze_count()
 before = set(sys.modules)
+assert "pygments.lexers.python" in before
 asked = 0
 with TestClient(application(house)) as client:
     for route in ROUTES:

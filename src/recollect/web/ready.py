@@ -1,5 +1,6 @@
 """Before there are threads: what pages need is loaded, and every type is known.
 
+No page is the first to need a language or a rule of Markdown, and to wait for it. And
 msgspec looks at a type when it is first decoded. Whoever decodes it in another thread
 at that moment meets with half of what it will know, and the process crashes.
 """
@@ -16,6 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from recollect.ingest.pace import share_heaps
+from recollect.render.html.code import highlighted
+from recollect.render.html.prose import prose
 
 __all__ = ["make_ready"]
 
@@ -34,6 +37,9 @@ _STAGES = (
     "usage",
 )
 """What is loaded elsewhere when it is first asked for, all of it."""
+_LANGUAGES = ("python", "bash", "json", "javascript", "typescript", "html", "diff")
+_SAMPLE = "# a\n\n**b** `c` [d](https://e.f) *g*\n\n- h\n\n| i |\n|---|\n| j |\n"
+"""Something of all that answers usually have: what reads it is made at first use."""
 
 
 def make_ready() -> None:
@@ -46,6 +52,9 @@ def make_ready() -> None:
     for kind in _kinds(Struct):
         with suppress(TypeError, NameError):  # of what is never decoded
             msgspec.msgpack.Decoder(kind)
+    prose(_SAMPLE)
+    for language in _LANGUAGES:
+        highlighted("k", language)
     # All of this stays: looking for litter in it takes longer than to make a page.
     gc.collect()
     gc.freeze()
