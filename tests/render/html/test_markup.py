@@ -39,3 +39,9 @@ def test_a_fold_needs_no_script() -> None:
 def test_an_anchor_is_a_plain_name_and_tells_ids_apart(one: str, other: str) -> None:
     assert re.fullmatch("m-[A-Za-z0-9_-]+", anchor("m", one))
     assert (anchor("m", one) == anchor("m", other)) is (one == other)
+
+
+def test_quotes_are_escaped_where_they_could_end_something() -> None:
+    assert text("\"'<&>") == "\"'&lt;&amp;&gt;"
+    assert words("\"'<") == "&quot;&#x27;&lt;"
+    assert tag("a", text('"'), href='"') == '<a href="&quot;">"</a>'

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
-from html import escape
+from itertools import cycle
 
 from pygments.lexer import Lexer
 from pygments.lexers import LEXERS, get_lexer_by_name
 from pygments.token import Token, _TokenType
+
+from recollect.render.html.markup import escaped
 
 __all__ = ["CLASSES", "highlighted"]
 
@@ -37,15 +40,27 @@ def highlighted(code: str, language: str) -> str:
     """Return code as markup, its words in classes; plain where nothing knows it."""
     name = language.strip().lower()
     if name in _PLAIN or len(code) > _LONGEST:
-        return escape(code)
+        return escaped(code)
     return _highlighted(code, name)
 
 
-@lru_cache(maxsize=512)
+_MARKDOWN = frozenset(("markdown", "md"))
+_SIGNS = re.compile(
+    r"(?m)^(#{1,6} .*)$|^([ \t]*(?:[-*+>]|\d{1,3}[.)]))(?= )|(`[^`\n]+`)"
+)
+"""Headings, points and code of Markdown.
+
+Pygments knows more of it, and for that loads music and Lisp: three megabytes.
+"""
+
+
+@lru_cache(maxsize=64)
 def _highlighted(code: str, name: str) -> str:
+    if name in _MARKDOWN:
+        return _markdown(code)
     lexer = _lexer(name)
     if lexer is None:
-        return escape(code)
+        return escaped(code)
     parts: list[str] = []
     last, run = "", ""
     for kind, value in lexer.get_tokens(code):
@@ -59,10 +74,18 @@ def _highlighted(code: str, name: str) -> str:
     return "".join(parts)
 
 
+def _markdown(code: str) -> str:
+    kinds = cycle(("", "k", "k", "s"))
+    return "".join(
+        _marked(part or "", kind)
+        for part, kind in zip(_SIGNS.split(code), kinds, strict=False)
+    )
+
+
 def _marked(value: str, kind: str) -> str:
     if not value:
         return ""
-    return f'<span class="{kind}">{escape(value)}</span>' if kind else escape(value)
+    return f'<span class="{kind}">{escaped(value)}</span>' if kind else escaped(value)
 
 
 @lru_cache(maxsize=256)

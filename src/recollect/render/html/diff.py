@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from html import escape
 from itertools import groupby
 
 from recollect.model.tools import PatchHunk
-from recollect.render.html.markup import Html, text
+from recollect.render.html.markup import Html, escaped, text
 from recollect.render.safe import safe
 
 __all__ = ["diff"]
@@ -60,7 +59,7 @@ def _pair(old: str, new: str) -> tuple[str, str]:
     """Return two lines with the words between their same beginning and end marked."""
     old, new = safe(old), safe(new)
     if max(len(old), len(new)) > _LONGEST:
-        return escape(old), escape(new)
+        return escaped(old), escaped(new)
     before, after = _WORD.findall(old[1:]), _WORD.findall(new[1:])
     head = 0
     shorter = min(len(before), len(after))
@@ -71,12 +70,12 @@ def _pair(old: str, new: str) -> tuple[str, str]:
         tail += 1
     same = sum(map(len, (*before[:head], *(before[-tail:] if tail else ()))))
     if same < _ALIKE * max(len(old), len(new)):
-        return escape(old), escape(new)
+        return escaped(old), escaped(new)
     return _marked(old[:1], before, head, tail), _marked(new[:1], after, head, tail)
 
 
 def _marked(sign: str, line: Sequence[str], head: int, tail: int) -> str:
     end = len(line) - tail
     first, middle, last = line[:head], line[head:end], line[end:]
-    marked = f"<b>{escape(''.join(middle))}</b>" if middle else ""
-    return f"{escape(sign)}{escape(''.join(first))}{marked}{escape(''.join(last))}"
+    marked = f"<b>{escaped(''.join(middle))}</b>" if middle else ""
+    return f"{escaped(sign)}{escaped(''.join(first))}{marked}{escaped(''.join(last))}"

@@ -19,6 +19,7 @@ __all__ = [
     "NOTHING",
     "Html",
     "anchor",
+    "escaped",
     "facts",
     "fold",
     "joined",
@@ -35,8 +36,17 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 def text(value: str) -> Html:
-    """Return a text as markup that shows it, every sign of it seen."""
-    return Html(escape(safe(value)))
+    """Return a text as the content of an element, every sign of it seen.
+
+    Quotes mean nothing there and stay, as outputs are full of them; what stands in an
+    attribute is escaped by :func:`tag` or :func:`words`.
+    """
+    return escaped(safe(value))
+
+
+def escaped(value: str) -> Html:
+    """Return a text whose signs are all seen as the content of an element."""
+    return Html(escape(value, quote=False))
 
 
 def words(value: str) -> Html:

@@ -118,7 +118,7 @@ class _Redacting(Loader):
         self._redactor = redactor
         self._finds = finds
         self.blocks = lru_cache(maxsize=_KEPT_OPEN)(self._blocks)  # type: ignore[method-assign]
-        self.outcome = lru_cache(maxsize=_KEPT_OPEN)(self._outcome)  # type: ignore[method-assign]
+        self.outcome = lru_cache(maxsize=1)(self._outcome)  # type: ignore[method-assign]
 
     def _blocks(self, position: Position) -> tuple[Block, ...]:
         blocks = self._inner.blocks(position)
