@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
 from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged
-from recollect.store.chunks import ARCHIVE_FILE
+from recollect.errors import ArchiveDamaged, BackupNewer
+from recollect.model.annotations import Annotations
+from recollect.model.ids import SessionId
+from recollect.store.chunks import ARCHIVE_FILE, Chunks
+from recollect.store.vault import Vault
+from recollect.upkeep import purge
+from recollect.upkeep.annotate import annotate
 from recollect.upkeep.backup import backup
-from tests.build import SESSION, prompt, reply, thread
+from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thread
 from tests.store.keeping import Keeping
 
 
@@ -74,3 +80,145 @@ def test_an_archive_that_nobody_may_write_to_can_be_read(
     with Archive.open(keeping.archive) as archive:
         assert [listed.id for listed in archive.sessions()] == [SESSION]
     assert any("immutable" in name for name in opened)
+
+
+STARRED, PLAIN = Annotations(is_starred=True), Annotations()
+
+
+def star(folder: Path, told: Annotations = STARRED) -> None:
+    annotate(folder, [SessionId(SESSION)], lambda _: told)
+
+
+def copied(archive: Path, folder: Path) -> Path:
+    with Vault(archive) as vault:
+        backup(vault, folder)
+    return folder
+
+
+def grow(keeping: Keeping) -> None:
+    for path in keeping.home.path.rglob(f"{SESSION}.jsonl"):
+        with path.open("ab") as file:
+            file.write(jsonl(session("z")))
+    keeping.ingest()
+
+
+def come(keeping: Keeping) -> None:
+    keeping.home.session(session_id(7), session("a", "b<a"))
+    keeping.ingest()
+
+
+def begin_line(keeping: Keeping) -> None:
+    for path in keeping.home.path.rglob(f"{SESSION}.jsonl"):
+        with path.open("ab") as file:
+            file.write(b'{"type": "us')
+    keeping.ingest()
+
+
+def rewrite(keeping: Keeping) -> None:
+    keeping.home.session(SESSION, thread(prompt("Another pump")))
+    keeping.ingest()
+
+
+def move(keeping: Keeping) -> None:
+    home = keeping.home.path
+    home.rename(home.with_name("moved"))
+    keeping.ingest(home.with_name("moved"))
+
+
+def erase(keeping: Keeping) -> None:
+    sources = list(keeping.sources().values())
+    purge(keeping.archive, sources, sessions=[SessionId(SESSION)])
+
+
+ADDING = {
+    "1 file": (come, grow, begin_line, rewrite),
+    "1 annotation": (lambda keeping: star(keeping.archive),),
+    "purges": (erase,),
+}
+ADDED = [(change, words) for words, changes in ADDING.items() for change in changes]
+
+
+@pytest.mark.parametrize(("change", "words"), ADDED)
+def test_what_came_since_a_backup_is_not_lost_to_that_backup(
+    tmp_path: Path, change: Callable[[Keeping], None], words: str
+) -> None:
+    keeping = kept(tmp_path)
+    older = copied(keeping.archive, tmp_path / "older")
+    change(keeping)
+    before = keeping.bytes(), keeping.rows("SELECT * FROM annotation")
+
+    with pytest.raises(BackupNewer, match=f"is newer than .*: it has {words} that"):
+        copied(older, keeping.archive)
+
+    assert (keeping.bytes(), keeping.rows("SELECT * FROM annotation")) == before
+    assert keeping.dump()
+    copied(keeping.archive, older)
+    with Vault(older) as vault:
+        assert len(list(vault.chunks.sources())) == len(before[0])
+
+
+@pytest.mark.parametrize("change", [come, grow, begin_line, rewrite])
+def test_a_backup_that_was_gone_on_with_is_not_lost_to_a_stale_original(
+    tmp_path: Path, change: Callable[[Keeping], None]
+) -> None:
+    keeping = kept(tmp_path)
+    other = copied(keeping.archive, tmp_path / "other")
+    star(other)
+    change(keeping)
+
+    with pytest.raises(BackupNewer, match=r"both were written to, .* 1 annotation"):
+        copied(keeping.archive, other)
+
+
+@pytest.mark.parametrize("change", [come, grow, begin_line, rewrite, move, erase])
+def test_an_older_backup_is_replaced_whatever_was_done_since(
+    tmp_path: Path, change: Callable[[Keeping], None]
+) -> None:
+    keeping = kept(tmp_path)
+    star(keeping.archive)
+    older = copied(keeping.archive, tmp_path / "older")
+    change(keeping)
+
+    copied(keeping.archive, older)
+
+    with Vault(older) as copy, keeping.vault() as vault:
+        assert list(copy.chunks.sources()) == list(vault.chunks.sources())
+
+
+def test_a_star_that_was_taken_back_does_not_hinder_the_next_backup(
+    tmp_path: Path,
+) -> None:
+    keeping = kept(tmp_path)
+    star(keeping.archive)
+    older = copied(keeping.archive, tmp_path / "older")
+    star(keeping.archive, PLAIN)
+
+    copied(keeping.archive, older)
+
+    with Archive.open(older) as archive:
+        assert archive.annotations() == {}
+    star(older)
+    with pytest.raises(BackupNewer, match="1 annotation"):
+        copied(keeping.archive, older)
+
+
+def test_files_that_come_while_a_backup_is_made_are_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = kept(tmp_path)
+    older = copied(keeping.archive, tmp_path / "older")
+    inner = Chunks._places  # between finding a chunk and reading it
+    due = [grow]
+
+    def growing(self: Chunks, *words: int) -> object:
+        found = inner(self, *words)
+        if due:
+            due.pop()(keeping)
+        return found
+
+    with keeping.vault() as vault:
+        monkeypatch.setattr(Chunks, "_places", growing)
+        backup(vault, older)
+
+    assert due == []
+    assert Archive.verify(older).is_sound

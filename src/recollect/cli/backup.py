@@ -31,7 +31,8 @@ def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) ->
     r"""Write a copy of the archive into the folder DEST.
 
     The copy is consistent, also while something is being ingested. DEST may hold an
-    older backup of the same archive, which is replaced when the new one is whole.
+    older backup of the same archive, which is replaced when the new one is whole; a
+    copy that has something this archive has not is refused, and left as it is.
     The index is not copied: it can be made anew.
 
     \b

@@ -30,13 +30,16 @@
       * NothingToShow
     + ArchiveTooNew
     + ArchiveInUse
+      * IndexAwaited
     + ArchiveForeign
     + NotAFolder
     + ArchiveDamaged
       * NotADatabase
+        - ArchiveEmpty
     + IndexMissing
     + IndexDamaged
     + BackupRefused
+    + BackupNewer
   - StoreError
   - BatchRefused
   - PlaceUnreadable
@@ -60,6 +63,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from recollect.errors.archive import (
+    ArchiveDamaged,
+    ArchiveEmpty,
+    ArchiveError,
+    ArchiveForeign,
+    ArchiveInUse,
+    ArchiveMissing,
+    ArchiveTooNew,
+    BackupNewer,
+    BackupRefused,
+    IndexAwaited,
+    IndexDamaged,
+    IndexMissing,
+    NotADatabase,
+    NotAFolder,
+)
 from recollect.errors.hub import (
     HubRefused,
     HubUnreachable,
@@ -91,11 +110,13 @@ from recollect.errors.team import (
 __all__ = [
     "Ambiguous",
     "ArchiveDamaged",
+    "ArchiveEmpty",
     "ArchiveError",
     "ArchiveForeign",
     "ArchiveInUse",
     "ArchiveMissing",
     "ArchiveTooNew",
+    "BackupNewer",
     "BackupRefused",
     "BadRequest",
     "BatchRefused",
@@ -107,6 +128,7 @@ __all__ = [
     "FileUnreadable",
     "HubRefused",
     "HubUnreachable",
+    "IndexAwaited",
     "IndexDamaged",
     "IndexMissing",
     "NameUnreadable",
@@ -371,24 +393,6 @@ class BadRequest(RecollectError):
         super().__init__(words)
 
 
-class ArchiveError(RecollectError):
-    """The archive in a folder cannot be used as it was asked for."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.path = path
-
-
-class ArchiveMissing(ArchiveError):
-    """There is no archive in the folder."""
-
-    exit_code = ExitCode.NO_ARCHIVE
-    hint = "run `recollect ingest` to make one"
-
-    def __str__(self) -> str:
-        return f"no archive in {self.path}"
-
-
 class NothingToShow(ArchiveMissing):
     """There is no archive in the folder, and nothing to make one of."""
 
@@ -399,102 +403,3 @@ class NothingToShow(ArchiveMissing):
 
     def __str__(self) -> str:
         return f"{super().__str__()}, and {NoHome()}"
-
-
-class ArchiveTooNew(ArchiveError):
-    """A newer recollect wrote this archive; this one must not touch it."""
-
-    exit_code = ExitCode.ARCHIVE_TOO_NEW
-    hint = "upgrade recollect"
-
-    def __init__(self, path: Path, *, found: int, known: int) -> None:
-        super().__init__(path)
-        self.found = found
-        self.known = known
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} has version {self.found}; this recollect knows {self.known}"
-        )
-
-
-class ArchiveInUse(ArchiveError):
-    """Another command is writing to the archive."""
-
-    exit_code = ExitCode.ARCHIVE_IN_USE
-    hint = "wait until the other command is done; reading works meanwhile"
-
-    def __str__(self) -> str:
-        return f"another command is writing to {self.path}"
-
-
-class ArchiveDamaged(ArchiveError):
-    """Bytes of the archive are not what was stored, or cannot be read at all."""
-
-    exit_code = ExitCode.ARCHIVE_DAMAGED
-    hint = "run `recollect verify` to see what is whole, and restore a backup"
-
-    def __init__(self, path: Path, detail: str) -> None:
-        super().__init__(path)
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return f"{self.path} is damaged: {self.detail}"
-
-
-class NotADatabase(ArchiveDamaged):
-    """What stands in the archive's place is no database at all."""
-
-    hint = "restore a backup, or name another folder with --archive"
-
-
-class ArchiveForeign(ArchiveError):
-    """A database of another program stands where the archive would."""
-
-    exit_code = ExitCode.ASKED_WRONGLY
-    hint = "name another folder with --archive; this file was left alone"
-
-    def __str__(self) -> str:
-        return f"{self.path} is a database of another program"
-
-
-class NotAFolder(ArchiveError):
-    """A file stands where the archive's folder would."""
-
-    exit_code = ExitCode.ASKED_WRONGLY
-    hint = "an archive is a folder: name one, or one that does not exist yet"
-
-    def __str__(self) -> str:
-        return f"{self.path} is not a folder"
-
-
-class IndexMissing(ArchiveError):
-    """The archive is there; its index is not, or is of no use to this version."""
-
-    hint = "run `recollect rebuild`, which makes the index anew from the archive"
-
-    def __str__(self) -> str:
-        return f"the archive in {self.path} has no index that can be used"
-
-
-class IndexDamaged(ArchiveError):
-    """Bytes of the index are not what was written; the archive is another matter."""
-
-    hint = "run `recollect rebuild`, which makes the index anew from the archive"
-
-    def __init__(self, path: Path, detail: str) -> None:
-        super().__init__(path)
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return f"the index of the archive in {self.path} is damaged: {self.detail}"
-
-
-class BackupRefused(ArchiveError):
-    """What stands at the place of a backup is not an older backup of this archive."""
-
-    exit_code = ExitCode.ASKED_WRONGLY
-    hint = "name a folder that does not exist yet, or that holds an older backup"
-
-    def __str__(self) -> str:
-        return f"{self.path} holds something other than a backup of this archive"

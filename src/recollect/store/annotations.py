@@ -12,13 +12,18 @@ from recollect.model.annotations import Annotations
 from recollect.model.ids import SessionId
 from recollect.model.listing import Listed
 from recollect.store.connect import every
+from recollect.store.press import digest
 
-__all__ = ["all_annotations", "annotated", "write_annotations"]
+__all__ = ["all_annotations", "annotated", "annotation_times", "write_annotations"]
+
+_REMOVED = "removed"
+"""The kind of a row that says that there was an annotation, by its hash."""
 
 
 def all_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
     """Return the annotations of every session that has some."""
-    rows = every(db, "SELECT session, kind, value FROM annotation ORDER BY value")
+    sql = "SELECT session, kind, value FROM annotation WHERE kind != ? ORDER BY value"
+    rows = every(db, sql, (_REMOVED,))
     sessions: dict[SessionId, list[tuple[str, str]]] = {}
     for session, kind, value in rows:
         sessions.setdefault(session, []).append((kind, value))
@@ -43,21 +48,44 @@ def _told(found: Iterable[tuple[str, str]]) -> Annotations:
     )
 
 
+def annotation_times(db: apsw.Connection) -> dict[tuple[str, str], int]:
+    """Return when each annotation was added or removed last, by session and hash."""
+    rows = every(db, "SELECT session, kind, value, added_ns FROM annotation")
+    return {
+        (session, value if kind == _REMOVED else _sign(kind, value)): added
+        for session, kind, value, added in rows
+    }
+
+
+def _sign(kind: str, value: str) -> str:
+    return digest(f"{kind} {value}".encode("utf-8", "replace")).hex()
+
+
 def write_annotations(
     db: apsw.Connection, session: SessionId, told: Annotations
 ) -> None:
-    """Let a session have these annotations; those that stay keep their time."""
+    """Let a session have these annotations; those that stay keep their time.
+
+    Of what is removed a hash stays, by which a copy is known to be older.
+    """
     wanted = [("tag", tag) for tag in told.tags]
     wanted += [("note", told.note)] if told.note else []
     wanted += [("star", "")] if told.is_starred else []
-    before = every(
-        db, "SELECT kind, value FROM annotation WHERE session = ?", (session,)
-    )
+    sql = "SELECT kind, value FROM annotation WHERE session = ? AND kind != ?"
+    before = every(db, sql, (session, _REMOVED))
     for kind, value in set(before) - set(wanted):
-        db.execute(
-            "DELETE FROM annotation WHERE session = ? AND kind = ? AND value = ?",
-            (session, kind, value),
-        )
+        _remove(db, session, kind, value)
+        _add(db, session, _REMOVED, _sign(kind, value))
     for kind, value in set(wanted) - set(before):
-        sql = "INSERT INTO annotation VALUES (?, ?, ?, ?)"
-        db.execute(sql, (session, kind, value, time.time_ns()))
+        _remove(db, session, _REMOVED, _sign(kind, value))
+        _add(db, session, kind, value)
+
+
+def _add(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
+    sql = "INSERT INTO annotation VALUES (?, ?, ?, ?)"
+    db.execute(sql, (session, kind, value, time.time_ns()))
+
+
+def _remove(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
+    sql = "DELETE FROM annotation WHERE session = ? AND kind = ? AND value = ?"
+    db.execute(sql, (session, kind, value))

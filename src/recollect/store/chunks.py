@@ -110,8 +110,9 @@ class Chunks:
     @property
     def identity(self) -> str:
         """The archive's own name, by which an index knows whose it is."""
-        row = first(self.db, "SELECT archive FROM identity")
-        return str(row[0]) if row else ""
+        with reading_of(self.path):
+            row = first(self.db, "SELECT archive FROM identity")
+            return str(row[0]) if row else ""
 
     @property
     def is_empty(self) -> bool:

@@ -23,6 +23,7 @@ __all__ = [
     "erased_signs",
     "has_erased",
     "is_erasing",
+    "lasting_signs",
     "purged_signs",
     "session_sign",
     "unfinished",
@@ -59,6 +60,11 @@ def _sign(text: str) -> bytes:
 def erased_signs(db: apsw.Connection) -> set[bytes]:
     """Return the hashes of what was erased and must not come back."""
     return {row[0] for row in db.execute("SELECT hash FROM purged")}
+
+
+def lasting_signs(db: apsw.Connection) -> set[bytes]:
+    """Return the same without the marks of a purge that is not done."""
+    return {sign for sign in erased_signs(db) if not sign.startswith(_UNFINISHED)}
 
 
 def has_erased(db: apsw.Connection) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.errors import ArchiveDamaged, ArchiveError, BackupRefused
+from recollect.errors import ArchiveDamaged, ArchiveError, BackupNewer, BackupRefused
 from recollect.render.figures import several
 from recollect.store.chunks import ARCHIVE_FILE, Chunks
 from recollect.store.connect import make_folder, sync_folder
+from recollect.store.lacking import Lack, lacking
 from recollect.store.lock import LOCK_FILE, writing
 from recollect.store.rescue import readable
 from recollect.store.vault import Vault, remove_indexes
@@ -24,36 +25,71 @@ def backup(vault: Vault, folder: Path) -> int:
 
     The folder is an archive of its own then, of which ``rebuild`` makes the index. An
     older backup of the same archive is replaced once the new one is whole; anything
-    else that stands there is left alone. A damaged archive never replaces a backup;
-    where there is none yet, what is left of it is copied, and the damage is said.
+    else that stands there is left alone, also what has something that the archive has
+    not. A damaged archive never replaces a backup; where there is none yet, what is
+    left of it is copied, and the damage is said.
     """
     path = folder / ARCHIVE_FILE
     if folder.resolve() == vault.folder.resolve() or not _may_hold(vault, folder):
         raise BackupRefused(folder)
-    damages = _damages(vault)
-    if damages and path.exists():
-        told = (
-            f"{several(damages, 'chunk')}; the older backup in {folder} was left alone"
-        )
-        raise ArchiveDamaged(vault.chunks.path, told)
     make_folder(folder)
-    beside = folder / f"{ARCHIVE_FILE}{_UNFINISHED}"
-    with writing(folder):
-        try:
-            _remove(beside)
-            vault.chunks.backup(beside)
-            # What was made of the older copy would tell lies about the new one.
-            remove_indexes(folder)
-            forget_verified(folder)
-            _remove(path, only_logs=True)
-            beside.replace(path)
-            sync_folder(folder)
-        finally:
-            _remove(beside)
+    # All of it is of one moment: what is checked is what is copied.
+    with writing(folder), vault.at_once():
+        damages = _damages(vault)
+        if path.exists():
+            _check_older(vault, folder, damages)
+        _replace(vault, folder)
     if damages:
         told = f"{several(damages, 'chunk')}; the copy in {folder} has the same damage"
         raise ArchiveDamaged(vault.chunks.path, told)
     return path.stat().st_size
+
+
+def _check_older(vault: Vault, folder: Path, damages: int) -> None:
+    """Refuse to replace what would be missed."""
+    if damages:
+        told = (
+            f"{several(damages, 'chunk')}; the older backup in {folder} was left alone"
+        )
+        raise ArchiveDamaged(vault.chunks.path, told)
+    theirs = Chunks(folder)
+    try:
+        with theirs.at_once():
+            more = lacking(vault.chunks, theirs)
+            is_parted = bool(more) and bool(lacking(theirs, vault.chunks))
+    except ArchiveDamaged as error:
+        told = f"{error.detail}; it was left alone: remove it, or name another folder"
+        raise ArchiveDamaged(error.path, told) from error
+    finally:
+        theirs.close()
+    if more:
+        raise BackupNewer(folder, vault.folder, _told(more), is_parted=is_parted)
+
+
+def _told(more: Lack) -> str:
+    words = (
+        (more.files, several(more.files, "file")),
+        (more.annotations, several(more.annotations, "annotation")),
+        (more.purged, "purges"),
+    )
+    return ", ".join(told for count, told in words if count)
+
+
+def _replace(vault: Vault, folder: Path) -> None:
+    """Copy the archive beside the older copy, and put it into its place."""
+    path = folder / ARCHIVE_FILE
+    beside = folder / f"{ARCHIVE_FILE}{_UNFINISHED}"
+    try:
+        _remove(beside)
+        vault.chunks.backup(beside)
+        # What was made of the older copy would tell lies about the new one.
+        remove_indexes(folder)
+        forget_verified(folder)
+        _remove(path, only_logs=True)
+        beside.replace(path)
+        sync_folder(folder)
+    finally:
+        _remove(beside)
 
 
 def _damages(vault: Vault) -> int:

@@ -1,0 +1,101 @@
+"""What one copy of an archive has that another has not."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from recollect.model.annotations import Annotations
+from recollect.model.ids import SessionId
+from recollect.store.chunks import Chunks
+from recollect.store.lacking import Lack, lacking
+from recollect.upkeep import backup, purge
+from recollect.upkeep.annotate import annotate
+from tests.build import session, session_id
+from tests.store.keeping import Keeping
+
+ONE, TWO = session_id(1), session_id(2)
+
+
+def compared(one: Path, other: Path) -> tuple[Lack, Lack]:
+    """Return what one has that the other has not, both ways."""
+    with closing(Chunks(one)) as mine, closing(Chunks(other)) as theirs:
+        return lacking(theirs, mine), lacking(mine, theirs)
+
+
+def copy(keeping: Keeping, folder: Path) -> Path:
+    with keeping.vault() as vault:
+        backup(vault, folder)
+    return folder
+
+
+def test_copies_lack_nothing_of_each_other(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+
+    other = copy(keeping, tmp_path / "copy")
+
+    assert compared(keeping.archive, other) == (Lack(), Lack())
+    assert not Lack()
+
+
+def test_each_may_have_what_the_other_lacks(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    other = copy(keeping, tmp_path / "copy")
+    keeping.home.session(TWO, session("c"))
+    keeping.ingest()
+    told = Annotations(tags=("x",), note="y", is_starred=True)
+    annotate(other, [SessionId(ONE)], lambda _: told)
+
+    assert compared(keeping.archive, other) == (Lack(files=1), Lack(annotations=3))
+
+
+def test_the_same_file_that_both_took_in_by_themselves_is_lacked_by_none(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    other = Keeping(tmp_path)
+    other.archive = copy(keeping, tmp_path / "copy")
+    for one, ids in ((keeping, (3, 4)), (other, (4, 3))):
+        for number in ids:  # so that they are counted otherwise
+            one.home.session(session_id(number), session(f"n{number}"))
+            folder = one.home.path / "projects"
+            one.ingest(next(folder.rglob(f"{session_id(number)}.jsonl")))
+
+    assert compared(keeping.archive, other.archive) == (Lack(), Lack())
+
+
+def test_what_was_purged_is_lacked_only_where_it_was_not(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.home.session(TWO, session("c"))
+    keeping.ingest()
+    annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations(note="n"))
+    other = copy(keeping, tmp_path / "copy")
+    gone = [kept for kept in keeping.sources().values() if kept.session == ONE]
+
+    purge(keeping.archive, gone, sessions=[SessionId(ONE)])
+
+    assert compared(keeping.archive, other) == (Lack(purged=2), Lack())
+
+
+def test_an_annotation_that_was_taken_back_and_given_again_is_the_newer(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    noted, other = Annotations(note="n"), tmp_path / "copy"
+    annotate(keeping.archive, [SessionId(ONE)], lambda _: noted)
+    copy(keeping, other)
+
+    annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations())
+    assert compared(keeping.archive, other) == (Lack(annotations=1), Lack())
+    annotate(other, [SessionId(ONE)], lambda _: Annotations())
+    annotate(other, [SessionId(ONE)], lambda _: noted)
+    assert compared(keeping.archive, other) == (Lack(), Lack(annotations=1))
