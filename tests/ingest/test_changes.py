@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from recollect.archive import Archive
-from recollect.ingest import ingest
+from recollect.ingest import ingest, run
+from recollect.model.ids import SourceId
 from recollect.model.problems import Problem
 from recollect.sources import read_stretches
+from recollect.sources.opening import problem_of
 from tests.build import jsonl, line, prompt, session, session_id
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
@@ -368,6 +370,21 @@ def test_a_folder_that_cannot_be_listed_does_not_make_its_files_gone(
     report = keeping.ingest()
 
     assert [problem.kind for problem in report.problems] == ["unreadable"]
+    assert report.gone == 0
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_gone(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.home.session(ONE, session("a"))
+    keeping.ingest()
+    refusal = PermissionError(13, "Permission denied")
+    unseen = problem_of(refusal, SourceId(str(path)))
+    monkeypatch.setattr(run, "discover", lambda _: [unseen])
+
+    report = keeping.ingest()
+
+    assert report.problems == [unseen]
     assert report.gone == 0
 
 

@@ -212,21 +212,23 @@ class Changes:
     def _missing(self, met: set[SourceId], walked: Iterable[Path]) -> Iterator[Kept]:
         """Yield the sources that a walk should have met and did not.
 
-        What lies in a folder that could not be listed may still be there.
+        What could not be looked at may still be there, and so may what lies in it.
         """
         roots = {path_text(path.absolute()) for path in walked}
         homes: dict[str, bool] = {}
-        unseen = tuple(
-            f"{problem.position.source}/"
+        unseen = {
+            problem.position.source
             for problem in self._report.problems
             if problem.kind == "unreadable"
-        )
+        }
+        above = tuple(f"{one}/" for one in unseen)
         for id_, kept in self._known.items():
             if kept.home not in homes:
                 is_there = Path(native_path(kept.home)).exists()
                 homes[kept.home] = kept.home in roots or not is_there
             is_looked_for = homes[kept.home] or id_ in roots
-            if id_ not in met and is_looked_for and not id_.startswith(unseen):
+            is_unseen = id_ in unseen or id_.startswith(above)
+            if id_ not in met and is_looked_for and not is_unseen:
                 yield kept
 
     def _carried(
