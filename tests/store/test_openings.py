@@ -11,6 +11,7 @@ from recollect.archive import Archive
 from recollect.errors import NotArchived
 from recollect.ingest import tasks
 from recollect.ingest.windows import Begun, Cut, Reeled
+from recollect.model.blocks import Text
 from recollect.model.ids import SessionId
 from recollect.model.rest import summed
 from recollect.model.windows import OPENING
@@ -116,6 +117,21 @@ def test_agents_of_its_calls_are_told_without_their_files(
         (call,) = talk.window(0, 0, 2).messages[1].calls
         assert [run.id for run in call.agents] == ["a1"]
         assert talk.facts.agents == 1
+
+
+def test_whoever_reads_it_need_not_look_for_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    home.session(session_id(1), thread(prompt("Ask"), reply("Say")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        talk = archive.conversation(session_id(1))
+        monkeypatch.setattr(type(archive._vault.chunks), "named", None)
+        said, answered = talk.window(0, 0, 2).messages
+        assert said.blocks == (Text(text="Ask"),)
+        assert answered.blocks == (Text(text="Say"),)
 
 
 def test_what_does_not_begin_as_it_is_told_is_assembled(

@@ -31,6 +31,10 @@ class ChunkLoader(RecordLoader):
         self._known.clear()
         self._ahead = ("", 0, 0, b"")
 
+    def know(self, kept: Kept) -> None:
+        """Remember a source that somebody has looked up."""
+        self._known[kept.id] = kept
+
     def raw(self, position: Position) -> bytes:
         """Return the bytes at a position; none where they are damaged or missing."""
         source, generation, start, ahead = self._ahead

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from recollect.assemble import begin
 from recollect.errors import NotArchived
+from recollect.ingest.opening import ChunkLoader
 from recollect.model.ids import SessionId
 from recollect.model.nodes import Transcript
 from recollect.model.rest import Paid, Rest, rest_of
@@ -33,6 +34,7 @@ from recollect.store.reels import Asked
 if TYPE_CHECKING:
     from recollect.model.parts import Loader
     from recollect.model.sessions import Message, Session
+    from recollect.store.chunks import Kept
     from recollect.store.openings import Opening
     from recollect.store.reels import Reels
     from recollect.store.shelf import Shelf
@@ -106,9 +108,14 @@ def _begun(
         return None
     opening, line = told
     listed = decode_listed(line)
-    beginning = _beginning(shelf, derived, number, opening)
-    if beginning is None:
+    kept = _own_source(shelf, derived, number)
+    if kept is None:
         return None
+    if isinstance(loader, ChunkLoader):
+        loader.know(kept)  # whoever reads the messages asks for it
+    nodes = derived.index.each_node(kept.number)
+    begun = takewhile(lambda one: one.position.offset < opening.until, nodes)
+    beginning = Transcript(source=kept.source, nodes=tuple(begun))
     session, found = begin(beginning, loader)
     messages = opening.within(list(map(in_brief, found[: opening.count])))
     if session != listed.id or sign_of(messages) != opening.sign:
@@ -116,16 +123,12 @@ def _begun(
     return opening, opening.facts(listed, messages), messages
 
 
-def _beginning(
-    shelf: Shelf, derived: Derived, number: int, opening: Opening
-) -> Transcript | None:
-    """Return the beginning of a session's own file."""
+def _own_source(shelf: Shelf, derived: Derived, number: int) -> Kept | None:
+    """Return the file that a session begins in."""
     for source in derived.sources_of(number):
         kept = shelf.chunks.source(source)
         if kept is not None and kept.kind is SourceKind.SESSION:
-            nodes = derived.index.each_node(source)
-            begun = takewhile(lambda one: one.position.offset < opening.until, nodes)
-            return Transcript(source=kept.source, nodes=tuple(begun))
+            return kept
     return None
 
 
