@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from html import escape
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.render.html.markup import Html, anchor, facts, fold, tag, text, words
+from recollect.render.safe import safe_line
 from tests.render.html.outline import attributes, tags
 
 
@@ -18,6 +20,16 @@ def test_no_text_is_markup(value: str) -> None:
     assert attributes(tag("p", text(value), title=value)) in (
         [("p", "title", value)],
         [],
+    )
+
+
+@given(st.text(st.sampled_from("a&<>\"' \u00e9;"), max_size=150))
+def test_words_and_values_are_escaped_as_python_does_it(value: str) -> None:
+    line = safe_line(value)
+
+    assert words(value) == escape(line)
+    assert tag("p", title=line) == (
+        f'<p title="{escape(line)}"></p>' if line else "<p></p>"
     )
 
 
