@@ -292,6 +292,17 @@ def test_what_was_found_last_names_no_session_that_is_erased(
     assert not remembered.exists()
 
 
+def test_a_day_that_no_clock_goes_back_to_is_asked_wrongly(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["purge", "--before", "0001-01-01", "-n"]
+
+    assert main(words) == ExitCode.ASKED_WRONGLY
+
+    assert "name another day" in capsys.readouterr().err
+    assert len(sessions(archive)) == 3
+
+
 def test_kin_that_share_records_are_named(
     kept_home: Home, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

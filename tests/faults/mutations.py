@@ -34,6 +34,7 @@ from recollect.store.chunks import Chunks, Kept
 from recollect.store.lock import writing
 from recollect.store.press import Press, Pressed, unpress
 from recollect.store.vault import Vault
+from recollect.upkeep.placing import Put, Standing
 from recollect.upkeep.restore import Restored
 
 __all__ = ["MUTATIONS", "Set"]
@@ -83,14 +84,16 @@ def engine_unheard(put: Set) -> None:
 def restoring_in_place(put: Set) -> None:
     """Write a restored file where it belongs, and not beside it first."""
 
-    def write(path: Path, raws: Iterable[bytes], mtime_ns: int, done: Restored) -> None:
+    def write(
+        path: Path, raws: Iterable[bytes], mtime_ns: int, *_: object, overwrite: bool
+    ) -> Put:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb", buffering=0) as file:
-            done.bytes += sum(file.write(raw) for raw in raws)
+        with path.open("wb" if overwrite else "xb", buffering=0) as file:
+            size = sum(file.write(raw) for raw in raws)
         os.utime(path, ns=(mtime_ns, mtime_ns))
-        done.written += 1
+        return Put(found=Standing.NEW, size=size)
 
-    put(import_module(Restored.__module__), "_write", write)
+    put(import_module(Restored.__module__), "put_file", write)
 
 
 def never_synced(put: Set) -> None:

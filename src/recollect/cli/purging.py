@@ -57,7 +57,7 @@ def chosen_of(
         found = dict(_named(archive, name) for name in names)
         known = [one for one in found.values() if one is not None]
         return known, [id_ for id_, one in found.items() if one is None]
-    until = before.astimezone() if before is not None else None
+    until = _moment(before) if before is not None else None
     ids = _ids(archive, project) if project is not None else None
     return [
         one
@@ -75,6 +75,15 @@ def _ended(archive: Archive, one: Listed) -> datetime:
     return datetime.fromtimestamp(
         max((kept.mtime_ns for kept in files), default=0) / 1e9, UTC
     )
+
+
+def _moment(before: datetime) -> datetime:
+    try:
+        return before.astimezone()
+    except (OverflowError, ValueError):
+        raise click.UsageError(
+            f"no clock goes back to {before.date()}; name another day"
+        ) from None
 
 
 def _named(archive: Archive, name: str) -> tuple[SessionId, Listed | None]:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 
 from recollect.archive import Archive
 from recollect.cli.naming import Meant
+from recollect.cli.options import shown_path
+from recollect.store.chunks import Kept
 from recollect.upkeep import Rewrite, rewritten_cwd
 
-__all__ = ["rewrite_of"]
+__all__ = ["place_of", "rewrite_of"]
+
+
+def place_of(project: Path, sources: Sequence[Kept], to: Path | None) -> str:
+    """Return where a project really lies, if its sessions can follow it there."""
+    told = [kept for kept in sources if kept.kind.is_transcript]
+    movable = {kept.session for kept in told if kept.project is not None}
+    for kept in told:
+        if to is None and kept.project is None and kept.session not in movable:
+            raise click.UsageError(
+                f"{shown_path(kept.id)} lies in no home, so there is no folder of "
+                "projects for --as; name a home with --to"
+            )
+    return os.path.realpath(project.expanduser())
 
 
 def rewrite_of(archive: Archive, wanted: Meant, place: str | None) -> Rewrite | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +12,7 @@ import click
 from recollect.cli.naming import Meant, meant
 from recollect.cli.options import archive_option, complete_named, json_option, opened
 from recollect.cli.paths import path_type
-from recollect.cli.relocating import rewrite_of
+from recollect.cli.relocating import place_of, rewrite_of
 from recollect.cli.restore_words import rows, tell, tell_plan
 from recollect.cli.rows import BeginRow, print_row
 from recollect.cli.telling import WRITTEN, if_stopped
@@ -47,7 +46,7 @@ __all__ = ["restore"]
 @click.option("--rewrite-cwd", is_flag=True, help="With --as: also in the records.")
 @click.option(
     "--older",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 1_000_000),
     default=0,
     metavar="N",
     help="As files were before they were last rewritten, N times back.",
@@ -85,7 +84,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
     with opened(archive) as archived:
         wanted = Meant() if everything else meant(archived, names)
         sources = archived.sources() if everything else wanted.sources(archived)
-        place = os.path.realpath(project.expanduser()) if project else None
+        place = place_of(project, sources, to) if project else None
         rewrite = rewrite_of(archived, wanted, place) if rewrite_cwd else None
         plans = archived.plan_restore(
             sources,

@@ -22,6 +22,7 @@ _WORDS = {
     Standing.SAME: "is there",
     Standing.DIFFERS: "differs",
     Standing.DAMAGED: "damaged",
+    Standing.TAKEN: "taken",
 }
 
 
@@ -38,6 +39,11 @@ def tell_plan(plans: Sequence[Plan], stream: TextIO) -> None:
         f"{counts[Standing.SAME]:,} are there already, "
         f"{counts[Standing.DIFFERS]:,} differ and need --overwrite\n"
     )
+    if counts[Standing.TAKEN]:
+        sys.stderr.write(
+            f"{counts[Standing.TAKEN]:,} would go where a newer copy goes, "
+            "and not be written\n"
+        )
 
 
 def tell(plans: Sequence[Plan], done: Restored) -> None:
@@ -60,7 +66,7 @@ def tell(plans: Sequence[Plan], done: Restored) -> None:
     if len(done.refused) > _TOLD:
         sys.stderr.write(f"and {len(done.refused) - _TOLD:,} more\n")
     if done.skipped:
-        _tell_skipped(plans, done)
+        _tell_skipped(done.skipped)
 
 
 def _tell_none(plans: Sequence[Plan]) -> None:
@@ -68,14 +74,13 @@ def _tell_none(plans: Sequence[Plan]) -> None:
         sys.stderr.write("no file was rewritten so often: none has such a version\n")
 
 
-def _tell_skipped(plans: Sequence[Plan], done: Restored) -> None:
-    different = [plan for plan in plans if plan.state is Standing.DIFFERS]
-    differ = "1 file differs" if done.skipped == 1 else f"{done.skipped:,} files differ"
+def _tell_skipped(paths: Sequence[str]) -> None:
+    differ = "1 file differs" if len(paths) == 1 else f"{len(paths):,} files differ"
     sys.stderr.write(f"{differ} from the archive; left alone:\n")
-    for plan in different[:_TOLD]:
-        sys.stderr.write(f"  {plain(shown_path(plan.path))}\n")
-    if len(different) > _TOLD:
-        sys.stderr.write(f"  and {len(different) - _TOLD:,} more\n")
+    for path in paths[:_TOLD]:
+        sys.stderr.write(f"  {plain(shown_path(path))}\n")
+    if len(paths) > _TOLD:
+        sys.stderr.write(f"  and {len(paths) - _TOLD:,} more\n")
     sys.stderr.write("\nhint: --overwrite replaces them and keeps copies\n")
 
 
@@ -89,7 +94,7 @@ def rows(
     yield RestoredRow(
         written=result.written,
         same=result.same,
-        skipped=result.skipped,
+        skipped=len(result.skipped),
         bytes=result.bytes,
         damaged=tuple(result.damaged),
         refused=tuple(path for path, _ in result.refused),

@@ -252,7 +252,8 @@ class FileRow(Row, frozen=True, kw_only=True, tag="file"):
     path: str
     bytes: int
     state: str | None = None
-    """What stands there: ``new`` (nothing), ``same``, ``differs``, ``damaged``."""
+    """What stands there: ``new`` (nothing), ``same``, ``differs``, ``damaged``, or
+    ``taken``: a newer copy goes there."""
 
 
 class RestoredRow(Row, frozen=True, kw_only=True, tag="restored"):
@@ -266,7 +267,7 @@ class RestoredRow(Row, frozen=True, kw_only=True, tag="restored"):
     damaged: tuple[str, ...] = ()
     """Files that could not be written: their bytes in the archive are damaged."""
     refused: tuple[str, ...] = ()
-    """Files that the system would not let us write."""
+    """Files that the system would not let us write, or a newer copy goes there."""
     copies: tuple[str, ...] = ()
     """Where files that stood in the way were put."""
     is_dry_run: bool = False

@@ -163,13 +163,18 @@ class Chunks:
         """Return a source by the path as it was found."""
         sql = f"{_KEPT} WHERE s.home = ? AND s.path = ?"
         with reading_of(self.path):
-            for (home,) in every(self.db, _HOMES):
+            for home in self.homes():
                 if not home or id_.startswith(f"{home}/"):
                     path = id_[len(home) + 1 :] if home else id_
                     row = first(self.db, sql, (home, path))
                     if row:
                         return kept_of_row(row)
         return None
+
+    def homes(self) -> list[str]:
+        """Return every home of which something is kept."""
+        with reading_of(self.path):
+            return [str(home) for (home,) in every(self.db, _HOMES)]
 
     def below(self, home: str, folder: str) -> list[Kept]:
         """Return the sources whose path begins with a folder and its slash."""

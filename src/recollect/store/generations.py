@@ -17,6 +17,8 @@ def older(chunks: Chunks, kept: Kept, steps: int) -> Kept | None:
     if steps == 0:
         return kept
     generation = kept.generation - steps
+    if generation < 0:
+        return None
     sql = f"SELECT {', '.join(_FIELDS)} FROM generation"  # noqa: S608 (our names)
     place = (kept.number, generation)
     row = first(chunks.db, f"{sql} WHERE source = ? AND generation = ?", place)

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from recollect.errors import ArchiveInUse
@@ -16,7 +16,7 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-__all__ = ["LOCK_FILE", "is_held", "writing"]
+__all__ = ["LOCK_FILE", "hold", "is_held", "is_let_go", "writing"]
 
 LOCK_FILE = "writer.lock"
 _STEP = 0.05
@@ -41,20 +41,28 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _try(handle)
+        return not is_let_go(handle)
     finally:
         os.close(handle)
 
 
 def _take(handle: int, folder: Path, wait: float) -> None:
     until = time.monotonic() + wait
-    while not _try(handle):
+    while not is_let_go(handle):
         if time.monotonic() >= until:
             raise ArchiveInUse(folder)
         time.sleep(_STEP)
 
 
-def _try(handle: int) -> bool:
+def hold(handle: int) -> None:
+    """Hold an open file until it is closed, where the system knows how to."""
+    if sys.platform != "win32":
+        with suppress(OSError):  # not every file system does
+            fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def is_let_go(handle: int) -> bool:
+    """Whether nobody else holds an open file; then it is held from now on."""
     try:
         if sys.platform == "win32":  # pragma: no cover
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

@@ -3,32 +3,79 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
+from recollect.model.sources import SourceKind
 from recollect.sources import native_path, project_key
 from recollect.store.chunks import Kept
 
-__all__ = ["rewritten_cwd", "target_of", "whole_lines"]
+__all__ = ["folders_of", "rewritten_cwd", "target_of", "whole_lines"]
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 _LIKELY = b'"cwd"'
+_OF_HOMES = frozenset(
+    {
+        SourceKind.BACKUP,
+        SourceKind.HISTORY,
+        SourceKind.PLAN,
+        SourceKind.TASK,
+        SourceKind.TODO,
+    }
+)
+"""What lies in the home itself and in no project's folder."""
 
 
-def target_of(kept: Kept, home: str, project: str | None = None) -> Path:
-    """Return where a file belongs below a home.
+def folders_of(homes: Iterable[str]) -> dict[str, str]:
+    """Return a folder's name for each home, which no other of them has.
+
+    Names that differ in capitals only are one where disks do not tell these apart.
+    """
+    keys = {home: project_key(home) for home in homes}
+    counted = Counter(key.casefold() for key in keys.values())
+    return {
+        home: key if counted[key.casefold()] == 1 else f"{key}.{_sign(home)}"
+        for home, key in keys.items()
+    }
+
+
+def _sign(home: str) -> str:
+    return sha256(home.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def target_of(kept: Kept, home: str | None = None, project: str | None = None) -> Path:
+    """Return where a file belongs: below its own home, or below another.
 
     ``project`` is the directory that its project lies in now: it goes to the folder
-    in which Claude Code looks for that.
+    in which Claude Code looks for that. What lay in no project's folder gets one in
+    another home only.
     """
+    above = (kept.home if home is None else home).rstrip("/").split("/")
     parts = kept.path.split("/")
-    if project is not None and kept.project in parts:
-        parts[parts.index(kept.project)] = project_key(project)
-    return Path(native_path("/".join((home.rstrip("/"), *parts))))
+    if project is not None:
+        key = project_key(project)
+        if kept.project in parts:
+            parts[parts.index(kept.project)] = key
+        elif home is None and kept.project in above:
+            above[_last(above, kept.project)] = key
+        elif home is not None and kept.kind not in _OF_HOMES:
+            parts = ["projects", key, *_below_project(kept, parts)]
+    return Path(native_path("/".join((*above, *parts))))
+
+
+def _last(parts: list[str], name: str) -> int:
+    return len(parts) - 1 - parts[::-1].index(name)
+
+
+def _below_project(kept: Kept, parts: list[str]) -> list[str]:
+    """Return what of a path is a session's own: its file, or all in its folder."""
+    return parts[parts.index(kept.session) if kept.session in parts else -1 :]
 
 
 def rewritten_cwd(old: str, new: str) -> Callable[[bytes], bytes]:
