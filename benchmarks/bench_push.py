@@ -98,6 +98,13 @@ def cpu_of(pid: int) -> float:
     return sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
+def peak_of(pid: int) -> float:
+    """Return the most memory that a process had for itself, in megabytes."""
+    told = Path(f"/proc/{pid}/status").read_text("utf-8")
+    (line,) = (one for one in told.splitlines() if one.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
 def cpu_of_engine(port: int) -> float:
     """Return the CPU seconds of a server and of those who serve for it now."""
     total = 0.0
@@ -174,6 +181,7 @@ def main(words: Sequence[str]) -> int:
             size = sum(p.stat().st_size for p in asked.home.rglob("*.jsonl"))
             print(title(f"A push of {size / 1e6:,.0f} MB of transcripts"))
             print("| what | CPU s | of an ingestion |\n|---|---:|---:|")
+            weights = [peak_of(here.hub.pid)]
             for name, spent in (
                 ("ingest, for comparison", ingest),
                 ("push --dry-run", dry),
@@ -182,8 +190,13 @@ def main(words: Sequence[str]) -> int:
                 ("engine: rows and words", rows),
                 ("push, nothing new", again),
             ):
-                print(f"| {name} | {spent:.1f} | {spent / ingest:.2f} |")
+                print(f"| {name} | {spent:.1f} | {spent / ingest:.2f} |", flush=True)
             read(here, second)
+            weights.append(peak_of(here.hub.pid))
+            told_weights = " and ".join(f"{one:,.0f} MB" for one in weights)
+            print(
+                f"\nPeak memory of the hub, before readers and after: {told_weights}."
+            )
     return 0
 
 

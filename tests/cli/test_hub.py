@@ -96,3 +96,17 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["objects"] == 1
     assert hub.texts() == {}
     assert Selector(session=SessionId(session_id(2))) not in dict(hub.store.holds())
+
+
+def test_a_tilde_that_the_shell_took_is_put_back(
+    hub: MemoryHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expanded = str(Path.home() / "work" / "shop")
+
+    assert main(["hub", "hold", "--project", expanded, "--reason", "law"]) == 0
+    assert main(["hub", "hold", "--project", f"{expanded}/x/../y"]) == 0
+    assert main(["hub", "hold", "--project", "/srv/shop"]) == 0
+
+    held = [selector.project for selector, _ in hub.store.holds()]
+    assert held == ["~/work/shop", "~/work/shop/x/../y", "/srv/shop"]
+    assert "held: project ~/work/shop" in capsys.readouterr().out

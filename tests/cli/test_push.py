@@ -69,6 +69,19 @@ def test_a_token_is_never_sent_in_the_clear(
 
 
 @pytest.mark.usefixtures("home")
+def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(place)
+    settings = place / ".config" / "recollect" / "settings.toml"
+    settings.write_text('[push]\nprojects = ["/nowhere"]\n')
+
+    assert main(["push", "--dry-run"]) == ExitCode.DONE
+
+    assert "no session was begun in the projects" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
 def test_a_dry_run_says_what_would_go_and_what_is_hidden(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -41,9 +43,19 @@ def selector_of(
     return Selector(
         person=person,
         session=SessionId(session) if session else None,
-        project=project,
+        project=_as_shown(project) if project else None,
         before=_moment(before) if before else None,
     )
+
+
+def _as_shown(project: str) -> str:
+    """Return a directory as a hub knows it, which hides homes behind a tilde.
+
+    Shells put the home of whoever types into the place of a tilde.
+    """
+    home = str(Path.home())
+    is_ours = project == home or project.startswith(f"{home}{os.sep}")
+    return f"~{project[len(home) :]}" if is_ours else project
 
 
 def _moment(text: str) -> datetime:

@@ -19,7 +19,9 @@ __all__ = ["pushed_lines", "pushed_row"]
 def pushed_lines(done: Pushed, hub: str, *, is_dry: bool) -> Iterator[str]:
     """Yield what a push did, or would do; the calm case is one line."""
     verb = "would send" if is_dry else "sent"
-    if not done.files:
+    if not done.named:
+        yield f"{verb} nothing: no session was begun in the projects that are named"
+    elif not done.files:
         yield f"{verb} nothing: the hub has it all" if hub else f"{verb} nothing"
     else:
         what = (

@@ -49,6 +49,8 @@ class Share(Struct):
 class Pushed(Struct, kw_only=True):
     """What was sent, or would be."""
 
+    named: int = 0
+    """Sessions of the projects that were named, sent or not."""
     sessions: set[SessionId] = field(default_factory=set)
     files: int = 0
     lines: int = 0
@@ -86,7 +88,7 @@ class _Push:
         self._packing = Packing(vault.chunks, mask, chosen.is_foreign)
         self._met: set[SourceId] = set()
         self._refused: set[_Place] = set()
-        self.done = Pushed(shared=len(chosen.shared))
+        self.done = Pushed(named=len(chosen.sessions), shared=len(chosen.shared))
 
     def run(self, *, dry: bool, progress: Progress) -> Pushed:
         for _ in range(_PASSES):

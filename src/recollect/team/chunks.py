@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from recollect.errors import ArchiveDamaged
@@ -17,12 +18,15 @@ from recollect.team.contract import Objects
 from recollect.team.database import Sight
 from recollect.team.places import Opened
 
-__all__ = ["TeamChunks"]
+__all__ = ["TeamChunks", "Unpacked"]
 
 _ROOM = 32 * 1024 * 1024
-"""Bytes that are kept unpacked."""
+"""Bytes that one reader keeps unpacked while a question is answered."""
+_SHARED = 64 * 1024 * 1024
+"""Bytes that all readers of a store keep unpacked besides."""
 _AHEAD = 8 * 1024 * 1024
-"""Bytes that are fetched at once: a long source may have been sent in small spans."""
+"""Bytes that are fetched at once: a long source may have been sent in small spans. As
+many are kept by who reads on and asks nothing."""
 _COLUMNS = (
     "number, machine, home, path, kind, project, session, agent, generation, upto,"
     " mtime_ns"
@@ -40,16 +44,66 @@ class _Span(NamedTuple):
     address: str
 
 
+class Unpacked:
+    """Objects that were unpacked last, by address; several threads may share them.
+
+    Nobody finds here what they may not read: addresses come from spans that they see.
+    """
+
+    def __init__(self, room: int = _SHARED) -> None:
+        self.room = room
+        self._lock = Lock()
+        self._raw: OrderedDict[str, bytes] = OrderedDict()
+        self._weight = 0
+
+    def find(self, address: str) -> bytes | None:
+        """Return bytes, if they are there."""
+        with self._lock:
+            raw = self._raw.get(address)
+            if raw is not None:
+                self._raw.move_to_end(address)
+            return raw
+
+    def keep(self, address: str, raw: bytes) -> None:
+        """Keep bytes; what was not asked for longest gives way."""
+        with self._lock:
+            if address not in self._raw:
+                self._raw[address] = raw
+                self._weight += len(raw)
+            self._shrink(self.room)
+
+    def shrink(self, room: int) -> None:
+        """Keep no more than so many bytes."""
+        with self._lock:
+            self._shrink(room)
+
+    def _shrink(self, room: int) -> None:
+        while self._weight > room and len(self._raw) > bool(room):
+            _, old = self._raw.popitem(last=False)
+            self._weight -= len(old)
+
+
 class TeamChunks:
     """The bytes of sources, from the raw store."""
 
-    def __init__(self, sight: Sight, objects: Objects) -> None:
+    def __init__(self, sight: Sight, objects: Objects, shared: Unpacked) -> None:
         self._sight = sight
         self._objects = objects
-        self._raw: OrderedDict[str, bytes] = OrderedDict()
+        self._shared = shared
+        self._own = Unpacked(_AHEAD)
         """Objects that were fetched last, and are what they were."""
-        self._weight = 0
         self.begin()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Have room for all that an answer is told from; keep nothing of it after."""
+        before, self._own.room = self._own.room, _ROOM
+        try:
+            yield
+        finally:
+            self._own.room = before
+            if before < _ROOM:
+                self._own.shrink(0)
 
     def begin(self) -> None:
         """Look at everything anew: another question is asked."""
@@ -218,16 +272,17 @@ class TeamChunks:
 
     def _bytes(self, span: _Span, following: Sequence[_Span]) -> bytes:
         """Return the bytes of a span; those of some that follow are fetched with it."""
-        if span.address not in self._raw:
+        raw = self._own.find(span.address)
+        if raw is None:
             self._ahead(following)
-        if span.address not in self._raw:
+            raw = self._own.find(span.address)
+        if raw is None:
             # Fetched alone it says what is wrong with it.
             raw = self._objects.bytes_of(span.address)
             if digest(raw) != span.sha256:
                 raise ArchiveDamaged(Path(span.address), "it has another hash")
             self._keep(span.address, raw)
-        self._raw.move_to_end(span.address)
-        return self._raw[span.address]
+        return raw
 
     def _ahead(self, spans: Sequence[_Span]) -> None:
         """Fetch the bytes of the first spans: as many as are not too much at once."""
@@ -241,19 +296,21 @@ class TeamChunks:
 
     def _fetch(self, spans: Iterable[_Span]) -> None:
         """Fetch bytes at once; such as are missing or damaged are left out."""
-        new = {one.address: one for one in spans if one.address not in self._raw}
-        if not new:
-            return
-        for address, raw in self._objects.several(list(new)).items():
+        new: dict[str, _Span] = {}
+        for one in spans:
+            if self._own.find(one.address) is None:
+                raw = self._shared.find(one.address)
+                if raw is None:
+                    new[one.address] = one
+                else:
+                    self._own.keep(one.address, raw)
+        for address, raw in self._objects.several(list(new)).items() if new else ():
             if digest(raw) == new[address].sha256:
                 self._keep(address, raw)
 
     def _keep(self, address: str, raw: bytes) -> None:
-        self._raw[address] = raw
-        self._weight += len(raw)
-        while self._weight > _ROOM and len(self._raw) > 1:
-            _, old = self._raw.popitem(last=False)
-            self._weight -= len(old)
+        self._own.keep(address, raw)
+        self._shared.keep(address, raw)
 
 
 def _kept(row: tuple[object, ...]) -> Kept:

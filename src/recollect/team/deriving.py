@@ -55,59 +55,84 @@ def derive_waiting(store: TeamStore, objects: Objects) -> int:
     """Derive what is touched now, and not what comes meanwhile.
 
     A session that is still arriving would be derived again with each bit of it.
-    Returns how many sessions were written.
+    Returns how many sessions were written; what is damaged keeps nothing else back.
+
+    :raises ArchiveDamaged: if nothing was written, as bytes are missing or others.
     """
     people: dict[str, list[int]] = {}
     for one in store.touched(_ALL):
         people.setdefault(one.person, []).append(one.number)
-    return sum(
-        _derive_person(store, objects, person, touched)
-        for person, touched in people.items()
-    )
-
-
-def _derive_person(
-    store: TeamStore, objects: Objects, person: str, touched: Sequence[int]
-) -> int:
-    held = {one.number: one for one in store.held(person)}
-    done: set[int] = set()
     written = 0
-    for group in _groups([number for number in touched if number in held], held):
-        chosen = group - done
-        if not chosen:
-            continue
-        with _Bench(store, objects, held) as bench:
-            while chosen:
-                bench.lay(chosen)
-                chosen = bench.related(person)
-            made = Derivation(
-                person=person,
-                sources={number: held[number].revision for number in bench.laid},
-                sessions=bench.derived(person),
-            )
-        store.replace(made)
-        done |= bench.laid.keys()
-        written += len(made.sessions)
+    failures: list[ArchiveDamaged] = []
+    for person, touched in people.items():
+        task = _Person(store, objects, person)
+        written += task.derive(touched)
+        failures += task.failures
+    if failures and not written:
+        raise failures[0]
     return written
 
 
-def _groups(touched: Sequence[int], held: Mapping[int, Held]) -> Iterator[set[int]]:
+class _Person:
+    """Derives what a person has sent."""
+
+    def __init__(self, store: TeamStore, objects: Objects, person: str) -> None:
+        self._store = store
+        self._objects = objects
+        self._person = person
+        self._held = {one.number: one for one in store.held(person)}
+        self._done: set[int] = set()
+        self.failures: list[ArchiveDamaged] = []
+
+    def derive(self, touched: Iterable[int]) -> int:
+        """Derive sources with their kin; return how many sessions were written."""
+        stems: dict[tuple[str, ...], set[int]] = {}
+        for number in touched:
+            if number in self._held:
+                stems.setdefault(_stem(self._held[number]), set()).add(number)
+        return sum(map(self._derive, _groups(list(stems.values()), self._held)))
+
+    def _derive(self, group: Sequence[set[int]]) -> int:
+        """Derive a group; where something is damaged, the others one by one."""
+        try:
+            return self._write(set().union(*group) - self._done)
+        except ArchiveDamaged as error:
+            if len(group) == 1:
+                self.failures.append(error)
+                return 0
+        return sum(self._derive([one]) for one in group)
+
+    def _write(self, chosen: set[int]) -> int:
+        if not chosen:
+            return 0
+        with _Bench(self._store, self._objects, self._held) as bench:
+            while chosen:
+                bench.lay(chosen)
+                chosen = bench.related(self._person)
+            sessions = bench.derived(self._person)
+        sources = {number: self._held[number].revision for number in bench.laid}
+        made = Derivation(person=self._person, sources=sources, sessions=sessions)
+        self._store.replace(made)
+        self._done |= bench.laid.keys()
+        return len(sessions)
+
+
+def _groups(
+    stems: Sequence[set[int]], held: Mapping[int, Held]
+) -> Iterator[list[set[int]]]:
     """Yield what is derived together, in the order in which it came.
 
     Files of one session always are. Whoever sends, sends families together: what is
     in one group need not be derived again for the next.
     """
-    stems: dict[tuple[str, ...], list[int]] = {}
-    for number in touched:
-        stems.setdefault(_stem(held[number]), []).append(number)
-    group: set[int] = set()
+    group: list[set[int]] = []
     weight = 0
-    for numbers in stems.values():
-        group.update(numbers)
+    for numbers in stems:
+        group.append(numbers)
         weight += sum(held[number].upto for number in numbers)
         if weight > _WEIGHT:
             yield group
-            group, weight = set(), 0
+            group, weight = [], 0
     if group:
         yield group
 

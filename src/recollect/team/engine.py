@@ -40,8 +40,8 @@ _FEW = 50
 """Sessions whose texts are all looked at, where no session is named."""
 _KEPT = 300
 """Groups of forms whose counts are kept for the next question."""
-_COUNTS = 250_000
-"""Counts of them all, about: each takes a hundred bytes."""
+_COUNTS = 100_000
+"""Counts of them all, about: each takes a hundred bytes, and a hub has many readers."""
 
 
 def group_of(terms: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.sources import SourceKind
 from recollect.store.harvest import Marks, Named
 from recollect.store.press import digest, squeeze, unpress
+from recollect.team.chunks import Unpacked
 from recollect.team.contract import (
     Ack,
     Batch,
@@ -142,6 +143,7 @@ class EngineStore(Generic[D]):
     def __init__(self, address: str) -> None:
         self._address = address
         self._db = self._way.connect(address)
+        self._unpacked = Unpacked()
 
     def notes(self, kind: str) -> dict[str, bytes]:
         """Return all notes of a kind."""
@@ -229,7 +231,8 @@ class EngineStore(Generic[D]):
         """Return what somebody may read, over a connection of its own."""
         db = self._way.connect(self._address)
         sight = Sight(db)
-        return TeamShelf(sight, self._way.words(sight, scope), objects, db.close)
+        words = self._way.words(sight, scope)
+        return TeamShelf(sight, words, objects, db.close, shared=self._unpacked)
 
     def _all_of(self, table: str, columns: str) -> list[Any]:
         where = f" WHERE {self._live}" if self._live else ""

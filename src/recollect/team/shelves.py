@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 
 from recollect.ingest.gist import decode
 from recollect.ingest.pieces import lines_of
@@ -12,7 +12,7 @@ from recollect.model.ids import Position, SessionId
 from recollect.model.nodes import Node
 from recollect.model.problems import Problem
 from recollect.store.chunks import Kept
-from recollect.team.chunks import TeamChunks
+from recollect.team.chunks import TeamChunks, Unpacked
 from recollect.team.contract import Objects
 from recollect.team.database import Sight
 from recollect.team.engine import TeamEngine, Words
@@ -74,9 +74,15 @@ class TeamShelf:
     """What one scope may read."""
 
     def __init__(
-        self, sight: Sight, words: Words, objects: Objects, close: Callable[[], None]
+        self,
+        sight: Sight,
+        words: Words,
+        objects: Objects,
+        close: Callable[[], None],
+        *,
+        shared: Unpacked,
     ) -> None:
-        self.chunks = TeamChunks(sight, objects)
+        self.chunks = TeamChunks(sight, objects, shared)
         self.index = TeamSeeing(sight, self.chunks)
         self._derived = TeamDerived(sight, self._expect)
         self.finding = TeamFinding(sight)
@@ -116,9 +122,11 @@ class TeamShelf:
         """Return nothing: tags and notes stay with whoever wrote them."""
         return {}
 
-    def at_once(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
         """Have all that is read be of one moment, as far as the engine can."""
-        return self._moment()
+        with self._moment(), self.chunks.answering():
+            yield
 
     def also_close(self, close: Callable[[], None]) -> None:
         """Let go of something else together with the shelf."""

@@ -1,0 +1,89 @@
+"""What readers keep unpacked has a bound, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.archive import Archive
+from recollect.team.chunks import Unpacked
+from recollect.team.contract import Objects, Scope, TeamStore
+from recollect.team.deriving import derive
+from tests.build import Home, prompt, reply, session_id, thread
+from tests.team.homes import send
+
+Made = tuple[TeamStore, Objects]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40))), st.integers(1, 50))
+def test_no_more_is_kept_than_there_is_room_for_but_the_last(
+    kept: list[tuple[int, int]], room: int
+) -> None:
+    unpacked = Unpacked(room)
+    sizes: dict[str, int] = {}
+
+    for name, size in kept:
+        sizes.setdefault(str(name), size)
+        unpacked.keep(str(name), bytes(sizes[str(name)]))
+
+        found = {one: raw for one in sizes if (raw := unpacked.find(one)) is not None}
+        assert all(len(raw) == sizes[one] for one, raw in found.items())
+        assert sum(map(len, found.values())) <= room or len(found) == 1
+
+
+def test_what_was_not_asked_for_longest_gives_way() -> None:
+    unpacked = Unpacked(2)
+    for name in ("a", "b"):
+        unpacked.keep(name, b"1")
+
+    unpacked.find("a")
+    unpacked.keep("c", b"1")
+
+    assert unpacked.find("a")
+    assert unpacked.find("b") is None
+    unpacked.shrink(0)
+    assert unpacked.find("c") is None
+
+
+@pytest.fixture
+def sent(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Made]:
+    store, objects = engine()
+    store.prepare()
+    home = Home(tmp_path / "home")
+    records = thread(prompt("a question"), reply("an answer"))
+    home.session(session_id(0), records)
+    send(store, objects, "ann", [home.path])
+    derive(store, objects)
+    yield store, objects
+    store.close()
+
+
+class Counted:
+    """Objects that count how often they are fetched."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self.fetched = 0
+
+    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+        self.fetched += len(addresses)
+        return self._objects.several(addresses)
+
+
+def test_readers_of_a_store_share_what_they_unpacked(sent: Made) -> None:
+    store, objects = sent
+    counted = Counted(objects)
+
+    said = []
+    for _ in range(2):
+        shelf = store.shelf(Scope(person="ann"), counted)  # type: ignore[arg-type]
+        with Archive.on(shelf) as archive:
+            live = archive.session(session_id(0)).live
+            said.append([message.blocks for message in live.messages])
+
+    assert said[0] == said[1]
+    assert counted.fetched == 1
