@@ -61,9 +61,10 @@ CREATE TABLE filed (
 );
 CREATE INDEX filed_segment ON filed (segment);
 
--- Where terms stand in the texts of a session: slot 0 has the facts of its texts, the
--- others the terms, dealt to them by a checksum: their names, how many texts have each,
--- how long what is told of each is, then all of that: places, counted through all texts.
+-- Where terms stand in the texts of a session: slot 0 has the facts of its texts, a list
+-- of each, the others the terms, dealt to them by a checksum: their names, how many texts
+-- have each, how long what is told of each is, then all of that: places, counted through
+-- all texts.
 CREATE TABLE stand (
     holder      integer NOT NULL,
     number      bigint NOT NULL,

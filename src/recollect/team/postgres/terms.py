@@ -43,10 +43,10 @@ _COUNT = Struct(">qi")
 """A session, then the kind of its texts and how many there are: 8 and 24 bits."""
 _MOST = (1 << 24) - 1
 
-_FACT = Struct("<III")
-"""The record of a text, its kind and its length."""
 _BREAK = b"\n"
 _encode = msgspec.msgpack.encode
+_decode_facts = msgspec.msgpack.Decoder(tuple[list[int], list[int], list[int]]).decode
+"""Of each text its record, its kind, and where it begins; then where the last ends."""
 _decode_slot = msgspec.msgpack.Decoder(tuple[bytes, list[int], list[int], bytes]).decode
 _decode_term = msgspec.msgpack.Decoder(list[int]).decode
 _PLACES = [f":{at}" for at in range(1, PIECE + 1)]
@@ -88,15 +88,10 @@ def slots_of(said: Said) -> list[bytes]:
     for term, found in places.items() if slots > 1 else ():
         dealt[sign_of(term) % slots][term] = found
     some = dealt if slots > 1 else [places]
-    pack = _FACT.pack
-    facts = [
-        pack(text.record, text.kind, len(terms))
-        for text, terms in zip(said.texts, said.terms, strict=True)
-    ]
-    return [
-        squeeze(b"".join(facts)),
-        *(squeeze(_slot(one, said.words)) for one in some),
-    ]
+    starts = list(accumulate(map(len, said.terms), initial=0))
+    records = [text.record for text in said.texts]
+    facts = _encode((records, [text.kind for text in said.texts], starts))
+    return [squeeze(facts), *(squeeze(_slot(one, said.words)) for one in some)]
 
 
 def _slot(dealt: Mapping[str, list[int]], words: Mapping[str, int]) -> bytes:
@@ -117,8 +112,7 @@ def posted_in(
 
     Texts are told of that have one of them, or all.
     """
-    facts = list(_FACT.iter_unpack(unpress(slots[0])))
-    starts = list(accumulate((length for _, _, length in facts), initial=0))
+    records, kinds, starts = _decode_facts(unpress(slots[0]))
     places: dict[str, dict[int, Sequence[int]]] = {}
     for slot, packed in slots.items():
         if slot:
@@ -130,10 +124,11 @@ def posted_in(
                     start = sum(lengths[:number])
                     own = memoryview(told)[start : start + lengths[number]]
                     places[term] = _by_text(_decode_term(own), starts)
-    numbers: Iterable[int] = range(len(facts))
+    numbers: Iterable[int] = range(len(records))
     if not everything:
         numbers = {number for texts in places.values() for number in texts}
-    return Posted({number: facts[number] for number in numbers}, places)
+    facts = {n: (records[n], kinds[n], starts[n + 1] - starts[n]) for n in numbers}
+    return Posted(facts, places)
 
 
 def _by_text(places: Sequence[int], starts: Sequence[int]) -> dict[int, Sequence[int]]:
@@ -193,9 +188,9 @@ class Tallied:
     def take(self, slot: int, packed: bytes) -> None:
         """Count what a slot of a session says that is there."""
         if slot == 0:
-            facts = list(_FACT.iter_unpack(unpress(packed)))
-            self.texts += len(facts)
-            self.terms += sum(length for _, _, length in facts)
+            records, _, starts = _decode_facts(unpress(packed))
+            self.texts += len(records)
+            self.terms += starts[-1]
             return
         names, texts, _, _ = _decode_slot(unpress(packed))
         terms = names.decode().split()
