@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from recollect.archive import Archive
+from recollect.model.reports import Grouping
 from recollect.web.app import ROUTES
 from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.serving import Served, opened, served
@@ -38,6 +39,7 @@ def addresses(bad: str) -> list[str]:
     found += [f"{path}?q=img&from=0" for path in found]
     found += [f"/search?q={attack}", f"/search/answer?q={attack}", f"/?text={attack}"]
     found += [f"/session/{attack}", f"/nothing/{attack}", f"/files?path={attack}"]
+    found += [f"/usage?by={grouping}" for grouping in Grouping]
     return [*found, f"/usage?by={attack}", f"/session/{SESSION}/find?q={attack}"]
 
 
@@ -73,9 +75,7 @@ def test_nothing_of_a_transcript_runs_or_leaves(
         pages = sum(assert_harmless(seen, site, path) for path in addresses(bad))
 
     assert pages > 20
-    size = 25 if len(BATCHES) > 1 else len(PAYLOADS[::5])
-    count = len(PAYLOADS[number * size : (number + 1) * size])
-    reached("attacks times pages that are served", pages * count)
+    reached("pages that were served of what 25 attacks are in, and looked at", pages)
 
 
 def test_a_page_that_does_not_escape_is_caught(

@@ -40,17 +40,16 @@ def flipped(raw: bytes, bit: int) -> bytes:
     return raw[:byte] + bytes([raw[byte] ^ (1 << at)]) + raw[byte + 1 :]
 
 
-def places(raw: bytes, keeping: Keeping) -> list[tuple[int, int]]:
+def places(raw: bytes, keeping: Keeping, table: str) -> list[tuple[int, int]]:
     """Return where in the database frames lie, as far as they lie in one piece."""
     found = []
-    for table in ("chunk", "fragment"):
-        for (frame,) in keeping.rows(f"SELECT frame FROM {table}"):  # noqa: S608
-            assert isinstance(frame, bytes)
-            for start in range(0, len(frame), 1024):
-                at = raw.find(frame[start : start + 512])
-                if at >= 0:
-                    found.append((at, at + len(frame[start : start + 512])))
-    assert len(found) > 100
+    for (frame,) in keeping.rows(f"SELECT frame FROM {table}"):  # noqa: S608
+        assert isinstance(frame, bytes)
+        for start in range(0, len(frame), 1024):
+            at = raw.find(frame[start : start + 512])
+            if at >= 0:
+                found.append((at, at + len(frame[start : start + 512])))
+    assert len(found) >= (3 if table == "fragment" else 100)
     return found
 
 
@@ -58,7 +57,9 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
     """Flip a bit in a copy, and have it found there and nowhere else."""
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
     raw = (keeping.archive / "archive.db").read_bytes()
-    start, stop = random.choice(places(raw, keeping))
+    # There are a few unfinished lines among hundreds of pieces of chunks.
+    table = "chunk" if seed % 8 else "fragment"
+    start, stop = random.choice(places(raw, keeping, table))
     (tmp_path / "archive.db").write_bytes(
         flipped(raw, random.randrange(start * 8, stop * 8))
     )
