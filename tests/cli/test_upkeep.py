@@ -14,6 +14,7 @@ import pytest
 from recollect import Archive
 from recollect.cli import main
 from recollect.errors import ExitCode
+from recollect.upkeep import Verdict
 from tests.build import Home, prompt, session_id, thread
 
 
@@ -268,6 +269,59 @@ def test_a_backup_has_no_index_and_every_command_says_so(
     assert f"hint: run `recollect rebuild --archive {copy}`" in told
 
 
+def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = str(archive.parent / "copy")
+    assert main(["backup", copy]) == ExitCode.DONE
+    assert main(["verify", "--archive", copy]) == ExitCode.DONE
+    capsys.readouterr()
+
+    assert main(["verify", "--deep", "--archive", copy]) == ExitCode.FAILED
+
+    told = capsys.readouterr()
+    assert told.out.startswith("sound: 9 files")
+    assert "has no index that can be used" in told.err
+    assert "damaged" not in told.out + told.err
+
+
+def test_an_index_that_could_not_be_compared_is_no_damage(
+    archive: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy = Verdict(sources=9, is_busy=True, is_level=False)
+    monkeypatch.setattr("recollect.archive.Archive.verify", lambda *_, **__: busy)
+
+    assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_IN_USE
+
+    told = capsys.readouterr()
+    assert told.out.startswith("sound: 9 files")
+    assert "note: the index was not looked at: somebody is writing" in told.err
+    assert f"another command is writing to {archive}" in told.err
+
+
+def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
+    archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = str(archive.parent / "copy")
+    assert main(["backup", copy]) == ExitCode.DONE
+    kept_home.session(session_id(7), thread(prompt("after the backup")))
+    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["star", "last"]) == ExitCode.DONE
+    capsys.readouterr()
+
+    code = main(["backup", str(archive), "--archive", copy])
+
+    assert code == ExitCode.ASKED_WRONGLY
+    told = capsys.readouterr().err
+    assert f"{archive} is newer than the archive in {copy}" in told
+    assert "it has 1 file, 1 annotation that" in told
+    assert "back it up the other way round" in told
+    assert main(["list", "--no-ingest", "--json"]) == ExitCode.DONE
+    assert capsys.readouterr().out.count('"is_starred":true') == 1
+
+
 def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -312,16 +366,22 @@ def test_verify_tells_damaged_pages_in_words_on_lines(
 READERS = (["list", "--no-ingest"], ["verify"], ["rebuild"], ["search", "x", "-q"])
 
 
-@pytest.mark.parametrize("words", READERS)
-def test_an_empty_file_is_no_archive_for_anybody(words: list[str], place: Path) -> None:
+@pytest.mark.parametrize("words", [*READERS, ["ingest"], ["list"], ["doctor"]])
+@pytest.mark.usefixtures("kept_home")
+def test_an_archive_without_a_byte_is_damaged_for_everybody(
+    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place / "there").mkdir()
     path = place / "there" / "archive.db"
     path.touch()
 
     code = main([*words, "--archive", str(place / "there")])
 
-    assert code == ExitCode.NO_ARCHIVE
+    assert code == ExitCode.ARCHIVE_DAMAGED
     assert path.stat().st_size == 0
+    told = capsys.readouterr().err
+    assert "archive.db is damaged: it is empty" in told
+    assert "hint: restore a backup; if nothing was ever kept there, remove" in told
 
 
 @pytest.mark.parametrize("version", [0, 1, 77])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import ArchiveDamaged, ArchiveMissing
+from recollect.errors import ArchiveDamaged, ArchiveEmpty, ArchiveMissing
 from recollect.ingest import ingest
 from recollect.model.ids import SourceId
 from recollect.model.sources import Source, SourceKind
@@ -196,10 +197,54 @@ def test_what_is_stored_is_known_by_its_sha_256(chunks: Chunks) -> None:
 
 
 def test_an_archive_that_was_only_begun_is_none_to_read(tmp_path: Path) -> None:
-    (tmp_path / "archive.db").touch()
+    with closing(sqlite3.connect(tmp_path / "archive.db")) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    assert (tmp_path / "archive.db").stat().st_size
 
     with pytest.raises(ArchiveMissing):
         Chunks(tmp_path)
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_file_without_a_byte_is_no_archive_that_was_begun(
+    tmp_path: Path, *, write: bool
+) -> None:
+    (tmp_path / "archive.db").touch()
+
+    with pytest.raises(ArchiveEmpty):
+        Chunks(tmp_path, write=write)
+
+
+def test_who_is_stopped_making_an_archive_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recollect.store.chunks.migrate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        Chunks(tmp_path, write=True)
+    monkeypatch.undo()
+    assert not (tmp_path / "archive.db").exists()
+
+    Chunks(tmp_path, write=True).close()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["archive.db"]
+
+
+def test_the_log_of_an_archive_that_was_taken_away_is_not_read_into_another(
+    tmp_path: Path,
+) -> None:
+    first = Chunks(tmp_path, write=True)
+    first.add_source(SOURCE)
+    shutil.copyfile(tmp_path / "archive.db-wal", tmp_path / "log")
+    first.close()
+    (tmp_path / "archive.db").unlink()
+    (tmp_path / "log").rename(tmp_path / "archive.db-wal")
+
+    with closing(Chunks(tmp_path, write=True)) as chunks:
+        assert chunks.is_empty
+        assert chunks.check() == "ok"
 
 
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
+from threading import Thread
 
 import pytest
 
 from recollect.archive import Archive
-from recollect.errors import SystemRefused
+from recollect.errors import IndexAwaited, IndexMissing, SystemRefused
+from recollect.ingest.report import Silence
 from recollect.store import index as indexing
 from recollect.store import vault as vaults
 from recollect.store.dump import dump
 from recollect.store.vault import Vault
-from recollect.upkeep import rebuild, verify
+from recollect.upkeep import purge, rebuild, verify
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -233,3 +236,101 @@ def test_an_index_that_is_half_removed_is_no_index(
 
     assert indexes(keeping) != []
     assert unlike_rebuilt(keeping) == []
+
+
+class _AtFirst(Silence):
+    """Does something once, when work begins."""
+
+    def __init__(self, happen: Callable[[], None]) -> None:
+        self.due = [happen]
+
+    def begin(self, what: str, total: int) -> None:  # noqa: ARG002
+        if self.due:
+            self.due.pop()()
+
+
+def purged(keeping: Keeping, happen: Callable[[], None]) -> None:
+    """Purge a session, and have something happen while the index is made anew."""
+    sources = [keeping.sources()[f"{ONE}.jsonl"]]
+    progress = _AtFirst(happen)
+    purge(keeping.archive, sources, progress=progress)
+    assert progress.due == []
+
+
+def test_who_comes_while_a_purge_makes_the_index_anew_is_given_the_new_one(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vaults, "_WAIT", 300.0)
+    found: list[str] = []
+
+    def read() -> None:
+        with Archive.open(keeping.archive) as archive:
+            found.extend(listed.id for listed in archive.sessions())
+
+    reader = Thread(target=read)
+    purged(keeping, reader.start)
+    reader.join()
+
+    assert found == [session_id(2)]
+
+
+def test_who_comes_while_a_long_purge_is_under_way_is_told_so(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vaults, "_WAIT", 0.0)
+
+    def read() -> None:
+        with (
+            Archive.open(keeping.archive) as archive,
+            pytest.raises(IndexAwaited, match="a purge is under way"),
+        ):
+            next(archive.sessions())
+
+    purged(keeping, read)
+
+
+def test_words_that_a_purge_took_away_are_not_told_as_damaged(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vaults, "_WAIT", 0.0)
+    with keeping.vault() as reader:
+
+        def read() -> None:
+            with pytest.raises(IndexAwaited, match="a purge is under way"):
+                _ = reader.text
+
+        purged(keeping, read)
+
+
+def test_nobody_is_told_to_make_an_index_that_another_is_making(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "DERIVING_VERSION", 999)
+
+    def read() -> None:
+        with (
+            Archive.open(keeping.archive) as archive,
+            pytest.raises(IndexAwaited, match="is making the index"),
+        ):
+            next(archive.sessions())
+
+    with Archive.open(keeping.archive) as archive, pytest.raises(IndexMissing):
+        next(archive.sessions())
+    Archive.rebuild(keeping.archive, progress=_AtFirst(read))
+
+
+def test_an_index_that_gives_way_while_it_is_opened_is_followed_by_the_next(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = [keeping.archive]
+
+    def opening(place: Path, *, write: bool, stamp: str) -> indexing.Index:
+        if due and not write:
+            rebuild(due.pop())
+        return indexing.Index(place, write=write, stamp=stamp)
+
+    monkeypatch.setattr(vaults, "Index", opening)
+
+    with Archive.open(keeping.archive) as archive:
+        assert len(list(archive.sessions())) == 2
+    assert due == []

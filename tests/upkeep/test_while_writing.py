@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from recollect.archive import Archive
 from recollect.ingest.opening import ChunkLoader
 from recollect.ingest.report import Silence
 from recollect.model.ids import Position, SourceId
 from recollect.store.chunks import Chunks
+from recollect.store.lock import writing
+from recollect.store.text import TextIndex
+from recollect.store.vault import Vault
 from recollect.upkeep import Standing, plan_restore, restore, verify
 from tests.build import jsonl, session, session_id
 from tests.store.keeping import Keeping
@@ -123,3 +130,83 @@ def test_a_file_that_grows_while_it_is_compared_is_still_the_same(
 
     assert path.read_bytes() != before
     assert plan.state is Standing.SAME
+
+
+verifying = import_module("recollect.upkeep.verify")
+
+
+def _once_after(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    happen: Callable[[], None],
+) -> list[Callable[[], None]]:
+    """Have something happen after a function was called first; return what is due."""
+    inner = getattr(owner, name)
+    due = [happen]
+
+    def called(*words: object) -> object:
+        found = inner(*words)
+        if due:
+            due.pop()()
+        return found
+
+    monkeypatch.setattr(owner, name, called)
+    return due
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (verifying, "dump"),  # the index is read, the archive is not
+        (verifying, "_is_level"),
+        (TextIndex, "hold"),  # the words are, the index is not
+        (Vault, "_written"),
+    ],
+)
+def test_what_is_written_while_the_index_is_compared_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    due = _once_after(monkeypatch, owner, name, _grown(keeping, path))
+
+    verdict = verify(keeping.archive, deep=True)
+
+    assert due == []
+    assert (verdict.is_sound, verdict.is_compared, verdict.differences) == (
+        True,
+        True,
+        [],
+    )
+
+
+@contextmanager
+def _out_of_step(_: Vault) -> Iterator[bool]:
+    yield False
+
+
+def test_an_index_to_which_somebody_writes_all_the_time_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    monkeypatch.setattr(verifying, "_STEP", 0)
+    monkeypatch.setattr(Vault, "in_step", _out_of_step)
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+
+    with writing(keeping.archive):
+        verdict = verify(keeping.archive, deep=True, now=now)
+
+    assert (verdict.is_sound, verdict.is_compared, verdict.is_busy) == (
+        True,
+        False,
+        True,
+    )
+    with Archive.open(keeping.archive) as archive:
+        assert archive.verified is not None
+        assert (archive.verified.damages, archive.verified.is_deep) == (0, False)
+    alone = verify(keeping.archive, deep=True)
+    assert (alone.is_level, alone.is_busy) == (False, False)

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged, HubUnreachable, IndexMissing
+from recollect.errors import ArchiveDamaged, HubUnreachable
 from recollect.ingest import Progress
 from recollect.ingest.report import Silence
 from recollect.model.ids import SessionId, SourceId
@@ -207,7 +207,7 @@ def push(  # noqa: PLR0913 (all but two by name)
     """
     with Archive.open(folder) as archive, Vault(folder) as vault:
         if vault.index is None:
-            raise IndexMissing(folder)
+            raise vault.missing()
         chosen = choose(archive, Derived(vault.index), projects)
         names = names_in(chosen.sessions.values())
         mask = Mask(redactor.with_names(names))

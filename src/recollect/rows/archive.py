@@ -235,6 +235,8 @@ class VerdictRow(Row, frozen=True, kw_only=True, tag="verdict"):
     damages: int
     database: str
     """What SQLite says of the file: ``ok``, or what is wrong."""
+    is_compared: bool = False
+    """Whether the index was compared with a rebuild of it."""
     differences: tuple[str, ...] = ()
     """Tables in which the index is not what a rebuild gives."""
 

@@ -23,15 +23,19 @@ from recollect.store.connect import (
     open_archive,
     opening_error,
     reading_of,
+    remove_database,
+    sync_folder,
 )
 from recollect.store.kept import Chunk, Kept, kept_of_row
 from recollect.store.migrate import LATEST, migrate
 from recollect.store.press import Pressed, digest, press, unpress
 from recollect.store.purged import add_signs, purged_signs
 
-__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "Chunk", "Chunks", "Kept"]
+__all__ = ["ARCHIVE_FILE", "CHUNK_SIZE", "UNFINISHED", "Chunk", "Chunks", "Kept"]
 
 ARCHIVE_FILE = "archive.db"
+UNFINISHED = ".unfinished"
+"""Ends the name of an archive that is being made or copied."""
 CHUNK_SIZE = 512 * 1024
 """Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
 _OPEN_CHUNKS = 16
@@ -64,20 +68,14 @@ class Chunks:
         self.path = folder / ARCHIVE_FILE
         if write:
             make_folder(folder)
+            if not self.path.exists():
+                _make(self.path)
         self.db = open_archive(self.path, write=write, known=LATEST)
         if write:
             migrate(self.db, self.path)
-            self._baptise()
+            _baptise(self.db)
         self._check_version()
         self._raw = lru_cache(maxsize=_OPEN_CHUNKS)(self._open)
-
-    def _baptise(self) -> None:
-        if first(self.db, "SELECT 1 FROM identity") is None:
-            with self.db:
-                self.db.execute(
-                    "INSERT INTO identity VALUES (?, ?)",
-                    (uuid.uuid4().hex, time.time_ns()),
-                )
 
     def _check_version(self) -> None:
         try:
@@ -468,3 +466,29 @@ class Chunks:
     def backup(self, path: Path) -> None:
         """Write a copy of the archive that is consistent, whoever writes meanwhile."""
         copy_to(self.db, path)
+
+
+def _make(path: Path) -> None:
+    """Make an archive beside its place, where it is put once it can be told from none.
+
+    So a file without a byte is never one that somebody was about to make.
+    """
+    beside = path.with_name(f"{path.name}{UNFINISHED}")
+    remove_database(beside)
+    db = open_archive(beside, write=True)
+    try:
+        migrate(db, beside)
+        _baptise(db)
+        db.pragma("journal_mode", "DELETE")
+    finally:
+        db.close()
+    remove_database(path)  # logs of one that somebody took away would be read into it
+    beside.replace(path)
+    sync_folder(path.parent)
+
+
+def _baptise(db: apsw.Connection) -> None:
+    if first(db, "SELECT 1 FROM identity") is None:
+        with db:
+            sql = "INSERT INTO identity VALUES (?, ?)"
+            db.execute(sql, (uuid.uuid4().hex, time.time_ns()))

@@ -13,6 +13,7 @@ import apsw
 
 from recollect.errors import (
     ArchiveDamaged,
+    ArchiveEmpty,
     ArchiveForeign,
     ArchiveInUse,
     ArchiveMissing,
@@ -43,6 +44,7 @@ __all__ = [
     "opening_error",
     "reading_of",
     "refusal",
+    "remove_database",
     "sync_folder",
     "translated",
     "version_of",
@@ -66,6 +68,7 @@ APPLICATION = int.from_bytes(b"Rcll", "big")
 _NEVER_SYNCED = frozenset({EINVAL, ENOTSUP})
 _ROOM = 1 << 20
 NO_ROOM = "no space left on the disk"
+_LOGS = ("-journal", "-wal", "-shm")
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
 
@@ -111,6 +114,8 @@ def open_archive(
 
     One of a version above the ``known`` is refused before anything of it is touched.
     """
+    if path.exists() and not path.stat().st_size:
+        raise ArchiveEmpty(path)
     db = _open(path, write=write, known=known)
     if write:
         db.pragma("synchronous", "FULL")
@@ -236,8 +241,12 @@ def begin_reading(db: apsw.Connection) -> None:
 
 def end_reading(db: apsw.Connection) -> None:
     """Have what is read from now on be of its own moment."""
-    if db.in_transaction:  # no more, where what was read is damaged
-        db.execute("COMMIT")
+    try:
+        if db.in_transaction:  # no more, where what was read is damaged
+            db.execute("COMMIT")
+    except _DAMAGES:
+        if db.in_transaction:  # it is told once more, of what was read already
+            db.execute("ROLLBACK")
     # Many are open in a server, and each remembers much: the system does so as well.
     db.release_memory()
 
@@ -297,6 +306,12 @@ def _create(path: Path) -> None:
     """Make the file before SQLite does, so that it is never readable by others."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
     os.close(handle)
+
+
+def remove_database(path: Path, *, only_logs: bool = False) -> None:
+    """Remove a database that may be there, with its logs."""
+    for suffix in (*_LOGS, *(() if only_logs else ("",))):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def copy_to(db: apsw.Connection, path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recollect.errors import IndexMissing
 from recollect.store.annotations import all_annotations
 from recollect.store.derived import Derived
 from recollect.store.finding import Finding
@@ -37,7 +36,7 @@ class FolderShelf:
     def derived(self) -> Derived:
         """The rows of sessions; an error where there is no index."""
         if self.vault.index is None:
-            raise IndexMissing(self.vault.folder)
+            raise self.vault.missing()
         return Derived(self.vault.index)
 
     @property

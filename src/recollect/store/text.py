@@ -76,6 +76,7 @@ class TextIndex:
         self._writer: tantivy.IndexWriter | None = None
         self._folder = folder
         self._beside: TemporaryDirectory[str] | None = None
+        self._held: tantivy.Searcher | None = None
         if not write:
             self._open()
             return
@@ -169,10 +170,15 @@ class TextIndex:
         with suppress(ValueError):
             self.index.reload()
 
+    def hold(self) -> None:
+        """Have the documents be those of now, whoever writes meanwhile."""
+        self._held = self.index.searcher()
+
     def documents(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield the record, the session, the kind and the digest of every document."""
-        self.reload()
-        searcher = self.index.searcher()
+        if self._held is None:
+            self.reload()
+        searcher = self._held or self.index.searcher()
         query = tantivy.Query.all_query()
         found = searcher.search(query, limit=max(searcher.num_docs, 1))
         places = [place for _, place in found.hits]

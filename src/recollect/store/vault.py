@@ -7,6 +7,7 @@ stamp it understands; a rebuild fills a folder beside it and then gives it a nam
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 from recollect.errors import (
     ArchiveDamaged,
     ArchiveError,
+    IndexAwaited,
     IndexDamaged,
     IndexMissing,
     SystemRefused,
@@ -34,7 +36,8 @@ from recollect.store.connect import (
     version_of,
 )
 from recollect.store.index import INDEX_FILE, Index, stamp_of
-from recollect.store.purged import has_erased
+from recollect.store.lock import is_held
+from recollect.store.purged import has_erased, is_erasing
 
 if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
     from recollect.store.text import TextIndex
@@ -44,6 +47,9 @@ __all__ = ["Vault", "remove_indexes"]
 _BUILDING = "building"
 _PULSE = "pulse"
 _FELT = "homes"
+_WAIT = 5.0
+"""Seconds that a reader waits for the index while a purge makes it anew."""
+_STEP = 0.05
 _TRIES = 3
 """How often an index is removed: who is just opening it may leave a file there."""
 
@@ -62,25 +68,58 @@ class Vault:
         """Whether one moment is being looked at."""
         self.chunks = Chunks(folder, write=write)
         self.stamp = stamp_of(self.chunks.identity)
+        if not write:
+            self._open_newest()
+            return
         newest = self._newest()
-        if write:
-            # Whoever was building it was stopped: nobody else writes now.
-            _remove(folder / "index" / _BUILDING)
-            if newest is not None:  # or whoever was about to remove the others
-                self._remove_but(newest)
+        # Whoever was building it was stopped: nobody else writes now.
+        _remove(folder / "index" / _BUILDING)
+        if newest is not None:  # or whoever was about to remove the others
+            self._remove_but(newest)
         self._open_index(newest)
 
     @staticmethod
     def exists(folder: Path) -> bool:
         """Whether there is an archive in a folder."""
         check_folder(folder)
-        path = folder / ARCHIVE_FILE
-        # Whoever was about to make an empty one was stopped.
-        return path.exists() and path.stat().st_size > 0
+        return (folder / ARCHIVE_FILE).exists()
+
+    def _open_newest(self) -> None:
+        """Open the newest index; if that gives way meanwhile, the next.
+
+        While a purge makes it anew there is none, and that is waited for.
+        """
+        until = time.monotonic() + _WAIT
+        while True:
+            place = self._newest()
+            try:
+                self._open_index(place)
+            except SystemRefused:
+                if self._newest() == place:
+                    raise
+            else:
+                is_awaited = place is None and self._is_purged()
+                if self._newest() == place and not is_awaited:
+                    return
+            if time.monotonic() > until:
+                return
+            self._close_index()
+            time.sleep(_STEP)
+
+    def _is_purged(self) -> bool:
+        """Whether somebody is erasing at this moment."""
+        return is_erasing(self.chunks.db) and is_held(self.folder)
+
+    def missing(self) -> ArchiveError:
+        """Return why there is no index: none was made, or one is being made."""
+        if is_held(self.folder) or self._newest() != self._sought:
+            return IndexAwaited(self.folder, is_erasing=is_erasing(self.chunks.db))
+        return IndexMissing(self.folder)
 
     def _open_index(self, place: Path | None) -> None:
         self._text: TextIndex | None = None
         self.index = None
+        self._sought = place
         try:
             if place is not None:
                 with reading_of(place):
@@ -113,6 +152,27 @@ class Vault:
         finally:
             self._end_moment()
 
+    @contextmanager
+    def in_step(self) -> Iterator[bool]:
+        """Have all reads and the words see one moment; say whether they are level.
+
+        They are not while somebody is about to write to one after the other.
+        """
+        before = self._written()
+        self.text.hold()
+        with self.at_once():
+            is_level = self.index is not None and self.index.is_level()
+            yield is_level and self._written() == before
+
+    def _written(self) -> bytes:
+        """Return what the words say of themselves: something else once they change."""
+        try:
+            return (
+                (self.place / "text" / "meta.json").read_bytes() if self.place else b""
+            )
+        except OSError:
+            return b""
+
     def _end_moment(self) -> None:
         if self._is_still:
             self._is_still = False
@@ -131,21 +191,19 @@ class Vault:
     def _open_text(self) -> TextIndex:
         from recollect.store.text import TextIndex  # noqa: PLC0415 (see above)
 
-        if self.place is None or self.index is None:
-            raise IndexMissing(self.folder)
-        if self.write and self.index.level() and not TextIndex.exists(self.place):
-            # The engine would begin an empty one, and nothing would be found.
-            raise IndexDamaged(self.folder, "its words are gone")
-        try:
-            return TextIndex(self.place / "text", write=self.write)
-        except ValueError as error:
-            newest = self._newest()
-            if newest is None or newest == self.place or self.write:
-                raise IndexDamaged(self.folder, str(error)) from error
-        # The index that was open has given way to another, with words of its own.
-        self._close_index()
-        self._open_index(newest)
-        return TextIndex(newest / "text")
+        while self.place is not None and self.index is not None:
+            if self.write and self.index.level() and not TextIndex.exists(self.place):
+                # The engine would begin an empty one, and nothing would be found.
+                raise IndexDamaged(self.folder, "its words are gone")
+            try:
+                return TextIndex(self.place / "text", write=self.write)
+            except ValueError as error:
+                if self.write or self._newest() == self.place:
+                    raise IndexDamaged(self.folder, str(error)) from error
+            # The index that was open has given way to another, with words of its own.
+            self._close_index()
+            self._open_newest()
+        raise self.missing()
 
     @property
     def moment(self) -> int:

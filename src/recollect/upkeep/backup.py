@@ -6,8 +6,8 @@ from pathlib import Path
 
 from recollect.errors import ArchiveDamaged, ArchiveError, BackupNewer, BackupRefused
 from recollect.render.figures import several
-from recollect.store.chunks import ARCHIVE_FILE, Chunks
-from recollect.store.connect import make_folder, sync_folder
+from recollect.store.chunks import ARCHIVE_FILE, UNFINISHED, Chunks
+from recollect.store.connect import make_folder, remove_database, sync_folder
 from recollect.store.lacking import Lack, lacking
 from recollect.store.lock import LOCK_FILE, writing
 from recollect.store.rescue import readable
@@ -15,9 +15,6 @@ from recollect.store.vault import Vault, remove_indexes
 from recollect.upkeep.verified import forget_verified
 
 __all__ = ["backup"]
-
-_UNFINISHED = ".unfinished"
-_LOGS = ("-journal", "-wal", "-shm")
 
 
 def backup(vault: Vault, folder: Path) -> int:
@@ -78,18 +75,18 @@ def _told(more: Lack) -> str:
 def _replace(vault: Vault, folder: Path) -> None:
     """Copy the archive beside the older copy, and put it into its place."""
     path = folder / ARCHIVE_FILE
-    beside = folder / f"{ARCHIVE_FILE}{_UNFINISHED}"
+    beside = folder / f"{ARCHIVE_FILE}{UNFINISHED}"
     try:
-        _remove(beside)
+        remove_database(beside)
         vault.chunks.backup(beside)
         # What was made of the older copy would tell lies about the new one.
         remove_indexes(folder)
         forget_verified(folder)
-        _remove(path, only_logs=True)
+        remove_database(path, only_logs=True)
         beside.replace(path)
         sync_folder(folder)
     finally:
-        _remove(beside)
+        remove_database(beside)
 
 
 def _damages(vault: Vault) -> int:
@@ -106,11 +103,6 @@ def _damages(vault: Vault) -> int:
     return found
 
 
-def _remove(path: Path, *, only_logs: bool = False) -> None:
-    for suffix in (*_LOGS, *(() if only_logs else ("",))):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-
-
 def _may_hold(vault: Vault, folder: Path) -> bool:
     if not folder.exists():
         return True
@@ -118,7 +110,7 @@ def _may_hold(vault: Vault, folder: Path) -> bool:
         return False
     if not Vault.exists(folder):
         names = {path.name for path in folder.iterdir()}
-        return names <= {f"{ARCHIVE_FILE}{_UNFINISHED}", LOCK_FILE}
+        return names <= {f"{ARCHIVE_FILE}{UNFINISHED}", LOCK_FILE}
     try:
         older = Chunks(folder)
     except ArchiveError:

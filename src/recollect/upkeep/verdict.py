@@ -32,8 +32,12 @@ class Verdict(Struct, kw_only=True):
     """Whether there is an index without damaged pages; another can be made."""
     is_level: bool = True
     """Whether the index has seen all of the archive; the next ingestion sees to it."""
+    is_compared: bool = False
+    """Whether the index was compared with a rebuild of it, which is to be asked for."""
+    is_busy: bool = False
+    """Whether it was not, or there is none, because somebody writes."""
     differences: list[str] = []
-    """Tables in which the index is not what a rebuild gives; only if asked for."""
+    """Tables in which the index is not what a rebuild gives."""
     is_noted: bool = True
     """Whether that could be written down, if it was to be."""
 

@@ -35,15 +35,13 @@ class _Note(Struct, frozen=True):
     found: Verified
 
 
-def note_verified(
-    chunks: Chunks, verdict: Verdict, *, deep: bool, now: datetime
-) -> bool:
+def note_verified(chunks: Chunks, verdict: Verdict, *, now: datetime) -> bool:
     """Note what a verification found; return whether that could be written."""
     folder = chunks.path.parent
     found = Verified(
         time=now,
         is_sound=verdict.is_sound,
-        is_deep=deep and verdict.is_level,
+        is_deep=verdict.is_compared,
         sources=verdict.sources,
         bytes=verdict.bytes,
         damages=len(verdict.damages) + len(verdict.gaps) + len(verdict.differences),

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from datetime import datetime
 from pathlib import Path
 
-from recollect.errors import ArchiveDamaged
+from recollect.errors import ArchiveDamaged, IndexAwaited
 from recollect.ingest.filling import fill
 from recollect.ingest.report import Progress, Report, Silence
 from recollect.store.chunks import Chunk, Kept
 from recollect.store.connect import damage_in, reading_of
 from recollect.store.derived import Derived
 from recollect.store.dump import dump
+from recollect.store.lock import is_held
 from recollect.store.rescue import readable
 from recollect.store.vault import Vault
 from recollect.upkeep.verdict import Damage, Verdict
 from recollect.upkeep.verified import note_verified
 
 __all__ = ["verify"]
+
+_LOOKS, _STEP = 50, 0.1
+"""How often it is looked whether all is level, and seconds from one to the next."""
 
 
 def verify(
@@ -40,11 +45,13 @@ def verify(
         verdict.has_index = vault.index is not None and not damage_in(vault.index.db)
         verdict.database = vault.chunks.check()
         _check_sources(vault, verdict, progress)
-        verdict.is_level = _is_level(vault)
-        if deep and verdict.is_sound and verdict.is_level:
-            verdict.differences = _compare(vault, progress)
+        with vault.at_once():
+            verdict.is_level = _is_level(vault)
+        verdict.is_busy = vault.index is None and is_held(folder)
+        if deep and verdict.is_sound and vault.index is not None:
+            _compare_level(folder, verdict, progress)
         if now is not None:
-            verdict.is_noted = note_verified(vault.chunks, verdict, deep=deep, now=now)
+            verdict.is_noted = note_verified(vault.chunks, verdict, now=now)
     return verdict
 
 
@@ -108,25 +115,52 @@ def _is_level(vault: Vault) -> bool:
         return True  # which a comparison tells better
 
 
-def _compare(vault: Vault, progress: Progress) -> list[str]:
-    """Return the tables in which the index is not what a rebuild of it gives."""
-    if vault.index is None:
-        return ["everything"]
+def _compare_level(folder: Path, verdict: Verdict, progress: Progress) -> None:
+    """Compare the index as it is when it has seen all; that may take some looks.
+
+    Who writes does so to the archive first, to the index then and to the words last.
+    """
+    idle = 0
+    for _ in range(_LOOKS):
+        is_free = not is_held(folder)
+        try:
+            with Vault(folder) as vault:
+                found = _compare(vault, progress)
+        except IndexAwaited:
+            break
+        verdict.is_level = verdict.is_compared = found is not None
+        if found is not None:
+            verdict.differences = found
+            return
+        idle += is_free and not is_held(folder)
+        if idle > 1:  # nobody is about to see to it
+            return
+        time.sleep(_STEP)
+    verdict.is_busy = True
+
+
+def _compare(vault: Vault, progress: Progress) -> list[str] | None:
+    """Return the tables in which the index is not what a rebuild of it gives.
+
+    Nothing is returned where it has not seen all of the archive.
+    """
     # A reader of the copy may look for news once more while it is removed.
     with tempfile.TemporaryDirectory(
         prefix="recollect-", ignore_cleanup_errors=True
     ) as scratch:
         copy = Path(scratch) / "archive"
         copy.mkdir(mode=0o700)
-        vault.chunks.backup(copy / vault.chunks.path.name)
+        try:
+            with reading_of(vault.folder), vault.in_step() as is_level:
+                if not is_level or not _is_level(vault):
+                    return None
+                mine = dump(vault)
+                vault.chunks.backup(copy / vault.chunks.path.name)
+        except ArchiveDamaged:
+            return ["everything"]
         with Vault(copy, write=True) as other:
             other.begin_index()
             fill(other, Report(problems=[]), progress)
             theirs = dump(other)
         shutil.rmtree(copy)
-    try:
-        with reading_of(vault.folder):
-            mine = dump(vault)
-    except ArchiveDamaged:
-        return ["everything"]
     return [table for table in sorted(mine) if mine[table] != theirs[table]]
