@@ -57,7 +57,7 @@ HARNESSES = (
     ),
     Harness(
         "motion",
-        "Files in motion: every byte that was there at a look is archived.",
+        "Files in motion: every byte that was there at a look is archived, once.",
         ("tests/properties/test_sources_machine.py",),
     ),
     Harness(
