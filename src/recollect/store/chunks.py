@@ -475,7 +475,7 @@ def _make(path: Path) -> None:
     """
     beside = path.with_name(f"{path.name}{UNFINISHED}")
     remove_database(beside)
-    db = open_archive(beside, write=True)
+    db = open_archive(beside, write=True, known=LATEST)
     try:
         migrate(db, beside)
         _baptise(db)
