@@ -24,7 +24,7 @@ class Act(NamedTuple):
     """What was done to a file: ``write``, ``truncate``, ``sync`` or ``delete``.
 
     A ``move`` gives a folder another name, in place of all that lay beside it; where
-    it gives none, all that is gone.
+    it gives none, all that is gone. A ``rename`` gives a file another name for certain.
     """
 
     deed: str
@@ -139,6 +139,10 @@ class Disk:
         """Follow what is done."""
         if act.deed == "move":
             self._move(act.path, act.raw.decode())
+            return
+        if act.deed == "rename":
+            self._files[act.raw.decode()] = self._files.pop(act.path)
+            self._sync_folder(act.path)
             return
         held = self._files.setdefault(act.path, Held(bytearray(), []))
         if act.deed == "delete":

@@ -16,7 +16,8 @@ from random import Random
 from typing import Any
 
 from recollect.ingest import run as running
-from recollect.store.chunks import Chunks
+from recollect.store import chunks as chunking
+from recollect.store.chunks import UNFINISHED, Chunks
 from recollect.store.text import TextIndex
 from recollect.store.vault import Vault
 from tests.build import jsonl, prompt, reply, session_id, thread
@@ -84,6 +85,7 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     recorded = Recorded()
     inner, said = running._Ingestion._commit, TextIndex.commit
     finished, dropped = Vault.finish_index, Vault.drop_index
+    made = chunking._make
 
     def commit(self: running._Ingestion, *, last: bool = False) -> None:
         inner(self, last=last)
@@ -109,6 +111,12 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
         recorded.hear(Act("move", str(self.folder / "index" / "any")))
         look()
 
+    def make(path: Path) -> None:
+        made(path)
+        raw = str(path).encode()
+        recorded.hear(Act("rename", f"{path}{UNFINISHED}", raw=raw))
+
+    patch.setattr(chunking, "_make", make)
     patch.setattr(Vault, "finish_index", finish)
     patch.setattr(Vault, "drop_index", drop)
     patch.setattr(running._Ingestion, "_commit", commit)
