@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -143,11 +144,12 @@ def test_a_second_writer_waits_and_then_gives_way(
 ) -> None:
     main(["ingest", "-q"])
     monkeypatch.setattr("recollect.store.lock.time.sleep", lambda _: None)
-    times = iter([0.0, 1.0, 6.0])
-    monkeypatch.setattr("recollect.store.lock.time.monotonic", lambda: next(times))
+    seconds = count()  # for whoever looks at the clock, a second later each time
+    monkeypatch.setattr(
+        "recollect.store.lock.time.monotonic", lambda: float(next(seconds))
+    )
 
     with writing(kept_home.path.parent / "archive", wait=0):
-        times = iter([0.0, 1.0, 6.0])
         assert main(["ingest"]) == ExitCode.ARCHIVE_IN_USE
 
     told = capsys.readouterr().err

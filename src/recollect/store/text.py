@@ -88,6 +88,8 @@ class TextIndex:
             with _translated(self._folder):
                 self.index = tantivy.Index(_schema(), path=str(folder), reuse=True)
                 self._writer = self.index.writer(heap_size=_HEAP, num_threads=1)
+                # What a writer that was killed left may have a name that we need.
+                self._writer.garbage_collect_files()
         except BaseException:
             os.umask(self._umask)
             raise
