@@ -336,6 +336,31 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
         assert seen.errors == other.errors == []
 
 
+def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
+    browser: Browser, tmp_path: Path
+) -> None:
+    kept = furnished(tmp_path)
+    path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
+    above = json.loads(path.read_bytes().splitlines()[7])["uuid"]
+    left = thread(prompt("Another way", parent=above), reply("Gone."), start=9000)
+    with served(kept.folder, kept.home.path) as site, opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{LONG}")
+        page.locator("#outline a").first.wait_for()
+        with path.open("ab") as file:
+            file.write(jsonl([one | {"sessionId": LONG} for one in left]))
+        expect(page.locator(".latest")).to_contain_text("rewound")
+        page.keyboard.press("G")
+        page.wait_for_timeout(500)
+
+        ids = page.eval_on_selector_all("article[id]", "all => all.map(o => o.id)")
+        assert len(ids) == len({*ids})
+        expect(page.get_by_text("Another way", exact=True)).to_have_count(0)
+        page.locator(".latest").click()
+        expect(page.locator("article", has_text="Another way").first).to_be_attached()
+        assert seen.errors == []
+
+
 def test_stopping_lets_pages_go_that_listen(
     browser: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

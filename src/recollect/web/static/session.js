@@ -103,13 +103,15 @@ class Conversation {
   async fill(number) {
     if (this.loading.has(number)) return this.loading.get(number);
     const section = this.sections[number];
-    if (!section || !section.classList.contains("waiting")) return undefined;
+    if (!section || this.isRewound || !section.classList.contains("waiting")) return undefined;
     const task = (async () => {
       // Whoever scrolls fast passes by: only what is still near is asked for.
       if (this.loading.size > 3) await new Promise((go) => { setTimeout(go, 120); });
       if (!section.dataset.near && this.loading.size > 3) return;
       const { content, headers } = await load(this.address("window", { from: number * this.size }));
-      this.grow(Number(headers.get("X-Total")));
+      const total = Number(headers.get("X-Total"));
+      if (this.shrank(total)) return;
+      this.grow(total);
       section.replaceChildren(content);
       section.classList.remove("waiting");
       section.removeAttribute("aria-busy");
@@ -118,6 +120,12 @@ class Conversation {
     })().finally(() => this.loading.delete(number));
     this.loading.set(number, task);
     return task.catch(() => undefined);
+  }
+
+  // Who shows a branch that was left shows no more of it: its number is another one's now.
+  shrank(total) {
+    this.isRewound ||= total < this.total;
+    return this.isRewound;
   }
 
   // New messages: further windows at the end, nothing above them moves.
@@ -134,7 +142,7 @@ class Conversation {
     const section = this.sections[number];
     await this.loading.get(number);
     const { content, headers } = await load(this.address("window", { from: number * this.size }));
-    if (Number(headers.get("X-Total")) < this.total) return false;
+    if (this.shrank(Number(headers.get("X-Total")))) return false;
     if (!section.classList.contains("waiting")) {
       const old = [...section.children];
       const fresh = [...content.children];
