@@ -92,6 +92,8 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     words = ["hub", "hold", "--session", session_id(2), "--release"]
     assert main(words) == ExitCode.DONE
     assert hub.store.holds() == []
+    assert main(["hub", "erase", "--session", "5e55", "--yes"]) == ExitCode.DONE
+    assert "nothing fits: sessions go by whole ids" in capsys.readouterr().err
     assert main(["hub", "erase", "--session", session_id(2), "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["objects"] == 1
     assert hub.texts() == {}

@@ -66,6 +66,8 @@ def erase(  # noqa: PLR0913 (one parameter an option, all by name)
         f"{several(receipt.sources, 'file')}, "
         f"{several(len(receipt.addresses), 'object')} of the raw store"
     )
+    if not receipt.sessions and not receipt.held:
+        click.echo("nothing fits: sessions go by whole ids, persons by names", err=True)
     if receipt.held:
         click.echo(f"held, and still there: {several(len(receipt.held), 'session')}")
 

@@ -257,7 +257,11 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "session": (
         Parameter("branch", "The number of a branch; 0 is the live one.", "integer"),
         Parameter("first", "The number of the first turn.", "integer"),
-        Parameter("last", "The number of the last turn.", "integer"),
+        Parameter(
+            "last",
+            f"The number of the last turn; {_TURNS} turns where it is left out.",
+            "integer",
+        ),
         Parameter("agents", "Whether agents are given whole.", "boolean"),
         Parameter("thinking", "Whether Claude's reasoning is given.", "boolean"),
         Parameter("tools", "Whether calls are given whole.", "boolean"),
