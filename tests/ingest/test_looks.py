@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,54 @@ def test_who_looks_thoroughly_walks(keeping: Keeping, walks: list[Path]) -> None
     ingest(keeping.archive, [keeping.home.path], is_thorough=True)
 
     assert walks == [keeping.home.path]
+
+
+def test_who_looked_thoroughly_need_not_walk_again(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    thoroughly = partial(ingest, keeping.archive, [keeping.home.path], is_thorough=True)
+    thoroughly()
+    walks.clear()
+
+    report = thoroughly()
+
+    assert (report.files, report.unchanged, walks) == (4, 4, [])
+    assert unlike_rebuilt(keeping) == []
+
+    path = transcript(keeping)
+    set_back(path, path.read_bytes().replace(b"words 1", b"other 1"))
+    assert thoroughly().anew == 1
+    assert walks == [keeping.home.path]
+
+
+def test_what_is_odd_is_told_each_time(keeping: Keeping, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(jsonl([prompt("away")]))
+    link = transcript(keeping).with_name(f"{session_id(9)}.jsonl")
+    link.symlink_to(outside)
+    for _ in range(3):
+        report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+        assert [problem.kind for problem in report.problems] == ["link-out"]
+    link.unlink()
+    kept = keeping.sources()[f"{session_id(2)}.jsonl"]
+    purge(keeping.archive, [kept], sessions=[SessionId(session_id(2))])
+    for _ in range(3):
+        report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+        assert (report.refused, report.problems) == (1, [])
+
+
+def test_a_home_that_vanished_is_told_by_who_looks_at_another(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(keeping.home.path, other)
+    for paths in ([other], [keeping.home.path], [keeping.home.path]):
+        ingest(keeping.archive, paths, is_thorough=True)
+    shutil.rmtree(other)
+
+    report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+
+    assert report.gone == 4
 
 
 def test_a_purged_session_that_grows_is_still_refused(

@@ -68,9 +68,7 @@ def ingest(
 def _tell(report: Report, folder: Path) -> None:
     for line in report_lines(report):
         click.echo(line)
-    with Archive.open(folder) as opened:
-        empty = [one.is_empty for one in opened.sessions(empty=True)]
-    told = several(empty.count(False), "session")
-    if any(empty):
-        told += f" and {several(empty.count(True), 'empty one')}"
+    told = several(report.shown, "session")
+    if report.empty:
+        told += f" and {several(report.empty, 'empty one')}"
     click.echo(f"{told} in {plain(shown_path(folder))}")

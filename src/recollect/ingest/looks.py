@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from recollect.model.sources import Source
-from recollect.sources import path_text
+from recollect.sources import native_path, path_text
 from recollect.sources.pulse import Stir, Written, feel, stir
 from recollect.store.chunks import Chunks
 from recollect.store.kept import Kept
@@ -34,7 +34,9 @@ class Look(Struct, frozen=True):
 def look_at(vault: Vault, paths: Sequence[Path], *, is_thorough: bool) -> Look:
     """Return what is to be looked at; feels the homes before anything is read.
 
-    What is written after that makes the next ingestion look again.
+    What is written after that makes the next ingestion look again. Who looks
+    thoroughly lists all folders once more; if all is then as it was left by one who
+    did the same, and had nothing to tell of it, there is nothing to look at.
     """
     stirred = None if is_thorough else _stirred(vault, paths)
     if stirred is not None:
@@ -43,7 +45,16 @@ def look_at(vault: Vault, paths: Sequence[Path], *, is_thorough: bool) -> Look:
         known = [pair for pair in written if pair is not None]
         if len(known) == len(written):
             return Look(stirred.sign, stirred.felt, known)
-    return Look(*feel(paths))
+    sign, felt = feel(paths)
+    is_settled = is_thorough and vault.is_settled(sign) and _are_there(vault, paths)
+    return Look(sign, felt, [] if is_settled else None)
+
+
+def _are_there(vault: Vault, paths: Sequence[Path]) -> bool:
+    """Whether no home has vanished that is not looked at: a walk would tell."""
+    looked_at = {path_text(path.absolute()) for path in paths}
+    others = {*vault.chunks.homes()} - looked_at
+    return all(Path(native_path(home)).exists() for home in others)
 
 
 def _stirred(vault: Vault, paths: Sequence[Path]) -> Stir | None:

@@ -32,6 +32,10 @@ class Report(Struct, kw_only=True):
     """Derived anew."""
     touched: list[SessionId] = []
     """Those of them of which something is new."""
+    shown: int = 0
+    """Sessions that the archive has now, but for those below."""
+    empty: int = 0
+    """Sessions in which nothing was said."""
     problems: list[Problem] = []
 
     @property

@@ -92,9 +92,13 @@ def _bring_up(  # noqa: PLR0913 (of one function, done twice if need be)
             _Ingestion(vault, press, readers, report, progress=progress).run(
                 paths, look, is_thorough=is_thorough
             )
+        if vault.index is not None:
+            report.shown, report.empty = vault.index.count_sessions()
         # What could not be read may be readable next time, and look the same.
         is_whole = all(problem.kind in _LASTING for problem in report.problems)
         vault.note_pulse(look.sign if is_whole else "", look.felt)
+        if is_thorough and not (report.problems or report.refused):
+            vault.note_settled(look.sign)
 
 
 class _Ingestion:
@@ -118,6 +122,8 @@ class _Ingestion:
 
     def run(self, paths: Sequence[Path], look: Look, *, is_thorough: bool) -> None:
         changes, found = self._look(paths, look, is_thorough=is_thorough)
+        if look.known == []:  # not even the index needs to be asked
+            return
         if found or changes.is_any:
             # Until all of it is derived, nobody may think that all is known.
             self._vault.note_pulse("")

@@ -94,6 +94,12 @@ class Index:
         """Remember a value."""
         self.db.execute("INSERT OR REPLACE INTO stamp VALUES (?, ?)", (key, value))
 
+    def count_sessions(self) -> tuple[int, int]:
+        """Return how many sessions say something, and how many say nothing."""
+        sql = "SELECT count(*), coalesce(sum(is_empty), 0) FROM session"
+        count, empty = first(self.db, sql) or (0, 0)
+        return count - empty, empty
+
     def seen(self) -> dict[int, Seen]:
         """Return how far each source has been seen."""
         rows = self.db.execute(

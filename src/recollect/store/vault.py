@@ -46,6 +46,7 @@ __all__ = ["Vault", "remove_indexes"]
 
 _BUILDING = "building"
 _PULSE = "pulse"
+_SETTLED = "settled"
 _FELT = "homes"
 _WAIT = 5.0
 """Seconds that a reader waits for the index while a purge makes it anew."""
@@ -276,6 +277,17 @@ class Vault:
                 self.index.set_stamp(_PULSE, noted)
             if felt:
                 self.note_felt(felt)
+
+    def is_settled(self, sign: str) -> bool:
+        """Whether homes that look so were looked at thoroughly, with nothing odd."""
+        index = self.index
+        return bool(sign) and sign == self.pulse == (index and index.stamp(_SETTLED))
+
+    def note_settled(self, sign: str) -> None:
+        """Remember that homes that look so were looked at thoroughly."""
+        if self.index is not None and not self.is_settled(sign):
+            with self.index.db:
+                self.index.set_stamp(_SETTLED, sign)
 
     def felt(self) -> bytes | None:
         """Return what the homes looked like in full, if somebody noted that."""
