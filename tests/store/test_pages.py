@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from recollect.model.ids import Position, RecordId, SourceId
-from recollect.model.nodes import Node
+from recollect.model.ids import Position, RecordId, SourceId, ToolUseId
+from recollect.model.nodes import BlockFact, Node
 from recollect.store import pages
 from recollect.store.pages import (
     join_pages,
@@ -26,6 +26,7 @@ def nodes(count: int, start: int = 0) -> list[Node]:
             position=Position(SourceId("/h/a.jsonl"), 0, number, 1),
             kind="user",
             uuid=RecordId(f"r{number}"),
+            blocks=(BlockFact(kind="tool_use", id=ToolUseId(f"c{number // 6}")),),
         )
         for number in range(start, start + count)
     ]
@@ -80,3 +81,9 @@ def test_nodes_of_a_long_source_share_the_texts_that_they_repeat(
     assert together == apart == nodes(6)
     assert len({id(node.position.source) for node in apart}) == 6
     assert len({id(node.position.source) for node in together}) == 1
+    for name in ("kind", "id"):
+        texts = [
+            {id(getattr(node.blocks[0], name)) for node in some}
+            for some in (apart, together)
+        ]
+        assert [len(found) for found in texts] == [6, 1]

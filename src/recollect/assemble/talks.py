@@ -114,6 +114,8 @@ class Talks:
         once = in_sequence(unsorted)
         tree = grow(once, owners)
         growth = part(tree, join(tree), queued_prompts(once))
+        torn, leaves = tree.problems, tree.leaves
+        del tree  # which is large, as messages will be
         said = say(once, growth.branch, self._loader, agents)
         spends = spends_of(account, nodes, growth.branch, self._ledger)
         if agent is not None:
@@ -124,9 +126,9 @@ class Talks:
             nodes=once,
             branches=branches_of(once, growth, said.messages, spends),
             hidden=(*copies, *said.hidden),
-            problems=(*clashes, *tree.problems, *said.problems),
+            problems=(*clashes, *torn, *said.problems),
             spends=spends,
-            leaves=tree.leaves,
+            leaves=leaves,
         )
 
     def _told(

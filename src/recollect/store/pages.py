@@ -25,6 +25,7 @@ _LONG = 1 << 20
 """Bytes of frames from which on it pays to have each text only once."""
 _REPEATED = (
     "kind",
+    "subtype",
     "uuid",
     "parent",
     "session",
@@ -36,8 +37,11 @@ _REPEATED = (
     "message",
     "request",
     "model",
+    "source_call",
+    "source_record",
 )
 """What one node has and others as well."""
+_REPEATED_IN_BLOCKS = ("kind", "id", "name")
 _making = allocate_lock()
 _known: list[msgspec.msgpack.Decoder[list[Node]]] = []
 """The one decoder, once it is made."""
@@ -96,10 +100,14 @@ def read_frames(frames: Sequence[bytes]) -> Iterator[Node]:
 def _share(node: Node, known: dict[str, str]) -> None:
     place = node.position
     force_setattr(place, "source", known.setdefault(place.source, place.source))
-    for name in _REPEATED:
-        text = getattr(node, name)
-        if text is not None:
-            force_setattr(node, name, known.setdefault(text, text))
+    for one, names in (
+        (node, _REPEATED),
+        *((block, _REPEATED_IN_BLOCKS) for block in node.blocks),
+    ):
+        for name in names:
+            text = getattr(one, name)
+            if text is not None:
+                force_setattr(one, name, known.setdefault(text, text))
 
 
 def _header(count: int) -> bytes:
