@@ -20,6 +20,7 @@ from recollect.archive import Archive
 from recollect.errors import ArchiveDamaged
 from recollect.hub.erasing import erase
 from recollect.model.ids import SessionId
+from recollect.store.press import unpress
 from recollect.team.contract import Scope, Selector, TeamStore
 from recollect.team.objects import RawObjects, open_objects
 from recollect.team.opening import open_store
@@ -34,6 +35,8 @@ from tests.team.servers import Postgres, missing, postgres
 
 KILLS = sized(9, 120, 600)
 LONG = 60.0
+_UNENDED = 0.3
+"""How many last lines have no newline."""
 VICTIMS = ("engine", "hub", "pusher")
 
 
@@ -46,6 +49,8 @@ class Scene:
         self.random = Random(seeded(7))  # noqa: S311 (repeatable, not secret)
         self.mutation = mutation
         self.home = Home(place / ".claude")
+        self.ended: dict[str, bytes] = {}
+        """What a file lacks to end with a whole line."""
         self.folder = place / "archive"
         self.raw = raw
         self.engine = engine
@@ -72,8 +77,13 @@ class Scene:
                 reply(words, cwd=PROJECT, sessionId=name),
                 start=number * 10,
             )
+            raw = jsonl(told)
+            is_cut = self.random.random() < _UNENDED
             with path.open("ab") as file:
-                file.write(jsonl(told))
+                file.write(self.ended.pop(name, b""))
+                file.write(raw.removesuffix(b"\n") if is_cut else raw)
+            if is_cut:
+                self.ended[name] = b"\n"
         Archive.ingest(self.folder, [self.home.path])
 
     def push(self) -> Child:
@@ -135,8 +145,13 @@ def written(home: Home) -> Counter[str]:
 
 def kept(store: TeamStore, objects: RawObjects) -> Counter[str]:
     """Return every record of which the hub has the bytes."""
-    spans = (span for batch in store.batches() for span in batch.spans)
-    return sum((uuids(objects.bytes_of(span.address)) for span in spans), Counter())
+    found: Counter[str] = Counter()
+    for batch in store.batches():
+        for span in batch.spans:
+            found += uuids(objects.bytes_of(span.address))
+        if batch.fragment:
+            found += uuids(unpress(batch.fragment.frame))
+    return found
 
 
 def wait_until_derived(store: TeamStore) -> None:
@@ -201,6 +216,8 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
         name = session_id(number)
         said = prompt(f"{canary} {canary}{number}", cwd=PROJECT, sessionId=name)
         scene.home.session(name, thread(said, reply(canary, cwd=PROJECT)), project=KEY)
+    path = scene.home.path / "projects" / KEY / f"{session_id(40)}.jsonl"
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     Archive.ingest(scene.folder, [scene.home.path])
     scene.pusher = scene.push()
     scene.pusher.join(LONG)
@@ -208,7 +225,8 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
     wait_until_derived(store)
     data = scene.engine.folder / "data"
     assert in_files(data, canary)
-    assert len(in_rows(scene.engine.address, canary)) > 3
+    assert len(rows := in_rows(scene.engine.address, canary)) > 3
+    assert any("source" in name for name in rows)  # a last line without a newline
 
     for number in (40, 41):
         erase(store, objects, Selector(session=SessionId(session_id(number))), now=NOW)

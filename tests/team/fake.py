@@ -16,6 +16,7 @@ from recollect.store.press import squeeze
 from recollect.team.contract import (
     Ack,
     Batch,
+    Fragment,
     Held,
     Objects,
     Receipt,
@@ -66,6 +67,7 @@ class _Source:
         self.sent = sent
         self.generation = 0
         self.spans: list[Span] = []
+        self.fragment: Fragment | None = None
         self.revision = 0
         self.is_touched = False
 
@@ -97,6 +99,7 @@ class MemoryStore:
         source = self.sources.setdefault(key, _Source(sent))
         if batch.generation > source.generation:
             source.generation, source.spans = batch.generation, []
+            source.fragment = None
         if batch.generation < source.generation:
             raise BatchRefused(sent.id, "a newer generation is there")
         for span in batch.spans:
@@ -108,6 +111,12 @@ class MemoryStore:
             if span.offset != source.upto:
                 raise BatchRefused(sent.id, f"{source.upto} bytes are there")
             source.spans.append(span)
+            source.fragment = None
+            source.revision += 1
+            source.is_touched = True
+        behind = batch.fragment
+        if behind and behind.offset == source.upto and behind != source.fragment:
+            source.fragment = behind
             source.revision += 1
             source.is_touched = True
         source.sent = sent
@@ -154,6 +163,10 @@ class MemoryStore:
     def spans(self, source: int) -> Sequence[Span]:
         found = (s for s in self.sources.values() if s.sent.number == source)
         return next((s.spans for s in found), [])
+
+    def fragments(self, sources: Sequence[int]) -> dict[int, Fragment]:
+        own = [s for s in self.sources.values() if s.sent.number in sources]
+        return {s.sent.number: s.fragment for s in own if s.fragment}
 
     def kin(self, person: str, marks: Marks) -> set[int]:
         del person, marks
@@ -223,6 +236,7 @@ class MemoryStore:
                 source=source.sent,
                 generation=source.generation,
                 spans=tuple(source.spans),
+                fragment=source.fragment,
             )
 
     def verify(self) -> Verdict:
@@ -254,6 +268,7 @@ def _ack(source: _Source) -> Ack:
         generation=source.generation,
         upto=source.upto,
         origin=last.origin if last else 0,
+        mark=source.fragment.mark if source.fragment else b"",
     )
 
 

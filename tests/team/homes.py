@@ -14,7 +14,8 @@ from recollect.archive import Archive
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
 from recollect.sources import discover
-from recollect.team.contract import Batch, Objects, Sent, Span, TeamStore
+from recollect.store.press import squeeze
+from recollect.team.contract import Batch, Fragment, Objects, Sent, Span, TeamStore
 
 __all__ = ["PEOPLE", "People", "lay_out", "send", "sent_from", "spans_of"]
 
@@ -25,7 +26,7 @@ _KEPT = {".jsonl", ".json", ".txt"}
 
 
 def lay_out(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
-    """Return copies of homes, dealt to people in turn; every last line is ended."""
+    """Return copies of homes, dealt to people in turn."""
     found: dict[str, list[Path]] = {person: [] for person in PEOPLE}
     for number, home in enumerate(homes):
         person = list(PEOPLE)[number % len(PEOPLE)]
@@ -33,9 +34,6 @@ def lay_out(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
         shutil.copytree(home, copy)
         files = sorted(path for path in copy.rglob("*") if path.is_file())
         for second, path in enumerate(files):
-            raw = path.read_bytes()
-            if path.suffix == ".jsonl" and raw and not raw.endswith(b"\n"):
-                path.write_bytes(raw + b"\n")
             os.utime(path, (second + 1, second + 1))
         found[person].append(copy)
     return found
@@ -76,9 +74,15 @@ def sent_from(
         )
         raw = (Path(source.home) / source.path).read_bytes()
         whole = step if source.kind.is_transcript else max(len(raw), 1)
+        cut = raw.rfind(b"\n") + 1 if source.kind.is_transcript else len(raw)
         parts = _Parts()
-        spans = tuple(spans_of(raw, parts, whole))
-        yield Batch(source=sent, spans=spans), parts.raws
+        spans = tuple(spans_of(raw[:cut], parts, whole))
+        behind = raw[cut:]
+        fragment = Fragment(offset=cut, mark=b"1", frame=squeeze(behind))
+        yield (
+            Batch(source=sent, spans=spans, fragment=fragment if behind else None),
+            parts.raws,
+        )
 
 
 class _Parts:

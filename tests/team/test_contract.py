@@ -6,12 +6,14 @@ import hashlib
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from recollect.errors import ArchiveDamaged, BatchRefused
 from recollect.model.ids import SessionId
 from recollect.model.sources import SourceKind
 from recollect.team.contract import (
     Batch,
+    Fragment,
     Objects,
     Selector,
     Sent,
@@ -104,3 +106,42 @@ def test_a_note_is_kept_and_forgotten(made: Made) -> None:
     assert store.notes("token") == {"ann": b"hash"}
     store.set_note("token", "ann", None)
     assert store.note("token", "ann") is None
+
+
+def test_an_unfinished_line_gives_way_to_what_comes_in_its_place(made: Made) -> None:
+    store, objects = made
+    whole = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
+    half = Fragment(offset=3, mark=b"1", frame=b"frame")
+    store.put(replace(whole, fragment=half))
+    number = SENT.number
+
+    assert store.fragments([number]) == {number: half}
+    assert [one.mark for one in store.acks("ann", "laptop")] == [b"1"]
+    assert [batch.fragment for batch in store.batches()] == [half]
+    # What was there before says nothing of it, and what comes too late is passed over.
+    assert store.put(whole).mark == b"1"
+    assert store.put(replace(whole, fragment=replace(half, offset=0))).mark == b"1"
+    more = replace(half, mark=b"2", frame=b"")
+    assert store.put(replace(whole, fragment=more)).mark == b"2"
+    assert store.fragments([number]) == {number: more}
+    # The line is finished, and then the whole file another one.
+    line = Batch(source=SENT, spans=(span(b"[]\n", 3, objects),))
+    assert store.put(line).mark == b""
+    assert store.put(replace(whole, fragment=more)).mark == b""
+    store.put(replace(line, fragment=replace(more, offset=6)))
+    assert store.put(replace(whole, generation=1)).mark == b""
+    assert store.fragments([number]) == {}
+
+
+def test_an_unfinished_line_alone_must_be_derived(made: Made) -> None:
+    store, _ = made
+    half = Fragment(offset=0, mark=b"1", frame=b"frame")
+
+    store.put(Batch(source=SENT, fragment=half))
+
+    assert [one.number for one in store.touched()] == [SENT.number]
+    (held,) = store.held("ann")
+    store.put(Batch(source=SENT, fragment=half))
+    assert [one.revision for one in store.held("ann")] == [held.revision]
+    store.erase(Selector(session=SessionId("5e55")), now=NOW)
+    assert store.fragments([SENT.number]) == {}

@@ -25,7 +25,7 @@ from recollect.push.wire import (
     unpack_parcel,
 )
 from recollect.store.press import digest, unpress
-from recollect.team.contract import Ack, Batch, Sent, Span, TeamStore
+from recollect.team.contract import Ack, Batch, Fragment, Sent, Span, TeamStore
 from recollect.team.objects import RawObjects
 from recollect.team.tokens import Token
 
@@ -36,6 +36,8 @@ _HOME = re.compile(r"[0-9a-f]{16}")
 _LONGEST_NAME = 4096
 _MOST = 10_000
 """Pieces of a parcel."""
+_MARK = 32
+"""Bytes of the mark of an unfinished line, at most."""
 
 
 def checked_parcel(raw: bytes) -> Parcel:
@@ -68,6 +70,8 @@ def _check(piece: Packed) -> None:
         raise ParcelRefused("a piece has a number that cannot be one")
     if piece.generation >= 1 << 31 or not 0 <= piece.mtime_ns < 1 << 63:
         raise ParcelRefused("a piece has a number that cannot be one")
+    if len(piece.mark) > _MARK or (piece.mark and not piece.kind.is_transcript):
+        raise ParcelRefused("a piece has a mark that cannot be one")
     if piece.length or piece.frame:
         _check_frame(piece)
 
@@ -83,8 +87,10 @@ def _check_frame(piece: Packed) -> None:
         raise ParcelRefused(f"a piece cannot be unpacked: {error}") from None
     if len(raw) != piece.length or digest(raw) != piece.sha256:
         raise ParcelRefused("a piece is not what it says")
-    if piece.kind.is_transcript and not raw.endswith(b"\n"):
+    if piece.kind.is_transcript and not piece.mark and not raw.endswith(b"\n"):
         raise ParcelRefused("a piece does not end with a line")
+    if piece.mark and b"\n" in raw:
+        raise ParcelRefused("a piece has a line behind the last one")
 
 
 def _is_name(name: str) -> bool:
@@ -126,13 +132,18 @@ class Intake:
                 continue
             ack = known.get(sent.number) or Ack(source=sent)
             generation, fresh = _fresh(ack, pieces)
-            if not fresh:
+            fragment = _fragment(ack, pieces, fresh)
+            if not fresh and fragment is None:
                 yield _known(ack)
                 continue
             place = self._objects.of(sent.person, sent.id)
             written = [place.put_packed(p.frame, p.sha256) for p in fresh]
-            spans = tuple(map(_span, fresh, written))
-            batch = Batch(source=sent, generation=generation, spans=spans)
+            batch = Batch(
+                source=sent,
+                generation=generation,
+                spans=tuple(map(_span, fresh, written)),
+                fragment=fragment,
+            )
             waiting.append((batch, written))
         told = self._store.put_all([batch for batch, _ in waiting]) if waiting else ()
         for (batch, written), one in zip(waiting, told, strict=True):
@@ -187,10 +198,25 @@ def _fresh(ack: Ack, pieces: Sequence[Packed]) -> tuple[int, list[Packed]]:
     upto = ack.upto if generation == ack.generation else 0
     for piece in pieces:
         is_due = piece.offset == upto and piece.generation == generation
-        if is_due and piece.length and generation >= ack.generation:
+        is_whole = piece.length and not piece.mark
+        if is_due and is_whole and generation >= ack.generation:
             fresh.append(piece)
             upto += piece.length
     return generation, fresh
+
+
+def _fragment(
+    ack: Ack, pieces: Sequence[Packed], fresh: Sequence[Packed]
+) -> Fragment | None:
+    """Return the unfinished last line, if it came, fits and is another than before."""
+    last = pieces[-1]
+    if not last.mark or last.generation < ack.generation:
+        return None
+    is_anew = last.generation > ack.generation or bool(fresh)
+    upto = fresh[-1].offset + fresh[-1].length if fresh else 0 if is_anew else ack.upto
+    if last.offset != upto or (not is_anew and last.mark == ack.mark):
+        return None
+    return Fragment(offset=last.offset, mark=last.mark, frame=last.frame)
 
 
 def _sent(token: Token, machine: str, piece: Packed) -> Sent:
@@ -225,4 +251,5 @@ def _known(ack: Ack) -> Known:
         generation=ack.generation,
         upto=ack.upto,
         origin=ack.origin,
+        mark=ack.mark,
     )

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from recollect.model.ids import SourceId
+from recollect.model.ids import Line, Position, SourceId
+from recollect.model.problems import Problem
+from recollect.parse.salvage import salvage
 from recollect.push.masking import Mask
 from recollect.push.wire import (
     LONGEST_FRAME,
@@ -26,6 +28,8 @@ _STEP = 1024 * 1024
 """Bytes of a source that make a piece, where lines are short."""
 _AROUND = 1024
 """Bytes that a piece takes besides its frame, at most, unless names are very long."""
+_CUT = b"{"
+"""What stands for half a line: the beginning of a record."""
 _ANEW = 10
 """Bits in which the hub's generations count what begins anew without the archive's."""
 
@@ -124,7 +128,48 @@ class Packing:
             upto += len(masked) if piece else 0
             masked, count = b"", 0
             if piece:
+                known = structs.replace(known, mark=b"")
                 yield piece
+        at = structs.replace(known, upto=upto, origin=origin)
+        fragment = self._fragment(kept, at) if kept.size > kept.kept else None
+        if fragment:
+            yield fragment
+
+    def _fragment(self, kept: Kept, at: Known) -> Piece | None:
+        """Return the unfinished last line of a transcript, unless the hub has it.
+
+        What is whole of it leaves masked, as any line. Of half a line nothing does:
+        half a secret cannot be known. The hub is told that something was cut off.
+        """
+        with self._chunks.at_once():
+            now = self._chunks.source(kept.number)
+            if now is None or (now.generation, now.kept) != (
+                kept.generation,
+                at.origin,
+            ):
+                return None  # it was finished since: the next push sends it whole
+            raw = self._chunks.fragment(kept.number, kept.generation)
+        mark = _sign(self._identity, raw.hex()).encode()
+        if not raw or mark == at.mark:
+            return None
+        masked = self._masked_fragment(raw)
+        if not (masked or at.upto):
+            return None
+        pressed = press(masked) if masked else (b"", b"")
+        if len(pressed[1]) > LONGEST_FRAME:
+            self.too_long += 1
+            return None
+        packed = self._packed(kept, at, len(masked), pressed)
+        lines = int(masked not in {b"", _CUT})
+        return Piece(kept.id, lines, structs.replace(packed, mark=mark))
+
+    def _masked_fragment(self, raw: bytes) -> bytes:
+        if len(raw) > LONGEST_LINE:
+            self.too_long += 1
+            return b""
+        whole = raw[: _cut(raw)]
+        masked = self._masked(whole).removesuffix(b"\n")
+        return masked + _CUT if len(whole) < len(raw) else masked
 
     def _masked(self, raw: bytes) -> bytes:
         """Return whole lines without those that stay, the others masked."""
@@ -132,9 +177,11 @@ class Packing:
             self.too_long += 1
             return b""
         told = []
-        for line in raw.split(b"\n"):
+        for line in raw.removesuffix(b"\n").split(b"\n"):
             if self._is_foreign(line):
                 self.foreign += 1
+            elif not line.strip():
+                told.append(line + b"\n")
             elif masked := self.mask.text(line):
                 told.append(masked + b"\n")
         return b"".join(told)
@@ -194,6 +241,15 @@ class Packing:
             sha256=sha256,
             frame=frame,
         )
+
+
+def _cut(raw: bytes) -> int:
+    """Return where what is whole of an unfinished line ends."""
+    place = Position(SourceId(""), 0, 0, len(raw))
+    for one in salvage(Line(place, raw, ended=False)):
+        if isinstance(one, Problem) and one.kind == "cut-line":
+            return one.position.offset
+    return len(raw)
 
 
 def parcels(machine: str, pieces: Iterable[Piece]) -> Iterator[tuple[Parcel, int]]:

@@ -146,7 +146,7 @@ class _Push:
         for piece in parcel.pieces:
             place = (piece.home, piece.path)
             one = there.get(place)
-            if one is None or (one.upto < piece.offset + piece.length):
+            if one is None or not _is_there(piece, one):
                 if one is None or not one.is_refused:
                     return False
                 self._refused.add(place)
@@ -187,6 +187,12 @@ class _Push:
         self.done.lines += lines
         self.done.bytes += sum(one.length for one in pieces)
         self.done.packed += sum(len(one.frame) for one in pieces)
+
+
+def _is_there(piece: Packed, known: Known) -> bool:
+    if piece.mark:
+        return known.mark == piece.mark or known.upto > piece.offset
+    return known.upto >= piece.offset + piece.length
 
 
 def push(  # noqa: PLR0913 (all but two by name)

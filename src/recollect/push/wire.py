@@ -38,7 +38,10 @@ LONGEST_FRAME = 16 * 1024 * 1024
 
 
 class Packed(Struct, frozen=True, kw_only=True, array_like=True):
-    """Whole lines of a source, masked and packed, and where they belong."""
+    """Lines of a source, masked and packed, and where they belong.
+
+    They are whole, or it is the last one alone, unfinished.
+    """
 
     home: str
     path: str
@@ -57,6 +60,8 @@ class Packed(Struct, frozen=True, kw_only=True, array_like=True):
     sha256: bytes
     """Of the masked bytes."""
     frame: bytes
+    mark: bytes = b""
+    """Of an unfinished last line: that by which its sender knows it again."""
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
@@ -78,6 +83,8 @@ class Known(Struct, frozen=True, kw_only=True, array_like=True):
     origin: int = 0
     is_refused: bool = False
     """Whether it was erased there, and is not wanted any more."""
+    mark: bytes = b""
+    """That of the unfinished last line behind all this, if there is one."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -9,11 +9,13 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from recollect.errors import ArchiveDamaged
 from recollect.model.ids import AgentId, ProjectKey, SessionId
 from recollect.model.sources import SourceKind
 from recollect.store.chunks import Chunk, Kept
-from recollect.store.press import digest
+from recollect.store.press import digest, unpress
 from recollect.team.contract import Objects
 from recollect.team.database import Sight
 from recollect.team.places import Opened
@@ -29,7 +31,7 @@ _AHEAD = 8 * 1024 * 1024
 many are kept by who reads on and asks nothing."""
 _COLUMNS = (
     "number, machine, home, path, kind, project, session, agent, generation, upto,"
-    " mtime_ns"
+    " mtime_ns, fragment"
 )
 _COLUMNS_OF_S = ", ".join(f"s.{name}" for name in _COLUMNS.split(", "))
 _SOURCE = f"SELECT {_COLUMNS} FROM {{source}} AS s"  # noqa: S608 (our names)
@@ -109,6 +111,8 @@ class TeamChunks:
         """Look at everything anew: another question is asked."""
         self._known: dict[int, Kept | None] = {}
         self._spanned: dict[tuple[int, int], list[_Span]] = {}
+        self._fragments: dict[tuple[int, int], bytes] = {}
+        """Unfinished last lines of sources' generations."""
         self._named: dict[tuple[str, str], Kept] = {}
         """Sources by home and path, of which all below some folders are there."""
         self._folders: set[tuple[str, str]] = set()
@@ -116,7 +120,7 @@ class TeamChunks:
     def sources(self) -> Iterator[Kept]:
         """Yield all sources."""
         for row in self._sight.rows(f"{_SOURCE} ORDER BY number"):
-            yield _kept(row)
+            yield self._kept(row)
 
     def source(self, number: int) -> Kept | None:
         """Return a source by its number."""
@@ -130,7 +134,7 @@ class TeamChunks:
             self._known |= dict.fromkeys(new)
             among = self._sight.db.among("number", "numbers")
             for row in self._sight.rows(f"{_SOURCE} WHERE {among}", numbers=new):
-                self._known[row[0]] = _kept(row)
+                self._known[row[0]] = self._kept(row)
 
     def find(self, home: str, path: str) -> Kept | None:
         """Return a source by its place."""
@@ -139,7 +143,7 @@ class TeamChunks:
         ):
             return self._named.get((home, path))
         rows = self._sight.rows(f"{_SOURCE} WHERE path = %(path)s", path=path)
-        return next((one for one in map(_kept, rows) if one.home == home), None)
+        return next((one for one in map(self._kept, rows) if one.home == home), None)
 
     def named(self, id_: str) -> Kept | None:
         """Return a source by the path as it was found."""
@@ -148,7 +152,7 @@ class TeamChunks:
                 return kept
         sql = f"{_SOURCE} WHERE id = %(name)s ORDER BY number LIMIT 1"
         row = self._sight.first(sql, name=id_)
-        return _kept(row) if row else None
+        return self._kept(row) if row else None
 
     def expect(self, opened: Sequence[Opened]) -> None:
         """Fetch the bytes of records that will be read."""
@@ -176,7 +180,7 @@ class TeamChunks:
             numbers=new,
         )
         for row in rows:
-            kept = self._known[row[0]] = _kept(row[: -len(_Span._fields)])
+            kept = self._known[row[0]] = self._kept(row[: -len(_Span._fields)])
             spans = self._spanned.setdefault((kept.number, kept.generation), [])
             span = _Span(*row[-len(_Span._fields) :])
             if span.stop:  # one engine has nothing where there is no span, one zero
@@ -195,7 +199,7 @@ class TeamChunks:
             ranges.append(f"(path >= %(low{at})s AND path < %(high{at})s)")
         if ranges:
             rows = self._sight.rows(f"{_SOURCE} WHERE {' OR '.join(ranges)}", **values)
-            for kept in map(_kept, rows):
+            for kept in map(self._kept, rows):
                 self._known[kept.number] = kept
                 self._named[kept.home, kept.path] = kept
         self._folders |= folders
@@ -232,9 +236,9 @@ class TeamChunks:
             self._spanned[number, generation].append(_Span(*span))
 
     def fragment(self, number: int, generation: int) -> bytes:
-        """Return nothing: only whole lines are sent."""
-        del number, generation
-        return b""
+        """Return the unfinished last line of a source."""
+        self.source(number)
+        return self._fragments.get((number, generation), b"")
 
     def tried(
         self, number: int, generation: int, *, start: int = 0
@@ -260,7 +264,7 @@ class TeamChunks:
         return b"".join(parts)
 
     def at_once(self) -> AbstractContextManager[None]:
-        """Nothing: spans are only added."""
+        """Nothing: spans are only added, and a row has the line behind them."""
         return nullcontext()
 
     def _spans(
@@ -312,8 +316,17 @@ class TeamChunks:
         self._own.keep(address, raw)
         self._shared.keep(address, raw)
 
+    def _kept(self, row: Sequence[object]) -> Kept:
+        """Return a source by its row; its unfinished line is kept for who asks."""
+        *told, frame = row
+        kept = _kept(told)
+        if isinstance(frame, bytes) and frame:
+            raw = self._fragments[kept.number, kept.generation] = unpress(frame)
+            kept = replace(kept, size=kept.kept + len(raw))
+        return kept
 
-def _kept(row: tuple[object, ...]) -> Kept:
+
+def _kept(row: Sequence[object]) -> Kept:
     number, machine, home, path, kind, project, session, agent, generation = row[:9]
     upto, mtime_ns = row[9:]
     return Kept(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ack",
     "Batch",
+    "Fragment",
     "Held",
     "Objects",
     "Receipt",
@@ -131,12 +132,25 @@ class Span(Struct, frozen=True, kw_only=True):
     """In the raw store."""
 
 
+class Fragment(Struct, frozen=True, kw_only=True):
+    """The unfinished last line of a source: it gives way to what comes in its place."""
+
+    offset: int
+    """Behind all whole lines, in the masked bytes of this generation."""
+    mark: bytes
+    """By which its sender knows it again; nobody else learns anything from it."""
+    frame: bytes = b""
+    """Its bytes, packed; none of a line that must not leave."""
+
+
 class Batch(Struct, frozen=True, kw_only=True):
     """What came of one source at once: spans that follow each other."""
 
     source: Sent
     generation: int = 0
     spans: tuple[Span, ...] = ()
+    fragment: Fragment | None = None
+    """What comes behind the last span, or behind what is there."""
 
 
 class Ack(Struct, frozen=True, kw_only=True):
@@ -147,6 +161,8 @@ class Ack(Struct, frozen=True, kw_only=True):
     upto: int = 0
     """Masked bytes that are there; what comes next begins here."""
     origin: int = 0
+    mark: bytes = b""
+    """That of the unfinished last line behind them, if there is one."""
 
 
 class Held(Struct, frozen=True, kw_only=True):
@@ -251,7 +267,8 @@ class TeamStore(Protocol):
 
         Spans that are there already are passed over. Raises
         :class:`recollect.errors.BatchRefused` for a gap, for other bytes at a known
-        offset, and for a source that was erased.
+        offset, and for a source that was erased. A fragment takes the place of the
+        one before; one that does not begin where the spans end is passed over.
         """
         ...
 
@@ -278,6 +295,10 @@ class TeamStore(Protocol):
 
     def spans(self, source: int) -> Sequence[Span]:
         """Return the spans of a source's newest generation, in order."""
+        ...
+
+    def fragments(self, sources: Sequence[int]) -> dict[int, Fragment]:
+        """Return the unfinished last lines of those sources that have one."""
         ...
 
     def kin(self, person: str, marks: Marks) -> set[int]:

@@ -30,9 +30,9 @@ from recollect.store.harvest import (
     named_in,
 )
 from recollect.store.index import Index
-from recollect.store.press import digest
+from recollect.store.press import digest, unpress
 from recollect.store.vault import Vault
-from recollect.team.contract import Held, Objects, Span, TeamStore
+from recollect.team.contract import Fragment, Held, Objects, Span, TeamStore
 from recollect.team.derivation import Derivation
 
 __all__ = ["derive", "derive_waiting", "pieces_of"]
@@ -183,9 +183,10 @@ class _Bench:
         some = sorted(
             (self._held[n] for n in found), key=lambda h: (h.sent.place, h.sent.path)
         )
+        fragments = self._store.fragments([held.number for held in some])
         with self._vault.chunks.db:
             for held in some:
-                self._lay(held)
+                self._lay(held, fragments.get(held.number))
         self._see()
 
     def _see(self) -> None:
@@ -200,7 +201,7 @@ class _Bench:
             known.finish_schema()
             self._indexer.reassign(known.dirty_sources())
 
-    def _lay(self, held: Held) -> None:
+    def _lay(self, held: Held, fragment: Fragment | None) -> None:
         chunks = self._vault.chunks
         kept = chunks.add_source(_source(held))
         at = 0
@@ -208,8 +209,12 @@ class _Bench:
             # Whether it is what its hash says is seen when it is read.
             chunks.add_chunk(kept, at, at + span.length, (span.sha256, frame))
             at += span.length
-        mark = replace(kept, kept=at, size=at, mtime_ns=held.sent.mtime_ns)
-        chunks.set_mark(mark)
+        rest = b""
+        if fragment is not None and fragment.frame and fragment.offset == at:
+            rest = unpress(fragment.frame)
+            chunks.set_fragment(kept, at, rest)
+        size = at + len(rest)
+        chunks.set_mark(replace(kept, kept=at, size=size, mtime_ns=held.sent.mtime_ns))
         self.laid[held.number] = kept.number
 
     def related(self, person: str) -> set[int]:

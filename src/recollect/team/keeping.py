@@ -18,6 +18,7 @@ from recollect.team.chunks import Unpacked
 from recollect.team.contract import (
     Ack,
     Batch,
+    Fragment,
     Held,
     Objects,
     Receipt,
@@ -38,6 +39,7 @@ __all__ = [
     "EngineStore",
     "Way",
     "ack_of",
+    "fragment_of",
     "held_of",
     "span_of",
     "span_rows",
@@ -72,13 +74,25 @@ def sent_of(row: Sequence[Any]) -> Sent:
 
 def ack_of(row: Sequence[Any]) -> Ack:
     """Return up to where a source is there, by its row."""
-    return Ack(source=sent_of(row), generation=row[10], upto=row[11], origin=row[12])
+    return Ack(
+        source=sent_of(row),
+        generation=row[10],
+        upto=row[11],
+        origin=row[12],
+        mark=bytes(row[14]),
+    )
 
 
 def held_of(row: Sequence[Any]) -> Held:
     """Return a source as the store has it, by its row."""
     sent = sent_of(row)
     return Held(sent=sent, generation=row[10], upto=row[11], revision=row[13])
+
+
+def fragment_of(row: Sequence[Any]) -> Fragment:
+    """Return an unfinished last line by its row."""
+    upto, mark, frame = row
+    return Fragment(offset=upto, mark=bytes(mark), frame=bytes(frame))
 
 
 def span_of(row: Sequence[Any]) -> Span:
@@ -129,6 +143,7 @@ class Way(NamedTuple, Generic[D]):
     acks: Callable[[D, str, str, Sequence[int] | None], Sequence[Ack]]
     held: Callable[[D, str], Sequence[Held]]
     spans: Callable[[D, int], Sequence[Span]]
+    fragments: Callable[[D, Sequence[int]], dict[int, Fragment]]
     write: Callable[[D, Derivation], None]
     fitting: Callable[[D, Selector], dict[int, SessionId]]
     erase: Callable[[D, Selector, Sequence[Selector], datetime], Receipt]
@@ -186,6 +201,13 @@ class EngineStore(Generic[D]):
     def spans(self, source: int) -> Sequence[Span]:
         """Return the spans of a source's newest generation, in order."""
         return self._way.spans(self._db, source)
+
+    def fragments(self, sources: Sequence[int]) -> dict[int, Fragment]:
+        """Return the unfinished last lines of those sources that have one."""
+        found: dict[int, Fragment] = {}
+        for some in _parted(sources):
+            found |= self._way.fragments(self._db, some)
+        return found
 
     def replace(self, derivation: Derivation) -> None:
         """Put sessions in the place of what was derived of them before."""
@@ -272,11 +294,14 @@ class EngineStore(Generic[D]):
         """Yield all that was put, a source at a time."""
         sql = "SELECT DISTINCT person FROM source ORDER BY 1"
         for (person,) in self._db.rows(sql, {}):
-            for held in self.held(person):
+            sources = self.held(person)
+            fragments = self.fragments([held.number for held in sources])
+            for held in sources:
                 yield Batch(
                     source=held.sent,
                     generation=held.generation,
                     spans=tuple(self.spans(held.number)),
+                    fragment=fragments.get(held.number),
                 )
 
     def note(self, kind: str, key: str) -> bytes | None:

@@ -24,7 +24,18 @@ __all__ = ["ClickHouse"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DATABASE = "recollect"
 _BYTES: dict[str, str | dict[str, str]] = dict.fromkeys(
-    ("listed", "lengths", "claim", "sha256", "frame", "sign", "value"), "bytes"
+    (
+        "listed",
+        "lengths",
+        "claim",
+        "sha256",
+        "frame",
+        "sign",
+        "value",
+        "mark",
+        "fragment",
+    ),
+    "bytes",
 )
 """Columns that hold bytes, not text."""
 _LIVE = (

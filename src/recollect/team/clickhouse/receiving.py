@@ -8,12 +8,18 @@ from typing import Any
 from recollect.errors import BatchRefused
 from recollect.store.press import digest
 from recollect.team.clickhouse.connect import ClickHouse
-from recollect.team.contract import Ack, Batch, Held, Span
-from recollect.team.keeping import ack_of, held_of, span_of, span_rows
+from recollect.team.contract import Ack, Batch, Fragment, Held, Span
+from recollect.team.keeping import (
+    ack_of,
+    fragment_of,
+    held_of,
+    span_of,
+    span_rows,
+)
 from recollect.team.packing import new_numbers
 from recollect.team.refusing import check_spans, signs_of
 
-__all__ = ["acks", "held", "holder_of", "put", "spans"]
+__all__ = ["acks", "fragments", "held", "holder_of", "put", "spans"]
 
 _SOURCE = (
     "number",
@@ -32,12 +38,14 @@ _SOURCE = (
     "upto",
     "origin",
     "revision",
+    "mark",
+    "fragment",
 )
 _SPAN = ("number", "holder", "generation", "start", "stop", "origin", "sha256")
 _SENT = (
     "SELECT s.person, h.teams, s.machine, s.home, s.path, s.kind, s.project,"
-    " s.session, s.agent, s.mtime_ns, s.generation, s.upto, s.origin, s.revision"
-    " FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
+    " s.session, s.agent, s.mtime_ns, s.generation, s.upto, s.origin, s.revision,"
+    " s.mark FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
     " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder"
     " ORDER BY s.machine, s.home, s.path"
 )
@@ -77,17 +85,41 @@ def put(db: ClickHouse, batch: Batch) -> Ack:
     (revision,) = new_numbers(1)
     _add_spans(db, batch, new, (holder, revision))
     there = [*known, *new]
+    upto = there[-1].offset + there[-1].length if there else 0
+    behind = _behind(db, batch, before, upto)
     ack = Ack(
         source=sent,
         generation=batch.generation,
-        upto=there[-1].offset + there[-1].length if there else 0,
+        upto=upto,
         origin=there[-1].origin if there else 0,
+        mark=behind.mark,
     )
     if not before or ack_of(before[0]) != ack:
-        db.insert("source", _SOURCE, [_row(ack, holder, revision)])
+        row = (*_row(ack, holder, revision), behind.mark, behind.frame)
+        db.insert("source", _SOURCE, [row])
         if before and set(before[0][1]) != set(sent.teams):
             _add_spans(db, batch, known, (holder, revision))
     return ack
+
+
+def _behind(db: ClickHouse, batch: Batch, before: Sequence[Any], upto: int) -> Fragment:
+    """Return the unfinished line that a source has now, if it has one still."""
+    if batch.fragment is not None and batch.fragment.offset == upto:
+        return batch.fragment
+    number = batch.source.number
+    if before and (before[0][10], before[0][11]) == (batch.generation, upto):
+        return fragments(db, [number]).get(number) or Fragment(offset=upto, mark=b"")
+    return Fragment(offset=upto, mark=b"")
+
+
+def fragments(db: ClickHouse, sources: Sequence[int]) -> dict[int, Fragment]:
+    """Return the unfinished last lines of those sources that have one."""
+    rows = db.rows(
+        "SELECT number, upto, mark, fragment FROM source FINAL"
+        " WHERE number IN %(numbers)s AND mark <> ''",
+        {"numbers": list(sources)},
+    )
+    return {number: fragment_of(row) for number, *row in rows}
 
 
 def _row(ack: Ack, holder: int, revision: int) -> tuple[object, ...]:

@@ -24,7 +24,8 @@ _LASTING = {
     "source": "number Int64, holder Int64, person String, machine String, home String,"
     " path String, id String, kind String, project Nullable(String),"
     " session Nullable(String), agent Nullable(String), mtime_ns Int64,"
-    " generation Int64, upto Int64, origin Int64, revision Int64",
+    " generation Int64, upto Int64, origin Int64, revision Int64, mark String,"
+    " fragment String",
     "cleaned": "number Int64, clean Int64",
     "span": "number Int64, holder Int64, generation Int64, start Int64, stop Int64,"
     " origin Int64, sha256 String, address String, revision Int64",
@@ -35,6 +36,8 @@ _LASTING = {
     "note": "kind String, key String, value String, is_over UInt8, revision Int64",
     "stamp": "key String, value String, revision Int64",
 }
+_LATER = (("source", "mark String"), ("source", "fragment String"))
+"""Columns that a table of an older version has not."""
 _ENGINES = {
     "holder": "ReplacingMergeTree ORDER BY holder",
     "source": "ReplacingMergeTree(revision) ORDER BY number",
@@ -75,6 +78,8 @@ def prepare(db: ClickHouse) -> None:
             f"CREATE TABLE IF NOT EXISTS {table} ({columns})"
             f" ENGINE = {_ENGINES[table]} {_SOON}"
         )
+    for table, column in _LATER:
+        db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}")
     stamp = (
         f"{crc32(f'{TABLES}{_WORDS}{_ORDER}{_INDEXES}{DERIVING_VERSION}'.encode()):08x}"
     )

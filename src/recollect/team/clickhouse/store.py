@@ -32,6 +32,7 @@ class ClickHouseStore(EngineStore[ClickHouse]):
         acks=receiving.acks,
         held=receiving.held,
         spans=receiving.spans,
+        fragments=receiving.fragments,
         write=write,
         fitting=erasing.fitting,
         erase=erasing.erase,

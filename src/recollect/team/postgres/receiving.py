@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from recollect.errors import BatchRefused
-from recollect.team.contract import Ack, Batch, Held, Sent, Span
-from recollect.team.keeping import ack_of, held_of, span_of, span_rows
+from recollect.team.contract import Ack, Batch, Fragment, Held, Sent, Span
+from recollect.team.keeping import (
+    ack_of,
+    fragment_of,
+    held_of,
+    span_of,
+    span_rows,
+)
 from recollect.team.postgres.connect import Postgres
 from recollect.team.postgres.writing import holder_of
 from recollect.team.refusing import check_spans, signs_of
 
-__all__ = ["acks", "held", "put", "put_all", "spans"]
+__all__ = ["acks", "fragments", "held", "put", "put_all", "spans"]
 
 _SENT = (
     "SELECT s.person, h.teams, machine, home, path, kind, project, session, agent,"
-    " mtime_ns, generation, upto, origin, revision"
+    " mtime_ns, generation, upto, origin, revision, mark"
     " FROM source AS s JOIN holder AS h USING (holder)"
 )
 
@@ -42,7 +48,7 @@ def put_all(db: Postgres, batches: Sequence[Batch]) -> list[Ack | BatchRefused]:
         _add_sources(db, [batch.source for batch in some.values()], holders)
         # In the order of their numbers, so that nobody waits for who waits for them.
         sql = (
-            "SELECT number, generation, upto, holder, mtime_ns FROM source"
+            "SELECT number, generation, upto, mark, holder, mtime_ns FROM source"
             " WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE"
         )
         before = {row[0]: row[1:] for row in db.rows(sql, {"numbers": list(some)})}
@@ -54,7 +60,8 @@ def put_all(db: Postgres, batches: Sequence[Batch]) -> list[Ack | BatchRefused]:
             except BatchRefused as error:
                 told[number] = error
                 continue
-            notes.append(_Note(batch, new, holders[number], before[number]))
+            gone_on = _behind(batch, before[number], new)
+            notes.append(_Note(batch, new, gone_on, holders[number], before[number]))
         _note(db, notes)
         sql = f"{_SENT} WHERE number = ANY(%(numbers)s)"
         for row in db.rows(sql, {"numbers": list(some.keys() - told.keys())}):
@@ -136,15 +143,29 @@ class _Note(NamedTuple):
 
     batch: Batch
     new: Sequence[Span]
+    fragment: Fragment | None
+    """What stands behind all that from now on; ``None`` for what stood there."""
     holder: int
     before: Sequence[Any]
-    """Its generation, up to where it was there, its holder and its time."""
+    """Generation, up to where it was there, mark, holder and time as they were."""
 
     @property
     def is_touched(self) -> bool:
         """Whether it must be derived."""
         same = (self.holder, self.batch.source.mtime_ns)
-        return bool(self.new) or tuple(self.before[2:]) != same
+        is_other = self.fragment is not None and self.fragment.mark != self.before[2]
+        return bool(self.new) or is_other or tuple(self.before[3:]) != same
+
+
+def _behind(
+    batch: Batch, before: Sequence[Any], new: Sequence[Span]
+) -> Fragment | None:
+    """Return the unfinished line that a source has now, where that is another one."""
+    is_anew = batch.generation > before[0]
+    upto = new[-1].offset + new[-1].length if new else 0 if is_anew else before[1]
+    if batch.fragment is not None and batch.fragment.offset == upto:
+        return batch.fragment
+    return Fragment(offset=upto, mark=b"") if new or is_anew else None
 
 
 def _note(db: Postgres, notes: Sequence[_Note]) -> None:
@@ -161,6 +182,8 @@ def _note(db: Postgres, notes: Sequence[_Note]) -> None:
         "more": [int(one.is_touched) for one in notes],
         "upto": [one.offset + one.length if one else None for one in last],
         "origin": [one.origin if one else None for one in last],
+        "mark": [one.fragment.mark if one.fragment else None for one in notes],
+        "frame": [one.fragment.frame if one.fragment else None for one in notes],
     }
     # What came at once waits in the order in which it was sent.
     db.execute(
@@ -168,15 +191,17 @@ def _note(db: Postgres, notes: Sequence[_Note]) -> None:
         " generation = n.generation, revision = revision + n.more,"
         " waits = CASE WHEN n.more = 0 OR clean < revision THEN waits"
         " ELSE now() + n.at * interval '1 microsecond' END,"
-        " upto = coalesce(n.upto, s.upto), origin = coalesce(n.origin, s.origin)"
+        " upto = coalesce(n.upto, s.upto), origin = coalesce(n.origin, s.origin),"
+        " mark = coalesce(n.mark, s.mark), fragment = coalesce(n.frame, s.fragment)"
         " FROM unnest(%(number)s::bigint[], %(holder)s::integer[],"
         " %(mtime_ns)s::bigint[], %(generation)s::integer[], %(more)s::integer[],"
-        " %(upto)s::bigint[], %(origin)s::bigint[]) WITH ORDINALITY"
-        " AS n (number, holder, mtime_ns, generation, more, upto, origin, at)"
+        " %(upto)s::bigint[], %(origin)s::bigint[], %(mark)s::bytea[],"
+        " %(frame)s::bytea[]) WITH ORDINALITY AS n"
+        " (number, holder, mtime_ns, generation, more, upto, origin, mark, frame, at)"
         " WHERE s.number = n.number",
         values,
     )
-    moved = [one for one in notes if one.before[2] != one.holder]
+    moved = [one for one in notes if one.before[3] != one.holder]
     for one in moved:
         db.execute(
             "UPDATE span SET holder = %(holder)s WHERE number = %(number)s"
@@ -199,6 +224,16 @@ def held(db: Postgres, person: str) -> list[Held]:
     """Return all sources of a person."""
     sql = f"{_SENT} WHERE s.person = %(person)s ORDER BY machine, home, path"
     return [held_of(row) for row in db.rows(sql, {"person": person})]
+
+
+def fragments(db: Postgres, sources: Sequence[int]) -> dict[int, Fragment]:
+    """Return the unfinished last lines of those sources that have one."""
+    rows = db.rows(
+        "SELECT number, upto, mark, fragment FROM source"
+        " WHERE number = ANY(%(numbers)s) AND mark <> ''",
+        {"numbers": list(sources)},
+    )
+    return {number: fragment_of(row) for number, *row in rows}
 
 
 def spans(db: Postgres, source: int) -> list[Span]:

@@ -34,6 +34,7 @@ class PostgresStore(EngineStore[Postgres]):
         acks=receiving.acks,
         held=receiving.held,
         spans=receiving.spans,
+        fragments=receiving.fragments,
         write=write,
         fitting=erasing.fitting,
         erase=erasing.erase,

@@ -1,0 +1,198 @@
+"""Files that end without a newline say the same in a folder and on a hub."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from recollect.archive import Archive
+from recollect.errors import HubUnreachable
+from recollect.push import push
+from recollect.render.redact import Redactor
+from recollect.team.contract import Fragment, Objects, Scope, TeamStore
+from recollect.team.deriving import derive
+from recollect.team.moving import move
+from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.push.sending import Losing, MemoryHub
+
+Made = tuple[TeamStore, Objects]
+PROJECT = "/srv/shop"
+KEY = "-srv-shop"
+SESSION = session_id(0)
+
+
+def said(text: str, at: int) -> bytes:
+    """Return a prompt as a line without its newline."""
+    return jsonl(
+        thread(prompt(text, cwd=PROJECT, sessionId=SESSION), start=at)
+    ).removesuffix(b"\n")
+
+
+WHOLE = said("the last words, schön", 900)
+ENDINGS = {
+    "whole": WHOLE,
+    "half": WHOLE[: len(WHOLE) // 2],
+    "half a sign": WHOLE[: WHOLE.index("ö".encode()) + 1],
+    "two on one line": WHOLE + said("and these", 950),
+    "one and a half": WHOLE + said("and these", 950)[:50],
+    "blank": b"   ",
+    "blank lines": b"\n   \n\n" + WHOLE,
+    "none": b"",
+}
+
+
+class Sending:
+    """A person with one session, who sends it to a hub on an engine."""
+
+    def __init__(self, place: Path, store: TeamStore) -> None:
+        self.home = Home(place / ".claude")
+        records = thread(
+            prompt("first", cwd=PROJECT, sessionId=SESSION),
+            reply("yes", cwd=PROJECT, sessionId=SESSION),
+        )
+        self.home.session(SESSION, records, project=KEY)
+        self.path = self.home.path / "projects" / KEY / f"{SESSION}.jsonl"
+        self.folder = place / "archive"
+        self.hub = MemoryHub(place / "raw")
+        self.hub.use(store)
+
+    def write(self, raw: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(raw)
+        Archive.ingest(self.folder, [self.home.path])
+
+    def send(self, by: MemoryHub | Losing | None = None) -> int:
+        hub = by or self.hub
+        redactor = Redactor()
+        return push(self.folder, [PROJECT], redactor=redactor, courier=hub).parcels
+
+    def both(self) -> tuple[object, object]:
+        """Return what the hub tells of the session, and what the folder does."""
+        derive(self.hub.store, self.hub.objects)
+        shelf = self.hub.store.shelf(Scope(person="ann"), self.hub.objects)
+        with Archive.on(shelf) as team, Archive.open(self.folder) as own:
+            return told(team), told(own)
+
+
+def told(archive: Archive) -> object:
+    """Return all that is told of the session, but for where its bytes are."""
+    (listed,) = archive.sessions(empty=True)
+    session = archive.session(listed.id)
+    return (
+        replace(listed, size=0),
+        [(one.role, one.origin, one.blocks) for one in session.live.messages],
+        [one.kind for one in session.problems],
+        [one.text for one in archive.prompts()],
+    )
+
+
+@pytest.fixture
+def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
+    """Return whoever sends, to an empty store."""
+    store, _ = engine()
+    yield Sending(tmp_path, store)
+    store.close()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_last_line_is_told_as_the_archive_tells_it(
+    sending: Sending, ending: str
+) -> None:
+    sending.write(ENDINGS[ending])
+    sending.send()
+
+    team, own = sending.both()
+
+    assert team == own
+    assert sending.send() == 0
+
+
+def test_a_last_line_gives_way_to_what_it_grows_to(sending: Sending) -> None:
+    before = b""
+    for more in (WHOLE[:40], WHOLE[40:200], WHOLE[200:], b"\n" + WHOLE[:9], b"x\n"):
+        before += more
+        sending.write(more)
+        sending.send()
+
+        team, own = sending.both()
+        assert team == own
+        assert sending.send() == 0
+    (kept,) = sending.hub.texts().values()
+    assert kept.count(b"the last words") == 1
+
+
+def test_a_last_line_of_a_file_that_is_rewritten_goes_with_it(sending: Sending) -> None:
+    sending.write(WHOLE)
+    sending.send()
+    sending.path.write_bytes(said("quite another", 5) + b"\n")
+    sending.write(b"")
+    sending.send()
+
+    team, own = sending.both()
+
+    assert team == own
+    assert _fragments(sending) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_lost_while_a_line_grows_the_end_is_the_same(
+    sending: Sending, seed: int
+) -> None:
+    luck = random.Random(seed)  # noqa: S311 (repeatable, not secret)
+    losing = Losing(sending.hub, seed)
+    whole = WHOLE + b"\n" + said("and these", 950)
+    at = 0
+    while at < len(whole):
+        step = luck.randint(1, len(whole))
+        sending.write(whole[at : at + step])
+        at += step
+        with suppress(HubUnreachable):
+            sending.send(losing)
+    sending.send()
+
+    team, own = sending.both()
+
+    assert team == own
+
+
+def test_nothing_of_half_a_line_and_of_a_private_one_leaves(sending: Sending) -> None:
+    for more in (b'{"type":"bridge-session","secret":"hus', b'h hush"}'):
+        sending.write(more)
+        sending.send()
+
+        frames = [one.frame for one in _fragments(sending)]
+        assert sum(map(len, frames)) < 30
+        team, own = sending.both()
+        assert team == own or more.endswith(b"}")
+    assert frames == [b""]
+    assert sending.send() == 0
+
+
+def _fragments(sending: Sending) -> list[Fragment]:
+    store = sending.hub.store
+    numbers = [held.number for held in store.held("ann")]
+    return list(store.fragments(numbers).values())
+
+
+def test_a_last_line_moves_to_another_engine(
+    sending: Sending, engine: Callable[[], Made]
+) -> None:
+    sending.write(WHOLE)
+    sending.send()
+    there, _ = engine()
+    sending.hub.store.set_note("hub", "raw", str(sending.hub.folder).encode())
+
+    before = sending.hub.store
+    move(before, there)
+    sending.hub.use(there)
+
+    team, own = sending.both()
+    assert team == own
+    assert sending.send() == 0
+    sending.hub.use(before)
+    there.close()
