@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Struct, field
 
 from recollect.archive import Archive
-from recollect.model.ids import SessionId
+from recollect.model.ids import RecordId, SessionId
 from recollect.model.listing import is_in
 from recollect.model.sources import SourceKind
 from recollect.store.chunks import Kept
 from recollect.store.derived import Derived
 
-__all__ = ["KINDS", "Chosen", "choose"]
+__all__ = ["KINDS", "Chosen", "Titled", "choose"]
 
 KINDS = frozenset(
     {
@@ -35,9 +35,18 @@ class _Whose(Struct, gc=False):
 
     session: Any = field(default=None, name="sessionId")
     directory: Any = field(default=None, name="cwd")
+    leaf: Any = field(default=None, name="leafUuid")
 
 
 _whose = msgspec.json.Decoder(_Whose)
+
+
+class Titled(Struct, frozen=True):
+    """What a file that stays calls records of a session that goes."""
+
+    session: SessionId
+    namer: Kept
+    told: tuple[tuple[RecordId, str], ...]
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -53,6 +62,10 @@ class Chosen(Struct, frozen=True, kw_only=True):
     """Those of other projects."""
     shared: tuple[Kept, ...] = ()
     """Files that belong to sessions of other projects as well: they stay."""
+    titles: dict[int, list[Titled]] = {}
+    """Titles from files that stay, by the first transcript of the session."""
+    foreign_leaves: frozenset[str] = frozenset()
+    """Records of other projects to which files give titles."""
 
     def is_foreign(self, line: bytes) -> bool:
         """Whether a line is of another session, in a project that was not named.
@@ -64,6 +77,8 @@ class Chosen(Struct, frozen=True, kw_only=True):
             whose = _whose.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return False
+        if isinstance(whose.leaf, str) and whose.leaf in self.foreign_leaves:
+            return True
         if not isinstance(whose.session, str) or whose.session in self.sessions:
             return False
         if whose.session in self.others:
@@ -85,9 +100,15 @@ def choose(archive: Archive, derived: Derived, projects: Sequence[str]) -> Chose
     newest = [one.id for one in archive.sessions(empty=True)]
     others = [session for session in newest if session not in named]
     own = [kept for kept in archive.sources(sessions=list(named)) if kept.kind in KINDS]
-    foreign = {kept.number for kept in archive.sources(sessions=others)}
+    foreign = {kept.number: kept for kept in archive.sources(sessions=others)}
     owners = dict(_owners(derived, named))
     sources = [kept for kept in own if kept.number not in foreign]
+    every = derived.all_summaries()
+    summaries = {
+        session: every.get(number, [])
+        for session in newest
+        if (number := derived.number_of(session)) is not None
+    }
     return Chosen(
         projects=tuple(projects),
         sources=tuple(_by_family(sources, derived, owners, newest)),
@@ -95,7 +116,47 @@ def choose(archive: Archive, derived: Derived, projects: Sequence[str]) -> Chose
         owners=owners,
         others=frozenset(others),
         shared=tuple(kept for kept in own if kept.number in foreign),
+        titles=_titles(sources, owners, foreign, summaries),
+        foreign_leaves=_leaves(summaries, others) - _leaves(summaries, named),
     )
+
+
+_Told = Mapping[SessionId, Sequence[tuple[RecordId, str, int]]]
+"""What files call records of sessions: the record, the words, the file's number."""
+
+
+def _leaves(summaries: _Told, sessions: Iterable[SessionId]) -> frozenset[str]:
+    found = (summaries.get(session, ()) for session in sessions)
+    return frozenset(leaf for told in found for leaf, _, _ in told)
+
+
+def _titles(
+    sources: Iterable[Kept],
+    owners: Mapping[int, SessionId],
+    foreign: Mapping[int, Kept],
+    summaries: _Told,
+) -> dict[int, list[Titled]]:
+    """Return titles that sessions have from files that stay.
+
+    Such a file may be of no project at all: it holds titles and nothing else.
+    """
+    titles: dict[int, list[Titled]] = {}
+    met: set[SessionId] = set()
+    for kept in sources:
+        session = owners.get(kept.number)
+        if kept.kind is not SourceKind.SESSION or session is None or session in met:
+            continue
+        met.add(session)
+        by_file: dict[int, list[tuple[RecordId, str]]] = {}
+        for leaf, text, source in summaries.get(session, ()):
+            if source in foreign:
+                by_file.setdefault(source, []).append((leaf, text))
+        if by_file:
+            titles[kept.number] = [
+                Titled(session, foreign[source], tuple(told))
+                for source, told in by_file.items()
+            ]
+    return titles
 
 
 def _by_family(

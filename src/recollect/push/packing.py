@@ -6,10 +6,13 @@ import hmac
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
+from msgspec.json import encode
 
 from recollect.model.ids import Line, Position, SourceId
 from recollect.model.problems import Problem
+from recollect.model.sources import SourceKind
 from recollect.parse.salvage import salvage
+from recollect.push.choosing import Titled
 from recollect.push.masking import Mask
 from recollect.push.wire import (
     LONGEST_FRAME,
@@ -30,6 +33,8 @@ _AROUND = 1024
 """Bytes that a piece takes besides its frame, at most, unless names are very long."""
 _CUT = b"{"
 """What stands for half a line: the beginning of a record."""
+_DIGITS = 12
+"""Hexadecimal digits of a number that every store can keep."""
 _ANEW = 10
 """Bits in which the hub's generations count what begins anew without the archive's."""
 
@@ -80,6 +85,40 @@ class Packing:
         """Return a piece without bytes: whether the hub wants a source at all."""
         home, path = self.place(kept)
         return self._packed(kept, Known(home=home, path=path), 0, (b"", b""))
+
+    def titles_place(self, kept: Kept, titled: Titled) -> tuple[str, str]:
+        """Return home and path of titles that a file which stays gives a session.
+
+        They lie beside the session, as their own file may be of another project.
+        """
+        home, path = self.place(kept)
+        name = _sign(self._identity, titled.namer.id)[:16]
+        return home, f"{path.removesuffix('.jsonl')}/titles/{name}.jsonl"
+
+    def titles(self, kept: Kept, titled: Titled, known: Known | None) -> Piece | None:
+        """Return such titles as a small file, all of it, whenever it has changed."""
+        lines = [
+            encode({"type": "summary", "summary": text, "leafUuid": leaf})
+            for leaf, text in titled.told
+        ]
+        raw = b"\n".join(lines)
+        # Nobody reads on in it: this number says whether it is the one that was sent.
+        origin = int(_sign(self._identity, raw.hex())[:_DIGITS], 16)
+        if known is not None and known.origin == origin:
+            return None
+        home, path = self.titles_place(kept, titled)
+        generation = known.generation + 1 if known is not None else 0
+        at = Known(home=home, path=path, generation=generation, origin=origin)
+        masked = self._masked(raw)
+        like = structs.replace(
+            titled.namer,
+            kind=SourceKind.SESSION,
+            project=kept.project,
+            session=titled.session,
+            agent=None,
+        )
+        piece = self._piece(like, at, masked, len(lines)) if masked else None
+        return piece and structs.replace(piece, source=SourceId(path))
 
     def pieces(self, kept: Kept, known: Known | None) -> Iterator[Piece]:
         """Yield what the hub has not of a source, from where it stopped."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -158,6 +159,7 @@ class _Push:
         for kept in self._chosen.sources:
             place = self._packing.place(kept)
             pieces = self._packing.pieces(kept, known.get(place))
+            pieces = chain(pieces, self._titles(kept, known))
             try:
                 # What is refused is not even masked; that may be said between two.
                 while place not in self._refused and (piece := next(pieces, None)):
@@ -166,6 +168,14 @@ class _Push:
             except ArchiveDamaged:
                 self.done.damaged += 1
             progress.advance(kept.kept)
+
+    def _titles(self, kept: Kept, known: dict[_Place, Known]) -> Iterator[Piece]:
+        """Yield titles of a session that files give it which stay."""
+        for titled in self._chosen.titles.get(kept.number, ()):
+            place = self._packing.titles_place(kept, titled)
+            piece = self._packing.titles(kept, titled, known.get(place))
+            if piece is not None:
+                yield piece
 
     def _note(self, kept: Kept, piece: Piece) -> None:
         """Count a file with its session and project, once."""

@@ -119,7 +119,7 @@ class Derived:
         """Return dirty sessions with all that share records or answers with them."""
         dirty = self._with_old_families(dirty)
         is_many = len(dirty) > _MANY
-        self._told = self._all_summaries() if is_many else None
+        self._told = self.all_summaries() if is_many else None
         pairs = self._all_pairs() if is_many else self._pairs(dirty)
         root: dict[int, int] = {}
 
@@ -199,7 +199,8 @@ class Derived:
             )
         return found
 
-    def _all_summaries(self) -> dict[int, list[tuple[RecordId, str, int]]]:
+    def all_summaries(self) -> dict[int, list[tuple[RecordId, str, int]]]:
+        """Return what files call the records of all sessions, by the session."""
         found: dict[int, list[tuple[RecordId, str, int]]] = {}
         rows = self._db.execute(
             "SELECT r.session, t.record, t.text, t.source FROM summary AS t"

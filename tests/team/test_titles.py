@@ -1,0 +1,155 @@
+"""Titles that a session has from files which stay at home are the same on a hub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from recollect.archive import Archive
+from recollect.hub.erasing import erase
+from recollect.model.ids import SessionId
+from recollect.push import push
+from recollect.render.redact import Redactor
+from recollect.team.contract import Objects, Scope, Selector, TeamStore
+from recollect.team.deriving import derive
+from tests.build import Home, Written, prompt, reply, session_id, summary, thread
+from tests.push.sending import NOW, MemoryHub
+
+Made = tuple[TeamStore, Objects]
+SHOP, DIARY = "/srv/shop", "/srv/diary"
+OURS, THEIRS, TITLES = session_id(1), session_id(2), session_id(3)
+
+
+def talk(where: str, session: str, start: int) -> list[Written]:
+    return thread(
+        prompt(f"asked in {where}", cwd=where, sessionId=session),
+        reply("answered", cwd=where, sessionId=session),
+        start=start,
+    )
+
+
+class Sending:
+    """Two projects of which one is sent, and files that give titles to both."""
+
+    def __init__(self, place: Path, store: TeamStore) -> None:
+        self.home = Home(place / ".claude")
+        self.folder = place / "archive"
+        self.hub = MemoryHub(place / "raw")
+        self.hub.use(store)
+        self.ours = talk(SHOP, OURS, 0)
+        self.theirs = talk(DIARY, THEIRS, 900)
+        self.leaf = str(self.ours[-1]["uuid"])
+        self.other_leaf = str(self.theirs[-1]["uuid"])
+        self.write(OURS, self.ours, SHOP, age=10)
+        self.write(THEIRS, self.theirs, DIARY, age=20)
+
+    def write(self, name: str, records: list[Written], where: str, age: int) -> None:
+        key = where.replace("/", "-")
+        self.home.session(name, records, project=key)
+        path = self.home.path / "projects" / key / f"{name}.jsonl"
+        os.utime(path, (age, age))
+
+    def sent(self) -> tuple[object, object]:
+        """Push; return what the hub tells of our session, and what the folder does."""
+        Archive.ingest(self.folder, [self.home.path])
+        self.push()
+        derive(self.hub.store, self.hub.objects)
+        shelf = self.hub.store.shelf(Scope(person="ann"), self.hub.objects)
+        with Archive.on(shelf) as team, Archive.open(self.folder) as own:
+            assert [one.id for one in team.sessions(empty=True)] == [OURS]
+            return told(team), told(own)
+
+    def push(self) -> int:
+        redactor = Redactor()
+        done = push(self.folder, [SHOP], redactor=redactor, courier=self.hub)
+        return done.parcels
+
+    def left(self) -> bytes:
+        return b"".join(self.hub.texts().values())
+
+
+def told(archive: Archive) -> object:
+    (listed,) = [one for one in archive.sessions(empty=True) if one.id == OURS]
+    session = archive.session(listed.id)
+    messages = [(one.role, one.blocks) for one in session.live.messages]
+    return replace(listed, size=0), session.title, messages
+
+
+@pytest.fixture
+def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
+    store, _ = engine()
+    yield Sending(tmp_path, store)
+    store.close()
+
+
+@pytest.mark.parametrize("where", [SHOP, DIARY])
+def test_a_title_from_a_file_of_titles_alone_comes_along(
+    sending: Sending, where: str
+) -> None:
+    # Which project it is of nobody knows: none of its lines says.
+    titles = [summary("Ours", sending.leaf), summary("Hush", sending.other_leaf)]
+    sending.write(TITLES, titles, where, age=30)
+
+    team, own = sending.sent()
+
+    assert team == own
+    assert b"Ours" in sending.left()
+    assert b"Hush" not in sending.left()
+    assert "diary" not in repr(list(sending.hub.store.batches()))
+    assert sending.push() == 0
+
+
+def test_a_title_from_a_session_of_another_project_comes_without_it(
+    sending: Sending,
+) -> None:
+    named = [summary("Ours", sending.leaf), *sending.theirs]
+    sending.write(THEIRS, named, DIARY, age=30)
+
+    team, own = sending.sent()
+
+    assert team == own
+    assert b"Ours" in sending.left()
+    assert b"diary" not in sending.left()
+
+
+def test_a_title_of_another_project_in_a_file_that_goes_stays(sending: Sending) -> None:
+    named = [summary("Hush", sending.other_leaf), *sending.ours]
+    sending.write(OURS, named, SHOP, age=30)
+
+    team, own = sending.sent()
+
+    assert team == own
+    assert b"Hush" not in sending.left()
+
+
+def test_the_newest_of_several_titles_counts_there_too(sending: Sending) -> None:
+    for number, age in ((5, 50), (6, 40)):
+        titles = [summary(f"Title {number}", sending.leaf)]
+        sending.write(session_id(number), titles, DIARY, age=age)
+    team, own = sending.sent()
+    assert team == own
+
+    titles = [summary("Title 6", sending.leaf), summary("Another", sending.leaf)]
+    sending.write(session_id(6), titles, DIARY, age=60)
+    again, now = sending.sent()
+
+    assert again == now
+    assert again != team
+    assert sending.push() == 0
+
+
+def test_an_erased_session_leaves_no_title(sending: Sending) -> None:
+    sending.write(TITLES, [summary("Ours", sending.leaf)], DIARY, age=30)
+    sending.sent()
+    store, objects = sending.hub.store, sending.hub.objects
+
+    erase(store, objects, Selector(session=SessionId(OURS)), now=NOW)
+
+    assert list(store.batches()) == []
+    assert list(objects.addresses()) == []
+    sending.push()
+    assert list(store.batches()) == []
