@@ -28,11 +28,12 @@ from tests.faults.disk import listening
 from tests.faults.mutations import MUTATIONS, Set
 
 __all__ = [
+    "BEFORE",
     "DEEDS",
     "POINTS",
     "add_step",
     "context",
-    "count_points",
+    "points_of",
     "purge_first",
     "run",
     "start",
@@ -61,9 +62,14 @@ POINTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "folder": (Vault, ("begin_index", "finish_index", "drop_index")),
 }
 """What is written, by part: each call is a point before and a point behind it."""
+BEFORE = "before "
+"""Begins the names of points that are before a call."""
+
+Strike = Callable[[str], None]
+"""Is told of each point that is passed, by its name."""
 
 
-def _patch(strike: Callable[[], None]) -> None:
+def _patch(strike: Strike) -> None:
     """Have every commit point call a function before and behind it."""
     for owner, names in POINTS.values():
         for name in names:
@@ -72,13 +78,13 @@ def _patch(strike: Callable[[], None]) -> None:
     vars(derive)["_BATCH"] = 1
 
 
-def _wrap(owner: object, name: str, strike: Callable[[], None]) -> None:
+def _wrap(owner: object, name: str, strike: Strike) -> None:
     inner = getattr(owner, name)
 
     def wrapped(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
-        strike()
+        strike(BEFORE + name)
         found = inner(*words, **more)
-        strike()
+        strike(name)
         return found
 
     setattr(owner, name, wrapped)
@@ -89,10 +95,10 @@ class _Killer:
 
     def __init__(self, at: int) -> None:
         self.left = at
-        self.passed = 0
+        self.passed: list[str] = []
 
-    def __call__(self) -> None:
-        self.passed += 1
+    def __call__(self, name: str) -> None:
+        self.passed.append(name)
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -140,8 +146,10 @@ CALLS = (
     (os, ("fsync", "utime", "link", "open")),
     (Path, ("replace", "rename", "unlink", "mkdir")),
     (shutil, ("rmtree", "copy2")),
+    (Chunks, ("_open",)),
 )
-"""What the product asks of the system itself; each is a point as well."""
+"""What the product asks of the system itself, and where it fetches what it writes next:
+each is a point as well."""
 
 
 def run(  # noqa: PLR0913 (all but three by name and optional)
@@ -169,7 +177,7 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
         DEEDS[deed](folder, home)
 
 
-def _run_with(strike: Callable[[], None], deed: str, folder: Path, home: Path) -> None:
+def _run_with(strike: Strike, deed: str, folder: Path, home: Path) -> None:
     _patch(strike)
     if deed in ("ingest", "rebuild"):
         DEEDS[deed](folder, home)
@@ -178,14 +186,16 @@ def _run_with(strike: Callable[[], None], deed: str, folder: Path, home: Path) -
     for owner, names in CALLS:
         for name in names:
             _wrap(owner, name, strike)
-    with listening(lambda _: strike()):
+    with listening(lambda act: strike(f"{act.deed} {Path(act.path).name}")):
         DEEDS[deed](folder, home)
 
 
-def _counted(folder: Path, home: Path, told: Path, *, deed: str) -> None:
+def _counted(folder: Path, home: Path, told: Path, *, deed: str, mutation: str) -> None:
     killer = _Killer(0)
+    if mutation:
+        MUTATIONS[mutation](setattr)
     _run_with(killer, deed, folder, home)
-    told.write_text(str(killer.passed), "utf-8")
+    told.write_text("\n".join(killer.passed), "utf-8")
 
 
 def context() -> ForkServerContext:
@@ -214,13 +224,15 @@ def start(  # noqa: PLR0913 (as above)
     return child
 
 
-def count_points(folder: Path, home: Path, *, deed: str = "ingest") -> int:
-    """Return how many points a deed passes; it is done afterwards."""
+def points_of(folder: Path, home: Path, deed: str, mutation: str = "") -> list[str]:
+    """Return the names of the points that a deed passes; it is done afterwards."""
     told = folder.with_name("points.txt")
     child = context().Process(
-        target=_counted, args=(folder, home, told), kwargs={"deed": deed}
+        target=_counted,
+        args=(folder, home, told),
+        kwargs={"deed": deed, "mutation": mutation},
     )
     child.start()
     child.join()
     assert child.exitcode == 0
-    return int(told.read_text("utf-8"))
+    return told.read_text("utf-8").splitlines()

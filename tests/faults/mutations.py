@@ -31,6 +31,7 @@ from recollect.sources import Growth, opening, read_stretches, walk
 from recollect.sources.places import Place, classify
 from recollect.store import chunks, connect, index, migrate, text
 from recollect.store.chunks import Chunks, Kept
+from recollect.store.index import Index
 from recollect.store.lock import writing
 from recollect.store.press import Press, Pressed, unpress
 from recollect.store.vault import Vault
@@ -74,6 +75,56 @@ def offset_first(put: Set) -> None:
 
     put(Chunks, "set_mark", early)
     put(running, "BATCH", 1)
+
+
+def half_built(put: Set) -> None:
+    """Build an index where readers look for it, and note early what it has seen."""
+    begun, finished, seen = Vault.begin_index, Vault.finish_index, Index.set_seen
+
+    def begin(self: Vault) -> None:
+        begun(self)
+        finished(self)
+
+    def early(self: Index, *words: object) -> None:
+        seen(self, *words)  # type: ignore[arg-type]
+        if self.db.in_transaction:
+            self.db.execute("COMMIT")
+            self.db.execute("BEGIN IMMEDIATE")
+
+    put(Vault, "begin_index", begin)
+    put(Vault, "finish_index", lambda _: None)
+    put(Index, "set_seen", early)
+
+
+def numbered_first(put: Set) -> None:
+    """Note that an archive is of a version before it is."""
+
+    def hasty(db: Connection, _path: Path) -> int:
+        found = int(str(db.pragma("user_version")))
+        for number, sql in migrate.steps():
+            if number > found:
+                db.pragma("user_version", number)
+                db.execute(sql)
+        return found
+
+    put(chunks, "migrate", hasty)
+
+
+def index_last(put: Set) -> None:
+    """Erase what is purged first, and then the index that tells of it."""
+    dropped, packed = Vault.drop_index, Chunks.pack
+    waiting: list[Vault] = []
+
+    def drop(self: Vault) -> None:
+        waiting.append(self)
+
+    def pack(self: Chunks) -> bool:
+        for vault in waiting:
+            dropped(vault)
+        return packed(self)
+
+    put(Vault, "drop_index", drop)
+    put(Chunks, "pack", pack)
 
 
 def engine_unheard(put: Set) -> None:
@@ -284,6 +335,9 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         lazy_archive,
         lazy_index,
         offset_first,
+        half_built,
+        numbered_first,
+        index_last,
         engine_unheard,
         restoring_in_place,
         never_synced,

@@ -1,0 +1,337 @@
+"""Deeds that are killed, what they find, and what must be true once they were.
+
+A trial lays out the same for each attempt. A deed dies at one of its points, which the
+product passes in the same order every time, or at a random moment of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
+from tests.faults.crashing import (
+    BEFORE,
+    context,
+    points_of,
+    purge_first,
+    start,
+)
+from tests.faults.sizes import sized
+from tests.faults.traces import traces
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+__all__ = [
+    "Advancing",
+    "Purging",
+    "Restoring",
+    "Trial",
+    "clear",
+    "grow",
+    "is_sound",
+    "killed_at_moments",
+    "killed_at_points",
+    "strike",
+    "what_became",
+]
+
+LOOKS = sized(3, 100, 100_000)
+"""At how many points of a deed it is killed besides those that must be tried."""
+
+
+class Struck(NamedTuple):
+    """How a deed ended, and how long it took."""
+
+    code: int | None
+    took: float
+
+
+class Trial(ABC):
+    """Something that is done to an archive."""
+
+    def __init__(self, folder: Path, deed: str, mutation: str = "") -> None:
+        self.deed = deed
+        self.mutation = mutation
+        self.keeping = Keeping(folder)
+        self.given = self.keeping.home.path
+        """The folder that the deed is told of."""
+        self.points: list[str] = []
+
+    @abstractmethod
+    def lay(self) -> None:
+        """Lay out what the deed finds."""
+
+    @abstractmethod
+    def assert_good(self) -> None:
+        """Go on where the deed was killed, and hold the end against the oracle."""
+
+    def count(self, archive: Path) -> None:
+        """Do the deed once, undisturbed, and note which points it passes."""
+        self.points = points_of(archive, self.given, self.deed, self.mutation)
+
+    def strike(self, sign: int, after: float = 0) -> Struck:
+        """Begin the deed, and some time after it has really begun send it a signal."""
+        return strike(self.keeping, self.deed, sign, after, to=self.given)
+
+    def die_at(self, point: int) -> int | None:
+        """Have the deed kill itself at a point; return how it ended."""
+        child = start(
+            self.keeping.archive,
+            self.given,
+            point,
+            deed=self.deed,
+            mutation=self.mutation,
+        )
+        child.join()
+        return child.exitcode
+
+
+class Advancing(Trial):
+    """An ingestion, a rebuild or a migration: in the end all is as if undisturbed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        deed: str,
+        mutation: str = "",
+        upgrade: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(folder, deed, mutation)
+        furnish(self.keeping)
+        undisturbed = Keeping(folder)
+        undisturbed.archive = folder / "undisturbed"
+        shutil.copytree(self.keeping.archive, undisturbed.archive)
+        upgrade()
+        self.count(undisturbed.archive)
+        undisturbed.ingest()
+        self._expected = state_of(undisturbed)
+        self._fresh = folder / "fresh"
+        self.keeping.archive.rename(self._fresh)
+
+    def lay(self) -> None:
+        clear(self.keeping.archive)
+        shutil.copytree(self._fresh, self.keeping.archive)
+
+    def assert_good(self) -> None:
+        self.keeping.ingest()
+        assert state_of(self.keeping) == self._expected
+
+
+class Restoring(Trial):
+    """Files that are put back over others: each is the old one or the new one."""
+
+    OLDER = b"what was there before"
+
+    def __init__(self, folder: Path, mutation: str = "") -> None:
+        super().__init__(folder, "restore", mutation)
+        for number in range(3):
+            told = thread(prompt("x" * 900), reply("y"))
+            self.keeping.home.session(session_id(number), told)
+        self.keeping.ingest()
+        self.given = folder / "to"
+        self.count(self.keeping.archive)
+        files = self.given.rglob("*.jsonl")
+        self._restored = {path: path.read_bytes() for path in files}
+        assert len(self._restored) == 3
+
+    def lay(self) -> None:
+        shutil.rmtree(self.given)
+        for path in self._restored:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.OLDER)
+
+    def assert_good(self) -> None:
+        for path, raw in self._restored.items():
+            assert path.read_bytes() in (self.OLDER, raw)
+        start(self.keeping.archive, self.given, deed=self.deed).join()
+        assert {path: path.read_bytes() for path in self._restored} == self._restored
+        copies = [one.read_bytes() for one in self.given.rglob("*before-restore*")]
+        assert copies.count(self.OLDER) >= 3
+        assert list(self.given.rglob(".recollect-*")) == []
+
+
+class Purging(Trial):
+    """A session that is erased: all of it is still there, or no trace of it."""
+
+    def __init__(self, folder: Path, mutation: str = "") -> None:
+        super().__init__(folder, "purge", mutation)
+        home = self.keeping.home
+        self._canary = "canary" + Random(5).randbytes(20).hex()  # noqa: S311 (the same)
+        told = thread(prompt(self._canary), reply("y"))
+        self._path = home.session(session_id(1), told)
+        home.session(session_id(2), thread(prompt("stays"), reply("y")))
+        self.keeping.ingest()
+        older = self.keeping.archive / "archive.db.version-0"
+        older.write_text(self._canary, "utf-8")
+        self._fresh = folder / "fresh"
+        shutil.copytree(self.keeping.archive, self._fresh)
+        self.count(self.keeping.archive)
+
+    def lay(self) -> None:
+        clear(self.keeping.archive)
+        shutil.copytree(self._fresh, self.keeping.archive)
+
+    def assert_good(self) -> None:
+        self.keeping.ingest()
+        kept = self.keeping.bytes()
+        if str(self._path) in kept:
+            assert kept[str(self._path)] == [self._path.read_bytes()]
+            purge_first(self.keeping.archive)
+        assert traces(self.keeping.archive, self._canary.encode()) == []
+        assert unlike_rebuilt(self.keeping) == []
+
+
+def killed_at_points(trial: Trial) -> int:
+    """Kill a deed at its points, each time from the beginning; return at how many."""
+    chosen = spread(trial.points)
+    for at in chosen:
+        trial.lay()
+        assert trial.die_at(at) == -signal.SIGKILL
+        trial.assert_good()
+    return len(chosen)
+
+
+def spread(points: Sequence[str], looks: int = LOOKS) -> list[int]:
+    """Return the numbers of points at which a deed is killed.
+
+    Behind everything that it does, when it does it for the first time; at the last
+    point; and at others that are far from each other.
+    """
+    assert len(points) > 20
+    first = {
+        points.index(what) + 1 for what in set(points) if not what.startswith(BEFORE)
+    }
+    step = max(len(points) // looks, 1)
+    return sorted({*first, *range(1, len(points), step), len(points)})
+
+
+def killed_at_moments(trial: Trial, kills: int, random: Random) -> Counter[str]:
+    """Kill a deed so often at random moments, each time from the beginning."""
+    usual = 60.0
+    for _ in range(3):
+        trial.lay()
+        usual = min(usual, trial.strike(0).took)
+    counted: Counter[str] = Counter()
+    while counted[killed(trial.deed)] < kills:
+        trial.lay()
+        after = random.uniform(0, 1.2 * usual)
+        code = trial.strike(signal.SIGKILL, after).code
+        counted[what_became(trial.deed, code, signal.SIGKILL)] += 1
+        trial.assert_good()
+    return counted
+
+
+def strike(
+    keeping: Keeping, deed: str, sign: int, after: float = 0, *, to: Path | None = None
+) -> Struck:
+    """Begin a deed, and some time after it has really begun send it a signal."""
+    reading, writing = context().Pipe(duplex=False)
+    given = to or keeping.home.path
+    child = start(keeping.archive, given, deed=deed, begun=writing)
+    writing.close()
+    assert reading.recv_bytes()
+    began = time.monotonic()
+    time.sleep(after)
+    with suppress(ProcessLookupError):  # it was done, and was seen off
+        os.kill(child.pid or 0, sign)
+    child.join()
+    return Struck(child.exitcode, time.monotonic() - began)
+
+
+def killed(deed: str) -> str:
+    """Return what is said of a deed that died of it."""
+    return f"kills of {deed} at a random moment"
+
+
+def what_became(deed: str, code: int | None, sign: int) -> str:
+    """Return what a signal did; it is a kill only if that is what a deed died of."""
+    if code == 0:
+        return "signals that came too late and do not count"
+    if sign == signal.SIGKILL:
+        assert code == -signal.SIGKILL
+        return killed(deed)
+    return f"interrupts of {deed} at a random moment"
+
+
+def clear(folder: Path) -> None:
+    """Remove an archive; a reader's thread may still look for it, and leave a lock."""
+    if folder.exists():
+        aside = folder.with_name(f"aside-{time.monotonic_ns()}")
+        folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def is_sound(path: Path) -> bool:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        return db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def state_of(keeping: Keeping) -> tuple[object, ...]:
+    """Return all that can be told of an archive, and of the copies beside it."""
+    copies = sorted(keeping.archive.glob("archive.db.*"))
+    assert all(is_sound(path) for path in copies)
+    return (
+        keeping.dump(),
+        keeping.bytes(),
+        keeping.rows("PRAGMA user_version"),
+        keeping.rows("SELECT name, sql FROM sqlite_schema ORDER BY name"),
+        [path.name for path in copies],
+    )
+
+
+def grow(home: Home, random: Random, number: int) -> None:
+    """Let a home grow as homes do: appended, begun, cut in the middle, rewritten."""
+    for _ in range(random.randint(1, 4)):
+        name = session_id(random.randrange(6))
+        path = home.path / "projects" / "-work-demo" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        words = " ".join(str(random.random()) for _ in range(random.choice([3, 900])))
+        told = thread(prompt(f"{number} {words}"), reply(words))
+        raw = jsonl([*told, summary(words[:20], told[0]["uuid"])])
+        if random.random() < 0.1 and path.exists():
+            path.write_bytes(raw)
+            continue
+        whole = path.read_bytes() if path.exists() else b""
+        if whole and not whole.endswith(b"\n"):
+            raw = b"\n" + raw
+        cut = random.randrange(len(raw)) if random.random() < 0.3 else len(raw)
+        with path.open("ab") as file:
+            file.write(raw[:cut])
+
+
+def furnish(keeping: Keeping) -> None:
+    """Take a home in, and leave much to do for the next ingestion."""
+    random = Random(1)  # noqa: S311 (the same every time)
+    for number in range(4):
+        grow(keeping.home, random, number)
+    keeping.home.agent(session_id(1), "abc1234", thread(prompt("in"), reply("out")))
+    path = keeping.home.session(session_id(7), thread(prompt("old"), reply("older")))
+    moving = keeping.home.session(session_id(8), [prompt("moving")])
+    going = keeping.home.session(session_id(9), [prompt("going")])
+    touched = keeping.home.session(session_id(11), [prompt("touched")])
+    both = keeping.home.session(session_id(12), thread(prompt("moved and grown")))
+    half = jsonl(thread(prompt("an unfinished line that is a record")))[:-1]
+    tailed = keeping.home.session(session_id(14), [prompt("tailed")])
+    keeping.ingest()
+    os.utime(touched, (1, 1))
+    with tailed.open("ab") as file:
+        file.write(half)
+    both = both.rename(both.with_name(f"{session_id(13)}.jsonl"))
+    with both.open("ab") as file:
+        file.write(jsonl([prompt("after it was moved")]))
+    for number in range(4, 8):
+        grow(keeping.home, random, number)
+    path.write_bytes(jsonl(thread(prompt("new"))) + b'{"half')
+    moving.rename(moving.with_name(f"{session_id(10)}.jsonl"))
+    going.unlink()
+    keeping.home.agent(session_id(1), "abc1234", thread(prompt("in")), meta={"x": 1})
