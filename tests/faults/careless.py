@@ -13,12 +13,20 @@ from starlette.responses import Response
 
 from recollect.team import objects
 from recollect.team.objects import FolderBytes, RawObjects
-from recollect.web import api, app
+from recollect.web import api, app, gate
+from recollect.web.gate import Keys
 from recollect.web.pages import session
 from recollect.web.visit import Visit
 from tests.faults.mutations import Set
 
-__all__ = ["files_by_path", "held_back", "objects_by_name", "pictures_by_name"]
+__all__ = [
+    "any_key",
+    "files_by_path",
+    "held_back",
+    "leading_anywhere",
+    "objects_by_name",
+    "pictures_by_name",
+]
 
 
 def pictures_by_name(put: Set) -> None:
@@ -41,6 +49,16 @@ def files_by_path(put: Set) -> None:
         return Response(path.read_bytes()) if is_file else api.files(visit)
 
     _reroute(put, "/api/files", files)
+
+
+def any_key(put: Set) -> None:
+    """Let in whoever has some key."""
+    put(Keys, "use", lambda _, given: bool(given))
+
+
+def leading_anywhere(put: Set) -> None:
+    """Lead whoever comes in to where a link says."""
+    put(gate, "own_path", str)
 
 
 def _reroute(put: Set, path: str, answer: Callable[[Visit], Response]) -> None:

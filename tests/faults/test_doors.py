@@ -50,7 +50,7 @@ from tests.faults.mutations import Set
 from tests.faults.sizes import reached, sized
 from tests.web.asking import Answer, Asking, asking
 from tests.web.places import PLAIN, Kept, furnished
-from tests.web.test_gate import routes
+from tests.web.test_gate import entrances, routes
 
 STEP = sized(400, 10, 1)
 """Of so many names a place is given one; another place is given others."""
@@ -169,7 +169,7 @@ def test_a_route_that_opens_what_it_is_told_is_caught(
 
 def open_to_others(page: Asking) -> str | None:
     """Return the first route that answers to a host that is not ours."""
-    for route in routes():
+    for route in [*entrances(), *routes()]:
         told = page.ask(
             method_of(route),
             filled(route.path),

@@ -120,6 +120,7 @@ HARNESSES = (
         "No name leads out, nobody gets in: every route, every command, every tool.",
         (
             "tests/faults/test_doors.py",
+            "tests/faults/test_entrance.py",
             "tests/web/test_gate.py",
             "tests/hub/test_names.py",
         ),

@@ -13,13 +13,17 @@ from starlette.routing import Route
 
 from recollect.hub.app import _Hub
 from recollect.hub.behind import Deriving
+from recollect.hub.gate import HEALTH, STYLE
 from recollect.hub.intake import Intake
+from recollect.mcp.http import PATH
 from recollect.push.wire import ACKS, PUSH, Parcel, pack
 from recollect.team.tokens import Tokens
+from recollect.web.gate import ENTRANCE
 from tests.faults.addresses import (
     CANARY,
     NAMES,
     addresses,
+    filled,
     leading_to,
     method_of,
     parameters,
@@ -108,6 +112,33 @@ def test_no_route_of_a_hub_leads_out(door: Door) -> None:
     assert asked["/api/files"] == {"session", "path"}
     assert door.led_out() == []
     reached("addresses with a name that leads out, of a hub", count)
+
+
+def every_address(hub: TestHub) -> list[tuple[str, str]]:
+    """Return how to ask for all that a hub answers: itself, as a page, to agents."""
+    known = [*own_routes(hub), *routes()]
+    return [(method_of(one), filled(one.path)) for one in known] + [("POST", PATH)]
+
+
+def test_no_route_of_a_hub_answers_to_a_foreign_host(door: Door) -> None:
+    told = door.bearer | {"Host": "attacker.test"}
+
+    for method, path in every_address(door.hub):
+        assert door.hub.ask(method, path, told).status == 421, path
+
+
+def test_only_the_entrance_of_a_hub_answers_without_a_token(door: Door) -> None:
+    ours = {"Sec-Fetch-Site": "same-origin"}
+
+    told = {
+        (method, path): door.hub.ask(method, path, ours, b"token=wrong")
+        for method, path in every_address(door.hub)
+    }
+
+    is_open = {asked for asked, answer in told.items() if answer.status != 401}
+    assert is_open == {("GET", path) for path in (HEALTH, STYLE, ENTRANCE)}
+    assert not [one for one in told.values() if "set-cookie" in one.headers]
+    reached("routes of a hub that are shut without a token", len(told) - len(is_open))
 
 
 def parcels(door: Door) -> Iterator[Parcel]:

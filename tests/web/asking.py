@@ -20,7 +20,7 @@ from recollect.web.readers import Readers
 from recollect.web.visit import House
 from tests.web.places import Kept
 
-__all__ = ["PORT", "Answer", "Asking", "asking"]
+__all__ = ["PORT", "Answer", "Asking", "asking", "ran", "scope_of", "sent_by"]
 
 PORT = 8765
 Headers = dict[str, str]
@@ -70,7 +70,7 @@ class Asking:
         self, method: str, path: str, headers: Headers, body: bytes = b""
     ) -> Answer:
         """Ask with exactly these headers."""
-        return _ran(_asked(self.app, _scope(method, path, headers), body))
+        return ran(_asked(self.app, scope_of(method, path, headers), body))
 
     def ask_many(
         self,
@@ -83,18 +83,18 @@ class Asking:
         async def each() -> None:
             async with _living(self.app):
                 for method, path in asked:
-                    scope = _scope(method, path, self.usual)
+                    scope = scope_of(method, path, self.usual)
                     see(path, await _answer(self.app, scope, body))
 
-        _ran(each())
+        ran(each())
 
     def socket(self, path: str) -> list[str]:
         """Try to open a web socket; return what was sent back."""
         scope = {"type": "websocket", "path": path, "headers": [], "query_string": b""}
-        return [one["type"] for one in _ran(_sent(self.app, scope, []))]
+        return [one["type"] for one in ran(sent_by(self.app, scope, []))]
 
 
-def _ran(asked: Coroutine[Any, Any, T]) -> T:
+def ran(asked: Coroutine[Any, Any, T]) -> T:
     """Return what comes of it, in a thread: a browser's loop may run in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, asked).result()
@@ -104,7 +104,8 @@ def _named(headers: Headers) -> Headers:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def _scope(method: str, path: str, headers: Headers) -> Message:
+def scope_of(method: str, path: str, headers: Headers) -> Message:
+    """Return a request as a server hands it on."""
     place, _, query = path.partition("?")
     return {
         "type": "http",
@@ -127,7 +128,7 @@ async def _asked(app: ASGIApp, scope: Message, body: bytes) -> Answer:
 
 
 async def _answer(app: ASGIApp, scope: Message, body: bytes) -> Answer:
-    sent = await _sent(app, scope, [{"type": "http.request", "body": body}])
+    sent = await sent_by(app, scope, [{"type": "http.request", "body": body}])
     start = next(one for one in sent if one["type"] == "http.response.start")
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     parts = (one.get("body", b"") for one in sent if one is not start)
@@ -149,7 +150,7 @@ async def _living(app: ASGIApp) -> AsyncIterator[None]:
     await life
 
 
-async def _sent(
+async def sent_by(
     app: ASGIApp, scope: Message, given: Iterable[Message]
 ) -> list[Message]:
     sent: list[Message] = []

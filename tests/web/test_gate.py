@@ -7,14 +7,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.responses import Response
 from starlette.routing import Route
 
 from recollect.web.app import application
-from recollect.web.gate import HEADERS, Keys, Limits, hosts_of, is_loopback, own_path
+from recollect.web.gate import (
+    ENTRANCE,
+    HEADERS,
+    Gate,
+    Keys,
+    Limits,
+    hosts_of,
+    is_loopback,
+    own_path,
+)
 from recollect.web.live import Herald
 from recollect.web.readers import Readers
 from recollect.web.visit import House
-from tests.web.asking import PORT, Asking, asking
+from tests.web.asking import PORT, Asking, asking, ran, scope_of, sent_by
 from tests.web.places import PLAIN, Kept
 
 
@@ -26,6 +36,35 @@ def routes() -> list[Route]:
     return found
 
 
+class Heard(str):
+    """A path that remembers with what it was compared."""
+
+    __slots__ = ("others",)
+    others: set[str]
+
+    def __eq__(self, other: object) -> bool:
+        self.others.add(str(other))
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def entrances() -> list[Route]:
+    """Return what the gate answers by itself: no router knows of it."""
+    path = Heard("/anything")
+    path.others = set()
+    gate = Gate(Response(), Keys(PORT), host="127.0.0.1", port=PORT)
+    for method in ("GET", "HEAD", "POST"):
+        told = {"host": HOST, "sec-fetch-site": "same-origin"}
+        scope = {**scope_of(method, path, told), "path": path}
+        ran(sent_by(gate, scope, []))
+    return [Route(one, Response, methods=["GET"]) for one in sorted(path.others)]
+
+
+def test_the_gate_answers_the_entrance_and_nothing_else() -> None:
+    assert [route.path for route in entrances()] == [ENTRANCE]
+
+
 def tried(route: Route) -> tuple[str, str]:
     path = route.path.replace("{id}", PLAIN).replace("{agent}", "a-a1")
     path = path.replace("{name}", "web.css").replace("{version}", "1")
@@ -33,8 +72,10 @@ def tried(route: Route) -> tuple[str, str]:
     return method, path
 
 
-every_route = pytest.mark.parametrize("route", routes(), ids=lambda one: one.path)
 HOST = f"127.0.0.1:{PORT}"
+every_route = pytest.mark.parametrize(
+    "route", [*routes(), *entrances()], ids=lambda one: one.path
+)
 
 
 @every_route
