@@ -224,6 +224,17 @@ def test_a_result_keeps_its_call_and_error() -> None:
 
 
 @pytest.mark.req("R6")
+def test_a_text_within_a_result_is_not_said_beside_it() -> None:
+    # A block that was both a result and a text had itself looked at for ever.
+    both = {"type": "tool_result", "tool_use_id": "t", "text": "not said by anybody"}
+    found = node(prompt([both, text("said beside it")]))
+
+    assert found.origin is Origin.TOOL
+    assert found.beside is not None
+    assert found.beside.head == "said beside it"
+    assert node(prompt([both])).beside is None
+
+
 def test_an_outcome_gives_its_facts() -> None:
     patch = [{"lines": [" a", "+b", "+c", "-d"]}]
     edit = node(

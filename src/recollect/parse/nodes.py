@@ -106,7 +106,8 @@ def _message(sketch: Sketch) -> dict[str, Any]:
 def _user(sketch: Sketch, blocks: list[SketchBlock]) -> dict[str, Any]:
     if any(block.tool_use_id for block in blocks):
         facts, head = result_facts(sketch.tool_use_result, blocks)
-        beside = _beside(sketch, [block for block in blocks if block.text])
+        others = [block for block in blocks if block.text and not block.tool_use_id]
+        beside = _beside(sketch, others)
         found = {"origin": Origin.TOOL, "result": facts, "head": head}
         return found if beside is None else {**found, "beside": beside}
     tolds = [read_text(block.text) for block in blocks if block.text is not None]
