@@ -89,6 +89,16 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert receipt["sessions"] == [session_id(0), session_id(1)]
     assert list(hub.texts()) == [p for p in hub.texts() if session_id(2) in p]
 
+    assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.FAILED
+    told = capsys.readouterr().err
+    assert "nothing was erased: the session that fits is held (1)" in told
+    assert "hub hold" in told
+    words = ["hub", "erase", "--session", session_id(2), "--yes", "--json"]
+    assert main(words) == ExitCode.FAILED
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["held"] == [
+        session_id(2)
+    ]
+
     words = ["hub", "hold", "--session", session_id(2), "--release"]
     assert main(words) == ExitCode.DONE
     assert hub.store.holds() == []

@@ -15,9 +15,11 @@ import pytest
 
 from recollect.cli import main
 from recollect.errors import ExitCode
+from recollect.model.ids import SessionId
+from recollect.team.contract import Selector
 from tests.build import Home, jsonl, prompt, session_id, thread
 from tests.hub.hubs import TestHub, serving
-from tests.push.sending import KEY, PROJECT, worked
+from tests.push.sending import KEY, NOW, PROJECT, worked
 
 
 @pytest.fixture
@@ -118,6 +120,33 @@ def test_a_push_goes_once_and_then_what_is_new(
         1,
         [session_id(1)],
     )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
+    place: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret, _ = hub.token("ann")
+    named(place, hub=hub.address, token=secret)
+    assert main(["push"]) == ExitCode.DONE
+    capsys.readouterr()
+
+    hub.store.erase(Selector(session=SessionId(session_id(1))), now=NOW)
+    assert main(["push"]) == ExitCode.DONE
+    some = capsys.readouterr().out
+    hub.store.erase(Selector(person="ann"), now=NOW)
+    assert main(["push"]) == ExitCode.DONE
+    every = capsys.readouterr().out
+    assert main(["push", "--json"]) == ExitCode.DONE
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    assert some == (
+        "sent nothing: the hub has all the rest\n"
+        "stayed here: 1 session erased on the hub and not sent again\n"
+    )
+    assert every.startswith("sent nothing: all that was named was erased on the hub\n")
+    assert "3 sessions erased on the hub and not sent again" in every
+    assert row["erased"] == [session_id(number) for number in range(3)]
 
 
 @pytest.mark.usefixtures("home")

@@ -189,6 +189,7 @@ def test_what_was_erased_on_the_hub_does_not_even_travel_again(tmp_path: Path) -
     done = sent(folder, hub)
 
     assert done.refused == 1
+    assert done.erased == {session_id(1)}
     assert not done.hidden
     assert not any(piece.frame for parcel in hub.parcels for piece in parcel.pieces)
 

@@ -13,6 +13,7 @@ from recollect.cli.hub_which import selector_of, told, which_options
 from recollect.cli.options import json_option
 from recollect.cli.purge_words import confirm
 from recollect.cli.rows import print_row
+from recollect.errors import ErasureHeld
 from recollect.render.figures import several
 from recollect.rows.team import ErasedRow
 
@@ -42,8 +43,9 @@ def erase(  # noqa: PLR0913 (one parameter an option, all by name)
     """Erase what fits everything that is named: rows, words and raw bytes.
 
     It is refused from then on, whoever pushes it again; a receipt says what went. What
-    is held stays. A person who is erased whole has no token any more. With --before
-    alone and a timer, this is how long a hub keeps.
+    is held stays; if that is all that fits, it ends with code 1. A person who is erased
+    whole has no token any more. With --before alone and a timer, this is how long a hub
+    keeps.
     """
     from recollect.hub.erasing import erase as carry_out  # noqa: PLC0415 (not for help)
 
@@ -60,7 +62,13 @@ def erase(  # noqa: PLR0913 (one parameter an option, all by name)
         _keep(engine, receipt, moment)
     if as_json:
         print_row(ErasedRow.of(receipt, moment))
-        return
+    if receipt.held and not receipt.sources:
+        raise ErasureHeld(len(receipt.held))
+    if not as_json:
+        _tell(receipt)
+
+
+def _tell(receipt: Receipt) -> None:
     click.echo(
         f"erased {several(len(receipt.sessions), 'session')}, "
         f"{several(receipt.sources, 'file')}, "

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["pushed_lines", "pushed_row"]
 
 
+_ERASED = "{} erased on the hub and not sent again"
+
+
 def pushed_lines(done: Pushed, hub: str, *, is_dry: bool) -> Iterator[str]:
     """Yield what a push did, or would do; the calm case is one line."""
     verb = "would send" if is_dry else "sent"
     if not done.named:
         yield f"{verb} nothing: no session was begun in the projects that are named"
     elif not done.files:
-        yield f"{verb} nothing: the hub has it all" if hub else f"{verb} nothing"
+        yield f"{verb} nothing{_why(done) if hub else ''}"
     else:
         what = (
             f"{several(len(done.sessions), 'session')}, {several(done.files, 'file')}"
@@ -42,11 +45,18 @@ def pushed_lines(done: Pushed, hub: str, *, is_dry: bool) -> Iterator[str]:
         (done.shared, "file of other projects too", "files of other projects too"),
         (done.too_long, "line too long to send", "lines too long to send"),
         (done.damaged, "damaged file", "damaged files"),
-        (done.refused, "file erased on the hub", "files erased on the hub"),
+        (len(done.erased), _ERASED.format("session"), _ERASED.format("sessions")),
     )
     told = [several(number, one, many) for number, one, many in stayed if number]
     if told:
         yield "stayed here: " + ", ".join(told)
+
+
+def _why(done: Pushed) -> str:
+    """Return why nothing was sent."""
+    if len(done.erased) == done.named:
+        return ": all that was named was erased on the hub"
+    return ": the hub has all the rest" if done.erased else ": the hub has it all"
 
 
 def _projects(done: Pushed) -> Iterator[str]:
@@ -80,4 +90,5 @@ def pushed_row(done: Pushed, *, is_dry: bool) -> PushedRow:
         too_long=done.too_long,
         damaged=done.damaged,
         refused=done.refused,
+        erased=tuple(sorted(done.erased)),
     )

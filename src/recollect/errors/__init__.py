@@ -48,6 +48,7 @@
   - NothingNamed
   - HubUnreachable
   - HubRefused
+  - ErasureHeld
   - TokenRefused
   - ParcelRefused
   - ScannerMissing
@@ -80,6 +81,7 @@ from recollect.errors.archive import (
     NotAFolder,
 )
 from recollect.errors.hub import (
+    ErasureHeld,
     HubRefused,
     HubUnreachable,
     NothingNamed,
@@ -121,6 +123,7 @@ __all__ = [
     "BadRequest",
     "BatchRefused",
     "CursorUnreadable",
+    "ErasureHeld",
     "ExitCode",
     "ExtraMissing",
     "FieldEmpty",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from recollect.errors.root import ExitCode, RecollectError
 
 __all__ = [
+    "ErasureHeld",
     "HubRefused",
     "HubUnreachable",
     "NothingNamed",
@@ -81,3 +82,17 @@ class ParcelRefused(RecollectError):
 
     def __str__(self) -> str:
         return f"the parcel was refused: {self.why}"
+
+
+class ErasureHeld(RecollectError):
+    """All that would have been erased from a hub is held."""
+
+    hint = "recollect hub hold lists what is held and why; --release takes a hold back"
+
+    def __init__(self, sessions: int) -> None:
+        super().__init__(sessions)
+        self.sessions = sessions
+
+    def __str__(self) -> str:
+        which = "the session that fits" if self.sessions == 1 else "every session"
+        return f"nothing was erased: {which} is held ({self.sessions:,})"

@@ -68,6 +68,8 @@ class Pushed(Struct, kw_only=True):
     too_long: int = 0
     refused: int = 0
     """Files that were erased on the hub, and are not sent again."""
+    erased: set[SessionId] = field(default_factory=set)
+    """The sessions that these are of."""
     shared: int = 0
     """Files that stay, as they hold sessions of projects that were not named."""
     damaged: int = 0
@@ -99,6 +101,11 @@ class _Push:
             address = getattr(self._courier, "address", "the hub")
             raise HubUnreachable(address, "somebody else sends the same files")
         self.done.refused = len(self._refused)
+        self.done.erased = {
+            self._session(kept)
+            for kept in self._chosen.sources
+            if self._packing.place(kept) in self._refused
+        }
         mask = self._packing.mask
         self.done.hidden, self.done.private = mask.found, mask.private
         self.done.too_long = self._packing.too_long
@@ -181,7 +188,7 @@ class _Push:
         """Count a file with its session and project, once."""
         is_first = piece.source not in self._met
         self._met.add(piece.source)
-        session = self._chosen.owners.get(kept.number, kept.session or SessionId(""))
+        session = self._session(kept)
         directory = self._chosen.sessions.get(session, "")
         share = self.done.projects.setdefault(directory, Share())
         share.files += is_first
@@ -191,6 +198,9 @@ class _Push:
         if session in self._chosen.sessions:
             share.sessions.add(session)
             self.done.sessions.add(session)
+
+    def _session(self, kept: Kept) -> SessionId:
+        return self._chosen.owners.get(kept.number, kept.session or SessionId(""))
 
     def _count(self, pieces: Sequence[Packed], lines: int) -> None:
         self.done.parcels += 1

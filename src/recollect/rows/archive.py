@@ -442,7 +442,9 @@ class PushedRow(Row, frozen=True, kw_only=True, tag="pushed"):
     too_long: int
     damaged: int
     refused: int
-    """Files that were erased on the hub."""
+    """Files that were erased on the hub, and are not sent again."""
+    erased: tuple[SessionId, ...] = ()
+    """The sessions that these are of."""
 
 
 class RetentionRow(Row, frozen=True, kw_only=True, tag="retention"):
