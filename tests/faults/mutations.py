@@ -7,20 +7,24 @@ in a test it goes through ``monkeypatch``.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from stat import S_ISDIR
 
 import tantivy
-from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection
+from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection, FullError
 from msgspec.structs import replace
 
+from recollect.archive import Archive
 from recollect.assemble import listed
 from recollect.ingest import changes, tasks
 from recollect.ingest import run as running
-from recollect.ingest.changes import Changes
+from recollect.ingest.changes import Change, Changes
 from recollect.model.ids import SourceId
 from recollect.model.listing import Listed
 from recollect.model.problems import Problem
@@ -152,6 +156,17 @@ def never_synced(put: Set) -> None:
     put(os, "fsync", lambda _: None)
 
 
+def files_unsynced(put: Set) -> None:
+    """Wait for names of files, and not for their bytes."""
+    inner = os.fsync
+
+    def sync(handle: int) -> None:
+        if S_ISDIR(os.fstat(handle).st_mode):
+            inner(handle)
+
+    put(os, "fsync", sync)
+
+
 def names_unsynced(put: Set) -> None:
     """Note that words are there before the disk has the name of their file."""
     put(text, "sync_folder", lambda _: None)
@@ -280,6 +295,90 @@ def lockless(put: Set) -> None:
     put(running, "writing", lambda *_, **__: nullcontext())
 
 
+def patient(put: Set) -> None:
+    """Have whoever reads wait, a while at most, until nobody writes."""
+    opened = Vault.__init__
+
+    def go_on(beat: Path) -> None:
+        while beat.parent.exists():
+            beat.touch()
+            time.sleep(0.05)
+
+    def is_beating(beat: Path) -> bool:
+        return beat.exists() and time.time() - beat.stat().st_mtime < 0.5
+
+    def wait(self: Vault, folder: Path, *, write: bool = False, **more: object) -> None:
+        beat = folder / "beat"
+        until = time.monotonic() + 4
+        if write:
+            threading.Thread(target=go_on, args=(beat,), daemon=True).start()
+        while not write and is_beating(beat) and time.monotonic() < until:
+            time.sleep(0.02)
+        opened(self, folder, write=write, **more)  # type: ignore[arg-type]
+
+    put(Vault, "__init__", wait)
+
+
+def leaking(put: Set) -> None:
+    """Hold whatever a page was asked for, for ever."""
+    app = import_module("recollect.web.app")  # few need it, and it is long in coming
+    answered = app._answered
+    held: list[bytes] = []
+
+    def answer(*asked: object) -> object:
+        held.append(b"x" * 3_000_000)
+        return answered(*asked)
+
+    put(app, "_answered", answer)
+
+
+def rereading(put: Set) -> None:
+    """Look into every file, whatever its size and its times say."""
+    put(changes, "_looks_same", lambda *_, **__: False)
+
+
+def looking_through_all(put: Set) -> None:
+    """Look for every file among all that are known, one by one."""
+    inner = Changes._known_change
+
+    def known(self: Changes, source: Source, kept: Kept) -> list[Change]:
+        for one in self._known.values():
+            kept = one if one.id == source.id else kept
+        return inner(self, source, kept)
+
+    put(Changes, "_known_change", known)
+
+
+def listing_all(put: Set) -> None:
+    """Make a line of every session before the first of them is shown."""
+    inner = Archive.sessions
+
+    def sessions(self: Archive, *words: object, **more: object) -> Iterator[Listed]:
+        return iter(list(inner(self, *words, **more)))  # type: ignore[arg-type]
+
+    put(Archive, "sessions", sessions)
+
+
+def dropped_when_gone(put: Set) -> None:
+    """Let go of what is kept of a file once that is gone."""
+    inner = Chunks.set_gone
+
+    def drop(self: Chunks, numbers: Iterable[int], when: int | None) -> None:
+        gone = list(numbers)
+        inner(self, gone, when)
+        for number in gone if when else []:
+            self.db.execute("DELETE FROM chunk WHERE source = ?", (number,))
+
+    put(Chunks, "set_gone", drop)
+
+
+def full_for_damaged(put: Set) -> None:
+    """Take an archive on a full disk for a damaged one."""
+    refusals = [one for one in connect._REFUSALS if one is not FullError]
+    put(connect, "_REFUSALS", tuple(refusals))
+    put(connect, "_DAMAGES", (*connect._DAMAGES, FullError))
+
+
 def hoarding(put: Set) -> None:
     """Hold what is pressed several times, and for ever."""
     held: list[bytes] = []
@@ -341,6 +440,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         engine_unheard,
         restoring_in_place,
         never_synced,
+        files_unsynced,
         names_unsynced,
         open_words,
         hasty,
@@ -356,6 +456,13 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         any_version,
         by_the_clock,
         lockless,
+        patient,
+        leaking,
+        rereading,
+        looking_through_all,
+        listing_all,
+        dropped_when_gone,
+        full_for_damaged,
         hoarding,
         unescaped,
         lone_readers,

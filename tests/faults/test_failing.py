@@ -190,3 +190,14 @@ def test_a_full_disk_is_told_in_a_sentence_and_made_good_with_more_room(
     told = [one for one in found if one.failed.code]
     reached("disks on which a command ran out of room", len(found))
     reached("of these told by it, the rest done without", len(told))
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes disks")
+def test_a_full_disk_that_is_taken_for_damage_is_caught(
+    scratch: Path, library: Path
+) -> None:
+    words = ("once", "full_for_damaged")
+    found = endings(scratch, library, "ingest", "disk", *words, looks=3)
+
+    assert faults(found, "ingest")

@@ -17,15 +17,16 @@ import pytest
 from recollect.archive import Archive
 from recollect.cli import main
 from recollect.cli.table import COMMANDS
-from recollect.errors import ExitCode
+from recollect.errors import ExitCode, RecollectError
 from recollect.model.annotations import Annotations
 from recollect.model.ids import SessionId
 from recollect.store import chunks
 from recollect.store.migrate import LATEST
 from recollect.upkeep import rebuild, verify
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
+from tests.faults.failing import kept_in
 from tests.faults.losing import told
-from tests.faults.mutations import any_version, copied_only
+from tests.faults.mutations import any_version, copied_only, dropped_when_gone
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 from tests.web.places import furnished
@@ -64,22 +65,41 @@ def _timeless(out: str) -> str:
     return json.dumps(rows)
 
 
+def assert_lasts(case: Path, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Take a home in, and have it be gone: what is answered stays the same."""
+    home = place / "home"
+    shutil.copytree(case / "input", home)
+    Archive.ingest(place / "archive", [home])
+    before = answers(place / "archive", capfd)
+    kept = kept_in(place / "archive")
+    shutil.rmtree(home)
+
+    Archive.ingest(place / "archive", [home])
+    gone = answers(place / "archive", capfd)
+    rebuild(place / "archive")
+
+    assert kept_in(place / "archive") == kept
+    assert before == gone == answers(place / "archive", capfd)
+
+
 @pytest.mark.parametrize("case", HOMES[:: sized(12, 1, 1)], ids=lambda path: path.name)
 def test_without_its_sources_the_archive_answers_as_before(
     case: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(case / "input", home)
-    Archive.ingest(tmp_path / "archive", [home])
-    before = answers(tmp_path / "archive", capfd)
-    shutil.rmtree(home)
+    assert_lasts(case, tmp_path, capfd)
 
-    Archive.ingest(tmp_path / "archive", [home])
-    gone = answers(tmp_path / "archive", capfd)
-    rebuild(tmp_path / "archive")
-
-    assert before == gone == answers(tmp_path / "archive", capfd)
     reached("homes that were gone", 1)
+
+
+def test_an_archive_that_lets_go_of_what_is_gone_is_caught(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    dropped_when_gone(monkeypatch.setattr)
+
+    with pytest.raises((AssertionError, RecollectError)):
+        assert_lasts(HOMES[0], tmp_path, capfd)
 
 
 @contextmanager

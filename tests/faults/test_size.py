@@ -28,6 +28,8 @@ MOST = sized(6, 4, 4)
 """How many times a line's length an ingestion may have in memory; of a short one what
 it has besides is a larger part."""
 SESSIONS = sized(200, 20_000, 1_000_000)
+FEW = 25
+"""Sessions, with which twice and four times as many are compared."""
 PROGRAM = """
 import json, resource, subprocess, sys, threading
 from pathlib import Path
@@ -61,9 +63,52 @@ print(json.dumps([report.changed, cpu, most[0]]))
 """Memory is looked at, with that of helping programs: what the system remembers of a
 program includes what the one that started it had."""
 
+COUNTING = """
+import json, sys
+from itertools import islice
+from pathlib import Path
+from recollect.archive import Archive
+from recollect.ingest import ingest
+from tests.faults.mutations import MUTATIONS
+folder, home = Path(sys.argv[2]), Path(sys.argv[3])
+ingest(folder, [home])
+one = next(home.rglob("*.jsonl"))  # so that there is something to look for
+one.write_bytes(one.read_bytes() + b'{"type":"unheard of"}\\n')
+if sys.argv[1]:
+    MUTATIONS[sys.argv[1]](setattr)
+lines, opened = [0], [0]
+def step(_frame, event, _):
+    lines[0] += event == "line"
+    return step
+def hear(event, words):
+    opened[0] += event == "open" and str(words[0]).startswith(str(home))
+def counted(deed):
+    before = lines[0]
+    sys.settrace(step)
+    deed()
+    sys.settrace(None)
+    return lines[0] - before
+sys.addaudithook(hear)
+look = counted(lambda: ingest(folder, [home]))
+with Archive.open(folder) as archive:
+    page = counted(lambda: list(islice(archive.sessions(), 20)))
+print(json.dumps([look, page, opened[0]]))
+"""
+"""Counts what is done, line of Python by line, as time would tell of the machine."""
+
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it"
 )
+
+
+class Effort(NamedTuple):
+    """What it takes to look at sessions again: lines of Python that are run."""
+
+    look: int
+    page: int
+    """To list the first of them."""
+    opened: int
+    """How many files of the home were opened."""
 
 
 class Cost(NamedTuple):
@@ -74,14 +119,40 @@ class Cost(NamedTuple):
     memory: int
 
 
-def cost(keeping: Keeping, mutation: str = "") -> Cost:
-    """Take a home in, in a program of its own."""
+def told(program: str, keeping: Keeping, mutation: str) -> list[float]:
+    """Return what a program says of taking a home in."""
     words = [mutation, str(keeping.archive), str(keeping.home.path)]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words], capture_output=True, check=False
+        [sys.executable, "-c", program, *words], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return Cost(*json.loads(done.stdout))
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def cost(keeping: Keeping, mutation: str = "") -> Cost:
+    """Take a home in, in a program of its own."""
+    changed, cpu, memory = told(PROGRAM, keeping, mutation)
+    return Cost(int(changed), cpu, int(memory))
+
+
+def effort(folder: Path, sessions: int, mutation: str = "") -> Effort:
+    """Return what it takes to look at so many sessions once more, and to list some."""
+    keeping = Keeping(folder)
+    write_small_sessions(keeping.home.path, sessions)
+    return Effort(*map(int, told(COUNTING, keeping, mutation)))
+
+
+def efforts(folder: Path, mutation: str = "") -> list[Effort]:
+    """Return what it takes of some sessions, of twice and of four times as many."""
+    return [effort(folder / str(n), n, mutation) for n in (FEW, 2 * FEW, 4 * FEW)]
+
+
+def outgrown(few: Effort, more: Effort, most: Effort) -> list[str]:
+    """Return what gets more for each session the more of them there are."""
+    found = ["look"] * (most.look - more.look > 2.4 * (more.look - few.look))
+    found += ["page"] * (most.page > 1.2 * few.page)
+    return found + ["opened"] * (most.opened > few.opened)
 
 
 def with_a_long_line(folder: Path, size: int) -> tuple[Keeping, Path]:
@@ -157,3 +228,21 @@ def _listing(archive: Archive) -> float:
         if number == 50:
             break
     return time.process_time() - began
+
+
+def test_more_sessions_take_no_more_each(tmp_path: Path) -> None:
+    few, more, most = efforts(tmp_path)
+
+    assert outgrown(few, more, most) == []
+    each = round((most.look - more.look) / (2 * FEW))
+    reached("lines of Python to look at a session again", each)
+
+
+@pytest.mark.parametrize(
+    ("mutation", "what"),
+    [("looking_through_all", "look"), ("rereading", "opened"), ("listing_all", "page")],
+)
+def test_an_effort_that_outgrows_the_sessions_is_caught(
+    mutation: str, what: str, tmp_path: Path
+) -> None:
+    assert what in outgrown(*efforts(tmp_path, mutation))

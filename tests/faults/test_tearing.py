@@ -34,6 +34,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 POINTS = sized(60, 4_000, 20_000)
+"""Moments at which the power goes, besides those at which something has a new name."""
 GOING_ON = sized(6, 300, 2_000)
 SERIES = (
     *("ingest", "verify", "ingest", "backup", "ingest", "verify"),
@@ -42,6 +43,9 @@ SERIES = (
 OLDER = b"what was there before"
 UNFINISHED = re.compile(r"^\.recollect-|\.recollect$")
 """The names of files that are being written beside their places."""
+NAMING = frozenset({"link", "move", "delete"})
+"""Acts by which something has another name, or none."""
+NUMBERS = re.compile(r"[0-9a-f]{6,}|\d+")
 
 
 class Found(NamedTuple):
@@ -61,6 +65,17 @@ class Step(NamedTuple):
     home: Path
     """The home as it was then."""
     found: Found
+
+
+class Moment(NamedTuple):
+    """What was done when the power goes, and the disk at that time."""
+
+    number: int
+    """Of the command."""
+    is_over: bool
+    is_naming: bool
+    """Whether something was named in a way in which the command had not named yet."""
+    disk: Folders
 
 
 class Series:
@@ -122,17 +137,22 @@ class Series:
             files_of(self.claude),
         )
 
-    def moments(self, every: int, since: int) -> Iterator[tuple[int, bool, Folders]]:
-        """Yield the number of a step, whether it was over, and the disk then."""
+    def moments(self, every: int, since: int) -> Iterator[Moment]:
+        """Yield moments: every so many acts, at ends, and where names are given."""
         disk = Folders(self.place, self.first.restored | self.first.settings)
         passed = 0
         for number, step in enumerate(self.steps):
+            named: set[tuple[str, str]] = set()
             for at, act in enumerate(step.acts, 1):
                 disk.hear(act)
                 passed += number >= since
-                is_looked_at = not passed % every or at == len(step.acts)
+                kind = act.deed, NUMBERS.sub("", Path(act.path).name)
+                is_naming = act.deed in NAMING and kind not in named
+                named.add(kind)
+                is_over = at == len(step.acts)
+                is_looked_at = not passed % every or is_over or is_naming
                 if is_looked_at and number >= since:
-                    yield number, at == len(step.acts), disk
+                    yield Moment(number, is_over, is_naming, disk)
 
     def lay(self, files: dict[str, bytes]) -> None:
         """Have a disk be as it was found."""
@@ -214,14 +234,15 @@ def cut_power(
     """Let the power go at that many moments; return how many, and where it went on."""
     looked = went_on = 0
     length = sum(len(step.acts) for step in series.steps[since:])
-    for number, is_over, disk in series.moments(max(length // points, 1), since):
-        for _ in range(max(points // length, 1)):
-            random = Random(seeded(looked))  # noqa: S311 (the same every time)
-            series.lay(disk.without_power(random))
-            assert_left(series, number, is_over=is_over)
+    for moment in series.moments(max(length // points, 1), since):
+        seeds = range(looked, looked + max(points // length, 1))
+        for seed in [*([None] if moment.is_naming else []), *seeds]:
+            random = None if seed is None else Random(seeded(seed))  # noqa: S311 (the same)
+            series.lay(moment.disk.without_power(random))
+            assert_left(series, moment.number, is_over=moment.is_over)
             looked += 1
             if looked * going_on // points > went_on:
-                assert_goes_on(series, number, capfd)
+                assert_goes_on(series, moment.number, capfd)
                 went_on += 1
     return looked, went_on
 
@@ -237,13 +258,17 @@ def test_every_file_survives_the_loss_of_power_or_is_made_anew(
     reached("of these gone on from", went_on)
 
 
+@pytest.mark.parametrize(
+    ("name", "mutation"),
+    [("restore", "files_unsynced"), ("integrate", "never_synced")],
+)
 def test_a_file_that_has_its_name_before_its_bytes_is_caught(
-    scratch: Path, capfd: pytest.CaptureFixture[str]
+    scratch: Path, name: str, mutation: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    series = Series(scratch, ("ingest", "restore"), "never_synced")
+    series = Series(scratch, ("ingest", name), mutation)
 
     with pytest.raises(AssertionError):
-        cut_power(series, 200, 0, capfd, since=1)
+        cut_power(series, POINTS, 0, capfd, since=1)
 
 
 def test_words_that_are_noted_before_they_are_certain_are_caught(
