@@ -75,7 +75,10 @@ def test_nothing_of_a_transcript_runs_or_leaves(
         pages = sum(assert_harmless(seen, site, path) for path in addresses(bad))
 
     assert pages > 20
-    reached("pages that were served of what 25 attacks are in, and looked at", pages)
+    how = "with a policy" if policy else "without one"
+    reached(
+        f"pages of a site of 25 attacks that were served and looked at {how}", pages
+    )
 
 
 def test_a_page_that_does_not_escape_is_caught(

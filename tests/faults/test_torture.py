@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import json
 
-from tests.faults.torture import FIGURES, HARNESSES, PAGE, page, row_with, told
+from tests.faults.torture import (
+    FIGURES,
+    HARNESSES,
+    PAGE,
+    command,
+    page,
+    row_with,
+    told,
+)
 
 
 def test_the_page_says_what_the_runs_reached() -> None:
@@ -29,3 +37,21 @@ def test_a_run_from_the_beginning_or_of_another_size_begins_a_new_row() -> None:
 
     assert told(row_with(first, 0, {"kills": 4}, "nightly")) == "4 kills"
     assert told(row_with(first, 2, {"kills": 4}, "release")) == "4 kills"
+
+
+def test_parts_from_several_days_are_of_the_first_of_them() -> None:
+    first = row_with(None, 0, {"kills": 3}, "nightly") | {"day": "2026-01-02"}
+
+    assert row_with(first, 1, {"kills": 4}, "nightly")["day"] == "2026-01-02"
+    assert row_with(first, 0, {"kills": 4}, "nightly")["day"] > "2026-01-02"
+
+
+def test_a_row_says_what_was_run() -> None:
+    known = {harness.name: harness for harness in HARNESSES}
+    row = row_with(None, 0, {"kills": 3}, "nightly")
+    long = row_with(None, 0, {"reads": 3}, "release")
+
+    assert command(known["kill"], row) == "`just torture kill --size nightly`"
+    two = row_with(row, 1, {"kills": 3}, "nightly")
+    assert command(known["kill"], two).endswith("nightly`, then `--part 1`")
+    assert command(known["load"], long).startswith("`RECOLLECT_LOAD_HOME=HOME just ")

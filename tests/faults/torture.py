@@ -3,7 +3,8 @@
 ``python -m tests.faults.torture`` runs all of them in the nightly size; names choose
 some, ``--size release`` takes longer still. What is too long for one sitting is cut
 into parts: ``--part 1`` and so on try what no other part tries, and their figures are
-added up. A row of ``docs/reliability.md`` tells only of runs that found nothing.
+added up. A row of ``docs/reliability.md`` tells only of runs that found nothing, by
+which command, and since when; of parts from several days, the day of the first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 FIGURES = Path(__file__).with_name("figures.json")
 """What was reached, by harness; the page is written from it."""
-_MARK = "| harness | property | reached | size | date |\n|---|---|---|---|---|\n"
+_MARK = "| harness | property | reached | command | date |\n|---|---|---|---|---|\n"
 
 
 class Harness(NamedTuple):
@@ -37,6 +38,8 @@ class Harness(NamedTuple):
     name: str
     property: str
     where: tuple[str, ...]
+    given: str = ""
+    """What the longest run is told besides, in words of a shell."""
 
 
 HARNESSES = (
@@ -79,6 +82,7 @@ HARNESSES = (
         "load",
         "Eight read and four write: no error is heard, and reading stays quick.",
         ("tests/faults/test_load.py",),
+        "RECOLLECT_LOAD_HOME=HOME ",
     ),
     Harness(
         "places",
@@ -156,9 +160,11 @@ def row_with(
     row: Mapping[str, Any] | None, part: int, figures: Mapping[str, int], size: str
 ) -> dict[str, Any]:
     """Return what is known of a harness once a part of a run has told its figures."""
-    is_more = part and row is not None and row["size"] == size
-    parts = {**(row["parts"] if is_more and row else {}), str(part): dict(figures)}
-    return {"size": size, "day": f"{datetime.now(UTC):%Y-%m-%d}", "parts": parts}
+    before = row if part and row is not None and row["size"] == size else None
+    parts = {**(before["parts"] if before else {}), str(part): dict(figures)}
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    day = min(before["day"], today) if before else today
+    return {"size": size, "day": day, "parts": parts}
 
 
 def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | None:
@@ -192,13 +198,23 @@ def told(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in figures.items())
 
 
+def command(harness: Harness, row: Mapping[str, Any]) -> str:
+    """Return what was run for a row; of its parts, each in its turn."""
+    parts = " and ".join(f"`--part {part}`" for part in row["parts"] if part != "0")
+    given = harness.given if row["size"] == SIZES[-1] else ""
+    words = f"`{given}just torture {harness.name} --size {row['size']}`"
+    if not parts:
+        return words
+    return f"{words}, then {parts}" if "0" in row["parts"] else f"{words}, {parts}"
+
+
 def page(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page with a row for each harness that ran."""
     head, _, rest = text.partition(_MARK)
     _, _, tail = rest.partition("\n\n")
     lines = "\n".join(
         f"| `{harness.name}` | {harness.property} | {told(row)}"
-        f" | {row['size']} | {row['day']} |"
+        f" | {command(harness, row)} | {row['day']} |"
         for harness in HARNESSES
         if (row := rows.get(harness.name))
     )
