@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from recollect.archive import Archive
-from recollect.ingest import ingest, run
+from recollect.ingest import ingest, looks, run
 from recollect.model.ids import SessionId
 from recollect.model.problems import Problem
 from recollect.model.sources import Source
@@ -147,6 +147,21 @@ def test_who_looked_thoroughly_need_not_walk_again(
     set_back(path, path.read_bytes().replace(b"words 1", b"other 1"))
     assert thoroughly().anew == 1
     assert walks == [keeping.home.path]
+
+
+def test_what_was_felt_too_soon_is_felt_again_once(
+    keeping: Keeping, walks: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript(keeping).parent.joinpath("beside").mkdir()
+    keeping.ingest()  # a moment after the folder was made
+    settle(keeping.home.path)
+    keeping.ingest()
+    walks.clear()
+    monkeypatch.setattr(looks, "feel", _stop)
+
+    report = keeping.ingest()
+
+    assert (report.files, report.unchanged, walks) == (4, 4, [])
 
 
 def test_what_is_odd_is_told_each_time(keeping: Keeping, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ class Changes:
         self.carried = list(self._carried(changes, missing, met))
         self._gone = [k.number for k in missing if k.gone_ns is None]
         self._report.gone = len(self._gone)
+        self._known = {}  # whoever goes on needs it no more, and it may be large
         return changes
 
     @property

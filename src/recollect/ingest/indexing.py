@@ -45,10 +45,17 @@ class Indexer:
             raise RuntimeError
         return index
 
-    def prepare(self, progress: Progress, among: list[Kept] | None = None) -> None:
+    def prepare(
+        self,
+        progress: Progress,
+        among: list[Kept] | None = None,
+        *,
+        is_all: bool = True,
+    ) -> None:
         """Open the index, bring it level with the archive, and begin a batch.
 
-        Whoever knows that it is level but for some sources names those.
+        Whoever has all sources at hand gives them; whoever knows that it is level but
+        for some names those alone.
         """
         if self._vault.index is None:
             self._vault.begin_index()
@@ -56,9 +63,11 @@ class Indexer:
         self._seen = self._index.seen()
         self._mend_text()
         self._index.db.execute("BEGIN IMMEDIATE")
+        lost: list[int] = []
         if among is None:
             among, lost = readable(self._vault.chunks)
             self._report.problems.extend(map(_unreadable, lost))
+        if is_all:
             self._forget_all({*self._seen} - {*lost, *(kept.number for kept in among)})
         self._catch_up(among, progress)
 

@@ -46,8 +46,12 @@ def look_at(vault: Vault, paths: Sequence[Path], *, is_thorough: bool) -> Look:
         if len(known) == len(written):
             return Look(stirred.sign, stirred.felt, known)
     sign, felt = feel(paths)
-    is_settled = is_thorough and vault.is_settled(sign) and _are_there(vault, paths)
-    return Look(sign, felt, [] if is_settled else None)
+    is_known = vault.is_settled(sign) if is_thorough else sign == vault.pulse
+    if not is_known or not _are_there(vault, paths):
+        return Look(sign, felt)
+    if not is_thorough:
+        vault.note_felt(felt)  # the next one need not list all folders again
+    return Look(sign, felt, [])
 
 
 def _are_there(vault: Vault, paths: Sequence[Path]) -> bool:

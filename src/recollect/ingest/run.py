@@ -121,14 +121,18 @@ class _Ingestion:
         self._due = time.monotonic() + PATIENCE
 
     def run(self, paths: Sequence[Path], look: Look, *, is_thorough: bool) -> None:
-        changes, found = self._look(paths, look, is_thorough=is_thorough)
+        known = list(self._chunks.sources()) if look.known is None else look.known
+        changes = Changes(self._chunks, self._report, known, is_thorough=is_thorough)
+        found = self._look(paths, look, changes)
         if look.known == []:  # not even the index needs to be asked
             return
         if found or changes.is_any:
             # Until all of it is derived, nobody may think that all is known.
             self._vault.note_pulse("")
         self._indexer = Indexer(self._vault, self._report, self._readers)
-        self._indexer.prepare(self._progress, look.known)
+        is_walked = look.known is None
+        self._indexer.prepare(self._progress, known, is_all=is_walked)
+        del known  # there may be a hundred thousand
         total = sum(max(change.source.size - change.kept_bytes, 0) for change in found)
         self._progress.begin("reading", total)
         self._readers.expect(total)
@@ -151,20 +155,18 @@ class _Ingestion:
         derive(self._vault, self._indexer, self._report, self._progress)
 
     def _look(
-        self, paths: Sequence[Path], look: Look, *, is_thorough: bool
-    ) -> tuple[Changes, list[Change]]:
+        self, paths: Sequence[Path], look: Look, changes: Changes
+    ) -> list[Change]:
         """Return what changed: by a walk, or among the files that were written."""
         report = self._report
-        known = look.known if look.known is not None else self._chunks.sources()
-        changes = Changes(self._chunks, report, known, is_thorough=is_thorough)
         if look.written is None:
-            return changes, changes.find(self._walk(paths), paths)
+            return changes.find(self._walk(paths), paths)
         found = changes.find((source for source, _ in look.written), ())
         report.files = self._chunks.count_present(
             path_text(p.absolute()) for p in paths
         )
         report.unchanged += report.files - len(look.written)
-        return changes, found
+        return found
 
     def _walk(self, paths: Sequence[Path]) -> Iterable[Source]:
         walked = {os.path.realpath(path) for path in paths}

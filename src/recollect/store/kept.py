@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+from typing import Any
 from zlib import crc32
 
 from msgspec import Struct
@@ -11,8 +13,11 @@ from recollect.model.sources import Source, SourceKind
 
 __all__ = ["Chunk", "Kept", "kept_of_row"]
 
+Row = tuple[Any, ...]
+"""Whatever a database gives."""
 
-class Kept(Struct, frozen=True, kw_only=True):
+
+class Kept(Struct, frozen=True):
     """A source as the archive has it: how far, and by which signs it is known."""
 
     number: int
@@ -74,8 +79,11 @@ class Chunk(Struct, frozen=True):
     hash: bytes
 
 
-def kept_of_row(row: tuple[object, ...]) -> Kept:
-    """Return a source by its row, whose columns stand in the order of the fields."""
-    values = dict(zip(Kept.__struct_fields__, row, strict=True))
-    values["kind"] = SourceKind(str(values["kind"]))
-    return Kept(**values)  # type: ignore[arg-type]
+def kept_of_row(row: Row) -> Kept:
+    """Return a source by its row, whose columns stand in the order of the fields.
+
+    Homes and projects are few, and a hundred thousand sources may name them.
+    """
+    number, home, path, kind, project, *others = row
+    key = ProjectKey(intern(project)) if project is not None else None
+    return Kept(number, intern(home), path, SourceKind(kind), key, *others)
