@@ -9,18 +9,23 @@ server and browser. What either loads from elsewhere is refused.
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from playwright.sync_api import Page, Route, sync_playwright
 
-from benchmarks.bench_web import PEER, Server, ours, questions, theirs
+from benchmarks.bench_web import (
+    PEER,
+    Server,
+    options,
+    ours,
+    questions,
+    tell,
+    theirs,
+)
 from benchmarks.contenders import install
 
 CHROMIUM = "/usr/bin/chromium"
@@ -104,7 +109,8 @@ def _p95(took: Sequence[float]) -> float:
 
 def main(words: list[str]) -> int:
     """Measure, print the report, and keep it if asked to."""
-    asked = _parser().parse_args(words)
+    told = "Open sessions of ours and of a peer in a browser, in turn."
+    asked = options("bench_browser", told, count=40).parse_args(words)
     asked.scratch.mkdir(parents=True, exist_ok=True)
     version = install(PEER, asked.scratch)
     sessions = questions(asked.archive, asked.count + WARM)[1].asked(5)
@@ -122,25 +128,8 @@ def main(words: list[str]) -> int:
         ),
         *report(took),
     ]
-    print(*lines, sep="\n")
-    if asked.out:
-        asked.out.write_text("\n".join(lines) + "\n", "utf-8")
+    tell(lines, asked.out)
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.bench_browser",
-        description="Open sessions of ours and of a peer in a browser, in turn.",
-    )
-    parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
-    parser.add_argument("--archive", type=Path, required=True, help="made of the home")
-    parser.add_argument("--count", type=int, default=40, help="sessions to open")
-    parser.add_argument(
-        "--scratch", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench")
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the report")
-    return parser
 
 
 if __name__ == "__main__":

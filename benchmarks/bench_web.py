@@ -239,7 +239,10 @@ def _p95(times: Times) -> float:
 
 def main(words: list[str]) -> int:
     """Measure, print the report, and keep it if asked to."""
-    asked = _parser().parse_args(words)
+    told = "Ask ours and a peer for the same pages, side by side."
+    parser = options("bench_web", told, count=100)
+    parser.add_argument("--repeat", type=int, default=2, metavar="N", help="best of N")
+    asked = parser.parse_args(words)
     asked.scratch.mkdir(parents=True, exist_ok=True)
     version = install(PEER, asked.scratch)
     with ours(asked.archive) as us, theirs(asked.home, asked.scratch) as them:
@@ -254,21 +257,25 @@ def main(words: list[str]) -> int:
             ),
             *report(chosen, (us, them), asked.repeat),
         ]
-    print(*lines, sep="\n")
-    if asked.out:
-        asked.out.write_text("\n".join(lines) + "\n", "utf-8")
+    tell(lines, asked.out)
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def tell(lines: Sequence[str], out: Path | None) -> None:
+    """Print a report, and keep it if asked to."""
+    print(*lines, sep="\n")
+    if out:
+        out.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def options(name: str, told: str, *, count: int) -> argparse.ArgumentParser:
+    """Return the options of a program that asks for pages of ours and of a peer."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.bench_web",
-        description="Ask ours and a peer for the same pages, side by side.",
+        prog=f"python -m benchmarks.{name}", description=told
     )
     parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
     parser.add_argument("--archive", type=Path, required=True, help="made of the home")
-    parser.add_argument("--count", type=int, default=100, help="requests a series")
-    parser.add_argument("--repeat", type=int, default=2, metavar="N", help="best of N")
+    parser.add_argument("--count", type=int, default=count, help="pages to ask for")
     parser.add_argument(
         "--scratch", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench")
     )
