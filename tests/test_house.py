@@ -187,6 +187,21 @@ def test_both_locks_pin_the_same_versions() -> None:
     assert pinned == locked
 
 
+def test_every_file_that_may_be_installed_has_its_hash() -> None:
+    packages = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))["package"]
+    unhashed = []
+    for package in packages:
+        files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
+        is_ours = package["name"] == "recollect"
+        assert bool(files) is not is_ours, package["name"]
+        signs = [file.get("hash", "") for file in files]
+        unhashed += [
+            one for one in signs if not re.fullmatch("sha256:[0-9a-f]{64}", one)
+        ]
+
+    assert unhashed == []
+
+
 def test_the_locks_name_public_places_only() -> None:
     text = (ROOT / "uv.lock").read_text("utf-8")
 

@@ -11,17 +11,18 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from recollect.ingest import run as running
 from recollect.store import chunks as chunking
-from recollect.store.chunks import UNFINISHED, Chunks
+from recollect.store.chunks import UNFINISHED
 from recollect.store.text import TextIndex
 from recollect.store.vault import Vault
 from tests.build import jsonl, prompt, reply, session_id, thread
-from tests.faults.crashing import purge_first
+from tests.faults.crashing import context, purge_first
 from tests.faults.disk import Act, Disk, lay, listening
 from tests.properties.archives import SCRATCH
 from tests.store.keeping import Keeping
@@ -57,17 +58,22 @@ class Recorded:
 
 
 def told(keeping: Keeping) -> State:
-    """Return the state by the product's word: two engines in one program, each of
-    which locks the file, would undo the locks of one another."""
-    with closing(Chunks(keeping.archive)) as chunks:
-        return {
-            str(kept.id): [
-                b"".join(raw for _, raw in chunks.chunks(kept.number, generation))
-                + chunks.fragment(kept.number, generation)
-                for generation in range(kept.generation + 1)
-            ]
-            for kept in chunks.sources()
-        }
+    """Return the state, read without the product, and in a program of its own.
+
+    Two engines in one program, each of which locks the file, would undo the locks of
+    one another.
+    """
+    reading, writing = context().Pipe(duplex=False)
+    child = context().Process(target=_tell, args=(keeping, writing))
+    child.start()
+    writing.close()
+    state: State = reading.recv()
+    child.join()
+    return state
+
+
+def _tell(keeping: Keeping, to: Connection) -> None:
+    to.send(keeping.bytes())
 
 
 def state_of(keeping: Keeping) -> State:
