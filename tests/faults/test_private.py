@@ -6,12 +6,15 @@ are set a moment later come too late.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from recollect.cli import main
+from recollect.store import lock
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.disk import Act
 from tests.faults.failing import PURGED
@@ -74,3 +77,40 @@ def test_files_of_the_text_engine_that_others_can_read_are_caught(
     found = open_to_others(made(scratch, "open_words"))
 
     assert any("/text/" in path for path in found)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("is_mended", [True, False], ids=["as it is", "with a fault"])
+def test_a_folder_of_another_user_is_not_written_to(
+    is_mended: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), thread(prompt("words"), reply("words")))
+    keeping.ingest()
+    os.chown(keeping.archive, 65534, 65534)
+    before = contents(keeping.archive)
+    if not is_mended:
+        monkeypatch.setattr(lock, "_check_owner", lambda _: None)
+    keeping.home.session(session_id(2), thread(prompt("more"), reply("words")))
+
+    place = ["--archive", str(keeping.archive)]
+    code = main(["ingest", *place, "--home", str(keeping.home.path)])
+    said = capfd.readouterr().err
+
+    is_refused = code == 1 and f"{keeping.archive}: it belongs to another user" in said
+    assert is_refused is is_mended
+    assert (contents(keeping.archive) == before) is is_mended
+    assert main(["search", "words", *place, "--no-ingest"]) == 0  # whoever may, reads
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return what lies in a folder, but for what readers share with writers."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        str(path): path.read_bytes()
+        for path in files
+        if not path.name.endswith(("-shm", "-wal", ".lock"))
+    }

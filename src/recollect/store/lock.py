@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EPERM
 from pathlib import Path
 
 from recollect.errors import ArchiveInUse
@@ -24,7 +25,11 @@ _STEP = 0.05
 
 @contextmanager
 def writing(folder: Path, *, wait: float = 5.0) -> Iterator[None]:
-    """Hold the writer's lock of an archive; wait briefly if another has it."""
+    """Hold the writer's lock of an archive; wait briefly if another has it.
+
+    :raises PermissionError: if the folder is another user's.
+    """
+    _check_owner(folder)
     path = folder / LOCK_FILE
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -44,6 +49,17 @@ def is_held(folder: Path) -> bool:
         return not is_let_go(handle)
     finally:
         os.close(handle)
+
+
+def _check_owner(folder: Path) -> None:
+    """Refuse a folder whose owner could read what is written there, or replace it.
+
+    Root can do so in any case, and is therefore no other.
+    """
+    if sys.platform == "win32":  # pragma: no cover
+        return
+    if folder.stat().st_uid not in {0, os.geteuid()}:
+        raise PermissionError(EPERM, "it belongs to another user", str(folder))
 
 
 def _take(handle: int, folder: Path, wait: float) -> None:
