@@ -14,6 +14,7 @@ from recollect.archive import Archive
 from recollect.ingest import ingest, looks, run
 from recollect.model.ids import SessionId
 from recollect.model.problems import Problem
+from recollect.model.query import Query, Words
 from recollect.model.sources import Source
 from recollect.sources import discover
 from recollect.upkeep import purge
@@ -162,6 +163,24 @@ def test_what_was_felt_too_soon_is_felt_again_once(
     report = keeping.ingest()
 
     assert (report.files, report.unchanged, walks) == (4, 4, [])
+
+
+@pytest.mark.parametrize("is_thorough", [False, True])
+def test_words_that_are_gone_are_made_anew_though_nothing_moved(
+    keeping: Keeping, *, is_thorough: bool
+) -> None:
+    again = partial(
+        ingest, keeping.archive, [keeping.home.path], is_thorough=is_thorough
+    )
+    again()
+    (words,) = keeping.archive.glob("index/*/text")
+    shutil.rmtree(words)
+
+    again()
+
+    with Archive.open(keeping.archive) as archive:
+        assert len(archive.search(Query(Words(("words",)))).sessions) == 2
+    assert unlike_rebuilt(keeping) == []
 
 
 def test_what_is_odd_is_told_each_time(keeping: Keeping, tmp_path: Path) -> None:

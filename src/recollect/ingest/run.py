@@ -124,7 +124,8 @@ class _Ingestion:
         known = list(self._chunks.sources()) if look.known is None else look.known
         changes = Changes(self._chunks, self._report, known, is_thorough=is_thorough)
         found = self._look(paths, look, changes)
-        if look.known == []:  # not even the index needs to be asked
+        if look.known == []:
+            self._vault.check_words()
             return
         if found or changes.is_any:
             # Until all of it is derived, nobody may think that all is known.

@@ -189,6 +189,14 @@ class Vault:
             self._text = self._words or self._open_text()
         return self._text
 
+    def check_words(self) -> None:
+        """Open the text index, though nobody needs it: one that cannot be is told.
+
+        :raises IndexDamaged: if its words are gone, or are none.
+        """
+        if self.index is not None:
+            self._text = self.text
+
     def _open_text(self) -> TextIndex:
         from recollect.store.text import TextIndex  # noqa: PLC0415 (see above)
 
