@@ -28,8 +28,8 @@ def test_parts_of_a_run_are_added_up() -> None:
     second = row_with(first, 1, {"kills": 4, "hits": 1}, "nightly")
     again = row_with(second, 1, {"kills": 5, "hits": 1}, "nightly")
 
-    assert told(second) == "3,004 kills, 1 hits"
-    assert told(again) == "3,005 kills, 1 hits"
+    assert told(second) == "3,004 kills; 1 hits"
+    assert told(again) == "3,005 kills; 1 hits"
 
 
 def test_a_run_from_the_beginning_or_of_another_size_begins_a_new_row() -> None:

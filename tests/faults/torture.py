@@ -195,7 +195,7 @@ def told(row: Mapping[str, Any]) -> str:
     figures: Counter[str] = Counter()
     for part in row["parts"].values():
         figures.update(part)
-    return ", ".join(f"{count:,} {what}" for what, count in figures.items())
+    return "; ".join(f"{count:,} {what}" for what, count in figures.items())
 
 
 def command(harness: Harness, row: Mapping[str, Any]) -> str:
