@@ -213,14 +213,22 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
             both = (ask, _asker(port))
             timed(["warming"], both)
             prompts = [prompt.text for prompt in archive.prompts()]
+            every: list[list[float]] = [[], []]
             for kind, asked in questions(words, prompts, each):
-                own, other = timed(asked, both)
-                last = _p95(other)
-                for name, took in (("recollect", own), (PEER.name, other)):
-                    yield (
-                        f"| {kind} | {name} | {statistics.median(took):.1f} |"
-                        f" {_p95(took):.1f} | {_p95(took) / last:.2f} |"
-                    )
+                took = timed(asked, both)
+                every = [[*all_, *some] for all_, some in zip(every, took, strict=True)]
+                yield from _rows(kind, took)
+            yield from _rows("all of these", every)
+
+
+def _rows(kind: str, took: Sequence[Sequence[float]]) -> Iterator[str]:
+    """Yield the lines of a kind of queries: what ours took, and theirs."""
+    last = _p95(took[1])
+    for name, own in zip(("recollect", PEER.name), took, strict=True):
+        yield (
+            f"| {kind} | {name} | {statistics.median(own):.1f} | {_p95(own):.1f} |"
+            f" {_p95(own) / last:.2f} |"
+        )
 
 
 def _p95(took: Sequence[float]) -> float:

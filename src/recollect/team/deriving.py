@@ -7,6 +7,7 @@ those of the sessions that it names, and those with which it shares records.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,6 +82,8 @@ class _Person:
         self._objects = objects
         self._person = person
         self._held = {one.number: one for one in store.held(person)}
+        self._readers = Readers()
+        """Other processes, which stay from one group to the next."""
         self._done: set[int] = set()
         self.failures: list[ArchiveDamaged] = []
 
@@ -90,13 +93,18 @@ class _Person:
         for number in touched:
             if number in self._held:
                 stems.setdefault(_stem(self._held[number]), set()).add(number)
-        return sum(map(self._derive, _groups(list(stems.values()), self._held)))
+        try:
+            return sum(map(self._derive, _groups(list(stems.values()), self._held)))
+        finally:
+            self._readers.__exit__(*sys.exc_info())
 
     def _derive(self, group: Sequence[set[int]]) -> int:
         """Derive a group; where something is damaged, the others one by one."""
         try:
             return self._write(set().union(*group) - self._done)
         except ArchiveDamaged as error:
+            self._readers.__exit__(*sys.exc_info())
+            self._readers = Readers()
             if len(group) == 1:
                 self.failures.append(error)
                 return 0
@@ -105,7 +113,8 @@ class _Person:
     def _write(self, chosen: set[int]) -> int:
         if not chosen:
             return 0
-        with _Bench(self._store, self._objects, self._held) as bench:
+        readers = self._readers
+        with _Bench(self._store, self._objects, self._held, readers) as bench:
             while chosen:
                 bench.lay(chosen)
                 chosen = bench.related(self._person)
@@ -148,11 +157,16 @@ class _Bench:
     """An archive of the moment, in which sources are laid and derived."""
 
     def __init__(
-        self, store: TeamStore, objects: Objects, held: Mapping[int, Held]
+        self,
+        store: TeamStore,
+        objects: Objects,
+        held: Mapping[int, Held],
+        readers: Readers,
     ) -> None:
         self._store = store
         self._objects = objects
         self._held = held
+        self._readers = readers
         self._words = Listening()
         self._stems: dict[tuple[str, ...], list[int]] = {}
         for number, one in held.items():
@@ -167,12 +181,10 @@ class _Bench:
         self._folder = TemporaryDirectory(prefix="recollect-")
         path = Path(self._folder.name) / "archive"
         self._vault = Vault(path, write=True, words=self._words)
-        self._readers = Readers()
         self._indexer = Indexer(self._vault, self._report, self._readers)
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._readers.__exit__(*failure)
         self._vault.close()
         self._folder.cleanup()
 
