@@ -78,8 +78,11 @@ BOMB = squeeze(b"\n" * (80 * 1024 * 1024))
         other(frame=BOMB, length=80 * 1024 * 1024),
         other(frame=BOMB),
         other(frame=squeeze(RAW[:-1]), length=len(RAW) - 1, sha256=press(RAW[:-1])[0]),
+        other(mark=b"1"),
+        other(mark=b"1" * 33, length=0, frame=b""),
+        other(mark=b"1", length=0, frame=b"", kind=SourceKind.SIDECAR),
     ],
-    ids=range(20),
+    ids=range(23),
 )
 def test_a_piece_that_lies_is_refused_whole(piece: Packed) -> None:
     with pytest.raises(ParcelRefused):
@@ -90,6 +93,12 @@ def test_a_piece_that_lies_is_refused_whole(piece: Packed) -> None:
 def test_a_parcel_says_which_machine_it_is_from(machine: str) -> None:
     with pytest.raises(ParcelRefused, match="machine"):
         checked_parcel(pack(parcel(PIECE, machine=machine)))
+
+
+@pytest.mark.parametrize("signs", [(b"",), (b"1" * 33,), (SHA,) * 10_001], ids=range(3))
+def test_a_question_that_cannot_be_is_refused(signs: tuple[bytes, ...]) -> None:
+    with pytest.raises(ParcelRefused, match="cannot be"):
+        checked_parcel(pack(Parcel(machine=MACHINE, pieces=(), signs=signs)))
 
 
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))

@@ -129,7 +129,7 @@ def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) ->
     dry = sent(folder, hub, dry=True)
 
     assert hub.texts() == {}
-    assert hub.parcels == []
+    assert not any(parcel.pieces for parcel in hub.parcels)
     assert dry == sent(folder, hub)
     assert sent(folder, None, dry=True) == dry
 
@@ -192,6 +192,21 @@ def test_what_was_erased_on_the_hub_does_not_even_travel_again(tmp_path: Path) -
     assert done.erased == {session_id(1)}
     assert not done.hidden
     assert not any(piece.frame for parcel in hub.parcels for piece in parcel.pieces)
+
+
+def test_a_dry_run_knows_what_was_erased_and_tells_of_no_file(tmp_path: Path) -> None:
+    _, folder = worked(tmp_path)
+    hub = MemoryHub(tmp_path / "raw")
+    sent(folder, hub)
+    hub.store.erase(Selector(session=SessionId(session_id(1))), now=NOW)
+    hub.parcels.clear()
+
+    dry = sent(folder, hub, dry=True)
+
+    assert not any(parcel.pieces for parcel in hub.parcels)
+    assert any(parcel.signs for parcel in hub.parcels)
+    assert dry == sent(folder, hub)
+    assert (dry.files, dry.erased) == (0, {session_id(1)})
 
 
 def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:

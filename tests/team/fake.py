@@ -29,6 +29,7 @@ from recollect.team.contract import (
     Verdict,
 )
 from recollect.team.derivation import Derivation
+from recollect.team.refusing import signs_of
 from recollect.team.shelves import TeamShelf
 
 __all__ = ["MemoryObjects", "MemoryStore"]
@@ -93,7 +94,7 @@ class MemoryStore:
 
     def put(self, batch: Batch) -> Ack:
         sent = batch.source
-        if _sign(sent) in self._signs:
+        if self.erased(signs_of(sent)):
             raise BatchRefused(sent.id, "it was erased")
         key = (sent.person, sent.machine, sent.home, sent.path)
         source = self.sources.setdefault(key, _Source(sent))
@@ -201,7 +202,7 @@ class MemoryStore:
         gone = [s for s in gone if s not in held]
         addresses = {span.address for s in gone for span in s.spans}
         for source in gone:
-            self._signs[_sign(source.sent)] = now
+            self._signs |= dict.fromkeys(signs_of(source.sent), now)
         self.sources = {k: s for k, s in self.sources.items() if s not in gone}
         used = {span.address for s in self.sources.values() for span in s.spans}
         self._stray |= addresses - used
@@ -216,7 +217,10 @@ class MemoryStore:
         )
 
     def refused(self, sources: Sequence[Sent]) -> set[int]:
-        return {one.number for one in sources if _sign(one) in self._signs}
+        return {one.number for one in sources if self.erased(signs_of(one))}
+
+    def erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        return self._signs.keys() & set(signs)
 
     def tombstones(self) -> Sequence[Tombstone]:
         return [Tombstone(sign=s, erased=when) for s, when in self._signs.items()]
@@ -282,8 +286,3 @@ def _fits(selector: Selector, sent: Sent) -> bool:
             ("project", wanted.project),
         )
     )
-
-
-def _sign(sent: Sent) -> bytes:
-    told = f"{sent.person} {sent.session or sent.path}"
-    return hashlib.sha256(told.encode()).digest()

@@ -20,6 +20,7 @@ from recollect.team.contract import (
     Span,
     TeamStore,
 )
+from recollect.team.refusing import signs_of
 
 Made = tuple[TeamStore, Objects]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -75,6 +76,7 @@ def test_what_was_erased_does_not_come_back(made: Made) -> None:
 
     assert store.refused([SENT]) == {SENT.number}
     assert store.refused([]) == set()
+    assert store.erased([*signs_of(SENT), b"1" * 32]) == set(signs_of(SENT))
 
     assert receipt.sources == 1
     assert len(receipt.addresses) == 1

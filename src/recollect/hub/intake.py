@@ -36,6 +36,8 @@ _HOME = re.compile(r"[0-9a-f]{16}")
 _LONGEST_NAME = 4096
 _MOST = 10_000
 """Pieces of a parcel."""
+_SIGN = 32
+"""Bytes of a hash."""
 _MARK = 32
 """Bytes of the mark of an unfinished line, at most."""
 
@@ -53,6 +55,8 @@ def checked_parcel(raw: bytes) -> Parcel:
         raise ParcelRefused("it does not say which machine it is from")
     if len(parcel.pieces) > _MOST:
         raise ParcelRefused(f"it has more than {_MOST:,} pieces")
+    if len(parcel.signs) > _MOST or any(len(sign) != _SIGN for sign in parcel.signs):
+        raise ParcelRefused("it asks for what cannot be")
     for piece in parcel.pieces:
         _check(piece)
     return parcel
@@ -110,11 +114,13 @@ class Intake:
         if not _MACHINE.fullmatch(machine):
             raise ParcelRefused("it does not say which machine it is from")
         acks = self._store.acks(token.person, machine)
-        return Answer(sources=tuple(map(_known, acks)))
+        return Answer(sources=tuple(map(_known, acks)), person=token.person)
 
     def take(self, token: Token, parcel: Parcel) -> Answer:
         """Keep what a parcel holds, and return up to where its sources are there."""
-        return Answer(sources=tuple(self._taken(token, parcel)))
+        erased = self._store.erased(parcel.signs) if parcel.signs else ()
+        sources = tuple(self._taken(token, parcel))
+        return Answer(sources=sources, person=token.person, erased=tuple(erased))
 
     def _taken(self, token: Token, parcel: Parcel) -> Iterator[Known]:
         came: dict[Sent, list[Packed]] = {}

@@ -28,6 +28,8 @@ from recollect.render.redact.personal import names_in
 from recollect.store.chunks import Kept
 from recollect.store.derived import Derived
 from recollect.store.vault import Vault
+from recollect.team.contract import Sent
+from recollect.team.refusing import signs_of
 
 __all__ = ["Pushed", "Share", "push"]
 
@@ -130,23 +132,55 @@ class _Push:
         """Return what the hub has of what was chosen, and what it does not want.
 
         Of a file that it has not, it is asked first: what was erased there must not
-        even travel.
+        even travel. A dry run asks by hashes: the hub is told of no file.
         """
         if self._courier is None:
             return {}
-        told = self._courier.known(self._machine).sources
-        known = {(one.home, one.path): one for one in told}
+        answered = self._courier.known(self._machine)
+        known = {(one.home, one.path): one for one in answered.sources}
         new = [
             self._packing.question(kept)
             for kept in self._chosen.sources
-            if self._packing.place(kept) not in known and not dry
+            if self._packing.place(kept) not in known
         ]
         for start in range(0, len(new), _QUESTIONS):
-            some = tuple(new[start : start + _QUESTIONS])
-            answer = self._courier.send(Parcel(machine=self._machine, pieces=some))
+            some = new[start : start + _QUESTIONS]
+            if dry:
+                known |= self._erased(some, answered.person, self._courier)
+                continue
+            parcel = Parcel(machine=self._machine, pieces=tuple(some))
+            answer = self._courier.send(parcel)
             known |= {(o.home, o.path): o for o in answer.sources if o.is_refused}
         self._refused = {place for place, one in known.items() if one.is_refused}
         return known
+
+    def _erased(
+        self, some: Sequence[Packed], person: str, courier: Carrying
+    ) -> dict[_Place, Known]:
+        """Return what of some files was erased, asked for without telling of them."""
+        if not person:
+            return {}
+        signs = {(one.home, one.path): self._signs(one, person) for one in some}
+        every = tuple({sign for own in signs.values() for sign in own})
+        told = courier.send(Parcel(machine=self._machine, pieces=(), signs=every))
+        there = set(told.erased)
+        return {
+            place: Known(home=place[0], path=place[1], is_refused=True)
+            for place, own in signs.items()
+            if not there.isdisjoint(own)
+        }
+
+    def _signs(self, one: Packed, person: str) -> tuple[bytes, ...]:
+        return signs_of(
+            Sent(
+                person=person,
+                machine=self._machine,
+                home=one.home,
+                path=one.path,
+                kind=one.kind,
+                session=SessionId(one.session) if one.session else None,
+            )
+        )
 
     def _is_level(self, parcel: Parcel, answer: Answer) -> bool:
         """Whether all of a parcel arrived, but for what is not wanted."""

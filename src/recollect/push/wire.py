@@ -71,6 +71,8 @@ class Parcel(Struct, frozen=True, kw_only=True):
     pieces: tuple[Packed, ...]
     more: bool = False
     """Whether another parcel follows at once: a hub may wait for it and derive then."""
+    signs: tuple[bytes, ...] = ()
+    """Hashes of files: which were erased is asked, and which they are is not told."""
 
 
 class Known(Struct, frozen=True, kw_only=True, array_like=True):
@@ -91,6 +93,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     """What the hub has: of a machine, or of what was just sent."""
 
     sources: tuple[Known, ...] = ()
+    person: str = ""
+    """Whose the token is."""
+    erased: tuple[bytes, ...] = ()
+    """Those hashes that were asked for and are of what was erased."""
 
 
 _parcels = msgpack.Decoder(Parcel)

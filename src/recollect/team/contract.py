@@ -352,6 +352,10 @@ class TeamStore(Protocol):
         """Return the numbers of those sources that were erased, asked for at once."""
         ...
 
+    def erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        """Return those of some hashes of sources that tombstones have."""
+        ...
+
     def tombstones(self) -> Sequence[Tombstone]:
         """Return what was erased."""
         ...

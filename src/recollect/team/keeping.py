@@ -270,10 +270,10 @@ class EngineStore(Generic[D]):
         """Return the numbers of those sources that were erased, asked for at once."""
         signs = {one.number: signs_of(one) for one in sources}
         every = sorted({sign for own in signs.values() for sign in own})
-        there = self._erased(every) if every else set()
+        there = self.erased(every) if every else set()
         return {number for number, own in signs.items() if there.intersection(own)}
 
-    def _erased(self, signs: Sequence[bytes]) -> set[bytes]:
+    def erased(self, signs: Sequence[bytes]) -> set[bytes]:
         """Return those of some signs that tombstones have."""
         raise NotImplementedError
 

@@ -92,7 +92,8 @@ class ClickHouseStore(EngineStore[ClickHouse]):
             Tombstone(sign=sign, erased=when) for sign, when in self._db.rows(sql, {})
         ]
 
-    def _erased(self, signs: Sequence[bytes]) -> set[bytes]:
+    def erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        """Return those of some signs that tombstones have."""
         sql = "SELECT hex(sign) FROM tombstone WHERE hex(sign) IN %(signs)s"
         rows = self._db.rows(sql, {"signs": [sign.hex().upper() for sign in signs]})
         return {bytes.fromhex(row[0]) for row in rows}

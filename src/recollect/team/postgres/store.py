@@ -103,7 +103,8 @@ class PostgresStore(EngineStore[Postgres]):
         rows = self._db.rows("SELECT sign, erased FROM tombstone ORDER BY erased", {})
         return [Tombstone(sign=bytes(sign), erased=when) for sign, when in rows]
 
-    def _erased(self, signs: Sequence[bytes]) -> set[bytes]:
+    def erased(self, signs: Sequence[bytes]) -> set[bytes]:
+        """Return those of some signs that tombstones have."""
         sql = "SELECT sign FROM tombstone WHERE sign = ANY(%(signs)s)"
         return {bytes(row[0]) for row in self._db.rows(sql, {"signs": list(signs)})}
 
