@@ -1,0 +1,35 @@
+"""A store that an older version made takes what a newer one sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from recollect.team.contract import Batch, Fragment, Objects, TeamStore
+from recollect.team.keeping import EngineStore
+from tests.team.test_contract import SENT, span
+
+Made = tuple[TeamStore, Objects]
+
+
+def test_a_store_from_before_unfinished_lines_keeps_what_it_has(
+    engine: Callable[[], Made],
+) -> None:
+    store, objects = engine()
+    store.prepare()
+    batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
+    store.put(batch)
+    assert isinstance(store, EngineStore)
+    for column in ("mark", "fragment"):
+        store._db.execute(f"ALTER TABLE source DROP COLUMN {column}")
+    if type(store).__name__ == "PostgresStore":
+        store._db.execute("UPDATE stamp SET value = '1' WHERE key = 'version'")
+
+    store.prepare()
+
+    assert [ack.upto for ack in store.acks("ann", "laptop")] == [3]
+    half = Fragment(offset=3, mark=b"1", frame=b"frame")
+    assert store.put(replace(batch, fragment=half)).mark == b"1"
+    assert store.fragments([SENT.number]) == {SENT.number: half}
+    store.close()
