@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from recollect.archive import Archive
 from recollect.errors import HubUnreachable
+from recollect.model.ids import SessionId
 from recollect.push import push
 from recollect.render.redact import Redactor
 from recollect.team.contract import Fragment, Objects, Scope, TeamStore
@@ -177,6 +178,22 @@ def _fragments(sending: Sending) -> list[Fragment]:
     store = sending.hub.store
     numbers = [held.number for held in store.held("ann")]
     return list(store.fragments(numbers).values())
+
+
+def test_a_last_line_is_exported_too(sending: Sending) -> None:
+    sending.write(WHOLE)
+    sending.send()
+    sending.both()
+
+    shelf = sending.hub.store.shelf(Scope(person="ann"), sending.hub.objects)
+    with Archive.on(shelf) as team, Archive.open(sending.folder) as own:
+        (there, here) = (
+            b"".join(archive.raws(archive.session(SessionId(SESSION)).sources[0].id))
+            for archive in (team, own)
+        )
+
+    assert there == here
+    assert there.endswith(WHOLE)
 
 
 def test_a_last_line_moves_to_another_engine(

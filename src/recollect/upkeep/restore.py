@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from errno import EDQUOT, ENOSPC, EROFS
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -233,4 +234,5 @@ def raws_of(shelf: Shelf, source: SourceId) -> Iterator[bytes]:
     if isinstance(shelf, FolderShelf):
         return kept_bytes(shelf.vault, kept)
     found = shelf.chunks.tried(kept.number, kept.generation)
-    return (raw for _, raw in found if raw is not None)
+    behind = shelf.chunks.fragment(kept.number, kept.generation)
+    return chain((raw for _, raw in found if raw is not None), [behind])
