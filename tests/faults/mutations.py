@@ -7,6 +7,7 @@ in a test it goes through ``monkeypatch``.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from stat import S_ISDIR
+from typing import Any
 
 import tantivy
 from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection, FullError
@@ -296,27 +298,38 @@ def lockless(put: Set) -> None:
 
 
 def patient(put: Set) -> None:
-    """Have whoever reads wait, a while at most, until nobody writes."""
-    opened = Vault.__init__
+    """Have pages wait, a while at most, until nobody writes."""
+    opened, beats = Vault.__init__, "beat"
 
     def go_on(beat: Path) -> None:
         while beat.parent.exists():
             beat.touch()
             time.sleep(0.05)
 
-    def is_beating(beat: Path) -> bool:
-        return beat.exists() and time.time() - beat.stat().st_mtime < 0.5
-
-    def wait(self: Vault, folder: Path, *, write: bool = False, **more: object) -> None:
-        beat = folder / "beat"
-        until = time.monotonic() + 4
+    def open_(
+        self: Vault, folder: Path, *, write: bool = False, **more: object
+    ) -> None:
         if write:
+            beat = folder / beats
             threading.Thread(target=go_on, args=(beat,), daemon=True).start()
-        while not write and is_beating(beat) and time.monotonic() < until:
-            time.sleep(0.02)
         opened(self, folder, write=write, **more)  # type: ignore[arg-type]
 
-    put(Vault, "__init__", wait)
+    put(Vault, "__init__", open_)
+    if "serve" not in sys.argv:
+        return  # who takes something in shows no pages
+    app = import_module("recollect.web.app")
+    answered = app._answered
+
+    def wait(row: object, visit: Any) -> object:  # noqa: ANN401 (handed through)
+        beat = visit.readers.folder / beats
+        until = time.monotonic() + 4
+        while beat.exists() and time.monotonic() < until:
+            if time.time() - beat.stat().st_mtime > 0.3:
+                break
+            time.sleep(0.02)
+        return answered(row, visit)
+
+    put(app, "_answered", wait)
 
 
 def leaking(put: Set) -> None:
