@@ -72,8 +72,8 @@ from recollect.ingest import ingest
 from tests.faults.mutations import MUTATIONS
 folder, home = Path(sys.argv[2]), Path(sys.argv[3])
 ingest(folder, [home])
-one = next(home.rglob("*.jsonl"))  # so that there is something to look for
-one.write_bytes(one.read_bytes() + b'{"type":"unheard of"}\\n')
+one = next(home.rglob("*.jsonl"))  # so that the others must be looked for
+one.with_name("00000000-0000-4000-8000-00000000000f.jsonl").write_bytes(b"{}\\n")
 if sys.argv[1]:
     MUTATIONS[sys.argv[1]](setattr)
 lines, opened = [0], [0]
