@@ -84,11 +84,14 @@ def told(archive: Archive) -> object:
     """Return all that is told of the session, but for where its bytes are."""
     (listed,) = archive.sessions(empty=True)
     session = archive.session(listed.id)
+    shown = archive.conversation(listed.id).window(0, 0, 9)
     return (
         replace(listed, size=0),
         [(one.role, one.origin, one.blocks) for one in session.live.messages],
         [one.kind for one in session.problems],
         [one.text for one in archive.prompts()],
+        [(one.id, one.blocks) for turn in shown.turns for one in turn.messages],
+        archive.context(listed.id),
     )
 
 
