@@ -14,6 +14,7 @@ from recollect import Archive
 from recollect.cli import main
 from recollect.errors import ExitCode
 from recollect.sources import project_key
+from recollect.store.vault import Vault
 from recollect.upkeep import Restored
 from tests.build import Home, prompt, reply, session_id, thread
 
@@ -150,6 +151,34 @@ def test_two_restores_at_once_leave_each_file_whole_and_once(place: Path) -> Non
     assert (inner[0].written, inner[0].same) == (2, 0)
     assert (outer.written, outer.same) == (0, 2)
     assert not any((outer.copies, outer.refused, outer.skipped))
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--to", "to/here"], ["--to", "to", "--overwrite"]]
+)
+@pytest.mark.parametrize(
+    "name",
+    ["../../evil", "projects/../../../evil", "/evil", "projects//evil", "./evil"],
+)
+def test_a_name_that_leads_out_is_never_written(
+    place: Path, name: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Home(place / ".claude").session(FIRST, thread(prompt("Said")))
+    main(["ingest", "-q"])
+    shutil.rmtree(place / ".claude")
+    with Vault(place / "archive", write=True) as vault:
+        vault.chunks.db.execute("UPDATE source SET path = ?", (name,))
+    before = written(place)
+
+    assert main(["restore", "--all", *more, "--dry-run"]) == ExitCode.DONE
+    assert "lead out of their home" in capsys.readouterr().err
+    assert main(["restore", "--all", *more]) == ExitCode.FAILED
+
+    told = capsys.readouterr().err
+    assert f"not written: {name} (the name leads out of the home)" in told
+    assert {n for n in written(place) if "archive/" not in n} == {
+        n for n in before if "archive/" not in n
+    }
 
 
 @pytest.mark.parametrize("asked", ["FILE", "FOLDER"])

@@ -81,16 +81,20 @@ def test_files_of_the_text_engine_that_others_can_read_are_caught(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
 @pytest.mark.parametrize("is_mended", [True, False], ids=["as it is", "with a fault"])
+@pytest.mark.parametrize("name", ["", "archive.db", "index"])
 def test_a_folder_of_another_user_is_not_written_to(
-    is_mended: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
+    *,
+    is_mended: bool,
+    name: str,
 ) -> None:
     keeping = Keeping(tmp_path)
     keeping.home.session(session_id(1), thread(prompt("words"), reply("words")))
     keeping.ingest()
-    os.chown(keeping.archive, 65534, 65534)
+    foreign = keeping.archive / name
+    os.chown(foreign, 65534, 65534)
     before = contents(keeping.archive)
     if not is_mended:
         monkeypatch.setattr(lock, "_check_owner", lambda _: None)
@@ -100,7 +104,7 @@ def test_a_folder_of_another_user_is_not_written_to(
     code = main(["ingest", *place, "--home", str(keeping.home.path)])
     said = capfd.readouterr().err
 
-    is_refused = code == 1 and f"{keeping.archive}: it belongs to another user" in said
+    is_refused = code == 1 and f"{foreign}: it belongs to another user" in said
     assert is_refused is is_mended
     assert (contents(keeping.archive) == before) is is_mended
     assert main(["search", "words", *place, "--no-ingest"]) == 0  # whoever may, reads

@@ -97,9 +97,9 @@ def _bring_up(archive: Archive, homes: tuple[Path, ...], asked: Asked) -> None:
         else:
             _tell(asked, f"shown as it was: {error}")
     except OSError as error:
-        _tell(asked, f"shown as it was: {error.strerror or error}")
+        _warn(asked, f"shown as it was: {error.strerror or error}")
     except SystemRefused as error:
-        _tell(asked, f"shown as it was: {error}")
+        _warn(asked, f"shown as it was: {error}")
     else:
         if asked.verbose:
             _tell_report(report)

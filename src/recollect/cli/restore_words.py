@@ -23,6 +23,7 @@ _WORDS = {
     Standing.DIFFERS: "differs",
     Standing.DAMAGED: "damaged",
     Standing.TAKEN: "taken",
+    Standing.OUTSIDE: "outside",
 }
 
 
@@ -42,6 +43,11 @@ def tell_plan(plans: Sequence[Plan], stream: TextIO) -> None:
     if counts[Standing.TAKEN]:
         sys.stderr.write(
             f"{counts[Standing.TAKEN]:,} would go where a newer copy goes, "
+            "and not be written\n"
+        )
+    if counts[Standing.OUTSIDE]:
+        sys.stderr.write(
+            f"{counts[Standing.OUTSIDE]:,} would lead out of their home, "
             "and not be written\n"
         )
 

@@ -54,12 +54,15 @@ def is_held(folder: Path) -> bool:
 def _check_owner(folder: Path) -> None:
     """Refuse a folder whose owner could read what is written there, or replace it.
 
-    Root can do so in any case, and is therefore no other.
+    Root can do so in any case, and is therefore no other. In a folder that is open to
+    all, whatever stands there already may be somebody's, and is looked at as well.
     """
     if sys.platform == "win32":  # pragma: no cover
         return
-    if folder.stat().st_uid not in {0, os.geteuid()}:
-        raise PermissionError(EPERM, "it belongs to another user", str(folder))
+    for path in (folder, *folder.iterdir()):
+        with suppress(FileNotFoundError):  # gone meanwhile
+            if path.lstat().st_uid not in {0, os.geteuid()}:
+                raise PermissionError(EPERM, "it belongs to another user", str(path))
 
 
 def _take(handle: int, folder: Path, wait: float) -> None:

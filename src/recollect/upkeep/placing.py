@@ -38,6 +38,8 @@ class Standing(StrEnum):
     """Something with which the archive's own bytes, being damaged, do not compare."""
     TAKEN = "taken"
     """Another file that is restored with it, and goes there first."""
+    OUTSIDE = "outside"
+    """Whatever it is: the name leads out of the home, and nothing goes there."""
 
 
 class Put(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from recollect.model.sources import SourceKind
 from recollect.sources import native_path, project_key
 from recollect.store.chunks import Kept
 
-__all__ = ["folders_of", "rewritten_cwd", "target_of", "whole_lines"]
+__all__ = ["folders_of", "leads_out", "rewritten_cwd", "target_of", "whole_lines"]
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
@@ -47,6 +47,15 @@ def folders_of(homes: Iterable[str]) -> dict[str, str]:
 
 def _sign(home: str) -> str:
     return sha256(home.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def leads_out(path: str) -> bool:
+    """Whether a path below a home leads elsewhere.
+
+    No walk gives such a one, but an archive may have come from somebody else.
+    """
+    parts = path.split("/")
+    return "\0" in path or any(part in {"", ".", ".."} for part in parts)
 
 
 def target_of(kept: Kept, home: str | None = None, project: str | None = None) -> Path:

@@ -20,7 +20,7 @@ from recollect.store.generations import older
 from recollect.store.shelf import Shelf
 from recollect.store.vault import Vault
 from recollect.upkeep.placing import Put, Standing, put_file, sweep
-from recollect.upkeep.relocate import folders_of, target_of, whole_lines
+from recollect.upkeep.relocate import folders_of, leads_out, target_of, whole_lines
 
 __all__ = [
     "Plan",
@@ -94,22 +94,30 @@ def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
     # Where two copies would meet in one folder, the newest has the better claim.
     for kept in sorted(chosen, key=lambda kept: -kept.mtime_ns):
         home = str(to / folders.get(kept.home, "")) if to else None
+        if leads_out(kept.path):
+            plans.append(_plan(kept, kept.path, Standing.OUTSIDE, steps))
+            continue
         path = target_of(kept, home, project)
         if path in taken:
             path = target_of(kept, home)
         state = _state(vault, kept, path, rewrite=rewrite, steps=steps)
-        plan = Plan(
-            number=kept.number,
-            generation=kept.generation,
-            steps=steps,
-            path=str(path),
-            size=kept.size,
-            state=Standing.TAKEN if path in taken else state,
-        )
+        if path in taken:
+            state = Standing.TAKEN
         taken.add(path)
-        plans.append(plan)
+        plans.append(_plan(kept, str(path), state, steps))
     # Whichever goes to a place first stays before those that would follow it.
     return sorted(plans, key=lambda plan: plan.path)
+
+
+def _plan(kept: Kept, path: str, state: Standing, steps: int) -> Plan:
+    return Plan(
+        number=kept.number,
+        generation=kept.generation,
+        steps=steps,
+        path=path,
+        size=kept.size,
+        state=state,
+    )
 
 
 def _state(
@@ -158,6 +166,7 @@ def restore(
     folders: set[Path] = set()
     mine: set[tuple[int, int]] = set()
     progress = progress or Silence()
+    plans = _inside(plans, done)
     progress.begin("restoring", sum(plan.size for plan in plans))
     for folder in {Path(plan.path).parent for plan in plans}:
         sweep(folder)
@@ -194,6 +203,17 @@ def restore(
         sync_folder(folder)
     progress.end()
     return done
+
+
+def _inside(plans: Iterable[Plan], done: Restored) -> list[Plan]:
+    """Return what has a place in its home; the rest is refused."""
+    found = []
+    for plan in plans:
+        if plan.state is Standing.OUTSIDE:
+            done.refused.append((plan.path, "the name leads out of the home"))
+        else:
+            found.append(plan)
+    return found
 
 
 def _note(done: Restored, plan: Plan, put: Put) -> None:
