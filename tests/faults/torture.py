@@ -112,7 +112,11 @@ HARNESSES = (
     Harness(
         "scripts",
         "Nothing of a transcript runs in a browser, and nothing leaves it.",
-        ("tests/browser/test_hostile.py", "tests/browser/test_hostile_site.py"),
+        (
+            "tests/browser/test_hostile.py",
+            "tests/browser/test_hostile_lists.py",
+            "tests/browser/test_hostile_site.py",
+        ),
     ),
     Harness(
         "hub",

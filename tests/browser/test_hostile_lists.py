@@ -1,0 +1,119 @@
+"""Every attack by itself in a session of its own: each list shows it, and runs nothing.
+
+What is shown in brief is cut: of many attacks in one text only the first would stand
+there. So it is also asked that each attack is in the text of the page.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from recollect.archive import Archive
+from recollect.model.reports import Grouping
+from recollect.render.html.markup import Html
+from recollect.web.pages import files
+from tests.browser.payloads import PAYLOADS
+from tests.browser.serving import Served, opened, served
+from tests.browser.shared import Watched
+from tests.browser.test_hostile_site import assert_harmless
+from tests.build import (
+    Home,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
+from tests.faults.sizes import reached, sized
+from tests.render.stories import PATCH
+
+ATTACKS = PAYLOADS[:: sized(20, 1, 1)]
+_SHOWN = 12
+"""Characters of an attack that no list cuts off."""
+_PLAIN = re.compile(r"[ -~]{4,}")
+"""What is shown as it is; of other signs the names are."""
+
+
+def attacked(home: Path, attacks: tuple[str, ...]) -> None:
+    """Write a session for each attack, in all that lists tell of sessions."""
+    for number, bad in enumerate(attacks):
+        mark = f"mark{number}x {' '.join(bad.split())}"
+        edit = tool_use(
+            "Edit", id=f"e{number}", file_path=f"/w{number}/{mark}", old_string="a"
+        )
+        outcome = {"filePath": f"/w{number}/{mark}", "structuredPatch": [PATCH]}
+        told = thread(
+            prompt(mark),
+            reply([edit], model=mark, message_id=f"m{number}"),
+            tool_result(f"e{number}", "done", outcome=outcome),
+        )
+        odd = {"cwd": f"/work/{mark}", "gitBranch": mark}
+        records = [*(record | odd for record in told), title(mark)]
+        Home(home).session(session_id(number), records, project=f"-work-{number}")
+
+
+def pages(number: int) -> dict[str, str]:
+    """Return where one attack is shown among others, by what is shown there."""
+    session = session_id(number)
+    return {
+        "hits": f"/search?q=mark{number}x",
+        "titles": f"/?text=mark{number}x",
+        "files of a session": f"/files?session={session}",
+        "files": f"/files?path=/w{number}",
+        "sessions": f"/session/{session}",
+    }
+
+
+def assert_shown(seen: Watched, site: Served, path: str, attack: str) -> None:
+    """Open a page, see that the attack stands in its text, and that nothing ran."""
+    assert assert_harmless(seen, site, path)
+    text = " ".join(seen.page.evaluate("document.body.textContent").split())
+    plain = _PLAIN.search(" ".join(attack.split()))
+    assert plain, attack
+    assert plain[0][:_SHOWN].rstrip() in text, path
+
+
+@pytest.mark.parametrize("policy", [True, False], ids=["policy", "no policy"])
+def test_each_attack_stands_on_every_list_and_runs_nowhere(
+    policy: bool, browser: Browser, tmp_path: Path
+) -> None:
+    attacked(tmp_path / "home", ATTACKS)
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+    looked = 0
+    with (
+        served(tmp_path / "archive") as site,
+        opened(browser, site, bypass_csp=not policy) as seen,
+    ):
+        for number, attack in enumerate(ATTACKS):
+            for path in pages(number).values():
+                assert_shown(seen, site, path, attack)
+                looked += 1
+        for path in ("/", "/projects", "/files", "/problems", *map(_usage, Grouping)):
+            assert assert_harmless(seen, site, path)
+    how = "with a policy" if policy else "without one"
+    reached(f"pages on which one attack stands among others, looked at {how}", looked)
+
+
+def _usage(grouping: Grouping) -> str:
+    return f"/usage?by={grouping}"
+
+
+def test_a_list_of_files_that_does_not_escape_is_caught(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "words", Html)
+    attacked(tmp_path / "home", PAYLOADS[:1])
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+
+    with (
+        served(tmp_path / "archive") as site,
+        opened(browser, site, bypass_csp=True) as seen,
+        pytest.raises(AssertionError),
+    ):
+        assert_shown(seen, site, pages(0)["files of a session"], PAYLOADS[0])
