@@ -116,12 +116,12 @@ def if_stopped(words: str | Callable[[], str]) -> Iterator[None]:
 
 def kept_bytes(folder: Path) -> int:
     """Return how many bytes of sources the archive in a folder keeps."""
-    from recollect.archive import Archive  # noqa: PLC0415 (not for a page of text)
     from recollect.errors import ArchiveMissing  # noqa: PLC0415
+    from recollect.store.vault import Vault  # noqa: PLC0415 (not for a page of text)
 
     try:
-        with Archive.open(folder) as opened:
-            return sum(kept.kept for kept in opened.sources())
+        with Vault(folder) as vault:
+            return vault.chunks.total()[1]
     except ArchiveMissing:
         return 0
 

@@ -123,12 +123,15 @@ class Chunks:
             for row in self.db.execute(f"{_KEPT} ORDER BY s.id"):
                 yield kept_of_row(row)
 
-    def reach(self) -> str:
-        """Return what is another text once more or less is kept."""
+    def total(self) -> tuple[int, int]:
+        """Return how many generations are kept, and how many bytes in all of them."""
         with reading_of(self.path):
             sql = "SELECT count(*), coalesce(sum(kept), 0) FROM generation"
-            count, kept = first(self.db, sql) or (0, 0)
-            return f"{count}-{kept}"
+            return first(self.db, sql) or (0, 0)
+
+    def reach(self) -> str:
+        """Return what is another text once more or less is kept."""
+        return "{}-{}".format(*self.total())
 
     def count_present(self, homes: Iterable[str]) -> int:
         """Return how many sources of homes were there when last looked for."""
