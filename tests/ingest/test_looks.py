@@ -87,6 +87,21 @@ def test_it_is_so_time_after_time(keeping: Keeping, walks: list[Path]) -> None:
     assert unlike_rebuilt(keeping) == []
 
 
+def test_all_that_grew_is_taken_in_however_many_they_are(
+    keeping: Keeping, walks: list[Path]
+) -> None:
+    found = sorted(keeping.home.path.rglob("*.jsonl"))
+    assert len(found) == 3
+    for path in found:
+        append(path)
+
+    assert keeping.ingest().grown == 3
+    assert walks == []
+    assert [keeping.generations(path) for path in found] == [
+        [path.read_bytes()] for path in found
+    ]
+
+
 def test_nothing_is_walked_where_nothing_moved(
     keeping: Keeping, walks: list[Path]
 ) -> None:

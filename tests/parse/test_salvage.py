@@ -33,6 +33,20 @@ def test_case_1_a_cut_last_line_is_said_to_be_cut() -> None:
     assert kinds(ONE[:-30], ended=True) == ["not-json"]
 
 
+@pytest.mark.parametrize("before", [b"", b"  ", b"garbage ", "é\0".encode()])
+def test_what_is_whole_stands_where_it_is_said_to(before: bytes) -> None:
+    raw = before + ONE + b" " + TWO + ONE[:-9]
+    told = source_line(raw, offset=700)
+    start = told.position.offset
+
+    found = [part for part in salvage.salvage(told) if isinstance(part, Part)]
+
+    assert [part.raw for part in found] == [ONE, TWO]
+    for part in found:
+        at = part.position.offset - start
+        assert raw[at : at + part.position.length] == part.raw
+
+
 @pytest.mark.req("E1")
 def test_case_1_a_line_cut_inside_a_character_is_cut() -> None:
     raw = line(prompt("grüße", uuid="a"))

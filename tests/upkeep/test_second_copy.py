@@ -52,6 +52,38 @@ def test_a_damaged_archive_does_not_replace_a_good_backup(tmp_path: Path) -> Non
     assert (good / ARCHIVE_FILE).read_bytes() == before
 
 
+def test_a_backup_has_every_row(tmp_path: Path) -> None:
+    keeping = kept(tmp_path)
+    (path,) = keeping.home.path.rglob("*.jsonl")
+    path.write_bytes(jsonl(thread(prompt("Mend another pump"))))
+    keeping.ingest()
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","unfin')
+    keeping.ingest()
+    starred = Annotations(is_starred=True)
+    annotate(keeping.archive, [SessionId(SESSION)], lambda _: starred)
+    with keeping.vault() as vault:
+        backup(vault, tmp_path / "copy")
+
+    copied = rows(tmp_path / "copy")
+
+    assert copied == rows(keeping.archive)
+    assert all(copied[table] for table in ("annotation", "chunk", "fragment"))
+    assert len(copied["generation"]) == 2
+
+
+def rows(folder: Path) -> dict[str, list[object]]:
+    """Return all that stands in an archive."""
+    db = apsw.Connection(str(folder / ARCHIVE_FILE))
+    names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    found = {
+        name: sorted(map(repr, db.execute(f'SELECT * FROM "{name}"')))  # noqa: S608
+        for (name,) in list(names)
+    }
+    db.close()
+    return dict(found)
+
+
 def test_what_is_left_of_a_damaged_archive_is_copied_and_said(tmp_path: Path) -> None:
     keeping = kept(tmp_path)
     damage(keeping)

@@ -89,6 +89,8 @@ every_route = pytest.mark.parametrize(
         ({"host": "127.0.0.1"}, 421),
         ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
         ({"host": f"127.0.0.1.attacker.test:{PORT}"}, 421),
+        ({"host": f"evil-127.0.0.1:{PORT}"}, 421),
+        ({"host": f"evil.localhost:{PORT}"}, 421),
         ({"host": f"127.0.0.1:{PORT}@attacker.test"}, 421),
         ({"host": ""}, 421),
         ({"origin": "http://attacker.test"}, 403),
@@ -112,6 +114,16 @@ def test_no_route_lets_anybody_else_in(
 
     assert answer.status == status
     assert not answer.body.startswith(b"<!doctype")
+
+
+@every_route
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_no_way_of_asking_needs_no_key(route: Route, method: str, page: Asking) -> None:
+    _, path = tried(route)
+
+    answer = page.ask(method, path, page.usual | {"cookie": ""})
+
+    assert answer.status == 401
 
 
 def _real(value: str, page: Asking) -> str:
