@@ -475,3 +475,23 @@ def test_an_api_error_says_which_try_failed() -> None:
     failed = system("api_error", error={}, retryAttempt=2, maxRetries=10)
 
     assert node(failed).head == "try 2 of 10"
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("2026-11-10T10:00:00+14:00", "2026-11-09T20:00:00+00:00"),
+        ("2026-11-10T10:00:00Z", "2026-11-10T10:00:00+00:00"),
+        ("0001-01-01T00:00:00Z", None),
+        ("9999-12-31T23:59:59.999Z", None),
+        ("0002-01-01T00:00:00Z", "0002-01-01T00:00:00+00:00"),
+    ],
+)
+def test_a_time_is_the_worlds_or_none_where_a_clock_has_no_year_for_it(
+    told: str, expected: str | None
+) -> None:
+    (found,) = sketches([prompt("x", timestamp=told)])
+
+    time = node_of(found).time
+
+    assert (time.isoformat() if time else None) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import cache
 from typing import Any
 from zlib import crc32
@@ -45,7 +46,7 @@ def node_of(sketched: Sketched) -> Node:
         logical_parent=sketch.logical_parent_uuid,
         session=sketch.session_id,
         agent=facts.pop("agent", sketch.agent_id),
-        time=sketch.timestamp,
+        time=_moment(sketch.timestamp),
         is_sidechain=sketch.is_sidechain,
         is_meta=sketch.is_meta,
         is_error=sketch.is_api_error_message,
@@ -75,6 +76,17 @@ def _small() -> Callable[[Sketched], dict[str, Any]]:
 def _forked_from(sketch: Sketch) -> LineageFacts | None:
     origin = sketch.forked_from
     return LineageFacts(origin.session_id, origin.message_uuid) if origin else None
+
+
+def _moment(time: datetime | None) -> datetime | None:
+    """Return a time as the whole world counts it.
+
+    In the calendar's first and last year it is none: some clock on earth shows a year
+    there that no calendar has.
+    """
+    if time is None or not MINYEAR < time.year < MAXYEAR:
+        return None
+    return time if time.tzinfo is UTC else time.astimezone(UTC)
 
 
 def _message(sketch: Sketch) -> dict[str, Any]:

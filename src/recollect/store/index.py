@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["INDEX_FILE", "Index", "Seen", "stamp_of"]
 
 INDEX_FILE = "index.db"
-DERIVING_VERSION = 17
+DERIVING_VERSION = 18
 """Raised whenever nodes, sessions or texts come out differently than before."""
 PAGE_NODES = 512
 

@@ -17,11 +17,15 @@ DAY = 24 * HOUR
 _MINUTE = 60_000
 _BLOCK = 5 * HOUR
 _FIRST_DAY = date(1970, 1, 1)
+_LAST = 47_482 * DAY
+"""The year 2100: nobody knows how clocks are set later, or cares how they were before
+1970, and there may be thousands of years on either side."""
 
 
 def clock_of(zone: tzinfo, first: int, last: int) -> Clock:
     """Return how far a zone is ahead of UTC between two moments, in milliseconds."""
     changes = []
+    first, last = (min(max(moment, 0), _LAST) for moment in (first, last))
     before = _ahead(zone, first)
     for day in range(first, last + DAY, DAY):
         now = _ahead(zone, min(day + DAY, last))

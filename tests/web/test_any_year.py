@@ -1,0 +1,51 @@
+"""Sessions of years that hardly any clock has: every page answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.archive import Archive
+from recollect.model.reports import Grouping
+from tests.build import Home, prompt, reply, session_id, thread
+from tests.web.asking import asking
+from tests.web.places import Kept
+
+TIMES = (
+    "0001-01-01T00:00:00Z",
+    "0002-01-01T00:00:00Z",
+    "9998-12-31T23:59:59.999Z",
+    "9999-12-31T23:59:59.999Z",
+    "2026-01-01T10:00:00+14:00",
+)
+PAGES = ("/", "/usage.csv", "/api/usage", "/search?q=year", "/files", "/projects")
+
+
+@pytest.fixture(params=["Asia/Tokyo", "America/New_York"])
+def zone(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Somewhere east or west of where times are told."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+def test_a_year_that_clocks_do_not_have_breaks_no_page(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    for number, told in enumerate(TIMES):
+        records = thread(prompt(f"year {told}"), reply("y", message_id=f"m{number}"))
+        dated = [record | {"timestamp": told} for record in records]
+        home.session(session_id(number), dated)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = asking(Kept(home, tmp_path / "archive"))
+    sessions = [f"/session/{session_id(number)}" for number in range(len(TIMES))]
+
+    for path in (*PAGES, *sessions, *(f"/usage?by={one}" for one in Grouping)):
+        assert page.ask("GET", path, page.usual).status == 200, path
