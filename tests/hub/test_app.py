@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -92,6 +93,15 @@ def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
     assert hub.ask("POST", "/push", bearer("rcl_wrong"), b"x").status == 401
     assert hub.ask("POST", "/mcp", bearer(revoked), b"{}").status == 401
     assert hub.ask("GET", "/health").body == b"alive\n"
+
+
+def test_health_says_what_could_not_be_derived(hub: TestHub) -> None:
+    hub.serving.deriving._withheld = lambda: "1 file could not"
+    hub.serving.deriving.wake()
+    while not hub.serving.deriving.trouble:
+        time.sleep(0.01)
+
+    assert hub.ask("GET", "/health").body == b"alive; 1 file could not\n"
 
 
 def test_every_route_shows_a_person_their_own_and_nothing_else(hub: TestHub) -> None:

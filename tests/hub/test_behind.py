@@ -116,3 +116,32 @@ def test_a_sender_that_is_killed_or_never_ends_is_not_waited_for(
     deriving.end()
 
     assert made.count >= 2
+
+
+def test_what_is_withheld_or_fails_is_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(behind, "_AGAIN", 0.01)
+    monkeypatch.setattr(behind, "_QUIET", 0.01)
+    monkeypatch.setattr(behind, "_PAUSE", 0.01)
+    calls: list[int] = []
+    said: list[str] = []
+    is_done = Event()
+
+    def derive() -> bool:
+        calls.append(1)
+        if len(calls) < 3:
+            raise OSError("what somebody wrote")
+        if len(calls) > 6:
+            is_done.set()
+        return False
+
+    deriving = Deriving(
+        derive, lambda: None, withheld=lambda: "1 file was not", say=said.append
+    )
+    deriving.begin()
+    assert is_done.wait(LONG)
+    deriving.end()
+
+    assert said == ["deriving failed (OSError), it is tried on", "1 file was not"]
+    assert deriving.trouble == "1 file was not"

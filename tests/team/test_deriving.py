@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged
+from recollect.errors import ArchiveDamaged, StoreError
 from recollect.model.ids import SessionId
 from recollect.team.contract import Objects, Scope, TeamStore
 from recollect.team.derivation import Derivation
-from recollect.team.deriving import derive, derive_waiting
-from tests.build import Home, prompt, reply, session_id, summary, thread
+from recollect.team.deriving import Withheld, derive, derive_waiting
+from tests.build import (
+    Home,
+    jsonl,
+    prompt,
+    reply,
+    session_id,
+    summary,
+    thread,
+)
 from tests.team.homes import send
 
 Made = tuple[TeamStore, Objects]
@@ -155,3 +164,94 @@ def test_bytes_that_are_missing_or_others_are_not_derived(
     # Whoever sends it again, with the same bytes, mends it.
     send(store, objects, "ann", [first])
     assert derive(store, objects) == 1
+
+
+def refusing(
+    store: TeamStore, monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> list[set[SessionId]]:
+    """Have an engine refuse the first session; return what it was asked to write."""
+    tried: list[set[SessionId]] = []
+    replace = store.replace
+
+    def chosen(made: Derivation) -> None:
+        tried.append({one.session for one in made.sessions})
+        if session_id(0) in tried[-1]:
+            raise error
+        replace(made)
+
+    monkeypatch.setattr(store, "replace", chosen)
+    return tried
+
+
+def test_what_the_engine_cannot_take_keeps_nobody_back_until_more_of_it_comes(
+    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, objects = empty
+    first, further, _ = homes(tmp_path / "homes")
+    other = Home(tmp_path / "other")
+    other.session(session_id(9), thread(prompt("apart"), start=900))
+    withheld = Withheld()
+    tried = refusing(store, monkeypatch, StoreError("too long", is_of_row=True))
+    send(store, objects, "ann", [first, other.path], step=1)
+    send(store, objects, "ben", [other.path])
+
+    assert derive_waiting(store, objects, withheld) == 2
+    assert [one.person for one in store.touched()] == ["ann"]
+    assert withheld.told().startswith("1 file could not be derived")
+    # It is not tried for ever, only when more of it comes.
+    tried.clear()
+    assert derive_waiting(store, objects, withheld) == 0
+    assert tried == []
+    send(store, objects, "ann", [further])
+    assert derive_waiting(store, objects, withheld) == 1
+    assert tried == [{session_id(1)}]
+    (path,) = first.rglob(f"{session_id(0)}.jsonl")
+    with path.open("ab") as file:
+        file.write(jsonl(thread(prompt("more"), start=700)))
+    send(store, objects, "ann", [first], step=1)
+    monkeypatch.undo()
+    assert derive_waiting(store, objects, withheld) == 2
+    assert derive_waiting(store, objects, withheld) == 0
+    assert (store.touched(), withheld.told()) == ([], "")
+
+
+def test_an_engine_that_is_away_is_so_for_all(
+    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, objects = empty
+    first, _, _ = homes(tmp_path / "homes")
+    withheld = Withheld()
+    tried = refusing(store, monkeypatch, StoreError("the disk is full"))
+    send(store, objects, "ann", [first])
+
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            derive_waiting(store, objects, withheld)
+
+    assert tried == [{session_id(0)}] * 2
+    assert len(withheld) == 0
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["S\0", "".join(sha256(b"%d" % n).hexdigest() for n in range(250))],
+    ids=["zero", "long"],
+)
+def test_sessions_of_any_name_are_derived_as_in_a_folder(
+    empty: Made, tmp_path: Path, odd: str
+) -> None:
+    store, objects = empty
+    home = Home(tmp_path / "home")
+    home.session("chat", thread(prompt("odd", sessionId=odd)))
+    home.session(session_id(1), thread(prompt("plain"), start=500))
+    send(store, objects, "ann", [home.path])
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    derive(store, objects)
+
+    with (
+        Archive.open(tmp_path / "archive") as folder,
+        Archive.on(store.shelf(Scope(person="ann"), objects)) as team,
+    ):
+        assert odd in {one.id for one in team.sessions()}
+        assert listed(team) == listed(folder)

@@ -38,7 +38,7 @@ def serve(
     from recollect.hub.place import scratch  # noqa: PLC0415
     from recollect.hub.serving import HubPlace, HubServing  # noqa: PLC0415
     from recollect.prices import load_prices  # noqa: PLC0415
-    from recollect.team.deriving import derive_waiting  # noqa: PLC0415
+    from recollect.team.deriving import Withheld, derive_waiting  # noqa: PLC0415
     from recollect.team.opening import open_store  # noqa: PLC0415
 
     place = HubPlace(
@@ -47,6 +47,7 @@ def serve(
         names=names,
         prices=load_prices(prices_file(os.environ, Path.home())),
     )
+    withheld = Withheld()
     with (
         scratch(),
         opened_hub(store, raw) as (engine, objects),
@@ -58,8 +59,10 @@ def serve(
             objects,
             place,
             opening=lambda scope: engine.shelf(scope, objects),
-            derive=lambda: derive_waiting(rows, objects) > 0,
+            derive=lambda: derive_waiting(rows, objects, withheld) > 0,
             notes=notes,
+            withheld=withheld.told,
+            say=lambda sentence: click.echo(sentence, err=True),
         )
         sys.stderr.write(f"the hub listens at {serving.address}; Ctrl-C ends it\n")
         try:

@@ -18,9 +18,11 @@ class StoreError(RecollectError):
 
     hint = "look whether the server runs, and whether its address and rights are right"
 
-    def __init__(self, told: str) -> None:
+    def __init__(self, told: str, *, is_of_row: bool = False) -> None:
         super().__init__(told)
         self.told = told
+        self.is_of_row = is_of_row
+        """Whether it cannot take what it was given, whenever that is tried again."""
 
     def __str__(self) -> str:
         return f"the team's store: {self.told}"

@@ -65,6 +65,11 @@ class Behind(Protocol):
         """Stop, and wait for what is being done."""
         ...
 
+    @property
+    def trouble(self) -> str:
+        """What cannot be done, without a word of what was sent; mostly nothing."""
+        ...
+
 
 def hub_application(
     intake: Intake, tokens: Tokens, people: People, behind: Behind
@@ -138,7 +143,8 @@ class _Hub:
         return await _answered(known)
 
     async def _health(self, _request: Request) -> Response:
-        return refusal(200, "alive")
+        trouble = self._behind.trouble
+        return refusal(200, f"alive; {trouble}" if trouble else "alive")
 
     async def _form(self, _request: Request) -> Response:
         return Response(_FORM, media_type="text/html")

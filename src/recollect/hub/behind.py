@@ -30,16 +30,26 @@ class Deriving:
     """Calls ``derive`` until nothing is left, whenever it is woken and now and then.
 
     ``derive`` returns whether it wrote something; ``told`` hears of that. What fails is
-    tried again later: whatever was put stays touched until it is derived.
+    tried again later: whatever was put stays touched until it is derived. ``withheld``
+    tells what was set aside meanwhile, ``say`` hears of trouble once.
 
     A session is derived whole, with all it shares records with. So nothing is derived
     while a sender says that more is on its way, for a minute at most; and while parcels
     of others keep coming it rests as long as the last derivation took.
     """
 
-    def __init__(self, derive: Callable[[], bool], told: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        derive: Callable[[], bool],
+        told: Callable[[], None],
+        *,
+        withheld: Callable[[], str] = str,
+        say: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
         self._derive = derive
         self._told = told
+        self._withheld = withheld
+        self._say = say
         self._woken = Event()
         self._stop = Event()
         self._lock = Lock()
@@ -49,6 +59,8 @@ class Deriving:
         self._rest = _QUIET
         self.failure = ""
         """Why the last attempt came to nothing."""
+        self.trouble = ""
+        """What whoever runs the hub is to know, without a word of what was sent."""
 
     def begin(self) -> None:
         """Begin, with whatever was left undone."""
@@ -86,6 +98,12 @@ class Deriving:
             if monotonic() - begun >= left:
                 return
 
+    def _tell(self, trouble: str) -> None:
+        """Say what is wrong, once, until something else is."""
+        if trouble and trouble != self.trouble:
+            self._say(trouble)
+        self.trouble = trouble
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self._woken.wait(_PAUSE)
@@ -98,7 +116,9 @@ class Deriving:
                         break
                 self.failure = ""
                 self._rest = min(max(monotonic() - begun, _QUIET), _LONGEST)
+                self._tell(self._withheld())
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
                 self.failure = f"{type(error).__name__}: {error}"
+                self._tell(f"deriving failed ({type(error).__name__}), it is tried on")
                 self._stop.wait(_AGAIN)
                 self._woken.set()

@@ -53,6 +53,8 @@ class HubServing:
         opening: Opening,
         derive: Callable[[], bool],
         notes: Notes,
+        withheld: Callable[[], str] = str,
+        say: Callable[[str], None] = lambda _sentence: None,
     ) -> None:
         self._listening = listening(place.host, place.port)
         self.port = int(self._listening.getsockname()[1])
@@ -60,7 +62,7 @@ class HubServing:
         self.address = f"http://{shown}:{self.port}"
         tokens = Tokens(notes, time.monotonic)
         people = People(opening, place.prices)
-        self.deriving = Deriving(derive, people.renew)
+        self.deriving = Deriving(derive, people.renew, withheld=withheld, say=say)
         app = hub_application(Intake(store, objects), tokens, people, self.deriving)
         names = {*place.names, *(f"{name}:{self.port}" for name in place.names)}
         gate = HubGate(app, tokens, host=place.host, port=self.port, names=names)

@@ -15,7 +15,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from recollect.errors import ArchiveDamaged
+from recollect.errors import ArchiveDamaged, StoreError
 from recollect.ingest.derive import derive as derive_index
 from recollect.ingest.indexing import Indexer
 from recollect.ingest.readers import Readers
@@ -36,7 +36,7 @@ from recollect.store.vault import Vault
 from recollect.team.contract import Fragment, Held, Objects, Span, TeamStore
 from recollect.team.derivation import Derivation
 
-__all__ = ["derive", "derive_waiting", "pieces_of"]
+__all__ = ["Withheld", "derive", "derive_waiting", "pieces_of"]
 
 _WEIGHT = 64 * 1024 * 1024
 """Bytes of touched sources that are derived together; their kin come on top."""
@@ -47,26 +47,75 @@ _PIECE = 4 * 1024 * 1024
 def derive(store: TeamStore, objects: Objects) -> int:
     """Derive all that is touched; return how many sessions were written."""
     written = 0
-    while more := derive_waiting(store, objects):
+    withheld = Withheld()
+    while more := derive_waiting(store, objects, withheld):
         written += more
     return written
 
 
-def derive_waiting(store: TeamStore, objects: Objects) -> int:
+class Withheld:
+    """Sources of which the engine cannot take what is derived, and with what they came.
+
+    They are kept as they were sent, and tried again when something of their family has
+    come, or by another version: that begins with nothing withheld.
+    """
+
+    def __init__(self) -> None:
+        self._families: dict[int, dict[int, int]] = {}
+        """Revisions of all that was derived together, by each source that waits."""
+
+    def __len__(self) -> int:
+        return len(self._families)
+
+    def add(self, sources: Iterable[int], family: Mapping[int, int]) -> None:
+        """Withhold sources until another revision of their family is there."""
+        self._families |= {source: dict(family) for source in sources}
+
+    def keep(self, touched: Iterable[int]) -> None:
+        """Forget what waits no longer."""
+        waiting = set(touched)
+        self._families = {n: f for n, f in self._families.items() if n in waiting}
+
+    def has(self, source: int, held: Mapping[int, Held]) -> bool:
+        """Whether a source would be tried once more with nothing new."""
+        family = self._families.get(source)
+        return family is not None and all(
+            number in held and held[number].revision == revision
+            for number, revision in family.items()
+        )
+
+    def told(self) -> str:
+        """Return a sentence about it for whoever runs the hub, or nothing."""
+        count = len(self)
+        files = "1 file" if count == 1 else f"{count:,} files"
+        told = (
+            f"{files} could not be derived, as the engine cannot hold what is in there:"
+            " kept as sent, tried again when more comes or the hub is started anew"
+        )
+        return told if count else ""
+
+
+def derive_waiting(
+    store: TeamStore, objects: Objects, withheld: Withheld | None = None
+) -> int:
     """Derive what is touched now, and not what comes meanwhile.
 
     A session that is still arriving would be derived again with each bit of it.
-    Returns how many sessions were written; what is damaged keeps nothing else back.
+    Returns how many sessions were written; what is damaged keeps nothing else back,
+    nor does what the engine cannot take: that is ``withheld`` from the next times.
 
     :raises ArchiveDamaged: if nothing was written, as bytes are missing or others.
     """
+    withheld = Withheld() if withheld is None else withheld
     people: dict[str, list[int]] = {}
-    for one in store.touched(_ALL):
+    waiting = store.touched(_ALL)
+    withheld.keep(one.number for one in waiting)
+    for one in waiting:
         people.setdefault(one.person, []).append(one.number)
     written = 0
     failures: list[ArchiveDamaged] = []
     for person, touched in people.items():
-        task = _Person(store, objects, person)
+        task = _Person(store, objects, person, withheld)
         written += task.derive(touched)
         failures += task.failures
     if failures and not written:
@@ -77,7 +126,10 @@ def derive_waiting(store: TeamStore, objects: Objects) -> int:
 class _Person:
     """Derives what a person has sent."""
 
-    def __init__(self, store: TeamStore, objects: Objects, person: str) -> None:
+    def __init__(
+        self, store: TeamStore, objects: Objects, person: str, withheld: Withheld
+    ) -> None:
+        self._withheld = withheld
         self._store = store
         self._objects = objects
         self._person = person
@@ -85,13 +137,15 @@ class _Person:
         self._readers = Readers()
         """Other processes, which stay from one group to the next."""
         self._done: set[int] = set()
+        self._laid: Iterable[int] = ()
+        """What was derived together last."""
         self.failures: list[ArchiveDamaged] = []
 
     def derive(self, touched: Iterable[int]) -> int:
         """Derive sources with their kin; return how many sessions were written."""
         stems: dict[tuple[str, ...], set[int]] = {}
         for number in touched:
-            if number in self._held:
+            if number in self._held and not self._withheld.has(number, self._held):
                 stems.setdefault(_stem(self._held[number]), set()).add(number)
         try:
             return sum(map(self._derive, _groups(list(stems.values()), self._held)))
@@ -99,22 +153,35 @@ class _Person:
             self._readers.__exit__(*sys.exc_info())
 
     def _derive(self, group: Sequence[set[int]]) -> int:
-        """Derive a group; where something is damaged, the others one by one."""
+        """Derive a group; where something is damaged, the others one by one.
+
+        An engine that is away is so for all: only what it says of rows is of a group.
+        """
         try:
             return self._write(set().union(*group) - self._done)
-        except ArchiveDamaged as error:
+        except (ArchiveDamaged, StoreError) as error:
+            if isinstance(error, StoreError) and not error.is_of_row:
+                raise
             self._readers.__exit__(*sys.exc_info())
             self._readers = Readers()
             if len(group) == 1:
-                self.failures.append(error)
+                self._set_aside(group[0], error)
                 return 0
         return sum(self._derive([one]) for one in group)
+
+    def _set_aside(self, chosen: set[int], error: ArchiveDamaged | StoreError) -> None:
+        if isinstance(error, ArchiveDamaged):
+            self.failures.append(error)
+            return
+        family = {number: self._held[number].revision for number in self._laid}
+        self._withheld.add(chosen, family)
 
     def _write(self, chosen: set[int]) -> int:
         if not chosen:
             return 0
         readers = self._readers
         with _Bench(self._store, self._objects, self._held, readers) as bench:
+            self._laid = bench.laid
             while chosen:
                 bench.lay(chosen)
                 chosen = bench.related(self._person)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import clickhouse_connect
-from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.exceptions import ClickHouseError, DataError
 
 from recollect.errors import PlaceUnreadable, StoreError
 from recollect.store.harvest import TABLES
@@ -160,4 +160,7 @@ def translated() -> Iterator[None]:
         yield
     except (ClickHouseError, OSError) as error:
         told = str(error).strip().splitlines() or [type(error).__name__]
-        raise StoreError(told[0][:500]) from error
+        is_of_row = isinstance(error, DataError)
+        raise StoreError(told[0][:500], is_of_row=is_of_row) from error
+    except UnicodeError as error:
+        raise StoreError("it is no text", is_of_row=True) from error

@@ -19,6 +19,8 @@ _ZERO, _FOR_ZERO = "\0", "\ufdd0"
 """A sign that the engine refuses, and one that no text has, which stands for it."""
 
 
+_OF_ROWS = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded)
+"""What the engine says of a row that it can never take."""
 _LINES = 200
 """Written rows that are handed to the engine at once."""
 
@@ -169,12 +171,17 @@ def translated() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         told = str(error).strip().splitlines() or [type(error).__name__]
-        raise StoreError(told[0]) from error
+        is_of_row = isinstance(error, _OF_ROWS)
+        raise StoreError(told[0], is_of_row=is_of_row) from error
+    except UnicodeError as error:
+        raise StoreError("it is no text", is_of_row=True) from error
 
 
 def _without_zero(value: Any) -> Any:  # noqa: ANN401 (of any kind)
     if isinstance(value, str) and _ZERO in value:
         return value.replace(_ZERO, _FOR_ZERO)
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return [_without_zero(one) for one in value]
     return value
 
 

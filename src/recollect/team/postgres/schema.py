@@ -16,7 +16,7 @@ __all__ = ["prepare", "steps"]
 
 _HERE = Path(__file__).parent
 _INDEXES = (
-    "session (session)",
+    "session USING hash (session)",
     "session (family)",
     "session (ended_ms)",
     "booked (source)",

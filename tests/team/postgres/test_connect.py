@@ -1,0 +1,43 @@
+"""What PostgreSQL says of a row is told from what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+import pytest
+
+from recollect.errors import StoreError
+from recollect.team.postgres import PostgresStore
+from tests.team.engines import opened
+
+LONG = "".join(sha256(b"%d" % number).hexdigest() for number in range(250))
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[PostgresStore]:
+    with opened("postgresql") as make:
+        made, _ = make()
+        assert isinstance(made, PostgresStore)
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "is_of_row"),
+    [
+        ("INSERT INTO stamp VALUES (%(value)s, '')", LONG, True),
+        ("INSERT INTO stamp VALUES (%(value)s, '')", "\ud800", True),
+        ("INSERT INTO stamp VALUES ('n', %(value)s::bigint)", "9" * 30, True),
+        ("INSERT INTO nowhere VALUES (%(value)s)", "x", False),
+        ("SELECT pg_terminate_backend(pg_backend_pid()), %(value)s", "x", False),
+    ],
+    ids=["too long", "no text", "no number", "no table", "away"],
+)
+def test_only_what_is_said_of_a_row_is_of_it(
+    store: PostgresStore, sql: str, value: str, *, is_of_row: bool
+) -> None:
+    with pytest.raises(StoreError) as failed:
+        store._db.execute(sql, {"value": value})
+
+    assert failed.value.is_of_row is is_of_row
