@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect.archive import Archive
+from recollect.cli.push_words import pushed_lines
 from recollect.errors import HubUnreachable
 from recollect.model.ids import SessionId
 from recollect.push import push
@@ -256,3 +257,27 @@ def test_families_travel_together_behind_what_gives_them_titles(
     order = [str(one.session) for one in pieces]
     assert order[:3] == [session_id(6), session_id(7), session_id(8)]
     assert sorted(order) == sorted({*order})
+
+
+@pytest.mark.parametrize(
+    "name", ["zero\u200bwidth", "new\nline", "bad\udcff\udcfename"], ids=ascii
+)
+def test_a_file_whose_name_cannot_be_sent_stays_and_the_rest_goes(
+    tmp_path: Path, name: str
+) -> None:
+    home, folder = worked(tmp_path)
+    odd = thread(prompt("odd", cwd=PROJECT, sessionId=session_id(9)), start=900)
+    try:
+        home.session(name, odd, project=KEY)
+    except (OSError, UnicodeError):
+        pytest.skip("no file can be called so here")
+    Archive.ingest(folder, [home.path])
+    hub = MemoryHub(tmp_path / "raw")
+
+    would = sent(folder, hub, dry=True)
+    done = sent(folder, hub)
+
+    assert (would.unnamed, would.files) == (1, 3)
+    assert (done.unnamed, done.files, len(hub.texts())) == (1, 3, 3)
+    (told,) = [line for line in pushed_lines(done, "", is_dry=False) if "here" in line]
+    assert told == "stayed here: 1 file whose name cannot be sent"

@@ -17,6 +17,7 @@ __all__ = ["pushed_lines", "pushed_row"]
 
 
 _ERASED = "{} erased on the hub and not sent again"
+_UNNAMED = "{} whose name cannot be sent"
 
 
 def pushed_lines(done: Pushed, hub: str, *, is_dry: bool) -> Iterator[str]:
@@ -45,6 +46,7 @@ def pushed_lines(done: Pushed, hub: str, *, is_dry: bool) -> Iterator[str]:
         (done.shared, "file of other projects too", "files of other projects too"),
         (done.too_long, "line too long to send", "lines too long to send"),
         (done.damaged, "damaged file", "damaged files"),
+        (done.unnamed, _UNNAMED.format("file"), _UNNAMED.format("files")),
         (len(done.erased), _ERASED.format("session"), _ERASED.format("sessions")),
     )
     told = [several(number, one, many) for number, one, many in stayed if number]
@@ -89,6 +91,7 @@ def pushed_row(done: Pushed, *, is_dry: bool) -> PushedRow:
         shared=done.shared,
         too_long=done.too_long,
         damaged=done.damaged,
+        unnamed=done.unnamed,
         refused=done.refused,
         erased=tuple(sorted(done.erased)),
     )

@@ -22,6 +22,7 @@ from recollect.push.wire import (
     Known,
     Packed,
     Parcel,
+    has_names,
     unpack_parcel,
 )
 from recollect.store.press import digest, unpress
@@ -33,7 +34,6 @@ __all__ = ["Intake", "checked_parcel"]
 
 _MACHINE = re.compile(r"[0-9a-f]{32}")
 _HOME = re.compile(r"[0-9a-f]{16}")
-_LONGEST_NAME = 4096
 _MOST = 10_000
 """Pieces of a parcel."""
 _SIGN = 32
@@ -64,10 +64,9 @@ def checked_parcel(raw: bytes) -> Parcel:
 
 def _check(piece: Packed) -> None:
     """Raise unless a piece is in order; its frame is opened for that."""
-    names = [piece.path, piece.project, piece.session, piece.agent]
     if not _HOME.fullmatch(piece.home) or not piece.path:
         raise ParcelRefused("a piece does not say which file it is of")
-    if not all(name is None or _is_name(name) for name in names):
+    if not has_names(piece):
         raise ParcelRefused("a piece has a name that cannot be one")
     numbers = (piece.generation, piece.offset, piece.length, piece.origin)
     if any(not 0 <= number < 1 << 53 for number in numbers):
@@ -95,11 +94,6 @@ def _check_frame(piece: Packed) -> None:
         raise ParcelRefused("a piece does not end with a line")
     if piece.mark and b"\n" in raw:
         raise ParcelRefused("a piece has a line behind the last one")
-
-
-def _is_name(name: str) -> bool:
-    parts = name.replace("\\", "/").split("/")
-    return len(name) <= _LONGEST_NAME and name.isprintable() and ".." not in parts
 
 
 class Intake:

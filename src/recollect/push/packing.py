@@ -21,6 +21,7 @@ from recollect.push.wire import (
     Known,
     Packed,
     Parcel,
+    has_names,
 )
 from recollect.store.chunks import Chunks, Kept
 from recollect.store.press import Pressed, press
@@ -85,6 +86,10 @@ class Packing:
         """Return a piece without bytes: whether the hub wants a source at all."""
         home, path = self.place(kept)
         return self._packed(kept, Known(home=home, path=path), 0, (b"", b""))
+
+    def may_be_named(self, kept: Kept) -> bool:
+        """Whether a hub takes what a source is called, once names are hidden."""
+        return has_names(kept) or has_names(self.question(kept))
 
     def titles_place(self, kept: Kept, titled: Titled) -> tuple[str, str]:
         """Return home and path of titles that a file which stays gives a session.

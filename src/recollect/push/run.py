@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from recollect.archive import Archive
 from recollect.errors import ArchiveDamaged, HubUnreachable
@@ -22,7 +23,7 @@ from recollect.push.choosing import Chosen, choose
 from recollect.push.courier import Carrying
 from recollect.push.masking import Mask
 from recollect.push.packing import Packing, Piece, machine_of, parcels
-from recollect.push.wire import Answer, Known, Packed, Parcel
+from recollect.push.wire import Answer, Known, Packed, Parcel, has_names
 from recollect.render.redact import Redactor
 from recollect.render.redact.personal import names_in
 from recollect.store.chunks import Kept
@@ -75,6 +76,8 @@ class Pushed(Struct, kw_only=True):
     shared: int = 0
     """Files that stay, as they hold sessions of projects that were not named."""
     damaged: int = 0
+    unnamed: int = 0
+    """Files that stay, as no hub takes what they are called."""
 
 
 class _Push:
@@ -87,13 +90,18 @@ class _Push:
         *,
         host: str,
     ) -> None:
-        self._chosen = chosen
         self._courier = courier
         self._machine = machine_of(vault.chunks.identity, host)
         self._packing = Packing(vault.chunks, mask, chosen.is_foreign)
+        named = [k for k in chosen.sources if self._packing.may_be_named(k)]
+        self._chosen = replace(chosen, sources=tuple(named))
         self._met: set[SourceId] = set()
         self._refused: set[_Place] = set()
-        self.done = Pushed(named=len(chosen.sessions), shared=len(chosen.shared))
+        self.done = Pushed(
+            named=len(chosen.sessions),
+            shared=len(chosen.shared),
+            unnamed=len(chosen.sources) - len(named),
+        )
 
     def run(self, *, dry: bool, progress: Progress) -> Pushed:
         for _ in range(_PASSES):
@@ -215,7 +223,7 @@ class _Push:
         for titled in self._chosen.titles.get(kept.number, ()):
             place = self._packing.titles_place(kept, titled)
             piece = self._packing.titles(kept, titled, known.get(place))
-            if piece is not None:
+            if piece is not None and has_names(piece.packed):
                 yield piece
 
     def _note(self, kept: Kept, piece: Piece) -> None:

@@ -6,6 +6,8 @@ zstd, each of at most a piece of a source, and go into the raw store as they cam
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec import Struct, msgpack
 
 from recollect.model.sources import SourceKind
@@ -20,6 +22,7 @@ __all__ = [
     "Known",
     "Packed",
     "Parcel",
+    "has_names",
     "pack",
     "unpack_answer",
     "unpack_parcel",
@@ -35,6 +38,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of a line; one that is longer stays at home."""
 LONGEST_FRAME = 16 * 1024 * 1024
 """Bytes of a line when it is packed."""
+_LONGEST_NAME = 4096
 
 
 class Packed(Struct, frozen=True, kw_only=True, array_like=True):
@@ -62,6 +66,30 @@ class Packed(Struct, frozen=True, kw_only=True, array_like=True):
     frame: bytes
     mark: bytes = b""
     """Of an unfinished last line: that by which its sender knows it again."""
+
+
+class _Called(Protocol):
+    """A file, or a piece of one."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def project(self) -> str | None: ...
+    @property
+    def session(self) -> str | None: ...
+    @property
+    def agent(self) -> str | None: ...
+
+
+def has_names(one: _Called) -> bool:
+    """Whether a file and what it is part of are called what a hub takes."""
+    names = (one.path, one.project, one.session, one.agent)
+    return all(name is None or _is_name(name) for name in names)
+
+
+def _is_name(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return len(name) <= _LONGEST_NAME and name.isprintable() and ".." not in parts
 
 
 class Parcel(Struct, frozen=True, kw_only=True):

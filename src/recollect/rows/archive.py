@@ -441,6 +441,8 @@ class PushedRow(Row, frozen=True, kw_only=True, tag="pushed"):
     """Files that belong to such sessions as well."""
     too_long: int
     damaged: int
+    unnamed: int
+    """Files whose name cannot be sent."""
     refused: int
     """Files that were erased on the hub, and are not sent again."""
     erased: tuple[SessionId, ...] = ()
