@@ -214,7 +214,9 @@ def test_many_sessions_are_looked_at_quickly(tmp_path: Path) -> None:
     late = quantiles(times, n=20)[-1]
     if not is_usual():
         assert again.cpu < 15
-        assert max(first.memory, again.memory) < 500_000_000
+        assert again.memory < 500_000_000
+        # What a walk finds is in memory until it is read.
+        assert first.memory < 300_000_000 + 1_200 * SESSIONS
         assert late < 0.2
     reached("sessions", SESSIONS)
     reached("ms of CPU to look at them again", round(again.cpu * 1000))
