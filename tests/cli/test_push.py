@@ -35,10 +35,10 @@ def hub(tmp_path: Path) -> Iterator[TestHub]:
         yield hub
 
 
-def named(place: Path, hub: str = "", token: str = "") -> None:
+def named(place: Path, hub: str = "", token: str = "", project: str = PROJECT) -> None:
     folder = place / ".config" / "recollect"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ["[push]", f'projects = ["{PROJECT}"]']
+    lines = ["[push]", f'projects = ["{project}"]']
     lines += [f'hub = "{hub}"'] * bool(hub) + [f'token = "{token}"'] * bool(token)
     (folder / "settings.toml").write_text("\n".join(lines))
 
@@ -83,6 +83,26 @@ def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
     assert "no session was begun in the projects" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("cwd", "told"),
+    [("/home/ida/shop", "~/shop"), ("/root/shop", "/root/shop")],
+)
+def test_a_dry_run_names_projects_as_the_hub_will_know_them(
+    cwd: str,
+    told: str,
+    home: Home,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place = home.path.parent
+    home.session(session_id(70), thread(prompt("Said", cwd=cwd)), project="-shop")
+    named(place, project=cwd)
+
+    assert main(["push", "--dry-run"]) == ExitCode.DONE
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if "1 session" in line][1:] == [told]
+
+
 @pytest.mark.usefixtures("home")
 def test_a_dry_run_says_what_would_go_and_what_is_hidden(
     place: Path, capsys: pytest.CaptureFixture[str]
@@ -93,7 +113,7 @@ def test_a_dry_run_says_what_would_go_and_what_is_hidden(
 
     told = capsys.readouterr().out
     assert told.startswith("would send 3 sessions, 3 files, 24 lines: ")
-    assert PROJECT in told
+    assert "~/work/shop" in told
     assert "12 email" in told
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from recollect.cli.options import shown_path
 from recollect.cli.rows import PushedRow
 from recollect.cli.terminal import plain, table
 from recollect.render.figures import several, size
@@ -64,7 +63,7 @@ def _why(done: Pushed) -> str:
 def _projects(done: Pushed) -> Iterator[str]:
     rows = [
         (
-            plain(shown_path(name) if name else "(no session)"),
+            plain(name or "(no session)"),
             several(len(share.sessions), "session"),
             several(share.files, "file"),
             several(share.lines, "line"),

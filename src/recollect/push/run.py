@@ -232,7 +232,8 @@ class _Push:
         self._met.add(piece.source)
         session = self._session(kept)
         directory = self._chosen.sessions.get(session, "")
-        share = self.done.projects.setdefault(directory, Share())
+        told = self._packing.mask.directory(directory)
+        share = self.done.projects.setdefault(told, Share())
         share.files += is_first
         share.lines += piece.lines
         share.bytes += piece.packed.length
