@@ -1,8 +1,8 @@
-"""Sets Recollect up in ``.venv`` and runs it, or its tests.
+"""Sets Bygones up in ``.venv`` and runs it, or its tests.
 
 ``python3 start.py`` takes this machine's Claude Code home into the archive and lists
 its sessions (where there is no home, an invented one is made);
-``python3 start.py WORDS`` runs ``recollect WORDS``;
+``python3 start.py WORDS`` runs ``bygones WORDS``;
 ``python3 start.py test`` runs every gate, with further words passed to pytest.
 
 Needs Python 3.11 and nothing else; uv is used where it is installed.
@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
     """Set up what is missing, go on with the words, and return the exit code."""
     # An older Python can read this file, and deserves to be told.
     if sys.version_info < (3, 11):  # noqa: UP036
-        print("Recollect needs Python 3.11 or newer.", file=sys.stderr)
+        print("Bygones needs Python 3.11 or newer.", file=sys.stderr)
         return 1
     testing = words[:1] == ["test"]
     try:
@@ -79,18 +79,18 @@ def main(words: list[str]) -> int:
         install_engine()
         return run_gates(words[1:])
     if words:
-        return recollect(words)
+        return bygones(words)
     if has_nowhere_to_look():
         print(
             "There is no Claude Code home here; this is an invented one:\n", flush=True
         )
-        return recollect(["demo"])
-    return recollect(["ingest"]) or recollect(["list", "-n", "10"])
+        return bygones(["demo"])
+    return bygones(["ingest"]) or bygones(["list", "-n", "10"])
 
 
-def recollect(words: list[str]) -> int:
+def bygones(words: list[str]) -> int:
     """Run the command line and return its exit code."""
-    return subprocess.run([PYTHON, "-m", "recollect", *words], check=False).returncode
+    return subprocess.run([PYTHON, "-m", "bygones", *words], check=False).returncode
 
 
 def has_nowhere_to_look() -> bool:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect import read
-from recollect.model.problems import Problem
-from recollect.model.sketches import Sketched
-from recollect.model.sources import SourceKind
-from recollect.model.texts import IndexField
-from recollect.parse import sketch_line, texts_of
-from recollect.sources import discover, read_lines
+from bygones import read
+from bygones.model.problems import Problem
+from bygones.model.sketches import Sketched
+from bygones.model.sources import SourceKind
+from bygones.model.texts import IndexField
+from bygones.parse import sketch_line, texts_of
+from bygones.sources import discover, read_lines
 
 __all__ = ["Asked", "Told", "given", "made", "told_by_session", "without_titles"]
 

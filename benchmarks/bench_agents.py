@@ -23,9 +23,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from benchmarks.run import title
-from recollect.archive import Archive
-from recollect.mcp.protocol import Speaker
-from recollect.mcp.recall import Caller, Recall
+from bygones.archive import Archive
+from bygones.mcp.protocol import Speaker
+from bygones.mcp.recall import Caller, Recall
 
 SESSIONS = 240
 TURNS = 12

@@ -43,8 +43,8 @@ def main() -> None:
         runs = best(
             home,
             {
-                "recollect": ours(),
-                "recollect --no-redact": ours("--no-redact"),
+                "bygones": ours(),
+                "bygones --no-redact": ours("--no-redact"),
                 "claude-code-log": peers(asked.peer),
             },
         )
@@ -65,7 +65,7 @@ def main() -> None:
 def ours(*words: str) -> list[str]:
     """Return the words that export a home with this program; a blank is the folder."""
     return [
-        *(sys.executable, "-m", "recollect", "export", "--from", "{home}"),
+        *(sys.executable, "-m", "bygones", "export", "--from", "{home}"),
         *("--to", "{out}", "--quiet", *words),
     ]
 
@@ -116,7 +116,7 @@ def _compiling() -> dict[str, str]:
     return kept
 
 
-_COMPILED = Path(tempfile.gettempdir()) / "recollect-bench-compiled"
+_COMPILED = Path(tempfile.gettempdir()) / "bygones-bench-compiled"
 
 
 if __name__ == "__main__":

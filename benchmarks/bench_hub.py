@@ -32,12 +32,12 @@ import psycopg
 
 from benchmarks.contenders import PEERS
 from benchmarks.multiply import multiply_ours, multiply_theirs
-from recollect.archive import Archive
-from recollect.query import parse
-from recollect.query.terms import FILLERS
-from recollect.team.contract import Scope
-from recollect.team.deriving import derive
-from recollect.team.postgres import PostgresStore
+from bygones.archive import Archive
+from bygones.query import parse
+from bygones.query.terms import FILLERS
+from bygones.team.contract import Scope
+from bygones.team.deriving import derive
+from bygones.team.postgres import PostgresStore
 from tests.team.homes import send
 from tests.team.servers import Postgres, postgres
 
@@ -70,9 +70,9 @@ def ours(
     derive(store, objects)
     seconds = time.perf_counter() - begun
     with psycopg.connect(address) as db:
-        (row,) = db.execute("SELECT count(*) FROM recollect.record").fetchall()
+        (row,) = db.execute("SELECT count(*) FROM bygones.record").fetchall()
         found = db.execute(
-            "SELECT term, texts FROM recollect.word ORDER BY texts DESC, term"
+            "SELECT term, texts FROM bygones.word ORDER BY texts DESC, term"
         ).fetchall()
     words = [
         term
@@ -187,7 +187,7 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
         yield "\n## Taking in\n"
         yield "| contender | rows | rows/s | seconds for the home, of theirs |"
         yield "|---|---:|---:|---:|"
-        for name, taken in (("recollect", put), (PEER.name, pushed)):
+        for name, taken in (("bygones", put), (PEER.name, pushed)):
             rate = taken.rows / taken.seconds
             share = taken.seconds / pushed.seconds
             yield f"| {name} | {taken.rows:,} | {rate:,.0f} | {share:.2f} |"
@@ -224,7 +224,7 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
 def _rows(kind: str, took: Sequence[Sequence[float]]) -> Iterator[str]:
     """Yield the lines of a kind of queries: what ours took, and theirs."""
     last = _p95(took[1])
-    for name, own in zip(("recollect", PEER.name), took, strict=True):
+    for name, own in zip(("bygones", PEER.name), took, strict=True):
         yield (
             f"| {kind} | {name} | {statistics.median(own):.1f} | {_p95(own):.1f} |"
             f" {_p95(own) / last:.2f} |"

@@ -26,7 +26,7 @@ from benchmarks.contenders import OURS, PEERS, ROOT, Contender, Room, install
 from benchmarks.inputs import append_record, session_path, write_session
 from benchmarks.run import title
 from benchmarks.tree import Failed, offline
-from recollect.archive import Archive
+from bygones.archive import Archive
 
 FIRST, UNCHANGED, APPENDED, WATCHED, REBUILD = STEPS = (
     "First ingest",
@@ -275,7 +275,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scratch",
         type=Path,
-        default=Path(tempfile.gettempdir(), "recollect-bench"),
+        default=Path(tempfile.gettempdir(), "bygones-bench"),
         metavar="DIR",
         help="for the peers' programs, which stay, and for all that is written",
     )

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.bench_parse HOME`` runs five arms, each in its own process, over
 the same files read in the same way: reading alone, which all of them do,
-``json.loads`` a line, ``orjson.loads`` a line, the light pass, and ``recollect
+``json.loads`` a line, ``orjson.loads`` a line, the light pass, and ``bygones
 inspect``. Then decoding alone, of lines that are in memory already. Then the arms over
 one file of a gigabyte and over one line of 200 MB, both made on the spot.
 """
@@ -21,11 +21,11 @@ from pathlib import Path
 import orjson
 
 from benchmarks.run import Arm, measure, ratios, title
-from recollect.model.ids import Line
-from recollect.model.sources import Source
-from recollect.parse import sketch_line
-from recollect.sources import discover, read_lines
-from recollect.survey import weigh
+from bygones.model.ids import Line
+from bygones.model.sources import Source
+from bygones.parse import sketch_line
+from bygones.sources import discover, read_lines
+from bygones.survey import weigh
 
 USAGE = """\
 usage: python -m benchmarks.bench_parse HOME
@@ -148,7 +148,7 @@ def arms(path: Path) -> list[Arm]:
     """Return the arms as programs that run over ``path``."""
     here = [sys.executable, "-m", "benchmarks.bench_parse"]
     found = [Arm(name, [*here, "--arm", name, str(path)]) for name in ARMS]
-    words = [sys.executable, "-m", "recollect", "inspect", "--json", str(path)]
+    words = [sys.executable, "-m", "bygones", "inspect", "--json", str(path)]
     return [*found, Arm("inspect", words)]
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.run import title
-from recollect.team.opening import open_store
+from bygones.team.opening import open_store
 from tests.hub.killing import free_port
 from tests.team.servers import postgres
 
@@ -38,11 +38,11 @@ class Bench:
         self.port = free_port()
         self.engine = engine
         raw = str(place / "raw")
-        self._told = {"RECOLLECT_HUB_STORE": engine, "RECOLLECT_HUB_RAW": raw}
+        self._told = {"BYGONES_HUB_STORE": engine, "BYGONES_HUB_RAW": raw}
         self._settings = place / "settings.toml"
-        made = self._recollect("hub", "token", "new", "ann", capture=True)
+        made = self._bygones("hub", "token", "new", "ann", capture=True)
         self.token = made.stdout.strip()
-        words = [sys.executable, "-m", "recollect", "hub", "serve"]
+        words = [sys.executable, "-m", "bygones", "hub", "serve"]
         self.hub = subprocess.Popen(
             [*words, "--port", str(self.port)], env=self._around()
         )
@@ -53,14 +53,14 @@ class Bench:
         self.store = open_store(engine)
 
     def _around(self) -> dict[str, str]:
-        settings = {"RECOLLECT_SETTINGS": str(self._settings)}
+        settings = {"BYGONES_SETTINGS": str(self._settings)}
         return {**os.environ, **self._told, **settings}
 
-    def _recollect(
+    def _bygones(
         self, *words: str, capture: bool = False
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "recollect", *words],
+            [sys.executable, "-m", "bygones", *words],
             env=self._around(),
             check=True,
             text=True,
@@ -70,7 +70,7 @@ class Bench:
     def spent(self, *words: str) -> float:
         """Return the CPU seconds of a command."""
         before = os.times()
-        self._recollect(*words, capture=True)
+        self._bygones(*words, capture=True)
         after = os.times()
         own = after.children_user + after.children_system
         return own - before.children_user - before.children_system

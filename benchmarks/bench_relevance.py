@@ -19,9 +19,9 @@ from pathlib import Path
 from zlib import crc32
 
 from benchmarks.asked import Asked, Told, given, made, told_by_session, without_titles
-from recollect import Archive
-from recollect.errors import QueryError
-from recollect.query import parse
+from bygones import Archive
+from bygones.errors import QueryError
+from bygones.query import parse
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ Search = Callable[[str], Sequence[str]]
 
 
 def ours(archive: Archive) -> Search:
-    """Return a search as ``recollect search`` does it."""
+    """Return a search as ``bygones search`` does it."""
 
     def search(text: str) -> Sequence[str]:
         try:
@@ -176,9 +176,9 @@ def main(words: list[str]) -> int:
         told = told_by_session(corpus)
         asked = [*given(chosen.queries, corpus), *made(told)]
         with Archive.open(folder) as archive:
-            ways = {"recollect": ours(archive)}
+            ways = {"bygones": ours(archive)}
             if chosen.misses:
-                print(*misses(asked, ways["recollect"]), sep="\n")
+                print(*misses(asked, ways["bygones"]), sep="\n")
             if not chosen.ours:
                 records, sessions = Fts(told, whole=False), Fts(told, whole=True)
                 ways["FTS5, all words, best record"] = records.search(" ")

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recollect import Archive
-from recollect.query import parse
-from recollect.query.terms import FILLERS
-from recollect.store.search import FolderEngine
-from recollect.store.vault import Vault
+from bygones import Archive
+from bygones.query import parse
+from bygones.query.terms import FILLERS
+from bygones.store.search import FolderEngine
+from bygones.store.vault import Vault
 
 __all__ = ["main"]
 
@@ -103,7 +103,7 @@ def cpu(words: list[str], cache: Path) -> float:
 def fresh(asked: argparse.Namespace, texts: list[str], cache: Path) -> float:
     """Return the median of the CPU seconds of whole processes."""
     home = ["--home", str(asked.home)] if asked.home else []
-    words = ["-m", "recollect", "search", "--archive", str(asked.archive), *home]
+    words = ["-m", "bygones", "search", "--archive", str(asked.archive), *home]
     cpu([*words, texts[0]], cache)
     return statistics.median(cpu([*words, text], cache) for text in texts)
 

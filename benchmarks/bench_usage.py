@@ -72,21 +72,19 @@ class Bench:
     def run(self) -> None:
         """Ask everything, ours and theirs in turn."""
         archive = ("--archive", str(self.scratch / "archive"))
-        us = (sys.executable, "-m", "recollect")
+        us = (sys.executable, "-m", "bygones")
         home = ("--home", str(self.home))
         env = {"PYTHONPATH": str(ROOT / "src")}
-        self._measure(
-            "first ingest", "recollect", (*us, "ingest", *archive, *home), env
-        )
+        self._measure("first ingest", "bygones", (*us, "ingest", *archive, *home), env)
         words = (*us, "usage", *archive, *home, "--json")
-        self._measure("first question", "recollect", words, env)
+        self._measure("first question", "bygones", words, env)
         for turn in range(TIMES):
             for question in QUESTIONS:
                 name = question.name
-                self._measure(name, "recollect", (*words, *question.ours), env)
+                self._measure(name, "bygones", (*words, *question.ours), env)
                 self._ask_them(name, question)
             append_record(self._session, APPEND, number=turn)
-            self._measure("1 KB more, by day", "recollect", words, env)
+            self._measure("1 KB more, by day", "bygones", words, env)
             self._ask_them("1 KB more, by day", DAYS)
 
     def _ask_them(self, name: str, question: Question) -> None:
@@ -118,21 +116,21 @@ def page(bench: Bench) -> Iterator[str]:
         " system, of all processes of the program, the look for what is new included."
     )
     yield title("Warm: the archive is there")
-    yield "| question | recollect CPU s | ccusage CPU s | times less | times sooner |"
+    yield "| question | bygones CPU s | ccusage CPU s | times less | times sooner |"
     yield "|---|---:|---:|---:|---:|"
     asked = [question.name for question in QUESTIONS]
     for name in (*asked, "1 KB more, by day"):
-        ours, theirs = bench.best[name, "recollect"], bench.best[name, "ccusage"]
+        ours, theirs = bench.best[name, "bygones"], bench.best[name, "ccusage"]
         less, sooner = theirs[0] / ours[0], theirs[1] / ours[1]
         cells = f"{ours[0]:.3f} | {theirs[0]:.3f} | {less:.1f} | {sooner:.1f}"
         yield f"| {name} | {cells} |"
     first, question = (
-        bench.best["first ingest", "recollect"][0],
-        bench.best["first question", "recollect"][0],
+        bench.best["first ingest", "bygones"][0],
+        bench.best["first question", "bygones"][0],
     )
     theirs_once = bench.best[DAYS.name, "ccusage"][0]
     yield title("Cold: by day, the first time")
-    yield "| | recollect CPU s | ccusage CPU s | times ccusage's |"
+    yield "| | bygones CPU s | ccusage CPU s | times ccusage's |"
     yield "|---|---:|---:|---:|"
     for name, spent in (
         ("first ingestion excluded", question),
@@ -140,7 +138,7 @@ def page(bench: Bench) -> Iterator[str]:
     ):
         share = spent / theirs_once
         yield f"| {name} | {spent:.2f} | {theirs_once:.2f} | {share:.2f} |"
-    warm = bench.best[DAYS.name, "recollect"][0]
+    warm = bench.best[DAYS.name, "bygones"][0]
     saved = theirs_once - warm
     yield ""
     yield f"An ingestion has paid for itself after {first / saved:.0f} questions."
@@ -162,7 +160,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, help="keep the report here")
     chosen = parser.parse_args(words)
     compileall.compile_dir(ROOT / "src", quiet=1)  # as pip does
-    with tempfile.TemporaryDirectory(prefix="recollect-usage-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="bygones-usage-") as scratch:
         bench = Bench(chosen.home, chosen.command, Path(scratch))
         bench.run()
         lines = list(page(bench))

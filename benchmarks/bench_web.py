@@ -29,7 +29,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from benchmarks.contenders import OURS, PEERS, ROOT, install
-from recollect.archive import Archive
+from bygones.archive import Archive
 
 PEER = PEERS[0]
 CLIENTS = (1, 16)
@@ -148,7 +148,7 @@ def _asked(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
 @contextmanager
 def ours(archive: Path) -> Iterator[Server]:
     """Serve the archive with this checkout."""
-    words = [sys.executable, "-m", "recollect", "serve", "--no-browser"]
+    words = [sys.executable, "-m", "bygones", "serve", "--no-browser"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     with _running([*words, "--archive", str(archive)], env) as running:
         assert running.stdout is not None
@@ -277,7 +277,7 @@ def options(name: str, told: str, *, count: int) -> argparse.ArgumentParser:
     parser.add_argument("--archive", type=Path, required=True, help="made of the home")
     parser.add_argument("--count", type=int, default=count, help="pages to ask for")
     parser.add_argument(
-        "--scratch", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench")
+        "--scratch", type=Path, default=Path(tempfile.gettempdir(), "bygones-bench")
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep the report")
     return parser

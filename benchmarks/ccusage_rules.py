@@ -2,7 +2,7 @@
 
 Taken from its public source and tried on version 20.0.24, which differs from other
 versions in details. Its reports hold totals only; with these rules they are broken
-down to the message. What is right is in ``recollect.assemble.usage``, not here.
+down to the message. What is right is in ``bygones.assemble.usage``, not here.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from benchmarks.ccusage_rules import (
     rank,
     rows_of,
 )
-from recollect.reading import read
+from bygones.reading import read
 
 __all__ = ["main"]
 
@@ -323,7 +323,7 @@ def main(words: Sequence[str]) -> int:
         sums_of(theirs.values()),
         sums_of(ours.booked.values()),
     )
-    print("left: ccusage, right: recollect; * differs")
+    print("left: ccusage, right: bygones; * differs")
     show("model", told, counted, brief=False)
     if not chosen.brief:
         show("session", told, counted, brief=False)

@@ -41,10 +41,10 @@ class Contender(NamedTuple):
     """What pip installs, into an environment of its own."""
 
 
-_US = (sys.executable, "-m", "recollect")
+_US = (sys.executable, "-m", "bygones")
 _HERE = ("--archive", "{room}/archive")
 OURS = Contender(
-    "recollect",
+    "bygones",
     (*_US, "ingest", *_HERE, "--home", "{room}/.claude", "--json"),
     keeps="every byte, compressed; texts with results, whole; usage",
     taken=re.compile(r'"(?:new|grown|anew|moved)": ?(\d+)'),

@@ -22,12 +22,12 @@ Db = psycopg.Connection[Any]
 
 def multiply_ours(db: Db, times: int) -> None:
     """Copy our rows so often that there are so many times as many."""
-    db.execute("SET search_path = recollect")
+    db.execute("SET search_path = bygones")
     if times < 2:  # noqa: PLR2004 (nothing to do)
         return
     db.execute("DROP INDEX said_tsv")
     for table in _OURS:
-        columns = _columns(db, "recollect", table)
+        columns = _columns(db, "bygones", table)
         changed = {
             "number": f"number + {_STEP} * t",
             "family": f"family + {_STEP} * t",

@@ -11,17 +11,17 @@ from pathlib import Path
 import click
 import msgspec
 
+from bygones import errors
+from bygones.cli.group import CommandGroup
+from bygones.cli.table import COMMANDS, CommandRow
+from bygones.errors import BygonesError, ExitCode
+from bygones.settings import SETTINGS
 from docs.man import MAN, man_pages
 from docs.queries import query_page
 from docs.requirements import ROOT, pending, requirements, showing_tests
 from docs.schemas import schemas_page
-from recollect import errors
-from recollect.cli.group import CommandGroup
-from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import ExitCode, RecollectError
-from recollect.settings import SETTINGS
 
-PRICES = ROOT / "src" / "recollect" / "prices.json"
+PRICES = ROOT / "src" / "bygones" / "prices.json"
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by `python -m docs.make`; change the code instead. -->\n"
 WIDTH = 80
@@ -48,7 +48,7 @@ def all_pages() -> dict[Path, str]:
 def commands_page() -> str:
     """Return the page of commands: the group's help, then each command's."""
     group = CommandGroup(COMMANDS)
-    parts = ["# Commands\n", help_block(group, "recollect")]
+    parts = ["# Commands\n", help_block(group, "bygones")]
     for row in COMMANDS:
         parts.append(f"## {row.name}\n\n{row.summary}\n")
         parts.extend(command_help(group, row))
@@ -62,7 +62,7 @@ def command_help(group: CommandGroup, row: CommandRow) -> Iterator[str]:
         return
     command = group.get_command(click.Context(group), row.name)
     if command is not None:
-        yield from help_blocks(command, f"recollect {row.name}")
+        yield from help_blocks(command, f"bygones {row.name}")
 
 
 def help_blocks(command: click.Command, name: str) -> Iterator[str]:
@@ -103,16 +103,16 @@ def exit_codes_page() -> str:
     )
 
 
-def error_classes() -> list[type[RecollectError]]:
+def error_classes() -> list[type[BygonesError]]:
     """Return the errors that are raised, by name."""
     return [
         found
         for _, found in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(found, RecollectError) and not found.__subclasses__()
+        if issubclass(found, BygonesError) and not found.__subclasses__()
     ]
 
 
-def error_row(error: type[RecollectError]) -> str:
+def error_row(error: type[BygonesError]) -> str:
     """Return one error's line of the table."""
     first = (inspect.getdoc(error) or "").partition("\n")[0]
     code = int(error.exit_code)
@@ -131,8 +131,8 @@ def settings_page() -> str:
         [
             "# Settings\n",
             "Nothing need be set. What is set stands in `settings.toml`, in",
-            "`~/.config/recollect`, on Windows in `%APPDATA%\\recollect`, or where",
-            "`RECOLLECT_SETTINGS` says. A variable is stronger than the file, and an",
+            "`~/.config/bygones`, on Windows in `%APPDATA%\\bygones`, or where",
+            "`BYGONES_SETTINGS` says. A variable is stronger than the file, and an",
             "option than both.\n",
             "| setting | is | meaning | example | variable |",
             "|---|---|---|---|---|",
@@ -147,7 +147,7 @@ def requirements_page() -> str:
     shown, open_steps = showing_tests(), pending()
     parts = [
         "# Requirements\n",
-        "What Recollect must do, and the tests that show it.\n",
+        "What Bygones must do, and the tests that show it.\n",
     ]
     for title, numbers in requirements().items():
         parts.append(f"## {title}\n")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from bygones.cli.group import CommandGroup
+from bygones.cli.table import COMMANDS, CommandRow
 from docs.requirements import ROOT
-from recollect.cli.group import CommandGroup
-from recollect.cli.table import COMMANDS, CommandRow
 
 __all__ = ["MAN", "man_pages"]
 
@@ -20,23 +20,23 @@ MAN = ROOT / "docs" / "man"
 def man_pages() -> dict[Path, str]:
     """Return the text of every manual page by its path."""
     group = CommandGroup(COMMANDS)
-    pages = {MAN / "recollect.1": _group_page(group)}
+    pages = {MAN / "bygones.1": _group_page(group)}
     for row in COMMANDS:
         command = group.get_command(click.Context(group), row.name)
         if command is not None:
-            pages[MAN / f"recollect-{row.name}.1"] = _page(row, command)
+            pages[MAN / f"bygones-{row.name}.1"] = _page(row, command)
     return pages
 
 
 def _group_page(group: CommandGroup) -> str:
     usage = "[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR] [\\fIARGS\\fR]"
     listed = (
-        f".TP\n.BR recollect\\-{_safe(row.name)} (1)\n{_safe(row.summary)}"
+        f".TP\n.BR bygones\\-{_safe(row.name)} (1)\n{_safe(row.summary)}"
         for row in COMMANDS
     )
     lines = [
-        *_head("recollect", "keep, find and show what you and Claude Code have said"),
-        f".SH SYNOPSIS\n.B recollect\n{usage}",
+        *_head("bygones", "keep, find and show what you and Claude Code have said"),
+        f".SH SYNOPSIS\n.B bygones\n{usage}",
         *_options(group),
         ".SH COMMANDS",
         *listed,
@@ -45,22 +45,22 @@ def _group_page(group: CommandGroup) -> str:
 
 
 def _page(row: CommandRow, command: click.Command) -> str:
-    name = f"recollect-{row.name}"
-    context = click.Context(command, info_name=f"recollect {row.name}")
+    name = f"bygones-{row.name}"
+    context = click.Context(command, info_name=f"bygones {row.name}")
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [
         *_head(name, row.summary.rstrip(".").lower()),
-        f".SH SYNOPSIS\n.B recollect {_safe(row.name)}\n{_safe(usage)}",
+        f".SH SYNOPSIS\n.B bygones {_safe(row.name)}\n{_safe(usage)}",
         ".SH DESCRIPTION",
         *_description(command.help or ""),
         *_options(command),
-        ".SH SEE ALSO\n.BR recollect (1)",
+        ".SH SEE ALSO\n.BR bygones (1)",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _head(name: str, summary: str) -> Iterator[str]:
-    yield f'.TH "{name.upper()}" "1" "" "Recollect" "Recollect"'
+    yield f'.TH "{name.upper()}" "1" "" "Bygones" "Bygones"'
     yield f".SH NAME\n{_safe(name)} \\- {_safe(summary)}"
 
 

@@ -21,10 +21,10 @@ from termios import TIOCSWINSZ
 PICTURES = Path(__file__).resolve().parent / "pictures"
 COLUMNS, CELL, LINE = 92, 8.43, 20
 EXAMPLES = {
-    "list": "recollect list",
-    "search": "recollect search charged twice retry",
-    "tree": "recollect tree b956",
-    "show": "recollect show b956",
+    "list": "bygones list",
+    "search": "bygones search charged twice retry",
+    "tree": "bygones tree b956",
+    "show": "bygones show b956",
 }
 BLANK = "\u00a0"
 """A space that no renderer takes away."""
@@ -58,14 +58,14 @@ def prepared(folder: Path) -> dict[str, str]:
     surroundings = {
         **os.environ,
         "HOME": str(folder),
-        "RECOLLECT_HOME": str(folder / "claude-home"),
-        "RECOLLECT_ARCHIVE": str(folder / "archive"),
-        "RECOLLECT_PAGER": "cat",
+        "BYGONES_HOME": str(folder / "claude-home"),
+        "BYGONES_ARCHIVE": str(folder / "archive"),
+        "BYGONES_PAGER": "cat",
         "TERM": "xterm-256color",
         "TZ": "UTC",
         "PWD": str(folder / "shop"),
     }
-    words = [sys.executable, "-m", "recollect", "demo", str(folder)]
+    words = [sys.executable, "-m", "bygones", "demo", str(folder)]
     subprocess.run(words, env=surroundings, check=True, capture_output=True)  # noqa: S603 (our own words)
     return surroundings
 
@@ -75,7 +75,7 @@ def written(words: list[str], surroundings: dict[str, str]) -> list[str]:
     ours, theirs = pty.openpty()
     ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     child = subprocess.Popen(  # noqa: S603 (our own words)
-        [sys.executable, "-m", "recollect", *words],
+        [sys.executable, "-m", "bygones", *words],
         stdout=theirs,
         stderr=subprocess.DEVNULL,
         env=surroundings,

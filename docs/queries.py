@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from recollect.query import FIELDS, FORMS, MAX_DEPTH, MAX_LENGTH, TIMES, Field, Form
+from bygones.query import FIELDS, FORMS, MAX_DEPTH, MAX_LENGTH, TIMES, Field, Form
 
 __all__ = ["query_page"]
 

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
-from recollect.model import reports as usage
-from recollect.render import json as show
-from recollect.rows import archive, made, search, team
+from bygones.model import reports as usage
+from bygones.render import json as show
+from bygones.rows import archive, made, search, team
 
 __all__ = ["schemas_page"]
 

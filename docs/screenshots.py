@@ -11,12 +11,12 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+from bygones.export import Making, coster, made
+from bygones.prices import load_prices
+from bygones.reading import read
+from bygones.render.redact import Finds, Redactor
 from docs.requirements import ROOT
 from docs.web_pictures import check_fonts
-from recollect.export import Making, coster, made
-from recollect.prices import load_prices
-from recollect.reading import read
-from recollect.render.redact import Finds, Redactor
 
 PICTURES = ROOT / "docs" / "pictures"
 SESSION = ROOT / "docs" / "pictures" / "session"

@@ -14,11 +14,11 @@ from threading import Thread
 
 from playwright.sync_api import sync_playwright
 
+from bygones.archive import Archive
+from bygones.cli.demo_home import write_home
+from bygones.prices import load_prices
+from bygones.web.server import Place, Serving
 from docs.requirements import ROOT
-from recollect.archive import Archive
-from recollect.cli.demo_home import write_home
-from recollect.prices import load_prices
-from recollect.web.server import Place, Serving
 
 PICTURES = ROOT / "docs" / "pictures"
 SHOTS = (

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from recollect.model.ids import Line, Position, SourceId
-from recollect.model.sketches import Sketched
-from recollect.parse import sketch_line
+from bygones.model.ids import Line, Position, SourceId
+from bygones.model.sketches import Sketched
+from bygones.parse import sketch_line
 
 __all__ = [
     "CWD",

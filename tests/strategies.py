@@ -7,13 +7,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from recollect.model.attachments import ATTACHMENTS
-from recollect.model.blocks import BLOCKS
-from recollect.model.metadata import METADATA, QueueOperation
-from recollect.model.records import Progress, SystemRecord, UserRecord
-from recollect.model.tools import OUTCOMES
-from recollect.parse.decode import field_names
-from recollect.parse.full import RECORDS
+from bygones.model.attachments import ATTACHMENTS
+from bygones.model.blocks import BLOCKS
+from bygones.model.metadata import METADATA, QueueOperation
+from bygones.model.records import Progress, SystemRecord, UserRecord
+from bygones.model.tools import OUTCOMES
+from bygones.parse.decode import field_names
+from bygones.parse.full import RECORDS
 from tests import build
 from tests.build import Written
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive, read
-from recollect.assemble import listed, projects_of
-from recollect.errors import (
+from bygones import Archive, read
+from bygones.assemble import listed, projects_of
+from bygones.errors import (
     Ambiguous,
     ArchiveMissing,
     IndexMissing,
     NameUnreadable,
     NotArchived,
 )
-from recollect.model.sources import Source
-from recollect.sources import discover
-from recollect.survey import survey
+from bygones.model.sources import Source
+from bygones.sources import discover
+from bygones.survey import survey
 from tests.build import (
     Home,
     attachment,
@@ -286,10 +286,10 @@ def digest(path: Path) -> str:
 
 def test_importing_the_library_is_light() -> None:
     code = (
-        "import sys, recollect\n"
+        "import sys, bygones\n"
         "heavy = {'apsw', 'click', 'msgspec', 'tantivy', 'watchfiles'}\n"
         "assert not heavy & set(sys.modules)\n"
-        "assert recollect.Archive and recollect.read\n"
+        "assert bygones.Archive and bygones.read\n"
     )
 
     done = subprocess.run([sys.executable, "-c", code], check=False)
@@ -298,7 +298,7 @@ def test_importing_the_library_is_light() -> None:
 
 
 def test_what_the_library_does_not_have_is_an_attribute_error() -> None:
-    import recollect  # noqa: PLC0415 (the module itself is tested)
+    import bygones  # noqa: PLC0415 (the module itself is tested)
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = recollect.nothing
+        _ = bygones.nothing

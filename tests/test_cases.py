@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.reading import read
-from recollect.render.plain import plain
-from recollect.render.walk import View
+from bygones.reading import read
+from bygones.render.plain import plain
+from bygones.render.walk import View
 from tests.cases.make import CASES, copied, stories, write
 from tests.cases.shape import written
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.export import Format, Making, made, transcripts
-from recollect.model.ids import RecordId
-from recollect.model.sessions import Branch, Session
-from recollect.model.sources import Source, SourceKind
-from recollect.reading import raws, read, transcript_of
-from recollect.render.redact import Finds, Redactor, is_private_line, redacted_line
-from recollect.sources import discover
+from bygones.archive import Archive
+from bygones.export import Format, Making, made, transcripts
+from bygones.model.ids import RecordId
+from bygones.model.sessions import Branch, Session
+from bygones.model.sources import Source, SourceKind
+from bygones.reading import raws, read, transcript_of
+from bygones.render.redact import Finds, Redactor, is_private_line, redacted_line
+from bygones.sources import discover
 from tests.ingest.slices import check
 from tests.properties.forests import reached
 from tests.render.shared import check_sums

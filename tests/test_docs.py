@@ -42,7 +42,7 @@ def test_every_path_named_exists(document: Path) -> None:
 
 
 def test_the_architecture_tells_what_is_here_from_what_is_planned() -> None:
-    package = ROOT / "src" / "recollect"
+    package = ROOT / "src" / "bygones"
     table = re.findall(
         r"^\| (`.*?`) \|.*\| (here|planned) \|$",
         (ROOT / "ARCHITECTURE.md").read_text("utf-8"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import errors
-from recollect.errors import (
+from bygones import errors
+from bygones.errors import (
     Ambiguous,
     ArchiveDamaged,
     ArchiveEmpty,
@@ -21,6 +21,7 @@ from recollect.errors import (
     BackupRefused,
     BadRequest,
     BatchRefused,
+    BygonesError,
     CursorUnreadable,
     ErasureHeld,
     ExitCode,
@@ -53,7 +54,6 @@ from recollect.errors import (
     QueryError,
     QueryTooDeep,
     QueryTooLong,
-    RecollectError,
     RegexRefused,
     ResumeRefused,
     ScannerFailed,
@@ -127,25 +127,25 @@ ERRORS = (
     NotSummed("model:opus", "tool"),
     PricesUnreadable(Path("a"), "no price"),
 )
-ABSTRACT = {"RecollectError", "ArchiveError", "QueryError"}
+ABSTRACT = {"BygonesError", "ArchiveError", "QueryError"}
 
 
-def tree(error: type[RecollectError]) -> set[str]:
+def tree(error: type[BygonesError]) -> set[str]:
     return {error.__name__}.union(*map(tree, error.__subclasses__()))
 
 
 def test_the_drawn_tree_names_every_error() -> None:
     drawn = re.findall(r"^\s*[*+-] (\w+)$", errors.__doc__ or "", re.MULTILINE)
 
-    assert set(drawn) == tree(RecollectError)
+    assert set(drawn) == tree(BygonesError)
 
 
 def test_every_error_is_looked_at_here() -> None:
-    assert {type(error).__name__ for error in ERRORS} == tree(RecollectError) - ABSTRACT
+    assert {type(error).__name__ for error in ERRORS} == tree(BygonesError) - ABSTRACT
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_an_error_is_one_sentence_with_a_hint(error: RecollectError) -> None:
+def test_an_error_is_one_sentence_with_a_hint(error: BygonesError) -> None:
     for text in (str(error), error.hint):
         assert text
         assert text == text.strip()

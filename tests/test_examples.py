@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.cli.demo_home import write_home
-from recollect.cli.group import CommandGroup
-from recollect.cli.table import COMMANDS
-from recollect.errors import ExitCode
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.cli.demo_home import write_home
+from bygones.cli.group import CommandGroup
+from bygones.cli.table import COMMANDS
+from bygones.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -63,7 +63,7 @@ def lines() -> Iterator[tuple[str, str]]:
 
 def words_of(line: str) -> list[str] | None:
     """Return the words of an example of ours that comes to an end."""
-    if not line.startswith("recollect "):
+    if not line.startswith("bygones "):
         return None
     bare = re.split(r"\s+(?:#|\||>|&&)\s", line)[0]
     words = shlex.split(bare)[1:]
@@ -71,8 +71,8 @@ def words_of(line: str) -> list[str] | None:
         return None
     # No example may write outside of the place that a test has.
     meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
-    kept = "disk/recollect" if words[0] == "backup" else "~/archive"
-    meant = [kept if word == "disk/recollect" else word for word in meant if word]
+    kept = "disk/bygones" if words[0] == "backup" else "~/archive"
+    meant = [kept if word == "disk/bygones" else word for word in meant if word]
     return [*meant, "--yes"] if words[0] == "purge" else meant
 
 
@@ -89,10 +89,10 @@ def invented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = write_home(tmp_path, datetime.now(UTC))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.setenv("RECOLLECT_HOME", str(home))
-    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "archive"))
+    monkeypatch.setenv("BYGONES_HOME", str(home))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))
     Archive.ingest(tmp_path / "archive", [home])
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(tmp_path / "settings.toml"))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(tmp_path / "settings.toml"))
     shop = f'[push]\nprojects = ["{tmp_path}/shop"]'
     (tmp_path / "settings.toml").write_text(shop, "utf-8")
     monkeypatch.chdir(tmp_path / "shop")

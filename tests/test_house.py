@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.table import COMMANDS, CommandRow
+from bygones.cli.table import COMMANDS, CommandRow
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "src" / "recollect"
+PACKAGE = ROOT / "src" / "bygones"
 FACES = ("cli", "web", "mcp", "hub")
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -192,7 +192,7 @@ def test_every_file_that_may_be_installed_has_its_hash() -> None:
     unhashed = []
     for package in packages:
         files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
-        is_ours = package["name"] == "recollect"
+        is_ours = package["name"] == "bygones"
         assert bool(files) is not is_ours, package["name"]
         signs = [file.get("hash", "") for file in files]
         unhashed += [

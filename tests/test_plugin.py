@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from recollect import __version__
-from recollect.cli.table import COMMANDS
-from recollect.mcp.tools import BY_NAME
+from bygones import __version__
+from bygones.cli.table import COMMANDS
+from bygones.mcp.tools import BY_NAME
 
 PLUGIN = Path(__file__).resolve().parent.parent / "plugin"
 EVENTS = {
@@ -84,7 +84,7 @@ def test_the_server_is_started_by_a_command_of_ours() -> None:
     ((name, server),) = read(".mcp.json")["mcpServers"].items()
 
     assert NAME.fullmatch(name)
-    assert server["command"] == "recollect"
+    assert server["command"] == "bygones"
     assert server["args"][0] in {row.name for row in COMMANDS}
 
 
@@ -106,10 +106,10 @@ def test_hooks_are_of_events_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_hook_ends_well_even_where_recollect_is_not_installed(
+def test_a_hook_ends_well_even_where_bygones_is_not_installed(
     tmp_path: Path, *, installed: bool
 ) -> None:
-    command = tmp_path / "recollect"
+    command = tmp_path / "bygones"
     asked = tmp_path / "asked"
     if installed:
         command.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 7\n')
@@ -153,14 +153,14 @@ def test_texts_name_only_tools_and_commands_that_there_are() -> None:
     for path in PLUGIN.rglob("*.md"):
         words = path.read_text("utf-8")
         named = set(re.findall(r"`([a-z_]+)`", words))
-        named |= set(re.findall(r"`recollect ([a-z]+)", words))
+        named |= set(re.findall(r"`bygones ([a-z]+)", words))
 
         assert named <= known | {"before"}, path
 
 
 def test_the_command_is_there_under_the_name_that_the_plugin_uses() -> None:
     found = subprocess.run(
-        [sys.executable, "-m", "recollect", "mcp", "--help"],
+        [sys.executable, "-m", "bygones", "mcp", "--help"],
         capture_output=True,
         check=True,
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bygones.errors import PricesUnreadable
+from bygones.prices import PICOS, Prices, load_prices, normal_name
 from docs.make import PRICES, price_table
-from recollect.errors import PricesUnreadable
-from recollect.prices import PICOS, Prices, load_prices, normal_name
 
 MILLION = (10**6,) * 5
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive, reading
-from recollect.errors import NothingFound, PathMissing
-from recollect.ingest.versions import archived_versions
-from recollect.model.blocks import Text
-from recollect.model.ids import Position
-from recollect.model.problems import Problem
-from recollect.model.sessions import ToolCall
-from recollect.reading import read
-from recollect.sources import read_at
+from bygones import Archive, reading
+from bygones.errors import NothingFound, PathMissing
+from bygones.ingest.versions import archived_versions
+from bygones.model.blocks import Text
+from bygones.model.ids import Position
+from bygones.model.problems import Problem
+from bygones.model.sessions import ToolCall
+from bygones.reading import read
+from bygones.sources import read_at
 from tests.build import (
     SESSION,
     Home,

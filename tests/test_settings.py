@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import NothingFound, PathMissing, SettingsUnreadable
-from recollect.settings import (
+from bygones.archive import Archive
+from bygones.errors import NothingFound, PathMissing, SettingsUnreadable
+from bygones.settings import (
     SETTINGS,
     HiddenByUser,
     Settings,
@@ -31,13 +31,13 @@ ME = Path("/home/me")
 @pytest.mark.parametrize(
     ("platform", "environ", "place"),
     [
-        ("linux", {}, "/home/me/.local/share/recollect"),
-        ("linux", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/recollect"),
-        ("linux", {"XDG_DATA_HOME": "relative"}, "/home/me/.local/share/recollect"),
-        ("darwin", {}, "/home/me/Library/Application Support/recollect"),
-        ("darwin", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/recollect"),
-        ("win32", {"LOCALAPPDATA": "/c/local"}, "/c/local/recollect"),
-        ("win32", {}, "/home/me/AppData/Local/recollect"),
+        ("linux", {}, "/home/me/.local/share/bygones"),
+        ("linux", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/bygones"),
+        ("linux", {"XDG_DATA_HOME": "relative"}, "/home/me/.local/share/bygones"),
+        ("darwin", {}, "/home/me/Library/Application Support/bygones"),
+        ("darwin", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/bygones"),
+        ("win32", {"LOCALAPPDATA": "/c/local"}, "/c/local/bygones"),
+        ("win32", {}, "/home/me/AppData/Local/bygones"),
     ],
 )
 def test_the_archive_is_where_each_system_puts_such_things(
@@ -47,7 +47,7 @@ def test_the_archive_is_where_each_system_puts_such_things(
 
 
 def test_what_is_given_counts_more_than_what_is_set() -> None:
-    environ = {"RECOLLECT_ARCHIVE": "/set", "XDG_DATA_HOME": "/share"}
+    environ = {"BYGONES_ARCHIVE": "/set", "XDG_DATA_HOME": "/share"}
 
     assert archive_folder(Path("/given"), environ, ME) == Path("/given")
     assert archive_folder(None, environ, ME) == Path("/set")
@@ -70,11 +70,11 @@ def test_homes_are_given_set_or_found(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     both = os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")])
 
-    assert source_homes([], {"RECOLLECT_HOME": both}, tmp_path) == (
+    assert source_homes([], {"BYGONES_HOME": both}, tmp_path) == (
         tmp_path / "one",
         tmp_path / "two",
     )
-    assert source_homes([tmp_path / "two"], {"RECOLLECT_HOME": both}, tmp_path) == (
+    assert source_homes([tmp_path / "two"], {"BYGONES_HOME": both}, tmp_path) == (
         tmp_path / "two",
     )
     assert source_homes([], {}, tmp_path) == (tmp_path / ".claude",)
@@ -84,7 +84,7 @@ def test_a_home_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(PathMissing):
         source_homes([tmp_path / "gone"], {}, tmp_path)
     with pytest.raises(PathMissing):
-        source_homes([], {"RECOLLECT_HOME": str(tmp_path / "gone")}, tmp_path)
+        source_homes([], {"BYGONES_HOME": str(tmp_path / "gone")}, tmp_path)
 
 
 def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
@@ -95,11 +95,11 @@ def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("platform", "environ", "place"),
     [
-        ("linux", {}, "/home/me/.config/recollect/prices.toml"),
-        ("linux", {"XDG_CONFIG_HOME": "/etc/x"}, "/etc/x/recollect/prices.toml"),
-        ("linux", {"XDG_CONFIG_HOME": "x"}, "/home/me/.config/recollect/prices.toml"),
-        ("darwin", {}, "/home/me/.config/recollect/prices.toml"),
-        ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/recollect/prices.toml"),
+        ("linux", {}, "/home/me/.config/bygones/prices.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "/etc/x"}, "/etc/x/bygones/prices.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "x"}, "/home/me/.config/bygones/prices.toml"),
+        ("darwin", {}, "/home/me/.config/bygones/prices.toml"),
+        ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/bygones/prices.toml"),
     ],
 )
 def test_a_users_own_prices_are_where_settings_are(
@@ -112,19 +112,19 @@ def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.touch()
 
-    assert prices_file({"RECOLLECT_PRICES": str(own)}, ME) == own
+    assert prices_file({"BYGONES_PRICES": str(own)}, ME) == own
     with pytest.raises(PathMissing):
-        prices_file({"RECOLLECT_PRICES": str(tmp_path / "other")}, ME)
+        prices_file({"BYGONES_PRICES": str(tmp_path / "other")}, ME)
 
 
 @pytest.mark.parametrize(
     ("platform", "environ", "place"),
     [
-        ("linux", {}, "/home/me/.config/recollect/settings.toml"),
-        ("linux", {"XDG_CONFIG_HOME": "/etc/me"}, "/etc/me/recollect/settings.toml"),
-        ("darwin", {}, "/home/me/.config/recollect/settings.toml"),
-        ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/recollect/settings.toml"),
-        ("linux", {"RECOLLECT_SETTINGS": "~/mine.toml"}, "/home/me/mine.toml"),
+        ("linux", {}, "/home/me/.config/bygones/settings.toml"),
+        ("linux", {"XDG_CONFIG_HOME": "/etc/me"}, "/etc/me/bygones/settings.toml"),
+        ("darwin", {}, "/home/me/.config/bygones/settings.toml"),
+        ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/bygones/settings.toml"),
+        ("linux", {"BYGONES_SETTINGS": "~/mine.toml"}, "/home/me/mine.toml"),
     ],
 )
 def test_settings_are_where_each_system_puts_them(
@@ -135,7 +135,7 @@ def test_settings_are_where_each_system_puts_them(
 
 def test_what_a_user_wants_hidden_is_read(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    environ = {"RECOLLECT_SETTINGS": str(path)}
+    environ = {"BYGONES_SETTINGS": str(path)}
     assert hidden_by_user({}, tmp_path) == HiddenByUser()
 
     path.write_text("[redact]\nnames = ['Ada']\n[redact.patterns]\nticket = 'T-1'\n")
@@ -163,12 +163,12 @@ def test_settings_that_say_something_else_are_refused(
     path.write_bytes(text.encode("latin-1"))
 
     with pytest.raises(SettingsUnreadable, match=r"settings\.toml"):
-        hidden_by_user({"RECOLLECT_SETTINGS": str(path)}, tmp_path)
+        hidden_by_user({"BYGONES_SETTINGS": str(path)}, tmp_path)
 
 
 def told(tmp_path: Path, text: str, **environ: str) -> Settings:
     (tmp_path / "settings.toml").write_text(text, "utf-8")
-    surroundings = {"RECOLLECT_SETTINGS": str(tmp_path / "settings.toml"), **environ}
+    surroundings = {"BYGONES_SETTINGS": str(tmp_path / "settings.toml"), **environ}
     return read_settings(surroundings, tmp_path)
 
 
@@ -188,10 +188,10 @@ def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
     found = told(
         tmp_path,
         'iso = true\ningest = true\ncolor = "always"\npager = "more"',
-        RECOLLECT_ISO="no",
-        RECOLLECT_INGEST="0",
-        RECOLLECT_COLOR="never",
-        RECOLLECT_PAGER="",
+        BYGONES_ISO="no",
+        BYGONES_INGEST="0",
+        BYGONES_COLOR="never",
+        BYGONES_PAGER="",
     )
 
     assert (found.iso, found.ingest, found.color, found.pager) == (
@@ -231,10 +231,10 @@ def test_what_cannot_be_set_is_a_sentence(
 def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
     text = '[push]\nhub = "https://h"\ntoken = "t"\nprojects = ["~/a", "/b/../c"]'
     (tmp_path / "settings.toml").write_text(text, "utf-8")
-    surroundings = {"RECOLLECT_SETTINGS": str(tmp_path / "settings.toml")}
+    surroundings = {"BYGONES_SETTINGS": str(tmp_path / "settings.toml")}
 
     found = pushed_by_user(surroundings, tmp_path)
-    stronger = pushed_by_user({**surroundings, "RECOLLECT_HUB_TOKEN": "u"}, tmp_path)
+    stronger = pushed_by_user({**surroundings, "BYGONES_HUB_TOKEN": "u"}, tmp_path)
 
     assert found == ("https://h", "t", (str(tmp_path / "a"), "/c"))
     assert stronger == ("https://h", "u", (str(tmp_path / "a"), "/c"))
@@ -255,14 +255,14 @@ def test_a_variable_is_refused_as_the_file_is(
     with pytest.raises(SettingsUnreadable) as in_file:
         told(tmp_path, f'{name} = "{value}"')
     with pytest.raises(SettingsUnreadable) as in_variable:
-        told(tmp_path, "", **{f"RECOLLECT_{name.upper()}": value})
+        told(tmp_path, "", **{f"BYGONES_{name.upper()}": value})
 
     assert in_file.value.reason == in_variable.value.reason == reason
-    assert str(in_variable.value).startswith(f"RECOLLECT_{name.upper()} holds no")
+    assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} holds no")
 
 
 def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
-    empty = {f"RECOLLECT_{name}": " " for name in ("COLOR", "ISO", "INGEST")}
+    empty = {f"BYGONES_{name}": " " for name in ("COLOR", "ISO", "INGEST")}
 
     found = told(tmp_path, 'color = "always"\niso = true\ningest = false', **empty)
 
@@ -271,7 +271,7 @@ def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
 
 def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(PathMissing, match=r"gone\.toml does not exist"):
-        read_settings({"RECOLLECT_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)
+        read_settings({"BYGONES_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_host_is_told_from_others_by_what_stays(
 ) -> None:
     if kept is not None:
         (tmp_path / "host").write_text(kept, "ascii")
-    monkeypatch.setattr("recollect.settings.HOST_FILE", tmp_path / "host")
+    monkeypatch.setattr("bygones.settings.HOST_FILE", tmp_path / "host")
     monkeypatch.setattr("uuid.getnode", lambda: node)
 
     assert this_host() == told

@@ -72,12 +72,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, *, code: int = 0) -> list[list[str]]:
     """Return the commands that are run, to which every one ends with ``code``."""
     run: list[list[str]] = []
 
-    def recollect(words: list[str]) -> int:
+    def bygones(words: list[str]) -> int:
         run.append(words)
         return code
 
     monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
-    monkeypatch.setattr(start, "recollect", recollect)
+    monkeypatch.setattr(start, "bygones", bygones)
     return run
 
 
@@ -110,7 +110,7 @@ def test_a_failure_with_transcripts_is_a_failure(
     project.mkdir(parents=True)
     (project / "a.jsonl").touch()
     monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
-    monkeypatch.setattr(start, "recollect", len)
+    monkeypatch.setattr(start, "bygones", len)
 
     assert start.main([]) == 1
 

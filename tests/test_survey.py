@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.sketches import Sketched
-from recollect.model.sources import Source, SourceKind
-from recollect.model.surveys import (
+from bygones.model.sketches import Sketched
+from bygones.model.sources import Source, SourceKind
+from bygones.model.surveys import (
     ContentKind,
     DriftKind,
     FileClass,
     ProblemRow,
     Survey,
 )
-from recollect.parse import sketch_line
-from recollect.sources import discover
-from recollect.survey import survey, weigh
-from recollect.survey.counts import Counts, FileCounts
+from bygones.parse import sketch_line
+from bygones.sources import discover
+from bygones.survey import survey, weigh
+from bygones.survey.counts import Counts, FileCounts
 from tests import build
 from tests.build import (
     Home,
@@ -338,7 +338,7 @@ def test_what_has_been_read_is_told_along_the_way(tmp_path: Path) -> None:
 def test_names_without_end_do_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.survey.counts._NAMES", 10)
+    monkeypatch.setattr("bygones.survey.counts._NAMES", 10)
     records = [{"type": f"{'x' * 5000}{number}"} for number in range(5)]
     records += [{"type": f"type-{number}"} for number in range(20)]
 
@@ -411,7 +411,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 PEAK = """
 import re, sys
 from pathlib import Path
-from recollect.survey import survey
+from bygones.survey import survey
 survey([Path(sys.argv[1])])
 status = Path("/proc/self/status").read_text()
 print(int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) * 1024)

@@ -10,9 +10,9 @@ from threading import Event
 import pytest
 from watchfiles import Change
 
-from recollect import watch as watching
-from recollect.errors import ArchiveInUse
-from recollect.ingest import Report
+from bygones import watch as watching
+from bygones.errors import ArchiveInUse
+from bygones.ingest import Report
 
 Changes = set[tuple[Change, str]]
 
@@ -48,7 +48,7 @@ def watched(
 ) -> list[Report]:
     told: list[Report] = []
     monkeypatch.setattr(watching, "changes_in", homes.changes)
-    monkeypatch.setattr("recollect.watch.Archive.ingest", homes.ingest)
+    monkeypatch.setattr("bygones.watch.Archive.ingest", homes.ingest)
     place = Path("archive")
     watching.watch(place, [Path()], told.append, stop=homes.stop, polling=polling)
     return told
@@ -77,7 +77,7 @@ def test_a_change_of_which_nobody_told_ends_the_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = count(0, 50)
-    monkeypatch.setattr("recollect.watch.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("bygones.watch.time.monotonic", lambda: float(next(clock)))
     homes = Homes([set(), set(), set(), set()], [Report(), Report(), Report(grown=1)])
 
     told = watched(monkeypatch, homes)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-from recollect.assemble import assemble
-from recollect.assemble.branches import Growth, part
-from recollect.assemble.dedupe import each_once
-from recollect.assemble.queue import queued_prompts
-from recollect.assemble.tree import Tree, grow, in_sequence, join
-from recollect.model.nodes import Node, Transcript
-from recollect.model.parts import Loader
-from recollect.model.sessions import Message, Session
-from recollect.parse import node_of
+from bygones.assemble import assemble
+from bygones.assemble.branches import Growth, part
+from bygones.assemble.dedupe import each_once
+from bygones.assemble.queue import queued_prompts
+from bygones.assemble.tree import Tree, grow, in_sequence, join
+from bygones.model.nodes import Node, Transcript
+from bygones.model.parts import Loader
+from bygones.model.sessions import Message, Session
+from bygones.parse import node_of
 from tests.build import SESSION, sketches
 from tests.properties.forests import transcript
 

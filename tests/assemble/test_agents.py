@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from recollect.model.ids import AgentId, ToolUseId
-from recollect.model.nodes import AgentNote, Transcript
-from recollect.model.sessions import AgentKind, AgentRun, AgentStatus, Session
+from bygones.model.ids import AgentId, ToolUseId
+from bygones.model.nodes import AgentNote, Transcript
+from bygones.model.sessions import AgentKind, AgentRun, AgentStatus, Session
 from tests.assemble.making import assembled, transcript
 from tests.build import (
     SESSION,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import read
-from recollect.model.blocks import Text
-from recollect.model.texts import Origin
+from bygones import read
+from bygones.model.blocks import Text
+from bygones.model.texts import Origin
 from tests.build import SESSION, Home, Written, prompt, reply, text, thread, tool_result
 from tests.build import tool_use as call
 from tests.forms import INTERRUPT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble.branches import Growth
+from bygones.assemble.branches import Growth
 from tests.assemble.making import branches, only
 from tests.build import (
     attachment,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.assemble.classify import classify
-from recollect.model.ids import AgentId
-from recollect.model.surveys import FileClass, FileFacts
+from bygones.assemble.classify import classify
+from bygones.model.ids import AgentId
+from bygones.model.surveys import FileClass, FileFacts
 
 AGENT = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt="Count the lines")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble.dedupe import each_once, in_order, name_of
-from recollect.model.ids import RecordId
+from bygones.assemble.dedupe import each_once, in_order, name_of
+from bygones.model.ids import RecordId
 from tests.assemble.making import nodes, transcript
 from tests.build import (
     image,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble.lineage import by_age, families, lineages
-from recollect.model.ids import RecordId, SessionId
-from recollect.model.nodes import Node
-from recollect.model.sessions import Lineage, LineageKind
+from bygones.assemble.lineage import by_age, families, lineages
+from bygones.model.ids import RecordId, SessionId
+from bygones.model.nodes import Node
+from bygones.model.sessions import Lineage, LineageKind
 from tests.assemble.making import assembled, nodes, transcript
 from tests.build import Written, meta, moment, session, session_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble import listed, projects_of
+from bygones.assemble import listed, projects_of
 from tests.assemble.making import only
 from tests.build import session
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble.visible import HIDDEN_REASONS
-from recollect.model.sessions import Message, Role, Session
-from recollect.model.texts import Origin
+from bygones.assemble.visible import HIDDEN_REASONS
+from bygones.model.sessions import Message, Role, Session
+from bygones.model.texts import Origin
 from tests.assemble.making import only, said
 from tests.build import (
     Written,

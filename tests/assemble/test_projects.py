@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble import projects_of
-from recollect.assemble.projects import project_of
-from recollect.model.sessions import Session
+from bygones.assemble import projects_of
+from bygones.assemble.projects import project_of
+from bygones.model.sessions import Session
 from tests.assemble.making import assembled, nodes, transcript
 from tests.build import Written, meta, session, session_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.assemble.queue import queued_prompts, steering
+from bygones.assemble.queue import queued_prompts, steering
 from tests.assemble.making import nodes
 from tests.build import Written, prompt, queue
 from tests.forms import notification_text, queued

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 import pytest
 from msgspec import structs
 
-from recollect.assemble import session_of
-from recollect.assemble.gather import is_named
-from recollect.model.ids import SessionId
-from recollect.model.nodes import Node
+from bygones.assemble import session_of
+from bygones.assemble.gather import is_named
+from bygones.model.ids import SessionId
+from bygones.model.nodes import Node
 from tests.assemble.making import assembled, only, steps, transcript
 from tests.assemble.test_tree import chain, comb, fan, loose
 from tests.build import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.sessions import Session, TitleKind
+from bygones.model.sessions import Session, TitleKind
 from tests.assemble.making import assembled, only, transcript
 from tests.build import (
     Written,

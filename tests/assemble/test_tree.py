@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect.assemble.branches import part
-from recollect.assemble.tree import grow, in_sequence, join
-from recollect.model.ids import Position, RecordId, SourceId
-from recollect.model.nodes import Node
-from recollect.model.texts import Origin
+from bygones.assemble.branches import part
+from bygones.assemble.tree import grow, in_sequence, join
+from bygones.model.ids import Position, RecordId, SourceId
+from bygones.model.nodes import Node
+from bygones.model.texts import Origin
 from tests.assemble.making import grown, kept, nodes, only, steps
 from tests.build import attachment, compact, moment, prompt, session, system
 from tests.forms import caveat, command, digest

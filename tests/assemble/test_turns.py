@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from recollect.model.sessions import Session
+from bygones.model.sessions import Session
 from tests.assemble.making import only
 from tests.build import (
     moment,

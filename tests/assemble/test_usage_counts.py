@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.usage import Usage
-from recollect.reading import read
+from bygones.model.usage import Usage
+from bygones.reading import read
 from tests.build import Home, Written, prompt, reply, session_id, thread
 
 FIRST, SECOND = session_id(1), session_id(2)

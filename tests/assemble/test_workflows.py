@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
-from recollect.assemble import steps_of
-from recollect.model.ids import AgentId
-from recollect.model.nodes import AgentNote, Transcript
-from recollect.model.sessions import AgentRun, AgentStatus
+from bygones.assemble import steps_of
+from bygones.model.ids import AgentId
+from bygones.model.nodes import AgentNote, Transcript
+from bygones.model.sessions import AgentRun, AgentStatus
 from tests.assemble.making import assembled, nodes, transcript
 from tests.build import (
     SESSION,

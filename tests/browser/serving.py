@@ -9,7 +9,7 @@ from threading import Thread
 
 from playwright.sync_api import Browser
 
-from recollect.web.server import Place, Serving
+from bygones.web.server import Place, Serving
 from tests.browser.shared import Watched, watched
 
 __all__ = ["Served", "opened", "served"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from recollect.model.sessions import Session
-from recollect.parse import read_text
-from recollect.render.html import Setting, Shell, session_page
+from bygones.model.sessions import Session
+from bygones.parse import read_text
+from bygones.render.html import Setting, Shell, session_page
 
 __all__ = ["Watched", "page_of", "watched"]
 

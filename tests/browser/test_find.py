@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.browser.serving import opened, served
 from tests.build import Home, jsonl, prompt, reply, thread, tool_result, tool_use
 from tests.web.places import PLAIN

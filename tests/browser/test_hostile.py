@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from recollect.export import Chosen, Format, export_folder
+from bygones.export import Chosen, Format, export_folder
 from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.shared import page_of, watched
 from tests.export.shared import making

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from recollect.archive import Archive
-from recollect.model.reports import Grouping
-from recollect.render.html.markup import Html
-from recollect.web.pages import files
+from bygones.archive import Archive
+from bygones.model.reports import Grouping
+from bygones.render.html.markup import Html
+from bygones.web.pages import files
 from tests.browser.payloads import PAYLOADS
 from tests.browser.serving import Served, opened, served
 from tests.browser.shared import Watched

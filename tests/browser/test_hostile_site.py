@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser
 
-from recollect.archive import Archive
-from recollect.model.reports import Grouping
-from recollect.web.app import ROUTES
+from bygones.archive import Archive
+from bygones.model.reports import Grouping
+from bygones.web.app import ROUTES
 from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.serving import Served, opened, served
 from tests.browser.shared import Watched

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.browser.serving import opened, served
 from tests.build import Home, prompt, reply, session_id, thread
 

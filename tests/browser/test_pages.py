@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from recollect.export import Format, export_folder
+from bygones.export import Format, export_folder
 from tests.browser.shared import page_of, watched
 from tests.build import Written, prompt, reply, thread, tool_result, tool_use
 from tests.export.shared import chosen, home_of, making

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.browser.conftest import NAMES
 from tests.browser.serving import Served, opened, served
 from tests.build import (

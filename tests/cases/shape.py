@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from recollect.model.problems import Problem
-from recollect.model.sessions import (
+from bygones.model.problems import Problem
+from bygones.model.sessions import (
     AgentRun,
     Branch,
     Hidden,
@@ -18,7 +18,7 @@ from recollect.model.sessions import (
     ToolCall,
     Turn,
 )
-from recollect.model.usage import Usage
+from bygones.model.usage import Usage
 
 __all__ = ["written"]
 

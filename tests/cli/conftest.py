@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli.demo_home import write_home
+from bygones.archive import Archive
+from bygones.cli.demo_home import write_home
 from tests.build import (
     Home,
     image,
@@ -25,11 +25,11 @@ from tests.build import (
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with nothing in it, in which the user is at home."""
-    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "RECOLLECT_HOME", "COLUMNS"):
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "BYGONES_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "archive"))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -42,7 +42,7 @@ NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 def invented(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the invented home, taken into the archive; the user is in its shop."""
     home = write_home(place, NOW)
-    monkeypatch.setenv("RECOLLECT_HOME", str(home))
+    monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(place / "archive", [home])
     monkeypatch.chdir(place / "shop")
     return home

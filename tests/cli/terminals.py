@@ -18,7 +18,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 def words_of(*words: str | Path) -> list[str]:
     """Return what starts the command as a program of its own."""
-    return [sys.executable, "-m", "recollect", *map(str, words)]
+    return [sys.executable, "-m", "bygones", *map(str, words)]
 
 
 def piped(*words: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -45,7 +45,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={"RECOLLECT_PAGER": "cat", **os.environ, **_TERMINAL},
+            env={"BYGONES_PAGER": "cat", **os.environ, **_TERMINAL},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 (no threads here)
         )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.model.annotations import Annotations
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.model.annotations import Annotations
 from tests.build import Home
 
 pytestmark = pytest.mark.usefixtures("invented")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, summary, thread
 
 RETRY, TESTS, NOTES, MOVE, RSYNC = (

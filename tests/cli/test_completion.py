@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
 
 def asked(*words: str) -> list[str]:
     """Return what bash would be told behind these words."""
-    line = " ".join(["recollect", *words])
+    line = " ".join(["bygones", *words])
     surroundings = {
         **os.environ,
-        "_RECOLLECT_COMPLETE": "bash_complete",
+        "_BYGONES_COMPLETE": "bash_complete",
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(words)),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "recollect"],
+        [sys.executable, "-m", "bygones"],
         env=surroundings,
         capture_output=True,
         text=True,
@@ -137,7 +137,7 @@ def test_a_shell_understands_what_it_gets(
     script = tmp_path / "script"
     script.write_text(capsys.readouterr().out)
 
-    assert "_RECOLLECT_COMPLETE" in script.read_text()
+    assert "_BYGONES_COMPLETE" in script.read_text()
     if shutil.which(shell):
         assert subprocess.run([shell, "-n", script], check=False).returncode == 0
 
@@ -151,13 +151,13 @@ def test_a_shell_is_told_of_no_errors(
 ) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text("color = 7\n")
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
-    monkeypatch.setenv("_RECOLLECT_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", " ".join(["recollect", *words]))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
+    monkeypatch.setenv("_BYGONES_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["bygones", *words]))
     monkeypatch.setenv("COMP_CWORD", str(len(words)))
 
     done = subprocess.run(
-        [sys.executable, "-m", "recollect"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "bygones"], capture_output=True, text=True, check=True
     )
 
     assert (done.stdout, done.stderr) == ("", "")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal
 
@@ -22,7 +22,7 @@ def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.fixture
 def own_prices(place: Path) -> Path:
     """Return where the user's own prices are read from."""
-    path = place / ".config" / "recollect" / "prices.toml"
+    path = place / ".config" / "bygones" / "prices.toml"
     path.parent.mkdir(parents=True)
     return path
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import read
-from recollect.cli import main
-from recollect.cli.demo_home import write_home
-from recollect.cli.terminal import width
-from recollect.errors import ExitCode
-from recollect.survey import survey
+from bygones import read
+from bygones.cli import main
+from bygones.cli.demo_home import write_home
+from bygones.cli.terminal import width
+from bygones.errors import ExitCode
+from bygones.survey import survey
 from tests.cli.terminals import Terminal
 
 PAGES = Path(__file__).parent / "pages"
@@ -95,7 +95,7 @@ def test_the_demo_says_what_to_try(
 
     shown = capsys.readouterr()
     assert "Make checkout retry without charging twice" in shown.out
-    assert f"RECOLLECT_HOME={place}/here/claude-home" in shown.err
+    assert f"BYGONES_HOME={place}/here/claude-home" in shown.err
     assert not (place / "archive").exists()
 
 
@@ -117,8 +117,8 @@ def test_the_demo_needs_no_place(
 
     assert main(["demo"]) == ExitCode.DONE
 
-    assert "recollect-demo-" in capsys.readouterr().err
-    assert len(list(place.glob("recollect-demo-*/claude-home"))) == 1
+    assert "bygones-demo-" in capsys.readouterr().err
+    assert len(list(place.glob("bygones-demo-*/claude-home"))) == 1
 
 
 def test_programs_get_the_place_and_the_sessions(

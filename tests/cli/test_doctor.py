@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.cli.demo_home import write_home
-from recollect.cli.terminal import width
-from recollect.errors import ExitCode
-from recollect.store.lock import writing
-from recollect.store.purged import begin_erasing
-from recollect.store.vault import Vault
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.cli.demo_home import write_home
+from bygones.cli.terminal import width
+from bygones.errors import ExitCode
+from bygones.store.lock import writing
+from bygones.store.purged import begin_erasing
+from bygones.store.vault import Vault
 from tests.build import Home, session_id
 from tests.cli.terminals import Terminal
 
@@ -26,7 +26,7 @@ from tests.cli.terminals import Terminal
 def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an invented home of today, taken in."""
     home = write_home(place, datetime.now(UTC))
-    monkeypatch.setenv("RECOLLECT_HOME", str(home))
+    monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(place / "archive", [home])
     return home
 
@@ -128,7 +128,7 @@ def test_an_archive_without_homes_is_looked_at(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.delenv("RECOLLECT_HOME")
+    monkeypatch.delenv("BYGONES_HOME")
     fresh.rename(place / "elsewhere")
 
     told = shown(capsys)
@@ -150,12 +150,12 @@ def test_a_narrow_terminal_breaks_what_must_be_read_whole(colour: str) -> None:
 
 
 WRONG = {
-    "RECOLLECT_SETTINGS=color.toml": "color.toml holds no settings: color has an odd",
-    "RECOLLECT_SETTINGS=broken.toml": "broken.toml holds no settings: ",
-    "RECOLLECT_SETTINGS=gone.toml": "gone.toml does not exist",
-    "RECOLLECT_ISO=maybe": "RECOLLECT_ISO holds no settings: iso has an odd value",
-    "RECOLLECT_HOMES=x": "RECOLLECT_HOMES means nothing; did you mean RECOLLECT_HOME?",
-    "RECOLLECT_HOME=/gone": "/gone does not exist: it was set as a home",
+    "BYGONES_SETTINGS=color.toml": "color.toml holds no settings: color has an odd",
+    "BYGONES_SETTINGS=broken.toml": "broken.toml holds no settings: ",
+    "BYGONES_SETTINGS=gone.toml": "gone.toml does not exist",
+    "BYGONES_ISO=maybe": "BYGONES_ISO holds no settings: iso has an odd value",
+    "BYGONES_HOMES=x": "BYGONES_HOMES means nothing; did you mean BYGONES_HOME?",
+    "BYGONES_HOME=/gone": "/gone does not exist: it was set as a home",
 }
 
 
@@ -184,10 +184,10 @@ def test_settings_count_again_behind_the_doctor(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "mine.toml").write_text("color = 3")
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(place / "mine.toml"))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
 
     assert main(["doctor"]) == ExitCode.DONE
-    assert os.environ["RECOLLECT_SETTINGS"] == str(place / "mine.toml")
+    assert os.environ["BYGONES_SETTINGS"] == str(place / "mine.toml")
     assert main(["list"]) == ExitCode.ASKED_WRONGLY
 
 
@@ -208,7 +208,7 @@ def test_without_an_archive_the_homes_are_told_and_none_is_made(
     assert main(["doctor"]) == ExitCode.DONE
 
     told = capsys.readouterr().out
-    assert "none yet: recollect ingest makes one" in told
+    assert "none yet: bygones ingest makes one" in told
     assert "Claude Code deletes after 30 days" in told
     assert "none of them is in the archive" in told
     assert session_id(1)[:8] in told

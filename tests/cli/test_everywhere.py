@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import pytest
 
-from recollect.cli import main
-from recollect.cli.group import CommandGroup
-from recollect.cli.table import COMMANDS
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.cli.group import CommandGroup
+from bygones.cli.table import COMMANDS
+from bygones.errors import ExitCode
 
 OPTIONS = (
     *(("--archive", "x"), ("--home", "x"), ("--color", "never")),
@@ -42,7 +42,7 @@ def test_every_command_takes_what_all_take_before_and_behind_it(
 ) -> None:
     for asked in ((*words, *option, "--help"), (*option, *words, "--help")):
         assert main(asked) == ExitCode.DONE, capsys.readouterr().err
-        assert capsys.readouterr().out.startswith(f"Usage: recollect {words[0]}")
+        assert capsys.readouterr().out.startswith(f"Usage: bygones {words[0]}")
 
 
 @pytest.mark.parametrize("option", ["--json", "--no-ingest"])
@@ -86,7 +86,7 @@ def test_what_is_said_behind_a_command_is_stronger_than_before_it(
 def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_HOME", "/no/such/home")
+    monkeypatch.setenv("BYGONES_HOME", "/no/such/home")
 
     assert main(["--no-ingest", "list", "-n", "1"]) == ExitCode.DONE
     assert main(["--no-ingest"]) == ExitCode.DONE

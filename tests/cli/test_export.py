@@ -1,4 +1,4 @@
-"""``recollect export``."""
+"""``bygones export``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
@@ -252,7 +252,7 @@ def test_what_the_settings_name_is_hidden_too(
 ) -> None:
     settings = archived / "settings.toml"
     settings.write_text("[redact]\nnames = ['Three']\npatterns = {verb = 'count'}\n")
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
 
     exported(FIRST, "--format", "text", "-o", "page.txt")
 

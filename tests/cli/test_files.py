@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.cli.terminals import Terminal
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.cli import main
-from recollect.cli.filtering import query_text
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.cli.filtering import query_text
+from bygones.errors import ExitCode
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.store.lock import writing
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.store.lock import writing
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal
 
@@ -109,7 +109,7 @@ def test_a_home_that_was_asked_for_must_be_there(
 def test_a_home_that_the_variable_names_must_be_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_HOME", "nowhere")
+    monkeypatch.setenv("BYGONES_HOME", "nowhere")
 
     assert main(["list"]) == ExitCode.ASKED_WRONGLY
     assert "nowhere does not exist" in capsys.readouterr().err
@@ -122,7 +122,7 @@ def test_a_home_of_the_settings_may_be_away_for_a_while(
 ) -> None:
     away = place / "away"
     (place / "mine.toml").write_text(f"homes = ['{away}']")
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(place / "mine.toml"))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
 
     assert main(["list"]) == ExitCode.DONE
 
@@ -183,7 +183,7 @@ def test_no_archive_is_made_where_nobody_sees_it(
 ) -> None:
     assert main(["list"]) == ExitCode.NO_ARCHIVE
 
-    assert "recollect ingest" in capsys.readouterr().err
+    assert "bygones ingest" in capsys.readouterr().err
     assert not (place / "archive").exists()
 
 
@@ -231,7 +231,7 @@ def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
 
     told = capsys.readouterr().err
     assert "and no Claude Code home is found; looked at: " in told
-    assert "`recollect demo` makes one up to try" in told
+    assert "`bygones demo` makes one up to try" in told
 
 
 @pytest.mark.usefixtures("archived")
@@ -250,7 +250,7 @@ def test_a_hint_is_about_the_archive_that_was_named(
 
     named = "archive" if "archive" in " ".join(words).split("=") else "'no where'"
     told = capsys.readouterr().err
-    assert f"`recollect {command} --archive {named}" in told
+    assert f"`bygones {command} --archive {named}" in told
 
 
 @pytest.mark.usefixtures("kept_home")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import RecollectError
-from recollect.store.lock import writing
+from bygones.archive import Archive
+from bygones.errors import BygonesError
+from bygones.store.lock import writing
 from tests.build import Home, prompt, reply, session_id, thread
 
 EVENT = {
@@ -31,7 +31,7 @@ def run_hook(place: Path, event: object = EVENT) -> float:
     """Run the hook, and return the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = subprocess.run(
-        [sys.executable, "-m", "recollect", "hook"],
+        [sys.executable, "-m", "bygones", "hook"],
         input=json.dumps(event).encode(),
         capture_output=True,
         check=False,
@@ -48,7 +48,7 @@ def run_hook(place: Path, event: object = EVENT) -> float:
 def kept(place: Path) -> set[str]:
     """Return the sessions in the archive, as soon as there are any."""
     for _ in range(600):
-        with contextlib.suppress(RecollectError), Archive.open(place / "archive") as it:
+        with contextlib.suppress(BygonesError), Archive.open(place / "archive") as it:
             found = {str(listed.id) for listed in it.sessions()}
             if found:
                 return found
@@ -91,7 +91,7 @@ def test_a_hook_succeeds_where_the_settings_are_broken(
     place: Path, settings: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "settings.toml").write_text(settings)
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(place / "settings.toml"))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(place / "settings.toml"))
 
     run_hook(place)
 

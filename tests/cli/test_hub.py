@@ -1,4 +1,4 @@
-"""``recollect hub``: tokens, holds and erasures, from the command line."""
+"""``bygones hub``: tokens, holds and erasures, from the command line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.model.ids import SessionId
-from recollect.team.contract import Selector
-from recollect.team.tokens import Tokens
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.model.ids import SessionId
+from bygones.team.contract import Selector
+from bygones.team.tokens import Tokens
 from tests.build import session_id
 from tests.push.sending import MemoryHub, sent, worked
 
@@ -21,9 +21,9 @@ def hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
     _, folder = worked(place)
     hub = MemoryHub(place / "raw")
     sent(folder, hub)
-    monkeypatch.setattr("recollect.hub.place.open_store", lambda _: hub.store)
-    monkeypatch.setenv("RECOLLECT_HUB_STORE", "postgresql://nowhere")
-    monkeypatch.setenv("RECOLLECT_HUB_RAW", str(place / "raw"))
+    monkeypatch.setattr("bygones.hub.place.open_store", lambda _: hub.store)
+    monkeypatch.setenv("BYGONES_HUB_STORE", "postgresql://nowhere")
+    monkeypatch.setenv("BYGONES_HUB_RAW", str(place / "raw"))
     return hub
 
 

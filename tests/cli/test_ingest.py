@@ -1,4 +1,4 @@
-"""``recollect ingest``, as people and programs see it."""
+"""``bygones ingest``, as people and programs see it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.store.lock import writing
+from bygones import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.store.lock import writing
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.cli.terminals import Terminal, piped, words_of
 
@@ -143,10 +143,10 @@ def test_a_second_writer_waits_and_then_gives_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     main(["ingest", "-q"])
-    monkeypatch.setattr("recollect.store.lock.time.sleep", lambda _: None)
+    monkeypatch.setattr("bygones.store.lock.time.sleep", lambda _: None)
     seconds = count()  # for whoever looks at the clock, a second later each time
     monkeypatch.setattr(
-        "recollect.store.lock.time.monotonic", lambda: float(next(seconds))
+        "bygones.store.lock.time.monotonic", lambda: float(next(seconds))
     )
 
     with writing(kept_home.path.parent / "archive", wait=0):

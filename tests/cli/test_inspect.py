@@ -1,4 +1,4 @@
-"""``recollect inspect``, as people and programs see it."""
+"""``bygones inspect``, as people and programs see it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from recollect.cli import main
-from recollect.cli.survey_page import Page
-from recollect.cli.terminal import Paint, width
-from recollect.errors import ExitCode
-from recollect.model import surveys
-from recollect.model.surveys import ContentKind, DriftKind, FileClass
-from recollect.survey import survey
+from bygones.cli import main
+from bygones.cli.survey_page import Page
+from bygones.cli.terminal import Paint, width
+from bygones.errors import ExitCode
+from bygones.model import surveys
+from bygones.model.surveys import ContentKind, DriftKind, FileClass
+from bygones.survey import survey
 from tests import build
 from tests.build import Home, jsonl, prompt, reply, session_id
 
@@ -64,7 +64,7 @@ def rows(output: str) -> list[dict[str, Any]]:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "recollect", "inspect", *words],
+        [sys.executable, "-m", "bygones", "inspect", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -101,7 +101,7 @@ def test_the_homes_are_those_that_other_commands_take_in(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home.path / "gone"))
     words = ["inspect"]
     if how == "variable":
-        monkeypatch.setenv("RECOLLECT_HOME", str(home.path))
+        monkeypatch.setenv("BYGONES_HOME", str(home.path))
     elif how == "option":
         words = ["inspect", "--home", str(home.path)]
     elif how == "before":
@@ -109,7 +109,7 @@ def test_the_homes_are_those_that_other_commands_take_in(
     else:
         settings = home.path.parent / "settings.toml"
         settings.write_text(f"homes = [{json.dumps(str(home.path))}]")
-        monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+        monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
 
     assert main(words) == ExitCode.DONE
     shown = capsys.readouterr().out
@@ -334,7 +334,7 @@ def test_a_terminal_gets_colour_and_its_own_width(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("RECOLLECT_PAGER", "cat")
+    monkeypatch.setenv("BYGONES_PAGER", "cat")
 
     shown = on_a_terminal(home.path, columns=60)
 
@@ -347,7 +347,7 @@ def test_a_terminal_without_colour_gets_none(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("RECOLLECT_PAGER", "cat")
+    monkeypatch.setenv("BYGONES_PAGER", "cat")
 
     assert "\x1b" not in on_a_terminal(home.path, columns=60)
 
@@ -367,7 +367,7 @@ def on_a_terminal(path: Path, *, columns: int) -> str:
     size = struct.pack("HHHH", 40, columns, 0, 0)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
     child = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "inspect", str(path)],
+        [sys.executable, "-m", "bygones", "inspect", str(path)],
         stdout=theirs,
         stderr=theirs,
         env={**os.environ, "TERM": "xterm"},

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 
 
 def test_without_being_told_nothing_is_written(

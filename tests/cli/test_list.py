@@ -1,4 +1,4 @@
-"""``recollect list`` and ``recollect projects``."""
+"""``bygones list`` and ``bygones projects``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.cli.terminal import width
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.cli.terminal import width
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, summary, thread
 from tests.cli.terminals import Terminal, piped
 
@@ -99,7 +99,7 @@ def test_a_project_that_is_not_there_may_be_a_slip_of_the_pen(
 
     told = capsys.readouterr().err
     assert "has no project 'dmo'; did you mean /work/demo?" in told
-    assert "hint: `recollect list --all`" in told
+    assert "hint: `bygones list --all`" in told
 
 
 def test_the_dot_is_the_project_of_this_folder(
@@ -188,11 +188,11 @@ def test_projects_have_their_paths_sessions_and_sizes(
 def test_without_an_archive_the_hint_says_how_to_make_one(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(place / "elsewhere"))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(place / "elsewhere"))
 
     for command in ("list", "projects", "verify", "rebuild"):
         assert main([command]) == ExitCode.NO_ARCHIVE
-        assert "hint: run `recollect ingest`" in capsys.readouterr().err
+        assert "hint: run `bygones ingest`" in capsys.readouterr().err
     assert not (place / "elsewhere").exists()
 
 
@@ -263,7 +263,7 @@ def test_our_own_setting_for_colours_is_stronger_than_that_of_all_programs(
     setting: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("RECOLLECT_COLOR", setting)
+    monkeypatch.setenv("BYGONES_COLOR", setting)
 
     assert ("\x1b[" in piped("list").stdout) is coloured
 

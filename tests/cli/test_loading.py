@@ -25,9 +25,9 @@ import pytest
 )
 def test_what_was_left_out_can_be_had(asked: str) -> None:
     code = (
-        "from recollect.cli.loading import load_paths, loaded\n"
+        "from bygones.cli.loading import load_paths, loaded\n"
         "load_paths()\n"
-        "loaded('recollect.model.listing', 'Listed')\n"
+        "loaded('bygones.model.listing', 'Listed')\n"
         "class Some:\n    a: 'int | None'\n"
         f"{asked}\n"
     )
@@ -42,10 +42,10 @@ def test_what_was_left_out_can_be_had(asked: str) -> None:
 def test_a_plain_search_loads_no_more_than_it_needs() -> None:
     code = (
         "import sys\n"
-        "from recollect.cli import main\n"
+        "from bygones.cli import main\n"
         "main(['search', 'x', '--archive', '/no/such/archive'])\n"
         "spared = {'click', 'urllib.parse', 'msgspec._json_schema', 'threading',\n"
-        "    'recollect.sources.walk', 'recollect.parse.small', 'inspect'}\n"
+        "    'bygones.sources.walk', 'bygones.parse.small', 'inspect'}\n"
         "assert not spared & set(sys.modules), spared & set(sys.modules)\n"
     )
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import click
 import pytest
 
-from recollect import __version__
-from recollect.cli import main
-from recollect.cli.group import CommandGroup, run
-from recollect.cli.table import COMMANDS, CommandRow
-from recollect.cli.telling import if_stopped
-from recollect.cli.terminal import width
-from recollect.errors import ExitCode, PathMissing, SystemRefused
+from bygones import __version__
+from bygones.cli import main
+from bygones.cli.group import CommandGroup, run
+from bygones.cli.table import COMMANDS, CommandRow
+from bygones.cli.telling import if_stopped
+from bygones.cli.terminal import width
+from bygones.errors import ExitCode, PathMissing, SystemRefused
 
 HERE = Path(__file__).parent
 ROWS = (CommandRow("act", "commands_under_test.act", "Act."),)
@@ -63,12 +63,12 @@ def test_the_version_is_one_line(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.DONE
-    assert capsys.readouterr().out == f"recollect {__version__}\n"
+    assert capsys.readouterr().out == f"bygones {__version__}\n"
 
 
 def test_the_version_waits_for_nothing() -> None:
     done = child(
-        "import sys; from recollect.cli import main; main(['--version']);"
+        "import sys; from bygones.cli import main; main(['--version']);"
         "sys.exit(bool({'click', 'msgspec'} & set(sys.modules)))"
     )
 
@@ -77,8 +77,8 @@ def test_the_version_waits_for_nothing() -> None:
 
 def test_the_help_page_imports_no_command() -> None:
     done = child(
-        "import sys; from recollect.cli import main; main(['--help']);"
-        "from recollect.cli.table import COMMANDS;"
+        "import sys; from bygones.cli import main; main(['--help']);"
+        "from bygones.cli.table import COMMANDS;"
         "sys.exit(any(row.module in sys.modules for row in COMMANDS))"
     )
 
@@ -104,7 +104,7 @@ def test_examples_stand_on_lines_of_their_own(
 
     page = capsys.readouterr().out
     assert "\\" not in page
-    assert all(line.count("recollect ") <= 1 for line in page.splitlines())
+    assert all(line.count("bygones ") <= 1 for line in page.splitlines())
 
 
 def every_page(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
@@ -154,7 +154,7 @@ def test_an_unknown_command_is_asked_wrongly(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: no such command 'inspekt'")
-    assert shown.err.endswith("\n\nhint: see recollect --help\n")
+    assert shown.err.endswith("\n\nhint: see bygones --help\n")
 
 
 def test_a_slip_in_an_option_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,12 +201,12 @@ def test_what_nobody_expected_is_a_sentence_too(
         raise ZeroDivisionError("by nought")
 
     command(act)
-    monkeypatch.delenv("RECOLLECT_DEBUG", raising=False)
+    monkeypatch.delenv("BYGONES_DEBUG", raising=False)
 
     assert run(["act"], ROWS) == ExitCode.FAILED
     assert capsys.readouterr().err == (
         "error: this should not have happened: ZeroDivisionError: by nought\n\n"
-        "hint: re-run with RECOLLECT_DEBUG=1 for the traceback\n"
+        "hint: re-run with BYGONES_DEBUG=1 for the traceback\n"
     )
 
 
@@ -229,7 +229,7 @@ def test_where_memory_is_short_it_is_said_so(
         raise error
 
     command(act)
-    monkeypatch.delenv("RECOLLECT_DEBUG", raising=False)
+    monkeypatch.delenv("BYGONES_DEBUG", raising=False)
 
     assert run(["act"], ROWS) == ExitCode.FAILED
     assert capsys.readouterr().err == (
@@ -247,7 +247,7 @@ def test_a_traceback_can_be_asked_for(
         raise ZeroDivisionError
 
     command(act)
-    monkeypatch.setenv("RECOLLECT_DEBUG", "1")
+    monkeypatch.setenv("BYGONES_DEBUG", "1")
 
     assert run(["act"], ROWS) == ExitCode.FAILED
     assert "Traceback" in capsys.readouterr().err
@@ -275,7 +275,7 @@ def test_an_interrupt_is_a_sentence(
         raise stop
 
     command(act)
-    monkeypatch.setattr("recollect.cli.group.run", lambda words: run(words, ROWS))
+    monkeypatch.setattr("bygones.cli.group.run", lambda words: run(words, ROWS))
 
     assert main(["act"]) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err == "\ninterrupted\n"
@@ -295,7 +295,7 @@ def test_an_option_without_its_value_is_of_its_command(
     assert main(words) == ExitCode.ASKED_WRONGLY
     said = capsys.readouterr().err
     assert told in said
-    assert said.endswith(f"hint: see recollect {words[0]} --help\n")
+    assert said.endswith(f"hint: see bygones {words[0]} --help\n")
 
 
 def test_who_interrupts_is_told_what_was_done(
@@ -308,7 +308,7 @@ def test_who_interrupts_is_told_what_was_done(
             raise KeyboardInterrupt
 
     command(act)
-    monkeypatch.setattr("recollect.cli.group.run", lambda words: run(words, ROWS))
+    monkeypatch.setattr("bygones.cli.group.run", lambda words: run(words, ROWS))
 
     assert main(["act"]) == ExitCode.INTERRUPTED
     told = "\ninterrupted: two of three files are written\n"
@@ -321,7 +321,7 @@ def test_a_closed_pipe_is_success() -> None:
     os.close(reader)
 
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", "--help"],
+        [sys.executable, "-m", "bygones", "--help"],
         stdout=writer,
         stderr=subprocess.PIPE,
         check=False,
@@ -365,7 +365,7 @@ def test_an_output_without_room_is_said_in_a_sentence(
 def in_a_shell(words: str, path: Path = HERE) -> subprocess.CompletedProcess[str]:
     """Return how words end for which a shell has set the streams; $1 is the path."""
     return subprocess.run(
-        ["sh", "-c", f'"$0" -m recollect {words}', sys.executable, path],
+        ["sh", "-c", f'"$0" -m bygones {words}', sys.executable, path],
         capture_output=True,
         text=True,
         check=False,

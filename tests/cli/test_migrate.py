@@ -1,4 +1,4 @@
-"""``recollect migrate``: everything arrives, and is answered as before."""
+"""``bygones migrate``: everything arrives, and is answered as before."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from recollect.cli.migrate import migrate
-from recollect.team.contract import Batch, Objects, Selector, TeamStore
-from recollect.team.deriving import derive
-from recollect.team.moving import move
+from bygones.cli.migrate import migrate
+from bygones.team.contract import Batch, Objects, Selector, TeamStore
+from bygones.team.deriving import derive
+from bygones.team.moving import move
 from tests.team.engines import opened
 from tests.team.homes import PEOPLE, People, send
 

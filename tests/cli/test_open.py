@@ -1,4 +1,4 @@
-"""``recollect open``: a session in the page, which is there or is started."""
+"""``bygones open``: a session in the page, which is there or is started."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recollect.cli import main
-from recollect.cli.serving import running_link
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.cli.serving import running_link
+from bygones.errors import ExitCode
 from tests.build import Home, session_id
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ended with a signal")
@@ -40,7 +40,7 @@ def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a command that serves the page, and give it with the link it printed."""
     started = subprocess.Popen(
-        [sys.executable, "-m", "recollect", *words],
+        [sys.executable, "-m", "bygones", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -67,7 +67,7 @@ def test_a_page_that_is_shown_already_is_used(
     capsys: pytest.CaptureFixture[str], place: Path
 ) -> None:
     with running("serve", "--no-browser") as (_, link):
-        (left,) = (place / ".local/state/recollect").glob("page-*")
+        (left,) = (place / ".local/state/bygones").glob("page-*")
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
         assert main(["open", FIRST]) == ExitCode.DONE
         shown = capsys.readouterr().out.strip()
@@ -124,7 +124,7 @@ def test_what_is_not_ours_is_not_opened(place: Path) -> None:
 
     with running("serve", "--no-browser") as (_, link):
         assert running_link(place / "archive") == link
-        (left,) = (place / ".local/state/recollect").glob("page-*")
+        (left,) = (place / ".local/state/bygones").glob("page-*")
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         port = other.server_address[1]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.paging import page_out, pager_words
-from recollect.errors import ExitCode
+from bygones.cli.paging import page_out, pager_words
+from bygones.errors import ExitCode
 from tests.cli.terminals import Terminal
 
 LINES = [f"line {number}" for number in range(200)]
@@ -23,7 +23,7 @@ def test_a_pipe_gets_everything(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_fits_needs_no_pager(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_PAGER", "false")
+    monkeypatch.setenv("BYGONES_PAGER", "false")
 
     page_out(LINES[:20], on_terminal=True)
 
@@ -34,7 +34,7 @@ def test_what_fits_needs_no_pager(
 def test_what_does_not_fit_goes_through_the_pager(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_PAGER", "sed s/line/row/")
+    monkeypatch.setenv("BYGONES_PAGER", "sed s/line/row/")
 
     page_out(LINES, on_terminal=True)
 
@@ -45,7 +45,7 @@ def test_what_does_not_fit_goes_through_the_pager(
 def test_a_reader_who_leaves_has_seen_enough(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_PAGER", "head -n 1")
+    monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
 
     page_out((f"{line * 1000}" for line in LINES * 100), on_terminal=True)
 
@@ -55,7 +55,7 @@ def test_a_reader_who_leaves_has_seen_enough(
 def test_a_pager_that_is_not_there_is_done_without(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_PAGER", "/no/such/pager")
+    monkeypatch.setenv("BYGONES_PAGER", "/no/such/pager")
 
     page_out(LINES, on_terminal=True)
 
@@ -66,7 +66,7 @@ def test_a_pager_that_is_not_there_is_done_without(
 def test_a_pager_of_several_programs_is_left_to_a_shell(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_PAGER", "sed s/line/row/ | head -n 1")
+    monkeypatch.setenv("BYGONES_PAGER", "sed s/line/row/ | head -n 1")
 
     page_out(LINES, on_terminal=True)
 
@@ -94,7 +94,7 @@ def test_the_pager_is_the_users_choice(
 @pytest.mark.usefixtures("invented")
 def test_a_terminal_has_its_pager(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = place / "page"
-    monkeypatch.setenv("RECOLLECT_PAGER", f"tee {page}")
+    monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 
     terminal = Terminal("show", "last", "--all", "--tools")
 
@@ -126,7 +126,7 @@ def test_whatever_is_long_goes_through_the_pager(
     words: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = place / "page"
-    monkeypatch.setenv("RECOLLECT_PAGER", f"tee {page}")
+    monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 
     terminal = Terminal(*words, rows=6)
 
@@ -141,7 +141,7 @@ def test_all_problems_go_through_the_pager(
     broken = place / "broken.jsonl"
     broken.write_text("not json\n" * 20)
     page = place / "page"
-    monkeypatch.setenv("RECOLLECT_PAGER", f"tee {page}")
+    monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 
     terminal = Terminal("inspect", broken, "--problems", rows=6)
 
@@ -152,6 +152,6 @@ def test_all_problems_go_through_the_pager(
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.usefixtures("invented")
 def test_to_leave_the_pager_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_PAGER", "head -n 1")
+    monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
 
     assert Terminal("--help", rows=6).end() == ExitCode.DONE

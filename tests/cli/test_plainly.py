@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.cli import _PLAIN, main
-from recollect.cli.group import CommandGroup
-from recollect.cli.plainly import PLAIN, plain_call
-from recollect.cli.table import COMMANDS
-from recollect.errors import ExitCode
+from bygones.cli import _PLAIN, main
+from bygones.cli.group import CommandGroup
+from bygones.cli.plainly import PLAIN, plain_call
+from bygones.cli.table import COMMANDS
+from bygones.errors import ExitCode
 
 GROUP = CommandGroup(COMMANDS)
 VALUES = [
@@ -51,7 +51,7 @@ def clicked(name: str, words: list[str]) -> dict[str, object]:
     """Return what click makes of the words behind a command."""
     command = GROUP.get_command(click.Context(GROUP), name)
     assert command is not None
-    above = click.Context(GROUP, info_name="recollect")
+    above = click.Context(GROUP, info_name="bygones")
     with command.make_context(name, list(words), parent=above) as context:
         return dict(context.params)
 
@@ -118,7 +118,7 @@ def test_both_ways_print_the_same(
 @pytest.mark.parametrize("words", [["list"], ["search", "retry"]])
 def test_a_plain_call_loads_little(words: list[str], place: Path) -> None:
     code = (
-        "import sys; from recollect.cli import main; code = main(sys.argv[1:]);"
+        "import sys; from bygones.cli import main; code = main(sys.argv[1:]);"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run(
@@ -132,8 +132,8 @@ def test_a_plain_call_loads_little(words: list[str], place: Path) -> None:
 
     loaded = set(done.stderr.split())
     assert not loaded & {"click", "inspect", "dataclasses", "asyncio", "subprocess"}
-    assert not loaded & {"recollect.assemble", "recollect.ingest", "recollect.mcp"}
-    ours = [name for name in loaded if name.startswith("recollect")]
+    assert not loaded & {"bygones.assemble", "bygones.ingest", "bygones.mcp"}
+    ours = [name for name in loaded if name.startswith("bygones")]
     most = {"list": 80, "search": 125}[words[0]]
     assert len(ours) <= most, sorted(ours)
     if words[0] == "list":

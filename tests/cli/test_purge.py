@@ -1,4 +1,4 @@
-"""``recollect purge``: no byte is left behind, and nothing comes back."""
+"""``bygones purge``: no byte is left behind, and nothing comes back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from recollect import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal, piped
 
@@ -170,8 +170,8 @@ def test_a_beginning_that_two_purged_sessions_have_names_neither(
 
 STOP = """
 import os, signal, sys
-from recollect.cli import main
-from recollect.store.{module} import {owner}
+from bygones.cli import main
+from bygones.store.{module} import {owner}
 {owner}.{step} = lambda *_: os.kill(os.getpid(), signal.SIG{sign})
 sys.exit(main(sys.argv[1:]))
 """
@@ -236,7 +236,7 @@ def test_a_purge_that_the_system_stopped_is_asked_for_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("recollect.store.chunks.Chunks.erase", refuse)
+        patched.setattr("bygones.store.chunks.Chunks.erase", refuse)
         assert main(["purge", session_id(5), "-y"]) == ExitCode.FAILED
     assert "run it again" in capsys.readouterr().err
 

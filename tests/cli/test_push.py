@@ -1,4 +1,4 @@
-"""``recollect push``: what was named goes, and it is said what and how."""
+"""``bygones push``: what was named goes, and it is said what and how."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.model.ids import SessionId
-from recollect.team.contract import Selector
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.model.ids import SessionId
+from bygones.team.contract import Selector
 from tests.build import Home, jsonl, prompt, session_id, thread
 from tests.hub.hubs import TestHub, serving
 from tests.push.sending import KEY, NOW, PROJECT, worked
@@ -25,7 +25,7 @@ from tests.push.sending import KEY, NOW, PROJECT, worked
 @pytest.fixture
 def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     home, _ = worked(place)
-    monkeypatch.setenv("RECOLLECT_HOME", str(home.path))
+    monkeypatch.setenv("BYGONES_HOME", str(home.path))
     return home
 
 
@@ -36,7 +36,7 @@ def hub(tmp_path: Path) -> Iterator[TestHub]:
 
 
 def named(place: Path, hub: str = "", token: str = "", project: str = PROJECT) -> None:
-    folder = place / ".config" / "recollect"
+    folder = place / ".config" / "bygones"
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["[push]", f'projects = ["{project}"]']
     lines += [f'hub = "{hub}"'] * bool(hub) + [f'token = "{token}"'] * bool(token)
@@ -75,7 +75,7 @@ def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named(place)
-    settings = place / ".config" / "recollect" / "settings.toml"
+    settings = place / ".config" / "bygones" / "settings.toml"
     settings.write_text('[push]\nprojects = ["/nowhere"]\n')
 
     assert main(["push", "--dry-run"]) == ExitCode.DONE
@@ -185,8 +185,8 @@ def test_what_is_written_while_it_watches_goes_too(
     secret, _ = hub.token("ann")
     named(place, hub=hub.address, token=secret)
     quickly = (
-        "from recollect.push.following import Following; Following.pause = 0.1;"
-        " from recollect.cli import program; program()"
+        "from bygones.push.following import Following; Following.pause = 0.1;"
+        " from bygones.cli import program; program()"
     )
     words = [sys.executable, "-c", quickly, "push", "--watch"]
 

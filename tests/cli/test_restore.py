@@ -1,4 +1,4 @@
-"""``recollect restore``: original files, byte for byte."""
+"""``bygones restore``: original files, byte for byte."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive, read
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.sources import project_key
+from bygones import Archive, read
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.sources import project_key
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 
 FIRST = session_id(1)
@@ -337,7 +337,7 @@ def test_what_a_restore_leaves_beside_files_is_not_taken_in(
     (path,) = kept_home.path.rglob("tool-results/*.txt")
     path.write_bytes(b"another")
     assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
-    path.with_name(".recollect-0a1b2c3d").write_bytes(b"half of it")
+    path.with_name(".bygones-0a1b2c3d").write_bytes(b"half of it")
     capsys.readouterr()
 
     assert main(["ingest", "--json"]) == ExitCode.DONE

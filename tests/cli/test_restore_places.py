@@ -1,4 +1,4 @@
-"""``recollect restore``: no file takes the place of another."""
+"""``bygones restore``: no file takes the place of another."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.sources import project_key
-from recollect.store.vault import Vault
-from recollect.upkeep import Restored
+from bygones import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.sources import project_key
+from bygones.store.vault import Vault
+from bygones.upkeep import Restored
 from tests.build import Home, prompt, reply, session_id, thread
 
 FIRST = session_id(1)

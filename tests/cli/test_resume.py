@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.cli.terminals import piped
 
 
@@ -49,7 +49,7 @@ def test_the_usual_home_need_not_be_named(
     invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invented.rename(place / ".claude")
-    os.environ["RECOLLECT_HOME"] = str(place / ".claude")
+    os.environ["BYGONES_HOME"] = str(place / ".claude")
 
     assert main(["resume"]) == ExitCode.DONE
 
@@ -65,7 +65,7 @@ def test_what_was_deleted_is_restored_first(
 
     assert main(["resume", id_]) == ExitCode.DONE
 
-    assert capsys.readouterr().out.startswith(f"recollect restore {id_} && cd ")
+    assert capsys.readouterr().out.startswith(f"bygones restore {id_} && cd ")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")

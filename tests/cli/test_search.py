@@ -1,4 +1,4 @@
-"""``recollect search``, and what is done with what it found."""
+"""``bygones search``, and what is done with what it found."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import (
     Home,
     prompt,
@@ -135,7 +135,7 @@ def test_show_takes_numbers_of_the_last_search(
         assert capsys.readouterr().out.startswith("Walruses\n")
     assert main(["open", "2"]) == ExitCode.ASKED_WRONGLY
     assert "there is no 2: the last search found 1" in capsys.readouterr().err
-    kept = place / ".local" / "state" / "recollect" / "last-search.json"
+    kept = place / ".local" / "state" / "bygones" / "last-search.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 or os.name == "nt"
     assert b"walrus" not in kept.read_bytes().lower()
 

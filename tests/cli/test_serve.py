@@ -1,4 +1,4 @@
-"""``recollect serve``: a real server, asked over a real connection."""
+"""``bygones serve``: a real server, asked over a real connection."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home
 
 
 @contextmanager
 def served(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start the server, and give it with the link that it printed."""
-    command = [sys.executable, "-m", "recollect", "serve", "--no-browser", *words]
+    command = [sys.executable, "-m", "bygones", "serve", "--no-browser", *words]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -121,4 +121,4 @@ def test_a_home_that_is_named_is_not_said_to_be_missing(
 
     told = capsys.readouterr().err
     assert "no Claude Code home is found" not in told
-    assert f"`recollect ingest --archive {archive} --home {home}` to make one" in told
+    assert f"`bygones ingest --archive {archive} --home {home}` to make one" in told

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such shells there")
 _STEERING = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)|[\r\x07]")
@@ -35,9 +35,9 @@ def taught(
 ) -> Path:
     """Return a folder with what each shell is taught; the command is on the path."""
     assert invented.exists()
-    command = place / "bin" / "recollect"
+    command = place / "bin" / "bygones"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m recollect "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m bygones "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     for shell in ("bash", "zsh", "fish"):
@@ -77,21 +77,21 @@ def test_bash_completes(taught: Path) -> None:
         script = (
             f"source {taught}/taught.bash; COMP_WORDS=({line});"
             f" COMP_CWORD={len(words) - 1}; COMPREPLY=();"
-            " _recollect_completion recollect; printf '%s\\n' ${COMPREPLY[@]}"
+            " _bygones_completion bygones; printf '%s\\n' ${COMPREPLY[@]}"
         )
         done = subprocess.run(
             ["bash", "--norc", "-c", script], capture_output=True, text=True, check=True
         )
         return done.stdout.split()
 
-    assert told("recollect", "pro") == ["projects", "prompts"]
-    assert told("recollect", "show", "b9") == ["b9568747"]
-    assert told("recollect", "list", "--project", "no") == ["notes"]
-    assert "--project" in told("recollect", "list", "--p")
-    assert told("recollect", "list", "project", ":", "no") == ["notes"]
-    assert told("recollect", "export", "no") == ["notes"]
-    assert told("recollect", "help", "que") == ["query"]
-    assert told("recollect", "show", "b956", "--branch", "''") == ["0", "1"]
+    assert told("bygones", "pro") == ["projects", "prompts"]
+    assert told("bygones", "show", "b9") == ["b9568747"]
+    assert told("bygones", "list", "--project", "no") == ["notes"]
+    assert "--project" in told("bygones", "list", "--p")
+    assert told("bygones", "list", "project", ":", "no") == ["notes"]
+    assert told("bygones", "export", "no") == ["notes"]
+    assert told("bygones", "help", "que") == ["query"]
+    assert told("bygones", "show", "b956", "--branch", "''") == ["0", "1"]
 
 
 @needs("fish")
@@ -106,22 +106,22 @@ def test_fish_completes(taught: Path) -> None:
         )
         return done.stdout.splitlines()
 
-    assert [one.partition("\t")[0] for one in told("recollect pro")] == [
+    assert [one.partition("\t")[0] for one in told("bygones pro")] == [
         *("projects", "prompts")
     ]
-    assert told("recollect show b9") == [
+    assert told("bygones show b9") == [
         "b9568747\tMake checkout retry without charging twice"
     ]
-    (japanese,) = told("recollect show f5")
+    (japanese,) = told("bygones show f5")
     assert japanese.startswith("f5bff5de\t日本語")
-    assert [one.partition("\t")[0] for one in told("recollect list --project no")] == [
+    assert [one.partition("\t")[0] for one in told("bygones list --project no")] == [
         "notes"
     ]
-    assert [one.partition("\t")[0] for one in told("recollect list project:no")] == [
+    assert [one.partition("\t")[0] for one in told("bygones list project:no")] == [
         "project:notes"
     ]
-    assert [one.partition("\t")[0] for one in told("recollect help que")] == ["query"]
-    assert told("recollect show b956 --branch 1") == [
+    assert [one.partition("\t")[0] for one in told("bygones help que")] == ["query"]
+    assert told("bygones show b956 --branch 1") == [
         "1\tRetry three times"  # it takes a comma for an end
     ]
 
@@ -135,9 +135,9 @@ def test_zsh_completes(taught: Path) -> None:
     )
     zsh = ["env", f"ZDOTDIR={taught}", "zsh", "-i"]
 
-    type_into(zsh, "recollect show b9\t", "show b9568747 ")
-    type_into(zsh, "recollect list --project no\t", "--project notes ")
-    type_into(zsh, "recollect list project:no\t", "list project:notes ")
-    type_into(zsh, "recollect export no\t", "export notes ")
-    type_into(zsh, "recollect help que\t", "help query ")
-    type_into(zsh, "recollect pro\t\t", "List what you typed")
+    type_into(zsh, "bygones show b9\t", "show b9568747 ")
+    type_into(zsh, "bygones list --project no\t", "--project notes ")
+    type_into(zsh, "bygones list project:no\t", "list project:notes ")
+    type_into(zsh, "bygones export no\t", "export notes ")
+    type_into(zsh, "bygones help que\t", "help query ")
+    type_into(zsh, "bygones pro\t\t", "List what you typed")

@@ -1,4 +1,4 @@
-"""``recollect show``, from its words to its output."""
+"""``bygones show``, from its words to its output."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import (
     SESSION,
     Home,
@@ -47,7 +47,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "recollect", "show", *words],
+        [sys.executable, "-m", "bygones", "show", *words],
         capture_output=True,
         check=False,
         env=environment(),
@@ -58,9 +58,9 @@ def on_terminal(*words: str, **more: str) -> bytes:
     """Return what the command writes to a terminal of 60 columns."""
     pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
     outer, inner = pty.openpty()
-    size = environment(COLUMNS="60", TERM="xterm", RECOLLECT_PAGER="cat", **more)
+    size = environment(COLUMNS="60", TERM="xterm", BYGONES_PAGER="cat", **more)
     done = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "show", *words], stdout=inner, env=size
+        [sys.executable, "-m", "bygones", "show", *words], stdout=inner, env=size
     )
     os.close(inner)
     written = b""
@@ -235,7 +235,7 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
         SESSION, thread(*(prompt(f"{n} " + "words " * 400) for n in range(300)))
     )
     shown = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "show", str(tmp_path)],
+        [sys.executable, "-m", "bygones", "show", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
@@ -252,7 +252,7 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
 
 def test_starting_up_imports_nothing_that_renders() -> None:
     code = (
-        "import sys, recollect.cli, recollect.cli.group;"
+        "import sys, bygones.cli, bygones.cli.group;"
         "sys.exit(any('render' in name for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, env=environment())

@@ -1,4 +1,4 @@
-"""``recollect show`` of what is in the archive."""
+"""``bygones show`` of what is in the archive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id
 
 REWOUND = "aaaa1111-0000-4000-8000-000000000001"
@@ -80,7 +80,7 @@ def test_without_an_archive_nobody_knows_a_name(
 def test_who_names_a_file_does_not_wait_for_the_archive(place: Path) -> None:
     path = Home(place / "home").session(OURS, [prompt("Hello")])
     code = (
-        "import sys; from recollect.cli import main; main(sys.argv[1:]);"
+        "import sys; from bygones.cli import main; main(sys.argv[1:]);"
         "sys.exit(bool({'apsw', 'tantivy', 'watchfiles'} & set(sys.modules)))"
     )
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.mcp.glance import Glance
-from recollect.mcp.status import status_line
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.mcp.glance import Glance
+from bygones.mcp.status import status_line
 from tests.build import (
     CWD,
     Home,
@@ -53,7 +53,7 @@ def line(about: object = ABOUT) -> tuple[str, float]:
     """Return what is printed, and the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = subprocess.run(
-        [sys.executable, "-m", "recollect", "statusline"],
+        [sys.executable, "-m", "bygones", "statusline"],
         input=json.dumps(about).encode(),
         capture_output=True,
         check=True,
@@ -175,7 +175,7 @@ def test_a_line_is_known_by_directory_session_and_archive() -> None:
     one = Glance(told, {"XDG_CACHE_HOME": "c"})
 
     assert Glance(one.about, {"XDG_CACHE_HOME": "c"}).path == one.path
-    assert Glance(told, {"XDG_CACHE_HOME": "c", "RECOLLECT_ARCHIVE": "x"}) != one
+    assert Glance(told, {"XDG_CACHE_HOME": "c", "BYGONES_ARCHIVE": "x"}) != one
     assert Glance(b"{}", {"XDG_CACHE_HOME": "c"}).path != one.path
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.cli.terminal import (
+from bygones.cli.terminal import (
     Colour,
     Paint,
     ProgressBar,
@@ -39,7 +39,7 @@ class Screen(io.StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return a clock that stands still until its only number is changed."""
     now = [0.0]
-    monkeypatch.setattr("recollect.cli.terminal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bygones.cli.terminal.time.monotonic", lambda: now[0])
     return now
 
 

@@ -1,4 +1,4 @@
-"""``recollect verify``, ``rebuild`` and ``backup``."""
+"""``bygones verify``, ``rebuild`` and ``backup``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.upkeep import Verdict
+from bygones import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.upkeep import Verdict
 from tests.build import Home, prompt, session_id, thread
 
 
@@ -106,7 +106,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
 
     shown = capsys.readouterr()
     assert "the index: spend is not what a rebuild gives" in shown.out
-    assert "recollect rebuild" in shown.err
+    assert "bygones rebuild" in shown.err
 
 
 def test_an_index_that_lags_is_not_damaged(
@@ -266,7 +266,7 @@ def test_a_backup_has_no_index_and_every_command_says_so(
 
     told = capsys.readouterr().err
     assert "has no index that can be used" in told
-    assert f"hint: run `recollect rebuild --archive {copy}`" in told
+    assert f"hint: run `bygones rebuild --archive {copy}`" in told
 
 
 def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
@@ -291,7 +291,7 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy = Verdict(sources=9, is_busy=True, is_level=False)
-    monkeypatch.setattr("recollect.archive.Archive.verify", lambda *_, **__: busy)
+    monkeypatch.setattr("bygones.archive.Archive.verify", lambda *_, **__: busy)
 
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_IN_USE
 
@@ -331,7 +331,7 @@ def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
     assert main(["usage", "--no-ingest"]) == ExitCode.FAILED
     told = capsys.readouterr().err
     assert told.startswith("error: the index of the archive in ")
-    assert "hint: run `recollect rebuild`" in told
+    assert "hint: run `bygones rebuild`" in told
 
     assert main(["verify"]) == ExitCode.DONE
     assert "there is no sound index" in capsys.readouterr().err
@@ -420,7 +420,7 @@ def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
     code = main([*words, "--archive", str(place / "there")])
 
     assert code == ExitCode.ARCHIVE_DAMAGED
-    assert "recollect verify" not in capsys.readouterr().err
+    assert "bygones verify" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])

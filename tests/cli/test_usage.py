@@ -1,4 +1,4 @@
-"""``recollect usage``: tables, bars, rows for programs, and the manners around them."""
+"""``bygones usage``: tables, bars, rows for programs, and the manners around them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.cli.terminal import width
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.cli.terminal import width
+from bygones.errors import ExitCode
 from tests.build import (
     Home,
     compact,
@@ -133,7 +133,7 @@ def test_a_spreadsheet_gets_what_a_block_has_more(
 def test_a_price_that_is_missing_is_named(
     place: Path, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = place / ".config" / "recollect" / "prices.toml"
+    own = place / ".config" / "bygones" / "prices.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
     cached = answer(9, model="glm-4.6", output=1, read=500, write_1h=7)
@@ -248,18 +248,18 @@ def test_claudes_own_total_stands_beside_ours(
 def test_ones_own_prices_count(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = place / ".config" / "recollect" / "prices.toml"
+    own = place / ".config" / "bygones" / "prices.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
     *_, glm, _ = rows(capsys, "--by", "model")
     assert (glm["key"], glm["cost"]) == ("glm-4.6", 20_000)
 
-    monkeypatch.setenv("RECOLLECT_PRICES", str(place / "nowhere.toml"))
+    monkeypatch.setenv("BYGONES_PRICES", str(place / "nowhere.toml"))
     assert main(["usage"]) == ExitCode.ASKED_WRONGLY
 
     other = place / "other.toml"
     other.write_text("prices = 3")
-    monkeypatch.setenv("RECOLLECT_PRICES", str(other))
+    monkeypatch.setenv("BYGONES_PRICES", str(other))
     assert main(["usage"]) == ExitCode.ASKED_WRONGLY
     assert "other.toml holds no prices" in capsys.readouterr().err
 

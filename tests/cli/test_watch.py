@@ -1,4 +1,4 @@
-"""``recollect watch``: what is written is in the archive soon."""
+"""``bygones watch``: what is written is in the archive soon."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from threading import Event, Thread
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import ArchiveError, ExitCode, NotArchived
-from recollect.ingest import Report
-from recollect.store.lock import writing
-from recollect.watch import watch
+from bygones.archive import Archive
+from bygones.errors import ArchiveError, ExitCode, NotArchived
+from bygones.ingest import Report
+from bygones.store.lock import writing
+from bygones.watch import watch
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.cli.terminals import words_of
 

@@ -1,4 +1,4 @@
-"""``recollect`` alone, and what may stand before any command."""
+"""``bygones`` alone, and what may stand before any command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.cli.table import COMMANDS
-from recollect.errors import ExitCode
+from bygones.cli import main
+from bygones.cli.table import COMMANDS
+from bygones.errors import ExitCode
 from tests.build import Home, prompt, session_id, thread
 from tests.cli.terminals import Terminal
 
@@ -50,7 +50,7 @@ def test_without_claude_code_the_demo_is_offered() -> None:
     terminal = Terminal()
 
     assert terminal.end() == ExitCode.DONE
-    assert "recollect demo" in terminal.shown
+    assert "bygones demo" in terminal.shown
 
 
 @pytest.mark.usefixtures("invented")
@@ -103,12 +103,12 @@ def test_settings_are_the_last_word_but_one(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv("RECOLLECT_ARCHIVE")
+    monkeypatch.delenv("BYGONES_ARCHIVE")
     settings = place / "settings.toml"
     settings.write_text(
         f'archive = "~/mine"\nhomes = ["{kept_home.path}"]\ncolor = "always"\n'
     )
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     assert main(["ingest", "-q"]) == ExitCode.DONE
 
     assert (place / "mine" / "archive.db").exists()
@@ -121,7 +121,7 @@ def test_settings_are_the_last_word_but_one(
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize(
     ("topic", "words"),
-    [("query", "Fields"), ("list", "Usage: recollect list"), (None, "Commands:")],
+    [("query", "Fields"), ("list", "Usage: bygones list"), (None, "Commands:")],
 )
 def test_help_is_had_in_both_ways(
     topic: str | None, words: str, capsys: pytest.CaptureFixture[str]
@@ -145,7 +145,7 @@ def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["topic"] for row in rows] == [*(row.name for row in COMMANDS), "query"]
     assert main(["help", "list", "--json"]) == ExitCode.DONE
     _, row = map(json.loads, capsys.readouterr().out.splitlines())
-    assert row["page"].startswith("Usage: recollect list")
+    assert row["page"].startswith("Usage: bygones list")
 
 
 def test_what_is_set_counts_without_a_command(
@@ -156,8 +156,8 @@ def test_what_is_set_counts_without_a_command(
 ) -> None:
     settings = place / "settings.toml"
     settings.write_text('color = "always"\n')
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
-    monkeypatch.setenv("RECOLLECT_INGEST", "false")
+    monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
+    monkeypatch.setenv("BYGONES_INGEST", "false")
     Home(invented).session(session_id(7), thread(prompt("Brand new")))
 
     assert main([]) == ExitCode.DONE
@@ -173,7 +173,7 @@ def test_what_is_set_counts_without_a_command(
 def test_times_that_are_set_to_be_times_are_so_without_a_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RECOLLECT_ISO", "true")
+    monkeypatch.setenv("BYGONES_ISO", "true")
     terminal = Terminal(columns=120)
 
     assert terminal.end() == ExitCode.DONE

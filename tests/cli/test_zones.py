@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import click
 import pytest
 
-from recollect.cli.zones import LocalZone, zone_named
+from bygones.cli.zones import LocalZone, zone_named
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no TZ there")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.export import Chosen, Format, Making
-from recollect.model.sessions import Session
-from recollect.reading import raws, read
-from recollect.render.redact import Redactor
+from bygones.export import Chosen, Format, Making
+from bygones.model.sessions import Session
+from bygones.reading import raws, read
+from bygones.render.redact import Redactor
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 __all__ = ["KEY", "OPEN", "chosen", "home_of", "making", "sessions"]

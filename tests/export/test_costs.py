@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from recollect.export import coster, made
-from recollect.export.costs import is_even
-from recollect.export.making import Making
-from recollect.model.rest import Paid, rest_of, summed
-from recollect.model.usage import Usage
-from recollect.prices import load_prices
-from recollect.render.redact import Finds
+from bygones.export import coster, made
+from bygones.export.costs import is_even
+from bygones.export.making import Making
+from bygones.model.rest import Paid, rest_of, summed
+from bygones.model.usage import Usage
+from bygones.prices import load_prices
+from bygones.render.redact import Finds
 from tests.build import prompt, reply, thread
 from tests.render.shared import session_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.export.files import encoded, file_name, write_changed, write_whole
+from bygones.export.files import encoded, file_name, write_changed, write_whole
 
 
 def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:

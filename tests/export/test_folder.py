@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.export import Format, export_folder
+from bygones.export import Format, export_folder
 from tests.build import prompt, reply, session_id, thread
 from tests.export.shared import KEY, chosen, home_of, making
 
@@ -34,7 +34,7 @@ def test_pages_come_with_lists_and_what_they_need(tmp_path: Path) -> None:
             "index.html",
             "assets/style.css",
             "assets/index.js",
-            ".recollect-export.json",
+            ".bygones-export.json",
         ),
     }
     assert not any(KEY in p.read_text("utf-8") for p in site.rglob("*") if p.is_file())
@@ -94,7 +94,7 @@ def test_a_manifest_that_says_nothing_is_made_anew(
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
     site.mkdir()
-    (site / ".recollect-export.json").write_text(manifest)
+    (site / ".bygones-export.json").write_text(manifest)
 
     assert export_folder(chosen(home.path), site, HTML).written == 3
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.export import Format, export_session
-from recollect.render.redact import Finds
+from bygones.export import Format, export_session
+from bygones.render.redact import Finds
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.export.shared import making, sessions
 

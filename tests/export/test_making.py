@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from recollect.export import Format, made
-from recollect.export.making import WHOLE
-from recollect.render.redact import Finds
+from bygones.export import Format, made
+from bygones.export.making import WHOLE
+from bygones.render.redact import Finds
 from tests.build import prompt, thread
 from tests.export.shared import KEY, home_of, making, sessions
 from tests.render.shared import session_of

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.export import Format, pages
-from recollect.export.pages import index_pages, session_pages
-from recollect.export.rows import Row
-from recollect.model.sessions import Session
+from bygones.export import Format, pages
+from bygones.export.pages import index_pages, session_pages
+from bygones.export.rows import Row
+from bygones.model.sessions import Session
 from tests.build import prompt, reply, thread
 from tests.export.shared import making
 from tests.render.html.outline import attributes, outline, tags
@@ -99,7 +99,7 @@ def test_the_words_to_search_cannot_end_their_script() -> None:
     script = dict(index_pages(rows("~/a"), HTML))["assets/index.js"].decode()
 
     assert "<" not in script
-    told = json.loads(script.removeprefix("globalThis.recollectIndex = ").rstrip(";\n"))
+    told = json.loads(script.removeprefix("globalThis.bygonesIndex = ").rstrip(";\n"))
     assert told == [["sessions/0.html", "<t0>", "~/a · 0 prompts", "</script>"]]
 
 

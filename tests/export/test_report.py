@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from recollect.export import Tally
-from recollect.model.ids import Position, SessionId, SourceId
-from recollect.render.redact import Finds, Found
+from bygones.export import Tally
+from bygones.model.ids import Position, SessionId, SourceId
+from bygones.render.redact import Finds, Found
 
 
 def finds() -> Finds:

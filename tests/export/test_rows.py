@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.export.rows import row_of
+from bygones.export.rows import row_of
 from tests.export.shared import home_of, sessions
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import ScannerFailed, ScannerMissing
-from recollect.export.making import Making
-from recollect.export.scanning import SCANNERS, Suspicion, installed, suspicions
-from recollect.render.redact import Redactor
+from bygones.errors import ScannerFailed, ScannerMissing
+from bygones.export.making import Making
+from bygones.export.scanning import SCANNERS, Suspicion, installed, suspicions
+from bygones.render.redact import Redactor
 from tests.export.shared import home_of, sessions
 
 GITLEAKS = """#!{python}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.export import Format, export_session
-from recollect.render.redact import Finds
+from bygones.export import Format, export_session
+from bygones.render.redact import Finds
 from tests.export.shared import home_of, making, sessions
 
 

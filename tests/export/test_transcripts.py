@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.export import transcripts
-from recollect.model.ids import SourceId
-from recollect.reading import raws
-from recollect.render.redact import Finds, Redactor
+from bygones.export import transcripts
+from bygones.model.ids import SourceId
+from bygones.reading import raws
+from bygones.render.redact import Finds, Redactor
 from tests.build import meta, prompt, session_id, thread
 from tests.export.shared import KEY, home_of, sessions
 

@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 from starlette.responses import Response
 
-from recollect.team import objects
-from recollect.team.objects import FolderBytes, RawObjects
-from recollect.web import api, app, gate
-from recollect.web.gate import Keys
-from recollect.web.pages import session
-from recollect.web.visit import Visit
+from bygones.team import objects
+from bygones.team.objects import FolderBytes, RawObjects
+from bygones.web import api, app, gate
+from bygones.web.gate import Keys
+from bygones.web.pages import session
+from bygones.web.visit import Visit
 from tests.faults.mutations import Set
 
 __all__ = [

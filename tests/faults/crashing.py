@@ -16,14 +16,14 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from recollect.ingest import derive, ingest
-from recollect.store import chunks, migrate
-from recollect.store.chunks import Chunks
-from recollect.store.derived import Derived
-from recollect.store.index import Index
-from recollect.store.text import TextIndex
-from recollect.store.vault import Vault
-from recollect.upkeep import plan_restore, purge, rebuild, restore
+from bygones.ingest import derive, ingest
+from bygones.store import chunks, migrate
+from bygones.store.chunks import Chunks
+from bygones.store.derived import Derived
+from bygones.store.index import Index
+from bygones.store.text import TextIndex
+from bygones.store.vault import Vault
+from bygones.upkeep import plan_restore, purge, rebuild, restore
 from tests.faults.disk import listening
 from tests.faults.mutations import MUTATIONS, Set
 

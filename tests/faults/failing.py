@@ -24,9 +24,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recollect.cli import main
-from recollect.store.dump import dump
-from recollect.store.vault import Vault
+from bygones.cli import main
+from bygones.store.dump import dump
+from bygones.store.vault import Vault
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import PART
 from tests.store.keeping import Keeping
@@ -196,7 +196,7 @@ class Renaming(Trial):
         words = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={names}"]
         words += ["-e", when] if at else []
         done = subprocess.run(
-            [*words, sys.executable, "-m", "recollect", *self.words()],
+            [*words, sys.executable, "-m", "bygones", *self.words()],
             capture_output=True,
             text=True,
             check=False,

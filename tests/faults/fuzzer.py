@@ -12,7 +12,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["recollect"]):
+with atheris.instrument_imports(include=["bygones"]):
     from tests.faults.fuzzing import TARGETS, beginnings
 
 

@@ -20,18 +20,18 @@ from zlib import crc32
 
 import msgspec
 
-from recollect.errors import QueryError
-from recollect.model.ids import Line, Position, SourceId
-from recollect.model.problems import Problem
-from recollect.model.sketches import Sketched
-from recollect.parse import node_of, parse_line, sketch_line, texts_of
-from recollect.parse.salvage import Part, salvage
-from recollect.query import parse, write
-from recollect.query.help import hints
-from recollect.render.html.prose import prose
-from recollect.render.safe import safe, safe_json, safe_line, safe_name
-from recollect.sources.lines import read_at, read_lines, read_stretches
-from recollect.store.press import press, unpress
+from bygones.errors import QueryError
+from bygones.model.ids import Line, Position, SourceId
+from bygones.model.problems import Problem
+from bygones.model.sketches import Sketched
+from bygones.parse import node_of, parse_line, sketch_line, texts_of
+from bygones.parse.salvage import Part, salvage
+from bygones.query import parse, write
+from bygones.query.help import hints
+from bygones.render.html.prose import prose
+from bygones.render.safe import safe, safe_json, safe_line, safe_name
+from bygones.sources.lines import read_at, read_lines, read_stretches
+from bygones.store.press import press, unpress
 
 __all__ = ["TARGETS", "beginnings", "tampered"]
 
@@ -82,7 +82,7 @@ def reader(raw: bytes) -> None:
 def _file() -> Path:
     memory = "/dev/shm"  # noqa: S108 (where there is one; a disk takes ten times as long)
     place = memory if os.access(memory, os.W_OK) else None
-    handle, name = mkstemp(prefix="recollect-fuzz-", dir=place)
+    handle, name = mkstemp(prefix="bygones-fuzz-", dir=place)
     os.close(handle)
     atexit.register(Path(name).unlink, missing_ok=True)
     return Path(name)

@@ -9,7 +9,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.build import jsonl, prompt, session_id
 
 __all__ = ["grow"]

@@ -157,7 +157,7 @@ class Restoring(Trial):
         assert {path: path.read_bytes() for path in self._restored} == self._restored
         copies = [one.read_bytes() for one in self.given.rglob("*before-restore*")]
         assert copies.count(self.OLDER) >= 3
-        assert list(self.given.rglob(".recollect-*")) == []
+        assert list(self.given.rglob(".bygones-*")) == []
 
 
 class Purging(Trial):

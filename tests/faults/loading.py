@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
-from recollect.errors import ExitCode
+from bygones.errors import ExitCode
 from tests.build import jsonl, prompt, session_id
 
 __all__ = ["KINDS", "Load", "Memory", "Read", "opened"]
 
 PROGRAM = """
 import sys
-from recollect.cli import main
+from bygones.cli import main
 from tests.faults.mutations import MUTATIONS
 if sys.argv[1]:
     MUTATIONS[sys.argv[1]](setattr)
@@ -114,7 +114,7 @@ class Load:
             stderr=said,
             text=True,
             # A page whose answer goes wrong says why.
-            env=os.environ | {"RECOLLECT_DEBUG": "1"},
+            env=os.environ | {"BYGONES_DEBUG": "1"},
             # Who writes has processes of its own, and is held with all of them.
             start_new_session=writes,
         )

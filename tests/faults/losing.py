@@ -16,11 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from recollect.ingest import run as running
-from recollect.store import chunks as chunking
-from recollect.store.chunks import UNFINISHED
-from recollect.store.text import TextIndex
-from recollect.store.vault import Vault
+from bygones.ingest import run as running
+from bygones.store import chunks as chunking
+from bygones.store.chunks import UNFINISHED
+from bygones.store.text import TextIndex
+from bygones.store.vault import Vault
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.crashing import context, purge_first
 from tests.faults.disk import Act, Disk, lay, listening

@@ -22,27 +22,27 @@ import tantivy
 from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection, FullError
 from msgspec.structs import replace
 
-from recollect.archive import Archive
-from recollect.assemble import listed
-from recollect.ingest import changes, tasks
-from recollect.ingest import run as running
-from recollect.ingest.changes import Change, Changes
-from recollect.model.ids import SourceId
-from recollect.model.listing import Listed
-from recollect.model.problems import Problem
-from recollect.model.sessions import Session
-from recollect.model.sources import Source
-from recollect.render.html import markup
-from recollect.sources import Growth, opening, read_stretches, walk
-from recollect.sources.places import Place, classify
-from recollect.store import chunks, connect, index, migrate, text
-from recollect.store.chunks import Chunks, Kept
-from recollect.store.index import Index
-from recollect.store.lock import writing
-from recollect.store.press import Press, Pressed, unpress
-from recollect.store.vault import Vault
-from recollect.upkeep.placing import Put, Standing
-from recollect.upkeep.restore import Restored
+from bygones.archive import Archive
+from bygones.assemble import listed
+from bygones.ingest import changes, tasks
+from bygones.ingest import run as running
+from bygones.ingest.changes import Change, Changes
+from bygones.model.ids import SourceId
+from bygones.model.listing import Listed
+from bygones.model.problems import Problem
+from bygones.model.sessions import Session
+from bygones.model.sources import Source
+from bygones.render.html import markup
+from bygones.sources import Growth, opening, read_stretches, walk
+from bygones.sources.places import Place, classify
+from bygones.store import chunks, connect, index, migrate, text
+from bygones.store.chunks import Chunks, Kept
+from bygones.store.index import Index
+from bygones.store.lock import writing
+from bygones.store.press import Press, Pressed, unpress
+from bygones.store.vault import Vault
+from bygones.upkeep.placing import Put, Standing
+from bygones.upkeep.restore import Restored
 
 __all__ = ["MUTATIONS", "Set"]
 
@@ -317,7 +317,7 @@ def patient(put: Set) -> None:
     put(Vault, "__init__", open_)
     if "serve" not in sys.argv:
         return  # who takes something in shows no pages
-    app = import_module("recollect.web.app")
+    app = import_module("bygones.web.app")
     answered = app._answered
 
     def wait(row: object, visit: Any) -> object:  # noqa: ANN401 (handed through)
@@ -334,7 +334,7 @@ def patient(put: Set) -> None:
 
 def leaking(put: Set) -> None:
     """Hold whatever a page was asked for, for ever."""
-    app = import_module("recollect.web.app")  # few need it, and it is long in coming
+    app = import_module("bygones.web.app")  # few need it, and it is long in coming
     answered = app._answered
     held: list[bytes] = []
 

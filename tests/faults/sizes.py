@@ -1,8 +1,8 @@
 """How much is tried, by one switch, and a place where what was reached is noted.
 
-``RECOLLECT_SIZE`` is ``usual`` (with every test run), ``nightly`` or ``release``.
-``RECOLLECT_FIGURES`` names a file for the figures: see :mod:`tests.faults.torture`.
-``RECOLLECT_PART`` is the number of a part of a run that is cut in several: each part
+``BYGONES_SIZE`` is ``usual`` (with every test run), ``nightly`` or ``release``.
+``BYGONES_FIGURES`` names a file for the figures: see :mod:`tests.faults.torture`.
+``BYGONES_PART`` is the number of a part of a run that is cut in several: each part
 tries with numbers of its own.
 """
 
@@ -14,8 +14,8 @@ import os
 __all__ = ["PART", "SIZES", "is_usual", "reached", "seeded", "sized"]
 
 SIZES = ("usual", "nightly", "release")
-_SIZE = SIZES.index(os.environ.get("RECOLLECT_SIZE", "usual"))
-PART = int(os.environ.get("RECOLLECT_PART", "0"))
+_SIZE = SIZES.index(os.environ.get("BYGONES_SIZE", "usual"))
+PART = int(os.environ.get("BYGONES_PART", "0"))
 
 
 def sized(usual: int, nightly: int, release: int) -> int:
@@ -35,7 +35,7 @@ def seeded(number: int) -> int:
 
 def reached(what: str, count: int) -> None:
     """Note that something was tried so often, with nothing wrong in the end."""
-    path = os.environ.get("RECOLLECT_FIGURES")
+    path = os.environ.get("BYGONES_FIGURES")
     if path:
         line = json.dumps([what, count]) + "\n"
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.upkeep import plan_restore, restore, verify
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.upkeep import plan_restore, restore, verify
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -39,7 +39,7 @@ MOMENTS = (0, -1, -(10**9), 2**31, 2**32 + 5, 4_102_444_800, 10**11, 253_402_300
 """When files say that they were written: before computers, tomorrow, beyond dates."""
 PROGRAM = """
 import sys
-from recollect.cli import main
+from bygones.cli import main
 from tests.faults.mutations import MUTATIONS
 if sys.argv[1]:
     MUTATIONS[sys.argv[1]](setattr)

@@ -21,19 +21,19 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from recollect.cli import main
-from recollect.cli.table import COMMANDS, CommandRow
-from recollect.errors import ExitCode
-from recollect.mcp.asking import FileHistoryAsked
-from recollect.mcp.offers import prompt_listing
-from recollect.mcp.protocol import Refused, Speaker
-from recollect.mcp.recall import Caller, Recall
-from recollect.mcp.tools import BY_NAME, listing
-from recollect.web import app
-from recollect.web.api import PARAMETERS
-from recollect.web.app import ROUTES, RouteRow
-from recollect.web.gate import Gate
-from recollect.web.visit import Visit
+from bygones.cli import main
+from bygones.cli.table import COMMANDS, CommandRow
+from bygones.errors import ExitCode
+from bygones.mcp.asking import FileHistoryAsked
+from bygones.mcp.offers import prompt_listing
+from bygones.mcp.protocol import Refused, Speaker
+from bygones.mcp.recall import Caller, Recall
+from bygones.mcp.tools import BY_NAME, listing
+from bygones.web import app
+from bygones.web.api import PARAMETERS
+from bygones.web.app import ROUTES, RouteRow
+from bygones.web.gate import Gate
+from bygones.web.visit import Visit
 from tests.build import CWD
 from tests.faults.addresses import (
     CANARY,
@@ -282,7 +282,7 @@ def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
             given = {**needed, name: word}
             yield "tools/call", {"name": tool["name"], "arguments": given}
     for word in words:
-        yield "resources/read", {"uri": f"recollect://session/{word}"}
+        yield "resources/read", {"uri": f"bygones://session/{word}"}
         yield "resources/read", {"uri": word}
         yield "tools/call", {"name": word, "arguments": {}}
         for prompt in prompt_listing():

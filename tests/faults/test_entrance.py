@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 import pytest
 
-from recollect.web import gate
-from recollect.web.gate import ENTRANCE
+from bygones.web import gate
+from bygones.web.gate import ENTRANCE
 from tests.faults.addresses import NAMES, leading_to
 from tests.faults.careless import any_key, leading_anywhere
 from tests.faults.mutations import Set
@@ -38,7 +38,7 @@ ELSEWHERE = (
 )
 """Where a link might lead, in spellings that browsers undo."""
 PAGE = re.compile(
-    r"<!doctype html><title>Recollect</title>"
+    r"<!doctype html><title>Bygones</title>"
     r'<meta http-equiv="refresh" content="0;url=([^"<>&;\s]*)">'
 )
 

@@ -1,4 +1,4 @@
-"""Erased for good: after ``recollect purge`` no byte of it is left anywhere.
+"""Erased for good: after ``bygones purge`` no byte of it is left anywhere.
 
 Canaries are planted wherever a session leaves bytes: in its files, in the archive and
 its index, in annotations, in what was found last, in the status line. The home is not
@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from recollect.cli import main
-from recollect.store.vault import Vault
+from bygones.cli import main
+from bygones.store.vault import Vault
 from tests.build import (
     Home,
     image,
@@ -120,7 +120,7 @@ def place(
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / ".claude"))
-    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "data" / "archive"))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "data" / "archive"))
     monkeypatch.chdir(tmp_path)
     return Place(tmp_path, getattr(request, "param", 0))
 

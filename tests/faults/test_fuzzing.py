@@ -15,8 +15,8 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.render.html.prose import _markdown
-from recollect.store.press import squeeze
+from bygones.render.html.prose import _markdown
+from bygones.store.press import squeeze
 from tests.faults.fuzzing import TARGETS, beginnings, tampered
 from tests.faults.sizes import is_usual, reached, seeded, sized
 
@@ -117,7 +117,7 @@ def test_a_fault_of_what_takes_the_bytes_is_caught(
 ) -> None:
     for what, wrong in FAULTS[name]:
         module, _, name_there = what.rpartition(".")
-        monkeypatch.setattr(import_module(f"recollect.{module}"), name_there, wrong)
+        monkeypatch.setattr(import_module(f"bygones.{module}"), name_there, wrong)
     _markdown.cache_clear()
 
     with pytest.raises((AssertionError, ValueError, zstandard.ZstdError)):

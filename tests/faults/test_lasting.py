@@ -14,15 +14,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.cli.table import COMMANDS
-from recollect.errors import ExitCode, RecollectError
-from recollect.model.annotations import Annotations
-from recollect.model.ids import SessionId
-from recollect.store import chunks
-from recollect.store.migrate import LATEST
-from recollect.upkeep import rebuild, verify
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.cli.table import COMMANDS
+from bygones.errors import BygonesError, ExitCode
+from bygones.model.annotations import Annotations
+from bygones.model.ids import SessionId
+from bygones.store import chunks
+from bygones.store.migrate import LATEST
+from bygones.upkeep import rebuild, verify
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.failing import kept_in
 from tests.faults.losing import told
@@ -98,7 +98,7 @@ def test_an_archive_that_lets_go_of_what_is_gone_is_caught(
 ) -> None:
     dropped_when_gone(monkeypatch.setattr)
 
-    with pytest.raises((AssertionError, RecollectError)):
+    with pytest.raises((AssertionError, BygonesError)):
         assert_lasts(HOMES[0], tmp_path, capfd)
 
 

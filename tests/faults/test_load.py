@@ -14,10 +14,10 @@ from statistics import mean, quantiles
 import pytest
 
 from benchmarks.inputs import session_path, write_session
-from recollect.ingest import ingest
-from recollect.store.dump import dump
-from recollect.store.vault import Vault
-from recollect.upkeep import verify
+from bygones.ingest import ingest
+from bygones.store.dump import dump
+from bygones.store.vault import Vault
+from bygones.upkeep import verify
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.loading import KINDS, Load, Memory, Read, opened
 from tests.faults.mutations import MUTATIONS
@@ -54,7 +54,7 @@ def furnished(folder: Path) -> tuple[Keeping, Path]:
         told = [prompt(f"words {number}"), reply("an answer in words")] * 20
         keeping.home.session(session_id(number), thread(*told))
     keeping.ingest()
-    given = os.environ.get("RECOLLECT_LOAD_HOME")
+    given = os.environ.get("BYGONES_LOAD_HOME")
     if given:
         return keeping, Path(given)
     much = folder / "much"
@@ -174,7 +174,7 @@ def size(place: Path) -> int:
 
 def given_much() -> bool:
     """Whether the home is one that takes long to look through."""
-    return "RECOLLECT_LOAD_HOME" in os.environ
+    return "BYGONES_LOAD_HOME" in os.environ
 
 
 def is_flat(seen: list[Memory]) -> bool:

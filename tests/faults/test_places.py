@@ -12,12 +12,12 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import RecollectError, SystemRefused
-from recollect.ingest import ingest
-from recollect.model.blocks import Text
-from recollect.model.query import Query, Words
-from recollect.upkeep import verify
+from bygones.archive import Archive
+from bygones.errors import BygonesError, SystemRefused
+from bygones.ingest import ingest
+from bygones.model.blocks import Text
+from bygones.model.query import Query, Words
+from bygones.upkeep import verify
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, sized
@@ -26,8 +26,8 @@ from tests.store.keeping import Keeping
 CHILDREN = sized(4, 100, 1_000)
 FORKING = """
 import os, sys
-from recollect.archive import Archive
-from recollect.model.query import Query, Words
+from bygones.archive import Archive
+from bygones.model.query import Query, Words
 from tests.faults.mutations import MUTATIONS
 
 if sys.argv[3]:
@@ -146,5 +146,5 @@ def test_readers_that_have_to_write_are_caught(
 ) -> None:
     MUTATIONS[mutation](monkeypatch.setattr)
 
-    with fixed(keeping.archive) as place, pytest.raises((RecollectError, ValueError)):
+    with fixed(keeping.archive) as place, pytest.raises((BygonesError, ValueError)):
         read_all(place, 3)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli import main
-from recollect.store import lock
+from bygones.cli import main
+from bygones.store import lock
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.disk import Act
 from tests.faults.failing import PURGED

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.inputs import write_small_sessions
-from recollect.archive import Archive
-from recollect.model.query import Query, Words
+from bygones.archive import Archive
+from bygones.model.query import Query, Words
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.sizes import is_usual, reached, sized
 from tests.store.keeping import Keeping
@@ -39,7 +39,7 @@ class Noted(subprocess.Popen):
         super().__init__(*words, **more)
         others.append(str(self.pid))
 subprocess.Popen = Noted
-from recollect.ingest import ingest
+from bygones.ingest import ingest
 from tests.faults.mutations import MUTATIONS
 def resident(status):
     return int(status.read_text().split()[1]) * resource.getpagesize()
@@ -67,8 +67,8 @@ COUNTING = """
 import json, sys
 from itertools import islice
 from pathlib import Path
-from recollect.archive import Archive
-from recollect.ingest import ingest
+from bygones.archive import Archive
+from bygones.ingest import ingest
 from tests.faults.mutations import MUTATIONS
 folder, home = Path(sys.argv[2]), Path(sys.argv[3])
 ingest(folder, [home])

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from recollect.cli import main
+from bygones.cli import main
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.disk import Act, lay
 from tests.faults.failing import PURGED, Kept, kept_in
@@ -41,7 +41,7 @@ SERIES = (
     *("backup", "rebuild", "restore", "integrate", "purge"),
 )
 OLDER = b"what was there before"
-UNFINISHED = re.compile(r"^\.recollect-|\.recollect$")
+UNFINISHED = re.compile(r"^\.bygones-|\.bygones$")
 """The names of files that are being written beside their places."""
 NAMING = frozenset({"link", "move", "delete"})
 """Acts by which something has another name, or none."""

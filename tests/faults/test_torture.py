@@ -54,4 +54,4 @@ def test_a_row_says_what_was_run() -> None:
     assert command(known["kill"], row) == "`just torture kill --size nightly`"
     two = row_with(row, 1, {"kills": 3}, "nightly")
     assert command(known["kill"], two).endswith("nightly`, then `--part 1`")
-    assert command(known["load"], long).startswith("`RECOLLECT_LOAD_HOME=HOME just ")
+    assert command(known["load"], long).startswith("`BYGONES_LOAD_HOME=HOME just ")

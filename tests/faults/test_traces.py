@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from recollect.store.press import squeeze
-from recollect.store.text import TextIndex
-from recollect.store.words import words_of
+from bygones.store.press import squeeze
+from bygones.store.text import TextIndex
+from bygones.store.words import words_of
 from tests.faults.traces import opened, traces
 
 CANARY = b"canaryabcdefghijkl"

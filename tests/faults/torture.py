@@ -82,7 +82,7 @@ HARNESSES = (
         "load",
         "Eight read and four write: no error is heard, and reading stays quick.",
         ("tests/faults/test_load.py",),
-        "RECOLLECT_LOAD_HOME=HOME ",
+        "BYGONES_LOAD_HOME=HOME ",
     ),
     Harness(
         "places",
@@ -181,9 +181,9 @@ def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | Non
             cwd=ROOT,
             env={
                 **os.environ,
-                "RECOLLECT_SIZE": size,
-                "RECOLLECT_PART": str(part),
-                "RECOLLECT_FIGURES": str(figures),
+                "BYGONES_SIZE": size,
+                "BYGONES_PART": str(part),
+                "BYGONES_FIGURES": str(figures),
             },
             check=False,
         )

@@ -33,7 +33,7 @@ _MEMORY = ("-shm", ".lock")
 """What is shared between programs, and is nothing once they are gone."""
 PROGRAM = """
 import sys
-from recollect.cli import main
+from bygones.cli import main
 from tests.faults.mutations import MUTATIONS
 for name in sys.argv[1].split():
     MUTATIONS[name](setattr)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from recollect.team.contract import Objects, TeamStore
+from bygones.team.contract import Objects, TeamStore
 from tests.team.engines import opened
 
 

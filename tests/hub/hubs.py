@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
-from recollect.hub.serving import HubPlace, HubServing
-from recollect.push import Courier, push
-from recollect.render.redact import Redactor
-from recollect.store.folder import FolderShelf
-from recollect.store.shelf import Shelf
-from recollect.store.vault import Vault
-from recollect.team.contract import Scope, TeamStore
-from recollect.team.deriving import derive
-from recollect.team.objects import open_objects
-from recollect.team.tokens import Token, Tokens
+from bygones.hub.serving import HubPlace, HubServing
+from bygones.push import Courier, push
+from bygones.render.redact import Redactor
+from bygones.store.folder import FolderShelf
+from bygones.store.shelf import Shelf
+from bygones.store.vault import Vault
+from bygones.team.contract import Scope, TeamStore
+from bygones.team.deriving import derive
+from bygones.team.objects import open_objects
+from bygones.team.tokens import Token, Tokens
 from tests.push.sending import NOW
 from tests.team.fake import MemoryStore
 

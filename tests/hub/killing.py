@@ -12,17 +12,17 @@ from importlib import import_module
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
-from recollect.cli import main
-from recollect.errors import HubUnreachable
-from recollect.push import Courier, push
-from recollect.render.redact import Redactor
+from bygones.cli import main
+from bygones.errors import HubUnreachable
+from bygones.push import Courier, push
+from bygones.render.redact import Redactor
 
 __all__ = ["Child", "context", "free_port", "push_all", "serve"]
 
 # What a hub needs is loaded once, in the process that all children are copies of.
 for _name in ("hub.serving", "hub.place", "cli.hub", "team.deriving", "team.postgres"):
     with suppress(ImportError):
-        import_module(f"recollect.{_name}")
+        import_module(f"bygones.{_name}")
 
 Child = ForkServerProcess
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.errors import HubRefused, HubUnreachable
-from recollect.mcp.tools import TOOLS
-from recollect.push import Courier, push
-from recollect.push.wire import LONGEST_FRAME
-from recollect.render.redact import Redactor
-from recollect.team.tokens import Tokens
-from recollect.web.app import ROUTES
+from bygones.errors import HubRefused, HubUnreachable
+from bygones.mcp.tools import TOOLS
+from bygones.push import Courier, push
+from bygones.push.wire import LONGEST_FRAME
+from bygones.render.redact import Redactor
+from bygones.team.tokens import Tokens
+from bygones.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
 from tests.push.sending import NOW, PROJECT, worked
@@ -76,9 +76,9 @@ def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
         {},
         bearer("rcl_wrong"),
         bearer(revoked),
-        {"Cookie": f"recollect-hub={revoked}"},
+        {"Cookie": f"bygones-hub={revoked}"},
     ]
-    told += [{"Authorization": f"Basic {revoked}"}, {"X-Recollect-Token": "ann"}]
+    told += [{"Authorization": f"Basic {revoked}"}, {"X-Bygones-Token": "ann"}]
 
     for path in [
         *places(session_id(71)),
@@ -226,7 +226,7 @@ def test_a_browser_hands_its_token_over_once(hub: TestHub) -> None:
 
 def test_what_a_page_changes_needs_the_page(hub: TestHub) -> None:
     secret, _ = hub.token("ann")
-    cookie = {"Cookie": f"recollect-hub={secret}"}
+    cookie = {"Cookie": f"bygones-hub={secret}"}
     path = f"/api/sessions/{session_id(71)}/annotations"
 
     assert hub.ask("POST", path, cookie, b"{}").status == 403

@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
-from recollect.hub import behind
-from recollect.hub.behind import Deriving
+from bygones.hub import behind
+from bygones.hub.behind import Deriving
 
 LONG = 30.0
 

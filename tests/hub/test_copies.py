@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from recollect.archive import Archive
-from recollect.team.contract import Scope
-from recollect.team.deriving import derive
+from bygones.archive import Archive
+from bygones.team.contract import Scope
+from bygones.team.deriving import derive
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.push.sending import KEY, PROJECT, MemoryHub, sent, worked
 from tests.team.engines import opened

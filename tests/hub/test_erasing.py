@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.hub.erasing import erase, sweep
-from recollect.model.ids import SessionId
-from recollect.team.contract import Selector
-from recollect.team.tokens import Tokens
+from bygones.hub.erasing import erase, sweep
+from bygones.model.ids import SessionId
+from bygones.team.contract import Selector
+from bygones.team.tokens import Tokens
 from tests.build import session_id
 from tests.push.sending import NOW, MemoryHub, sent, worked
 

@@ -14,12 +14,12 @@ from typing import Any
 import click
 import pytest
 
-from recollect.cli.hub import hub
-from recollect.cli.hub_options import RAW_VARIABLE, STORE_VARIABLE
-from recollect.hub.gate import HEALTH
+from bygones.cli.hub import hub
+from bygones.cli.hub_options import RAW_VARIABLE, STORE_VARIABLE
+from bygones.hub.gate import HEALTH
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "team.md"
-UNIT = "recollect-hub.service"
+UNIT = "bygones-hub.service"
 
 
 def block(kind: str) -> str:
@@ -56,7 +56,7 @@ def unit() -> ConfigParser:
 def given(line: str) -> dict[str, Any]:
     """Return the options that a line gives to the command that it names."""
     program, group, name, *words = shlex.split(line)
-    assert (Path(program).name, group) == ("recollect", "hub")
+    assert (Path(program).name, group) == ("bygones", "hub")
     command = hub.commands[name]
     around = {"--store": "postgresql:///a", "--raw": "/srv/a"}
     more = [word for pair in around.items() for word in pair]

@@ -11,13 +11,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import ParcelRefused
-from recollect.hub.intake import checked_parcel
-from recollect.model.ids import SessionId
-from recollect.model.sources import SourceKind
-from recollect.push.wire import Packed, Parcel, pack
-from recollect.store.press import press, squeeze
-from recollect.team.contract import Selector
+from bygones.errors import ParcelRefused
+from bygones.hub.intake import checked_parcel
+from bygones.model.ids import SessionId
+from bygones.model.sources import SourceKind
+from bygones.push.wire import Packed, Parcel, pack
+from bygones.store.press import press, squeeze
+from bygones.team.contract import Selector
 from tests.push.sending import NOW, MemoryHub
 
 RAW = b'{"type":"user","uuid":"a"}\n'

@@ -16,15 +16,15 @@ from random import Random
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged
-from recollect.hub.erasing import erase
-from recollect.model.ids import SessionId
-from recollect.store.press import unpress
-from recollect.team.contract import Scope, Selector, TeamStore
-from recollect.team.objects import RawObjects, open_objects
-from recollect.team.opening import open_store
-from recollect.team.tokens import Tokens
+from bygones.archive import Archive
+from bygones.errors import ArchiveDamaged
+from bygones.hub.erasing import erase
+from bygones.model.ids import SessionId
+from bygones.store.press import unpress
+from bygones.team.contract import Scope, Selector, TeamStore
+from bygones.team.objects import RawObjects, open_objects
+from bygones.team.opening import open_store
+from bygones.team.tokens import Tokens
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import opened

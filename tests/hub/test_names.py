@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
-from recollect.hub.app import _Hub
-from recollect.hub.behind import Deriving
-from recollect.hub.gate import HEALTH, STYLE
-from recollect.hub.intake import Intake
-from recollect.mcp.http import PATH
-from recollect.push.wire import ACKS, PUSH, Parcel, pack
-from recollect.team.tokens import Tokens
-from recollect.web.gate import ENTRANCE
+from bygones.hub.app import _Hub
+from bygones.hub.behind import Deriving
+from bygones.hub.gate import HEALTH, STYLE
+from bygones.hub.intake import Intake
+from bygones.mcp.http import PATH
+from bygones.push.wire import ACKS, PUSH, Parcel, pack
+from bygones.team.tokens import Tokens
+from bygones.web.gate import ENTRANCE
 from tests.faults.addresses import (
     CANARY,
     NAMES,

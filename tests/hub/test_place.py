@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.hub.place import scratch
+from bygones.hub.place import scratch
 
 DEAD = 2**22 + 1
 """A number that no process has."""
@@ -19,8 +19,8 @@ def test_what_a_hub_that_died_left_is_removed_and_what_lives_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / f"recollect-hub-{DEAD}-x"
-    alive = tmp_path / f"recollect-hub-{os.getppid()}-x"
+    left = tmp_path / f"bygones-hub-{DEAD}-x"
+    alive = tmp_path / f"bygones-hub-{os.getppid()}-x"
     for folder in (left, alive):
         folder.mkdir()
         (folder / "archive.db").write_text("canary")

@@ -8,12 +8,12 @@ from threading import Event, Thread
 
 import pytest
 
-from recollect.hub.erasing import erase
-from recollect.model.ids import SessionId
-from recollect.team.contract import Objects, Scope, Selector, TeamStore
-from recollect.team.deriving import derive
-from recollect.team.objects import RawObjects
-from recollect.team.postgres import receiving, writing
+from bygones.hub.erasing import erase
+from bygones.model.ids import SessionId
+from bygones.team.contract import Objects, Scope, Selector, TeamStore
+from bygones.team.deriving import derive
+from bygones.team.objects import RawObjects
+from bygones.team.postgres import receiving, writing
 from tests.build import session_id
 from tests.push.sending import NOW, MemoryHub, sent, worked
 
@@ -107,5 +107,5 @@ def test_what_comes_while_it_is_erased_is_refused_or_erased(
 
 def _push_as_another_machine(folder: Path, hub: MemoryHub) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recollect.push.run.machine_of", lambda *_: "f" * 32)
+        patch.setattr("bygones.push.run.machine_of", lambda *_: "f" * 32)
         sent(folder, hub)

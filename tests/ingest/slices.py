@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recollect.archive import Archive
-from recollect.ingest.windows import Conversation, Cut
-from recollect.model.sessions import Session
+from bygones.archive import Archive
+from bygones.ingest.windows import Conversation, Cut
+from bygones.model.sessions import Session
 
 __all__ = ["check", "talks"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.ingest import ingest, run
-from recollect.model.ids import SourceId
-from recollect.model.problems import Problem
-from recollect.sources import read_stretches
-from recollect.sources.opening import problem_of
+from bygones.archive import Archive
+from bygones.ingest import ingest, run
+from bygones.model.ids import SourceId
+from bygones.model.problems import Problem
+from bygones.sources import read_stretches
+from bygones.sources.opening import problem_of
 from tests.build import jsonl, line, prompt, session, session_id
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
@@ -257,7 +257,7 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
         act()
         return read_stretches(*words, **more)
 
-    monkeypatch.setattr("recollect.ingest.run.read_stretches", reading)
+    monkeypatch.setattr("bygones.ingest.run.read_stretches", reading)
 
 
 def test_a_new_file_that_vanishes_after_the_walk_is_a_problem(
@@ -436,7 +436,7 @@ def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
 def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.ingest.changes.SOON_READ", len(LONG) // 2)
+    monkeypatch.setattr("bygones.ingest.changes.SOON_READ", len(LONG) // 2)
     path = keeping.home.session(ONE, [])
     path.write_bytes(LONG)
     keeping.ingest()
@@ -454,7 +454,7 @@ def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
 def test_a_long_file_that_was_looked_at_in_passing_is_compared_on_purpose(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.ingest.changes.SOON_READ", len(LONG) // 2)
+    monkeypatch.setattr("bygones.ingest.changes.SOON_READ", len(LONG) // 2)
     path = keeping.home.session(ONE, [])
     path.write_bytes(LONG)
     keeping.ingest()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.ingest.indexing import Indexer
-from recollect.model.ids import SessionId
-from recollect.upkeep import verify
+from bygones.archive import Archive
+from bygones.ingest.indexing import Indexer
+from bygones.model.ids import SessionId
+from bygones.upkeep import verify
 from tests.build import (
     compact,
     jsonl,

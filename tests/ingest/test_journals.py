@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import reading
-from recollect.archive import Archive
-from recollect.errors import NothingFound
-from recollect.model.ids import SessionId
-from recollect.model.sessions import AgentStatus
-from recollect.store.chunks import CHUNK_SIZE
+from bygones import reading
+from bygones.archive import Archive
+from bygones.errors import NothingFound
+from bygones.model.ids import SessionId
+from bygones.model.sessions import AgentStatus
+from bygones.store.chunks import CHUNK_SIZE
 from tests.build import SESSION, jsonl, line, prompt, session
 from tests.cases.shape import written
 from tests.store.keeping import Keeping, unlike_rebuilt

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.ingest import ingest, looks, run
-from recollect.model.ids import SessionId
-from recollect.model.problems import Problem
-from recollect.model.query import Query, Words
-from recollect.model.sources import Source
-from recollect.sources import discover
-from recollect.upkeep import purge
-from recollect.upkeep.backup import backup
+from bygones.archive import Archive
+from bygones.ingest import ingest, looks, run
+from bygones.model.ids import SessionId
+from bygones.model.problems import Problem
+from bygones.model.query import Query, Words
+from bygones.model.sources import Source
+from bygones.sources import discover
+from bygones.upkeep import purge
+from bygones.upkeep.backup import backup
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import ctypes, sys
 from threading import Barrier, Thread
-from recollect.ingest.pace import share_heaps
+from bygones.ingest.pace import share_heaps
 if sys.argv[1] == "shared":
     share_heaps()
 told, kept = Barrier(9), []

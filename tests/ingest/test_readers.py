@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from recollect.ingest import reader, readers
-from recollect.ingest.gist import Gist, Stretch, gist_of
-from recollect.ingest.reader import Reader
-from recollect.ingest.readers import Readers
-from recollect.ingest.tasks import READING, Task
-from recollect.model.ids import SourceId
-from recollect.upkeep import rebuild
+from bygones.ingest import reader, readers
+from bygones.ingest.gist import Gist, Stretch, gist_of
+from bygones.ingest.reader import Reader
+from bygones.ingest.readers import Readers
+from bygones.ingest.tasks import READING, Task
+from bygones.model.ids import SourceId
+from bygones.upkeep import rebuild
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -77,7 +77,7 @@ def test_a_reader_that_cannot_be_started_costs_nothing(
 def test_a_reader_imports_nothing_from_the_folder_that_it_is_called_in(
     one: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trap = tmp_path / "recollect"
+    trap = tmp_path / "bygones"
     trap.mkdir()
     (trap / "__init__.py").write_text("import pathlib; pathlib.Path('sprung').touch()")
     (tmp_path / "msgspec.py").write_text(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect.model.ids import Position
-from recollect.model.problems import Problem
-from recollect.model.sources import Source
-from recollect.sources import read_stretches
+from bygones.model.ids import Position
+from bygones.model.problems import Problem
+from bygones.model.sources import Source
+from bygones.sources import read_stretches
 from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -19,7 +19,7 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 def test_what_was_read_before_an_interruption_is_kept_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.ingest.run.PATIENCE", 0.0)
+    monkeypatch.setattr("bygones.ingest.run.PATIENCE", 0.0)
     keeping = Keeping(tmp_path)
     first = keeping.home.session(session_id(1), [prompt("a")]).read_bytes()
     keeping.home.session(session_id(2), [prompt("b")])
@@ -31,7 +31,7 @@ def test_what_was_read_before_an_interruption_is_kept_after_a_while(
         begun.append(words)
         return read_stretches(*words, **more)
 
-    monkeypatch.setattr("recollect.ingest.run.read_stretches", interrupted)
+    monkeypatch.setattr("bygones.ingest.run.read_stretches", interrupted)
     with pytest.raises(KeyboardInterrupt):
         keeping.ingest()
     monkeypatch.undo()
@@ -58,7 +58,7 @@ def test_a_file_that_could_never_be_read_is_not_kept_until_it_can(
             yield from read_stretches(source, size=size, start=start)
 
     with monkeypatch.context() as patched:
-        patched.setattr("recollect.ingest.run.read_stretches", refused)
+        patched.setattr("bygones.ingest.run.read_stretches", refused)
         report = keeping.ingest()
 
     assert (report.new, len(report.problems)) == (2, 1)

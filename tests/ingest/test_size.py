@@ -15,8 +15,8 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 MEASURED = """
 import sys
 from pathlib import Path
-from recollect.ingest import ingest
-from recollect.upkeep import rebuild
+from bygones.ingest import ingest
+from bygones.upkeep import rebuild
 archive, home = map(Path, sys.argv[1:])
 if home.name == "rebuild":
     rebuild(archive)
@@ -126,7 +126,7 @@ def test_free_memory_is_given_back_with_every_batch_and_before_deriving(
     keeping.home.session(session_id(1), [prompt("one")])
     keeping.ingest()
     assert given == []
-    monkeypatch.setattr("recollect.ingest.run.BATCH", 1)
+    monkeypatch.setattr("bygones.ingest.run.BATCH", 1)
     keeping.home.session(session_id(2), [prompt("two")])
     keeping.ingest()
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.ingest.loading import gather_family, load_family
-from recollect.ingest.tasks import DERIVING
-from recollect.model.parts import Loader
-from recollect.store.derived import Derived
+from bygones.ingest.loading import gather_family, load_family
+from bygones.ingest.tasks import DERIVING
+from bygones.model.parts import Loader
+from bygones.store.derived import Derived
 from tests.cases.make import CASES, copied, stories
 from tests.store.keeping import Keeping
 

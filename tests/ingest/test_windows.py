@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
-from recollect.archive import Archive
-from recollect.errors import NotArchived
-from recollect.ingest import tasks
-from recollect.ingest.windows import Begun, Cut, Reeled
-from recollect.render.html import Setting, fragments, window_fragments
-from recollect.render.html.fragments import Fragment
-from recollect.render.html.markup import Html
-from recollect.render.markdown import branch_markdown, markdown
-from recollect.render.walk import View
-from recollect.store import reels
+from bygones.archive import Archive
+from bygones.errors import NotArchived
+from bygones.ingest import tasks
+from bygones.ingest.windows import Begun, Cut, Reeled
+from bygones.render.html import Setting, fragments, window_fragments
+from bygones.render.html.fragments import Fragment
+from bygones.render.html.markup import Html
+from bygones.render.markdown import branch_markdown, markdown
+from bygones.render.walk import View
+from bygones.store import reels
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
 from tests.ingest.slices import check, talks

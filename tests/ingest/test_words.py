@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Archive
-from recollect.parse import texts
+from bygones import Archive
+from bygones.parse import texts
 from tests.build import SESSION, prompt, reply, thread
 from tests.store.keeping import Keeping, unlike_rebuilt
 

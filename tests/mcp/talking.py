@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recollect.mcp.protocol import Speaker
-from recollect.mcp.recall import Caller, Recall
-from recollect.render.redact import Redactor
+from bygones.mcp.protocol import Speaker
+from bygones.mcp.recall import Caller, Recall
+from bygones.render.redact import Redactor
 from tests.build import CWD
 from tests.store.keeping import Keeping
 

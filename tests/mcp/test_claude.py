@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import FileChanged, FileUnreadable
-from recollect.mcp.claude import Places, State, carry_out, places_of, plan
+from bygones.errors import FileChanged, FileUnreadable
+from bygones.mcp.claude import Places, State, carry_out, places_of, plan
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
 OWN = '{\n    "model": "opus",\n    "hooks": {\n        "Stop": []\n    }\n}\n'
@@ -21,11 +21,11 @@ def places(tmp_path: Path) -> Places:
 
 
 def add(places: Places, *, statusline: bool = True) -> None:
-    carry_out(plan(places, ["recollect"], removing=False, statusline=statusline))
+    carry_out(plan(places, ["bygones"], removing=False, statusline=statusline))
 
 
 def take_away(places: Places) -> None:
-    carry_out(plan(places, ["recollect"], removing=True, statusline=True))
+    carry_out(plan(places, ["bygones"], removing=True, statusline=True))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -37,7 +37,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_planning_writes_nothing(places: Places, tmp_path: Path) -> None:
-    changes = plan(places, ["recollect"], removing=False, statusline=True)
+    changes = plan(places, ["bygones"], removing=False, statusline=True)
 
     assert all(change.state is State.MISSING for change in changes)
     assert all(change.is_needed for change in changes)
@@ -51,13 +51,13 @@ def test_all_parts_are_added_where_claude_code_reads_them(
 
     settings = json.loads(places.settings.read_text())
     servers = json.loads(places.servers.read_text())["mcpServers"]
-    assert servers["recollect"]["args"] == ["mcp"]
+    assert servers["bygones"]["args"] == ["mcp"]
     assert set(settings["hooks"]) == {"SessionEnd", "PreCompact"}
     (group,) = settings["hooks"]["SessionEnd"]
-    assert group["hooks"][0]["command"] == "recollect hook || true"
-    assert settings["statusLine"]["command"] == "recollect statusline"
+    assert group["hooks"][0]["command"] == "bygones hook || true"
+    assert settings["statusLine"]["command"] == "bygones statusline"
     assert (tmp_path / ".claude/skills/recall/SKILL.md").exists()
-    assert (tmp_path / ".claude/commands/recollect/search.md").exists()
+    assert (tmp_path / ".claude/commands/bygones/search.md").exists()
     assert places.settings.stat().st_mode & 0o077 == 0
 
 
@@ -146,7 +146,7 @@ def test_another_status_line_stays(places: Places) -> None:
     places.settings.parent.mkdir()
     places.settings.write_text('{"statusLine": {"type": "command", "command": "mine"}}')
 
-    changes = plan(places, ["recollect"], removing=False, statusline=True)
+    changes = plan(places, ["bygones"], removing=False, statusline=True)
     carry_out(changes)
 
     assert [c.what for c in changes if c.state is State.TAKEN] == [
@@ -192,7 +192,7 @@ def test_one_file_that_cannot_be_read_stops_everything(
 
 def test_a_file_that_changed_since_the_plan_is_not_written(places: Places) -> None:
     places.servers.write_text("{}")
-    changes = plan(places, ["recollect"], removing=False, statusline=False)
+    changes = plan(places, ["bygones"], removing=False, statusline=False)
     places.servers.write_text('{"numStartups": 1}')
 
     with pytest.raises(FileChanged):

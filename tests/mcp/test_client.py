@@ -21,7 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
-from recollect.mcp.http import PATH, application
+from bygones.mcp.http import PATH, application
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
 from tests.mcp.talking import Talk, body, cursor
 
@@ -51,7 +51,7 @@ def talk(tmp_path: Path) -> Talk:
 async def over_stdio(talk: Talk) -> AsyncIterator[Client]:
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "recollect", "mcp", "--archive", str(talk.keeping.archive)],
+        args=["-m", "bygones", "mcp", "--archive", str(talk.keeping.archive)],
         env={**os.environ, "CLAUDE_PROJECT_DIR": "/work/demo"},
     )
     async with Client(stdio_client(parameters)) as client:
@@ -170,7 +170,7 @@ def test_prompts_and_resources_are_offered(asking: Callable[[Asking], None]) -> 
         (message,) = got.messages
         assert isinstance(message.content, TextContent)
         assert message.content.text.endswith("the flaky test")
-        assert templates[0].uri_template == "recollect://session/{session}"
+        assert templates[0].uri_template == "bygones://session/{session}"
         (content,) = read.contents
         assert isinstance(content, TextResourceContents)
         assert "Ask 0" in body(content.text)

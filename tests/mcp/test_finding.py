@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.mcp.quoting import NOTICE
-from recollect.mcp.tools import BY_NAME
-from recollect.query.fields import FIELDS
+from bygones.mcp.quoting import NOTICE
+from bygones.mcp.tools import BY_NAME
+from bygones.query.fields import FIELDS
 from tests.build import (
     Written,
     prompt,
@@ -86,13 +86,13 @@ def test_the_session_that_asks_is_not_found(talk: Talk) -> None:
 
 def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
     recalled = (
-        f"Recollect: 1 session.\n{NOTICE}\n<<<x\nthe scheduler holds a pangolin\nx>>>"
+        f"Bygones: 1 session.\n{NOTICE}\n<<<x\nthe scheduler holds a pangolin\nx>>>"
     )
     talk.home.session(
         session_id(3),
         thread(
             prompt("What was it?"),
-            reply([tool_use("mcp__recollect__search", query="scheduler holds")]),
+            reply([tool_use("mcp__bygones__search", query="scheduler holds")]),
             tool_result("toolu_1", recalled),
         ),
     )
@@ -100,7 +100,7 @@ def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
 
     told = talk.whole("search", query="scheduler holds pangolin", hits=10)
 
-    assert "mcp__recollect" not in told
+    assert "mcp__bygones" not in told
     assert "holds a pangolin" not in told
 
 

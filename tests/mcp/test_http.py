@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli import main
-from recollect.errors import ExitCode
-from recollect.mcp.http import PATH, listening
+from bygones.archive import Archive
+from bygones.cli import main
+from bygones.errors import ExitCode
+from bygones.mcp.http import PATH, listening
 from tests.build import Home, prompt, reply, session_id, thread
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ended with a signal")
@@ -40,9 +40,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """Return a home that was taken in."""
     home = Home(tmp_path / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
-    monkeypatch.setenv("RECOLLECT_ARCHIVE", str(tmp_path / "archive"))
-    monkeypatch.setenv("RECOLLECT_HOME", str(home.path))
-    monkeypatch.setenv("RECOLLECT_MCP_TOKEN", TOKEN)
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))
+    monkeypatch.setenv("BYGONES_HOME", str(home.path))
+    monkeypatch.setenv("BYGONES_MCP_TOKEN", TOKEN)
     Archive.ingest(tmp_path / "archive", [home.path])
     return home
 
@@ -53,7 +53,7 @@ def port(home: Home) -> Iterator[int]:
     assert home.path.exists()
     with listening(0) as free:
         port = int(free.getsockname()[1])
-    words = [sys.executable, "-m", "recollect", "mcp", "--http", "--port", str(port)]
+    words = [sys.executable, "-m", "bygones", "mcp", "--http", "--port", str(port)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as started:
         assert started.stderr is not None
         assert f"serving http://127.0.0.1:{port}{PATH}" in started.stderr.readline()
@@ -73,7 +73,7 @@ def test_whoever_has_the_token_is_answered(port: int) -> None:
         connection.request("POST", PATH, json.dumps(ASKED), headers)
         answer = connection.getresponse()
         assert answer.status == 200
-        assert b"recollect" in answer.read()
+        assert b"bygones" in answer.read()
     connection.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.mcp.quoting import NOTICE
+from bygones.mcp.quoting import NOTICE
 from tests.build import (
     CWD,
     Written,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.mcp.jsontext import Unreadable, append, put, read, remove
+from bygones.mcp.jsontext import Unreadable, append, put, read, remove
 
 OURS = {"command": "ours"}
 values = st.recursive(
@@ -44,11 +44,11 @@ def test_what_is_put_in_comes_out_to_the_byte(
     text = written(before, indent) + end
 
     with_one = append(text, ["hooks", "End"], OURS)
-    with_both = put(with_one, ["servers", "recollect"], OURS)
+    with_both = put(with_one, ["servers", "bygones"], OURS)
 
     assert read(with_both)["hooks"]["End"][-1] == OURS
-    assert read(with_both)["servers"] == {"recollect": OURS}
-    rest = remove(with_both, ["servers", "recollect"], is_ours)
+    assert read(with_both)["servers"] == {"bygones": OURS}
+    rest = remove(with_both, ["servers", "bygones"], is_ours)
     assert remove(rest, ["hooks", "End"], is_ours) == text
 
 
@@ -73,17 +73,17 @@ def test_nothing_else_changes_its_meaning(
 def test_a_container_that_was_empty_stays() -> None:
     text = '{\n  "mcpServers": {},\n  "x": 1\n}\n'
 
-    added = put(text, ["mcpServers", "recollect"], OURS)
+    added = put(text, ["mcpServers", "bygones"], OURS)
 
-    assert read(added)["mcpServers"] == {"recollect": OURS}
-    assert remove(added, ["mcpServers", "recollect"], is_ours) == text
+    assert read(added)["mcpServers"] == {"bygones": OURS}
+    assert remove(added, ["mcpServers", "bygones"], is_ours) == text
 
 
 def test_others_may_come_between() -> None:
-    text = put('{"a": 1}', ["servers", "recollect"], OURS)
+    text = put('{"a": 1}', ["servers", "bygones"], OURS)
     later = json.dumps(json.loads(text) | {"b": 2}, indent=2)
 
-    rest = remove(later, ["servers", "recollect"], is_ours)
+    rest = remove(later, ["servers", "bygones"], is_ours)
 
     assert json.loads(rest) == {"a": 1, "b": 2}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import CursorUnreadable
-from recollect.mcp.quoting import Cursor, Quoted, answer, read_cursor, slice_of
+from bygones.errors import CursorUnreadable
+from bygones.mcp.quoting import Cursor, Quoted, answer, read_cursor, slice_of
 from tests.mcp.talking import body, outside
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=8)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.attachments import PrivateAttachment
-from recollect.model.metadata import PrivateRecord
+from bygones.model.attachments import PrivateAttachment
+from bygones.model.metadata import PrivateRecord
 from tests.build import (
     Written,
     attachment,
@@ -263,7 +263,7 @@ def test_what_was_recalled_is_not_recalled_again(talk: Talk) -> None:
         session_id(8),
         thread(
             prompt("What did we do?"),
-            reply([tool_use("mcp__recollect__read", session="5e55")]),
+            reply([tool_use("mcp__bygones__read", session="5e55")]),
             tool_result("toolu_1", "an echo of old words"),
         ),
     )
@@ -360,7 +360,7 @@ def test_the_head_of_a_search_tells_what_is_elsewhere(talk: Talk) -> None:
     talk.keeping.ingest()
 
     told = talk.ask("search", query="walrus")
-    assert "Recollect: 0 sessions found in this project, 1 elsewhere." in told
+    assert "Bygones: 0 sessions found in this project, 1 elsewhere." in told
     assert "walrus" in body(told)
     told = talk.ask("search", query="unheardofword")
-    assert "Recollect: 0 sessions found, here and elsewhere." in told
+    assert "Bygones: 0 sessions found, here and elsewhere." in told

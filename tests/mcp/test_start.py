@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cli.terminals import piped
 from tests.mcp.talking import Talk, body, cursor
 
 
 def test_the_server_starts_without_what_takes_long_to_import() -> None:
-    code = "import recollect.cli.mcp, sys; print(*sys.modules)"
+    code = "import bygones.cli.mcp, sys; print(*sys.modules)"
 
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
 
     loaded = set(found.stdout.split())
-    assert "recollect.mcp.stdio" in loaded
+    assert "bygones.mcp.stdio" in loaded
     assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn"}
     assert not loaded & {"tantivy", "asyncio", "subprocess", "markdown_it"}
 
@@ -87,7 +87,7 @@ def test_with_broken_settings_every_answer_says_so(
 ) -> None:
     settings = tmp_path / "mine.toml"
     settings.write_text("[redact]\npatterns = 3\n")
-    monkeypatch.setenv("RECOLLECT_SETTINGS", str(settings))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     asking = {"name": "recent", "arguments": {}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asking}
 

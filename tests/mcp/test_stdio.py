@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.mcp import stdio
-from recollect.mcp.protocol import VERSIONS, Refused, Speaker
-from recollect.mcp.stdio import serve_stdio
+from bygones.mcp import stdio
+from bygones.mcp.protocol import VERSIONS, Refused, Speaker
+from bygones.mcp.stdio import serve_stdio
 from tests.mcp.talking import Talk
 
 
@@ -38,7 +38,7 @@ def test_a_known_version_is_agreed_on(speaker: Speaker, version: str) -> None:
     (answer,) = said(speaker, request("initialize", protocolVersion=version))
 
     assert answer["result"]["protocolVersion"] == version
-    assert answer["result"]["serverInfo"]["name"] == "recollect"
+    assert answer["result"]["serverInfo"]["name"] == "bygones"
 
 
 def test_an_unknown_version_gets_our_newest(speaker: Speaker) -> None:
@@ -72,7 +72,7 @@ def test_notifications_and_answers_get_no_answer(speaker: Speaker) -> None:
         (request("prompts/get", name="recall"), -32602),
         (request("prompts/get", name="recall", arguments=[1]), -32602),
         (request("resources/read", uri="file:///etc/passwd"), -32002),
-        (request("resources/read", uri="recollect://session/none"), -32002),
+        (request("resources/read", uri="bygones://session/none"), -32002),
         (request("resources/read"), -32002),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.addresses import is_address, without_password
+from bygones.model.addresses import is_address, without_password
 
 
 @pytest.mark.parametrize("name", ["postgresql://a/b", "postgres://a", "clickhouse://a"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.tools import PatchHunk
-from recollect.reading import read
+from bygones.model.tools import PatchHunk
+from bygones.reading import read
 from tests.build import (
     SESSION,
     Home,

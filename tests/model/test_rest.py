@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recollect.model.rest import Paid, Rest, each_run, rest_of, summed
-from recollect.model.usage import Usage
+from bygones.model.rest import Paid, Rest, each_run, rest_of, summed
+from bygones.model.usage import Usage
 from tests.render.stories import STORIES
 
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.attachments import ATTACHMENTS, Attachment
-from recollect.model.blocks import BLOCKS
-from recollect.model.ids import Position, SourceId
-from recollect.model.metadata import METADATA, MetadataRecord
-from recollect.model.problems import PROBLEM_KINDS, Problem
-from recollect.model.sources import SourceKind
-from recollect.model.usage import Usage
-from recollect.model.wire import Wire, wire_name
-from recollect.parse.full import RECORDS
+from bygones.model.attachments import ATTACHMENTS, Attachment
+from bygones.model.blocks import BLOCKS
+from bygones.model.ids import Position, SourceId
+from bygones.model.metadata import METADATA, MetadataRecord
+from bygones.model.problems import PROBLEM_KINDS, Problem
+from bygones.model.sources import SourceKind
+from bygones.model.usage import Usage
+from bygones.model.wire import Wire, wire_name
+from bygones.parse.full import RECORDS
 
 PLACE = Position(SourceId("a.jsonl"), 0, 0, 1)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.metadata import FileDelta, FileSnapshot
-from recollect.model.versions import versions_of
-from recollect.parse import parse_line
+from bygones.model.metadata import FileDelta, FileSnapshot
+from bygones.model.versions import versions_of
+from bygones.parse import parse_line
 from tests.build import Written, delta, lines, snapshot
 
 

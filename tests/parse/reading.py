@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect.model.blocks import Block
-from recollect.model.ids import Line
-from recollect.model.problems import Problem
-from recollect.model.sketches import Sketch, Sketched
-from recollect.model.texts import Passage
-from recollect.parse import parse_line, parse_outcome, sketch_line, texts_of
-from recollect.parse.full import Record
-from recollect.parse.salvage import Part, salvage
+from bygones.model.blocks import Block
+from bygones.model.ids import Line
+from bygones.model.problems import Problem
+from bygones.model.sketches import Sketch, Sketched
+from bygones.model.texts import Passage
+from bygones.parse import parse_line, parse_outcome, sketch_line, texts_of
+from bygones.parse.full import Record
+from bygones.parse.salvage import Part, salvage
 from tests.build import line, prompt, source_line
 
 __all__ = [

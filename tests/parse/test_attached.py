@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.attachments import Attachment, AttachmentRecord
-from recollect.parse import node_of, parse_line
-from recollect.parse.attached import text_of_attachment
+from bygones.model.attachments import Attachment, AttachmentRecord
+from bygones.parse import node_of, parse_line
+from bygones.parse.attached import text_of_attachment
 from tests.build import Written, attachment, lines, sketches, tool_result
 
 

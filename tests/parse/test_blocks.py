@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recollect.model.blocks import (
+from bygones.model.blocks import (
     BLOCKS,
     Document,
     FallbackBlock,

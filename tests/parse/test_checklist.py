@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.blocks import Text, Thinking, ToolUse
-from recollect.model.metadata import FileSnapshot, QueueOperation, Summary
-from recollect.model.problems import Problem
-from recollect.parse import parse_line
+from bygones.model.blocks import Text, Thinking, ToolUse
+from bygones.model.metadata import FileSnapshot, QueueOperation, Summary
+from bygones.model.problems import Problem
+from bygones.parse import parse_line
 from tests.build import (
     Written,
     compact,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from recollect.model.attachments import UnknownAttachment
-from recollect.model.blocks import Text, ToolUse, UnknownBlock
-from recollect.model.problems import Problem
-from recollect.parse import parse_record, sketch_line
-from recollect.parse.decode import decode_struct, field_names
+from bygones.model.attachments import UnknownAttachment
+from bygones.model.blocks import Text, ToolUse, UnknownBlock
+from bygones.model.problems import Problem
+from bygones.parse import parse_record, sketch_line
+from bygones.parse.decode import decode_struct, field_names
 from tests.build import (
     Written,
     attachment,
@@ -363,7 +363,7 @@ def test_an_odd_record_too_deep_for_the_light_pass_is_said(
     def give_up(*_: object, **__: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("recollect.parse.light.decode_struct", give_up)
+    monkeypatch.setattr("bygones.parse.light.decode_struct", give_up)
 
     (problem,) = sketch_line(source_line(line(prompt("x") | {"uuid": 7})))
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.ids import Position, SourceId
-from recollect.model.records import UserRecord
-from recollect.parse.full import parse_record, spoken_of
-from recollect.parse.loading import RecordLoader, blocks_of
+from bygones.model.ids import Position, SourceId
+from bygones.model.records import UserRecord
+from bygones.parse.full import parse_record, spoken_of
+from bygones.parse.loading import RecordLoader, blocks_of
 from tests.build import image, prompt, reply, text, thinking, tool_result, tool_use
 
 HERE = Position(SourceId("a"), 0, 0, 9)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.ids import ToolUseId
-from recollect.model.texts import Command, Notification, Origin, Told
-from recollect.parse import read_text
+from bygones.model.ids import ToolUseId
+from bygones.model.texts import Command, Notification, Origin, Told
+from bygones.parse import read_text
 
 NOTICE = """<task-notification>
 <task-id>a1</task-id>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.attachments import (
+from bygones.model.attachments import (
     ATTACHMENTS,
     AttachmentRecord,
     ContextFile,
@@ -13,8 +13,8 @@ from recollect.model.attachments import (
     QueuedCommand,
     UnknownAttachment,
 )
-from recollect.model.metadata import METADATA, MetadataRecord, PrivateRecord
-from recollect.parse import unknown_fields
+from bygones.model.metadata import METADATA, MetadataRecord, PrivateRecord
+from bygones.parse import unknown_fields
 from tests.build import (
     SESSION,
     Written,

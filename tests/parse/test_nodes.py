@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recollect.model.ids import AgentId
-from recollect.model.nodes import (
+from bygones.model.ids import AgentId
+from bygones.model.nodes import (
     HEAD_LIMIT,
     AgentNote,
     CompactionFacts,
@@ -21,10 +21,10 @@ from recollect.model.nodes import (
     RetractionFacts,
     TitleFacts,
 )
-from recollect.model.texts import Command, Origin
-from recollect.model.usage import Claim, Usage
-from recollect.parse import node_of
-from recollect.parse.sidecars import parse_note
+from bygones.model.texts import Command, Origin
+from bygones.model.usage import Claim, Usage
+from bygones.parse import node_of
+from bygones.parse.sidecars import parse_note
 from tests.build import (
     SESSION,
     Written,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recollect.model.tools import (
+from bygones.model.tools import (
     OUTCOMES,
     TOOL_NAMES,
     AgentOutcome,
@@ -27,8 +27,8 @@ from recollect.model.tools import (
     WebSearchOutcome,
     WorkflowOutcome,
 )
-from recollect.parse import parse_outcome
-from recollect.parse.outcomes import parse_extent
+from bygones.parse import parse_outcome
+from bygones.parse.outcomes import parse_extent
 from tests.build import Written, line, text, tool_result
 from tests.parse.reading import full, light, outcome
 

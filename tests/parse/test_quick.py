@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from recollect.model.blocks import Block, Text, Thinking, ToolResult, ToolUse
-from recollect.model.ids import Position, SourceId
-from recollect.model.records import UserRecord
-from recollect.parse.full import parse_record
-from recollect.parse.quick import quick_content
+from bygones.model.blocks import Block, Text, Thinking, ToolResult, ToolUse
+from bygones.model.ids import Position, SourceId
+from bygones.model.records import UserRecord
+from bygones.parse.full import parse_record
+from bygones.parse.quick import quick_content
 
 USUAL = [
     "words",

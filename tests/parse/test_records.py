@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.model.records import (
+from bygones.model.records import (
     AssistantRecord,
     HookContextRecord,
     Progress,
@@ -15,7 +15,7 @@ from recollect.model.records import (
     UnknownRecord,
     UserRecord,
 )
-from recollect.parse import unknown_fields
+from bygones.parse import unknown_fields
 from tests.build import (
     CWD,
     SESSION,

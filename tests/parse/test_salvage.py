@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from recollect.model.problems import Problem
-from recollect.parse import parse_line, salvage, sketch_line
-from recollect.parse.salvage import Part
+from bygones.model.problems import Problem
+from bygones.parse import parse_line, salvage, sketch_line
+from bygones.parse.salvage import Part
 from tests.build import (
     attachment,
     line,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from recollect.model.texts import IndexField, Passage
-from recollect.parse import texts
+from bygones.model.texts import IndexField, Passage
+from bygones.parse import texts
 from tests.build import (
     Written,
     attachment,

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from hypothesis import strategies as st
 
-from recollect.model.ids import AgentId, ProjectKey, RecordId, SessionId, SourceId
-from recollect.model.nodes import Transcript
-from recollect.model.parts import Loader
-from recollect.model.sessions import AgentRun, Branch, Message, Session
-from recollect.model.sources import Source, SourceKind
-from recollect.parse import node_of
+from bygones.model.ids import AgentId, ProjectKey, RecordId, SessionId, SourceId
+from bygones.model.nodes import Transcript
+from bygones.model.parts import Loader
+from bygones.model.sessions import AgentRun, Branch, Message, Session
+from bygones.model.sources import Source, SourceKind
+from bygones.parse import node_of
 from tests import build
 from tests.build import PROJECT, Written, moment, session_id, sketches
 from tests.forms import (

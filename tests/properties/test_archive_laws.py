@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.archive import Archive
-from recollect.model.sessions import Session
-from recollect.reading import read
-from recollect.store import derived
-from recollect.upkeep import plan_restore, restore
+from bygones.archive import Archive
+from bygones.model.sessions import Session
+from bygones.reading import read
+from bygones.store import derived
+from bygones.upkeep import plan_restore, restore
 from tests.properties import archives
 from tests.properties.archives import LONGER, kept_in, lay, layouts
 from tests.store.keeping import Keeping, unlike_rebuilt

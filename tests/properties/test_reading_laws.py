@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.ids import Line
-from recollect.model.problems import Problem
-from recollect.model.records import UnknownRecord
-from recollect.model.sketches import Sketched
-from recollect.parse import (
+from bygones.model.ids import Line
+from bygones.model.problems import Problem
+from bygones.model.records import UnknownRecord
+from bygones.model.sketches import Sketched
+from bygones.parse import (
     node_of,
     parse_line,
     parse_outcome,
@@ -22,7 +22,7 @@ from recollect.parse import (
     texts_of,
     unknown_fields,
 )
-from recollect.parse.salvage import Part, salvage
+from bygones.parse.salvage import Part, salvage
 from tests import strategies
 from tests.build import Written, line, source_line
 

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.ingest.gist import decode
-from recollect.ingest.pieces import lines_of
-from recollect.model.buckets import bucket_of
-from recollect.model.hits import Found
-from recollect.model.query import (
+from bygones.ingest.gist import decode
+from bygones.ingest.pieces import lines_of
+from bygones.model.buckets import bucket_of
+from bygones.model.hits import Found
+from bygones.model.query import (
     Fact,
     Part,
     Period,
@@ -26,16 +26,16 @@ from recollect.model.query import (
     Word,
     Words,
 )
-from recollect.parse import said_in, texts_of
-from recollect.query import Subject, matches, parse
-from recollect.query.terms import counted
-from recollect.search import Searching
-from recollect.search.plan import relaxed
-from recollect.search.subjects import Subjects, of_session
-from recollect.store.folder import FolderShelf
-from recollect.store.places import Places
-from recollect.store.search import Text, stem_of
-from recollect.store.words import terms_of
+from bygones.parse import said_in, texts_of
+from bygones.query import Subject, matches, parse
+from bygones.query.terms import counted
+from bygones.search import Searching
+from bygones.search.plan import relaxed
+from bygones.search.subjects import Subjects, of_session
+from bygones.store.folder import FolderShelf
+from bygones.store.places import Places
+from bygones.store.search import Text, stem_of
+from bygones.store.words import terms_of
 from tests.build import moment
 from tests.properties.archives import LONGER, ONE, kept_in, lay, layouts
 from tests.query.trees import joined, terms

@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from recollect.assemble import assemble, branches
-from recollect.assemble.branches import Growth, part
-from recollect.assemble.dedupe import each_once
-from recollect.assemble.tree import Tree, grow, in_sequence, join
-from recollect.model.ids import RecordId
-from recollect.model.nodes import Transcript
-from recollect.model.sources import SourceKind
-from recollect.model.usage import Usage
-from recollect.reading import read
+from bygones.assemble import assemble, branches
+from bygones.assemble.branches import Growth, part
+from bygones.assemble.dedupe import each_once
+from bygones.assemble.tree import Tree, grow, in_sequence, join
+from bygones.model.ids import RecordId
+from bygones.model.nodes import Transcript
+from bygones.model.sources import SourceKind
+from bygones.model.usage import Usage
+from bygones.reading import read
 from tests import build, strategies
 from tests.build import SESSION, Home, Written, session_id
 from tests.properties.forests import (

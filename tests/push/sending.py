@@ -6,15 +6,15 @@ import random
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recollect.archive import Archive
-from recollect.errors import HubUnreachable
-from recollect.hub.intake import Intake, checked_parcel
-from recollect.push import Pushed, push
-from recollect.push.wire import Answer, Parcel, pack
-from recollect.render.redact import Redactor
-from recollect.team.contract import TeamStore
-from recollect.team.objects import FolderBytes, RawObjects
-from recollect.team.tokens import Token
+from bygones.archive import Archive
+from bygones.errors import HubUnreachable
+from bygones.hub.intake import Intake, checked_parcel
+from bygones.push import Pushed, push
+from bygones.push.wire import Answer, Parcel, pack
+from bygones.render.redact import Redactor
+from bygones.team.contract import TeamStore
+from bygones.team.objects import FolderBytes, RawObjects
+from bygones.team.tokens import Token
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.fake import MemoryStore
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.cli.push_words import pushed_lines
-from recollect.errors import HubUnreachable
-from recollect.model.ids import SessionId
-from recollect.push import push
-from recollect.render.redact import Redactor
-from recollect.team.contract import Selector
+from bygones.archive import Archive
+from bygones.cli.push_words import pushed_lines
+from bygones.errors import HubUnreachable
+from bygones.model.ids import SessionId
+from bygones.push import push
+from bygones.render.redact import Redactor
+from bygones.team.contract import Selector
 from tests.build import jsonl, prompt, reply, session_id, summary, thread
 from tests.push.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
 
@@ -138,8 +138,8 @@ def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) ->
 def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.push.packing._STEP", 600)
-    monkeypatch.setattr("recollect.push.packing.PARCEL", 4000)
+    monkeypatch.setattr("bygones.push.packing._STEP", 600)
+    monkeypatch.setattr("bygones.push.packing.PARCEL", 4000)
     _, folder = worked(tmp_path)
     whole = MemoryHub(tmp_path / "whole")
     sent(folder, whole)
@@ -159,8 +159,8 @@ def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
 def test_two_who_push_the_same_archive_at_once_end_with_one_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.push.packing._STEP", 600)
-    monkeypatch.setattr("recollect.push.packing.PARCEL", 4000)
+    monkeypatch.setattr("bygones.push.packing._STEP", 600)
+    monkeypatch.setattr("bygones.push.packing.PARCEL", 4000)
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     whole = MemoryHub(tmp_path / "whole")
@@ -229,7 +229,7 @@ def test_all_parcels_but_the_last_say_that_more_comes(
 ) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
-    monkeypatch.setattr("recollect.push.packing.PARCEL", 10)
+    monkeypatch.setattr("bygones.push.packing.PARCEL", 10)
 
     sent(folder, hub)
 

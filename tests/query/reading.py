@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
 
-from recollect.model.query import NoteKind, Query, Term
-from recollect.query import parse
+from bygones.model.query import NoteKind, Query, Term
+from bygones.query import parse
 
 NOW = datetime(2025, 12, 10, 12, 30, tzinfo=UTC)  # a Wednesday
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.query.excerpts import WIDTH, excerpt, marking
+from bygones.query.excerpts import WIDTH, excerpt, marking
 from tests.search.finding import marked
 
 WALRUS = marking([("walrus",), ("walruses",)])

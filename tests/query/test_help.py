@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.query import FIELDS, FORMS, TIMES, help_text, hints
+from bygones.query import FIELDS, FORMS, TIMES, help_text, hints
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

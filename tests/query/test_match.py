@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.ids import AgentId, SessionId
-from recollect.model.parts import Role
-from recollect.model.query import Flag, Has, Part, Query, Regex, Term
-from recollect.query import FIELDS, Field, Subject, matches
-from recollect.query.tree import all_of, any_of, without
+from bygones.model.ids import AgentId, SessionId
+from bygones.model.parts import Role
+from bygones.model.query import Flag, Has, Part, Query, Regex, Term
+from bygones.query import FIELDS, Field, Subject, matches
+from bygones.query.tree import all_of, any_of, without
 from tests.query.reading import read
 from tests.query.trees import terms
 
 SUBJECT = Subject(
     session=SessionId("0F3C9A11-aaaa"),
-    project="/home/ada/Work/recollect",
+    project="/home/ada/Work/bygones",
     title="Fix the flaky login test",
     models=("claude-opus-4-5", "claude-haiku-4-5"),
     git_branches=("main", "feature/Login"),
@@ -32,7 +32,7 @@ SUBJECT = Subject(
     role=Role.ASSISTANT,
     part=Part.TOOL,
     tools=("Bash",),
-    paths=("/home/ada/Work/recollect/src/auth.go", "C:\\notes\\todo.md"),
+    paths=("/home/ada/Work/bygones/src/auth.go", "C:\\notes\\todo.md"),
     commands=("git rebase --interactive main", "ls"),
     agent=AgentId("a17"),
     agent_type="Explore",
@@ -62,7 +62,7 @@ def finds(text: str, subject: Subject = SUBJECT) -> bool:
         *("reset OR missing", "missing OR reset", "missing OR -missing"),
         *("(missing OR reset) (peer OR gone) -(twice hello)", "reset -"),
         *(r"/E[A-Z]+T\b/", "/reset.*peer/", "-/^reset/", "/(?-i:ENOENT)/"),
-        *("project:recollect", "project:work/RECOLLECT", "project:re*ct", "project:*"),
+        *("project:bygones", "project:work/BYGONES", "project:re*ct", "project:*"),
         *("project:Work/*", "tool:bash", "tool:B*", "tool:(Edit OR Bash)", "-tool:Ba"),
         *("file:auth", "file:src/auth.go", "file:*.go", "file:src/*.go", "-file:*.g"),
         *("file:notes/todo", r"file:C:\notes", "file:auth.*", "-file:uth.*"),
@@ -96,7 +96,7 @@ def test_it_is_found(text: str) -> None:
     [
         *("missing", "reset missing", '"peer reset"', "res", "set*", "std::vex*"),
         *("-reset", "-ret*", '-"by peer"', "-(reset peer)", "missing OR gone"),
-        *("/^reset/", "-/reset/", "/(?-i:enoent)/", "rebase", "flaky", "recollect"),
+        *("/^reset/", "-/reset/", "/(?-i:enoent)/", "rebase", "flaky", "bygones"),
         *("0F3C9A11", "main", "opus", "2025", "Bash"),
         *("project:other", "tool:Edit", "tool:as", "file:auth.py", "cmd:commit"),
         *("file:uth.*", "model:sonnet", "branch:live", "git:mai", "role:user"),

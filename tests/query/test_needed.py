@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.query.needed import Either, Piece, needed, pieces_of, stretches
+from bygones.query.needed import Either, Piece, needed, pieces_of, stretches
 
 
 @pytest.mark.parametrize(

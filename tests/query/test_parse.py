@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.errors import (
+from bygones.errors import (
     FieldEmpty,
     QueryError,
     QueryTooDeep,
@@ -17,7 +17,7 @@ from recollect.errors import (
     TimeUnreadable,
     ValueUnknown,
 )
-from recollect.model.query import (
+from bygones.model.query import (
     And,
     Fact,
     Not,
@@ -32,7 +32,7 @@ from recollect.model.query import (
     Word,
     Words,
 )
-from recollect.query import (
+from bygones.query import (
     BY_NAME,
     FIELDS,
     FORMS,
@@ -42,7 +42,7 @@ from recollect.query import (
     Field,
     Value,
 )
-from recollect.query.regexes import fault_of, searcher
+from bygones.query.regexes import fault_of, searcher
 from tests.query.reading import read, remarks, tree
 
 

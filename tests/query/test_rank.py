@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.buckets import bucket_of
-from recollect.model.query import Part
-from recollect.query.rank import Measures, Sought, idf, newness, scores
+from bygones.model.buckets import bucket_of
+from bygones.model.query import Part
+from bygones.query.rank import Measures, Sought, idf, newness, scores
 
 HERE = Path(__file__).parent
 SIZES = {1: (3, 300), 2: (30, 6000), 3: (10, 500), 4: (10, 500)}

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.model.ids import SessionId
-from recollect.model.listing import Listed
-from recollect.model.parts import Title, TitleKind
-from recollect.model.query import Flag
-from recollect.model.usage import Usage
-from recollect.query.sessions import asks_for_sessions, fits
+from bygones.model.ids import SessionId
+from bygones.model.listing import Listed
+from bygones.model.parts import Title, TitleKind
+from bygones.model.query import Flag
+from bygones.model.usage import Usage
+from bygones.query.sessions import asks_for_sessions, fits
 from tests.query.reading import read, tree
 
 LISTED = Listed(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.query.terms import counted, reading, readings
-from recollect.store.words import terms_of
+from bygones.query.terms import counted, reading, readings
+from bygones.store.words import terms_of
 
 
 @pytest.mark.parametrize(

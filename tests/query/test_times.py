@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.query import Period
-from recollect.query.times import Now, period
+from bygones.model.query import Period
+from bygones.query.times import Now, period
 from tests.query.reading import NOW
 from tests.query.trees import moments
 

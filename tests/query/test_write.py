@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given, settings
 
-from recollect.errors import QueryError
-from recollect.model.query import Query, Term
-from recollect.query import MAX_LENGTH, write
+from bygones.errors import QueryError
+from bygones.model.query import Query, Term
+from bygones.query import MAX_LENGTH, write
 from tests.assemble.making import steps
 from tests.query.reading import read, tree
 from tests.query.trees import query_texts, terms

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from recollect.model.query import (
+from bygones.model.query import (
     Fact,
     Period,
     Phrase,
@@ -17,9 +17,9 @@ from recollect.model.query import (
     Word,
     Words,
 )
-from recollect.query import FIELDS, Value
-from recollect.query.tokens import says_something
-from recollect.query.tree import all_of, any_of, without
+from bygones.query import FIELDS, Value
+from bygones.query.tokens import says_something
+from bygones.query.tree import all_of, any_of, without
 
 SPECIAL = (
     *('"', "“", "”", "(", ")", "-", "*", ":", "/", "\\", "|", "^", "..", " ", "\n"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from recollect.model.sessions import Session, ToolCall
-from recollect.parse import read_text
-from recollect.prices import load_prices
-from recollect.reading import read
-from recollect.render.drawing import MarkKind, marks
-from recollect.render.plain import Page, plain
-from recollect.render.walk import View
+from bygones.model.sessions import Session, ToolCall
+from bygones.parse import read_text
+from bygones.prices import load_prices
+from bygones.reading import read
+from bygones.render.drawing import MarkKind, marks
+from bygones.render.plain import Page, plain
+from bygones.render.walk import View
 from tests.build import (
     SESSION,
     Home,

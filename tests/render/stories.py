@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from recollect.model.sessions import Session
-from recollect.reading import read
+from bygones.model.sessions import Session
+from bygones.reading import read
 from tests import forms
 from tests.build import (
     SESSION,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect import read
-from recollect.cli.demo_home import write_home
-from recollect.model.sessions import Session
-from recollect.model.usage import Cost, Usage
-from recollect.render.drawing import Mark, MarkKind, drawn, marks
-from recollect.render.spans import text_of
-from recollect.render.widths import width
+from bygones import read
+from bygones.cli.demo_home import write_home
+from bygones.model.sessions import Session
+from bygones.model.usage import Cost, Usage
+from bygones.render.drawing import Mark, MarkKind, drawn, marks
+from bygones.render.spans import text_of
+from bygones.render.widths import width
 from tests.build import Home, session, session_id
 from tests.cases.make import CASES, copied, stories
 from tests.render.shared import check_sums

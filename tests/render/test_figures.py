@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect.render.figures import clock, lasting, several, size, span, tokens
+from bygones.render.figures import clock, lasting, several, size, span, tokens
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

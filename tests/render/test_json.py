@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from recollect.model.sessions import Session
-from recollect.parse import read_text
-from recollect.render.encode import encoded
-from recollect.render.json import (
+from bygones.model.sessions import Session
+from bygones.parse import read_text
+from bygones.render.encode import encoded
+from bygones.render.json import (
     ROWS,
     SCHEMA,
     AgentRow,
@@ -23,7 +23,7 @@ from recollect.render.json import (
     TurnRow,
     json_rows,
 )
-from recollect.render.walk import View
+from bygones.render.walk import View
 from tests.render.stories import HOSTILE, STORIES, hostile
 
 FULL = View(branches=True, agents=True, thinking=True, tools=True)

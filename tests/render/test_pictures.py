@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import pytest
 
-from recollect.render.pictures import kind_of_bytes, kind_of_coded
+from bygones.render.pictures import kind_of_bytes, kind_of_coded
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.reading import read
-from recollect.render.plain import plain, rows
-from recollect.render.spans import Style
-from recollect.render.walk import View
-from recollect.render.widths import width
+from bygones.reading import read
+from bygones.render.plain import plain, rows
+from bygones.render.spans import Style
+from bygones.render.walk import View
+from bygones.render.widths import width
 from tests import forms
 from tests.build import (
     SESSION,

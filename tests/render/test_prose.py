@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.render.prose import prose
-from recollect.render.spans import Style
+from bygones.render.prose import prose
+from bygones.render.spans import Style
 
 LONG = "word " * 20
 

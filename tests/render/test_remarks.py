@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.model.hits import Bound, Found, Repair
-from recollect.render.remarks import remarks
+from bygones.model.hits import Bound, Found, Repair
+from bygones.render.remarks import remarks
 
 
 def test_what_stands_nowhere_is_told_in_brief() -> None:

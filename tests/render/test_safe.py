@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.safe import EMOJI, safe, safe_json, safe_line, safe_name
+from bygones.render.safe import EMOJI, safe, safe_json, safe_line, safe_name
 
 JOINED = re.compile(f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])")
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}

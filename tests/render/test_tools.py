@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.render.lines import call_rows
-from recollect.render.spans import text_of
-from recollect.render.tools import CallLines, CallState
+from bygones.render.lines import call_rows
+from bygones.render.spans import text_of
+from bygones.render.tools import CallLines, CallState
 from tests.build import (
     CWD,
     Written,

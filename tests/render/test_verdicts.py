@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from recollect.model.verified import Verified
-from recollect.render.verdicts import verified_words
+from bygones.model.verified import Verified
+from bygones.render.verdicts import verified_words
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -20,7 +20,7 @@ SOUND = Verified(time=NOW, is_sound=True, sources=3, bytes=2_000_000)
 @pytest.mark.parametrize(
     ("verified", "told"),
     [
-        (None, "never: recollect verify reads every byte"),
+        (None, "never: bygones verify reads every byte"),
         (SOUND, "a day ago: 3 files, 2.0 MB sound"),
         (
             structs.replace(SOUND, is_deep=True, since=1_000),
@@ -28,11 +28,11 @@ SOUND = Verified(time=NOW, is_sound=True, sources=3, bytes=2_000_000)
         ),
         (
             structs.replace(SOUND, is_sound=False, damages=2),
-            "a day ago: 2 damages in 3 files, 2.0 MB; recollect verify tells where",
+            "a day ago: 2 damages in 3 files, 2.0 MB; bygones verify tells where",
         ),
         (
             structs.replace(SOUND, is_sound=False),
-            "a day ago: 1 damage in 3 files, 2.0 MB; recollect verify tells where",
+            "a day ago: 1 damage in 3 files, 2.0 MB; bygones verify tells where",
         ),
     ],
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.reading import read
-from recollect.render.walk import (
+from bygones.reading import read
+from bygones.render.walk import (
     AgentEnd,
     AgentMet,
     Called,

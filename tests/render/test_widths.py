@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.widths import fit_left, fit_right, width, wrap
+from bygones.render.widths import fit_left, fit_right, width, wrap
 
 WORDS = st.lists(
     st.text("abc日本語é", min_size=1, max_size=6), min_size=1, max_size=20

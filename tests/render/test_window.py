@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect import read
-from recollect.model.sessions import Session
-from recollect.render.window import around
+from bygones import read
+from bygones.model.sessions import Session
+from bygones.render.window import around
 from tests.build import Home, session, session_id
 
 WORDS = (

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from recollect.model.blocks import Image, MediaSource
-from recollect.render.words import block_note
+from bygones.model.blocks import Image, MediaSource
+from bygones.render.words import block_note
 
 
 @pytest.mark.parametrize("count", range(1, 9))

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recollect.archive import Archive
-from recollect.model.hits import Found
-from recollect.query import parse
-from recollect.search import Sort
+from bygones.archive import Archive
+from bygones.model.hits import Found
+from bygones.query import parse
+from bygones.search import Sort
 from tests.build import Home
 
 __all__ = ["NOW", "Asking", "asking"]

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import IndexMissing
-from recollect.model.annotations import Annotations
-from recollect.model.ids import SessionId
-from recollect.query import parse
-from recollect.search.commons import Commons
-from recollect.search.known import Known
-from recollect.store.folder import FolderShelf
-from recollect.store.vault import Vault
-from recollect.upkeep import purge, rebuild
+from bygones.archive import Archive
+from bygones.errors import IndexMissing
+from bygones.model.annotations import Annotations
+from bygones.model.ids import SessionId
+from bygones.query import parse
+from bygones.search.commons import Commons
+from bygones.search.known import Known
+from bygones.store.folder import FolderShelf
+from bygones.store.vault import Vault
+from bygones.upkeep import purge, rebuild
 from tests.build import prompt, reply, session_id, thread, title
 from tests.search.finding import NOW
 from tests.store.keeping import Keeping

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.search import Sort, counting
-from recollect.store.search import FolderEngine
+from bygones.search import Sort, counting
+from bygones.store.search import FolderEngine
 from tests.build import Home, prompt, reply, session_id, summary, thread
 from tests.search.finding import Asking, asking
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.annotations import Annotations
-from recollect.model.ids import SessionId
-from recollect.model.parts import Role
-from recollect.model.query import Part
-from recollect.search import Sort
+from bygones.model.annotations import Annotations
+from bygones.model.ids import SessionId
+from bygones.model.parts import Role
+from bygones.model.query import Part
+from bygones.search import Sort
 from tests.build import (
     Home,
     image,

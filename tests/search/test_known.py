@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.search import titles as remembered
-from recollect.search.known import Known
-from recollect.store.folder import FolderShelf
+from bygones.search import titles as remembered
+from bygones.search.known import Known
+from bygones.store.folder import FolderShelf
 from tests.build import Home, prompt, reply, session_id, thread, title
 from tests.search.finding import asking
 from tests.store.keeping import Keeping

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.model.hits import Bound
-from recollect.search import telling
+from bygones.model.hits import Bound
+from bygones.search import telling
 from tests.build import (
     Home,
     image,

@@ -12,10 +12,10 @@ from typing import Self
 
 import pytest
 
-from recollect.model.ids import Position, SourceId
-from recollect.model.problems import Problem
-from recollect.model.sources import Source
-from recollect.sources import (
+from bygones.model.ids import Position, SourceId
+from bygones.model.problems import Problem
+from bygones.model.sources import Source
+from bygones.sources import (
     check,
     discover,
     mark_from,

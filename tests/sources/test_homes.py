@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.sources import homes
+from bygones.sources import homes
 
 pytestmark = pytest.mark.req("F1")
 

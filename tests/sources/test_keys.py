@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import sources
-from recollect.sources import project_key
+from bygones import sources
+from bygones.sources import project_key
 
 pytestmark = pytest.mark.req("F3")
 

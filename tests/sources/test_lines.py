@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.model.ids import Line, Position, SourceId
-from recollect.model.problems import Problem
-from recollect.sources import discover, read_at, read_lines, read_stretches
+from bygones.model.ids import Line, Position, SourceId
+from bygones.model.problems import Problem
+from bygones.sources import discover, read_at, read_lines, read_stretches
 
 BYTES = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"a", b"{}", b"\0", b"\xe2\x80\xa8", b"\xff"])
@@ -220,7 +220,7 @@ def test_a_huge_line_costs_little_more_than_twice_its_length(tmp_path: Path) -> 
     script = textwrap.dedent(
         """
         import resource, sys
-        from recollect.sources import read_lines
+        from bygones.sources import read_lines
 
         def peak():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

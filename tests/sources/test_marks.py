@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.ids import Line, SourceId
-from recollect.model.problems import Problem
-from recollect.sources import (
+from bygones.model.ids import Line, SourceId
+from bygones.model.problems import Problem
+from bygones.sources import (
     Growth,
     Mark,
     check,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.ids import Line
-from recollect.sources import discover, native_path, path_text, read_lines
+from bygones.model.ids import Line
+from bygones.sources import discover, native_path, path_text, read_lines
 from tests.sources.trees import found
 
 BYTES_ON_DISK = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from recollect.sources.pulse import Stir, Written, feel, is_still, pulse, stir
+from bygones.sources.pulse import Stir, Written, feel, is_still, pulse, stir
 from tests.build import Home, prompt, session_id
 from tests.store.keeping import settle
 

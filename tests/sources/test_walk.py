@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.sources import Source
-from recollect.sources import discover
+from bygones.model.sources import Source
+from bygones.sources import discover
 from tests.sources.trees import UUID, found, kinds, lay
 
 OTHER = "0a1b2c3d-0000-4000-8000-000000000002"

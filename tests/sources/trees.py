@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.model.problems import Problem
-from recollect.model.sources import Source
-from recollect.sources import discover
+from bygones.model.problems import Problem
+from bygones.model.sources import Source
+from bygones.sources import discover
 
 __all__ = ["UUID", "found", "kinds", "lay", "problems"]
 

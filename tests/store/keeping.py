@@ -14,11 +14,11 @@ from pathlib import Path
 
 import zstandard
 
-from recollect.ingest import Report, ingest
-from recollect.store.chunks import Chunks, Kept
-from recollect.store.dump import dump
-from recollect.store.vault import Vault
-from recollect.upkeep import rebuild
+from bygones.ingest import Report, ingest
+from bygones.store.chunks import Chunks, Kept
+from bygones.store.dump import dump
+from bygones.store.vault import Vault
+from bygones.upkeep import rebuild
 from tests.build import Home
 
 __all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]

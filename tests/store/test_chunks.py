@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import ArchiveDamaged, ArchiveEmpty, ArchiveMissing
-from recollect.ingest import ingest
-from recollect.model.ids import SourceId
-from recollect.model.sources import Source, SourceKind
-from recollect.store.chunks import CHUNK_SIZE, Chunks, Kept
-from recollect.store.press import digest, press
+from bygones.errors import ArchiveDamaged, ArchiveEmpty, ArchiveMissing
+from bygones.ingest import ingest
+from bygones.model.ids import SourceId
+from bygones.model.sources import Source, SourceKind
+from bygones.store.chunks import CHUNK_SIZE, Chunks, Kept
+from bygones.store.press import digest, press
 from tests.build import Home, jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping
 
@@ -221,7 +221,7 @@ def test_who_is_stopped_making_an_archive_leaves_none(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recollect.store.chunks.migrate", stop)
+    monkeypatch.setattr("bygones.store.chunks.migrate", stop)
     with pytest.raises(KeyboardInterrupt):
         Chunks(tmp_path, write=True)
     monkeypatch.undo()

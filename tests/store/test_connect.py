@@ -13,11 +13,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.cli import main
-from recollect.errors import ExitCode, SystemRefused
-from recollect.store import text as texts
-from recollect.store.chunks import Chunks
-from recollect.store.connect import (
+from bygones.cli import main
+from bygones.errors import ExitCode, SystemRefused
+from bygones.store import text as texts
+from bygones.store.chunks import Chunks
+from bygones.store.connect import (
     NO_ROOM,
     copy_to,
     has_room,
@@ -25,7 +25,7 @@ from recollect.store.connect import (
     sync_folder,
     translated,
 )
-from recollect.store.lock import writing
+from bygones.store.lock import writing
 from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping
 

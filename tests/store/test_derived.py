@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.store import derived as deriving
-from recollect.store.derived import Derived
-from recollect.store.numbers import id_number, id_range
+from bygones.archive import Archive
+from bygones.store import derived as deriving
+from bygones.store.derived import Derived
+from bygones.store.numbers import id_number, id_range
 from tests.build import Written, jsonl, prompt, reply, session, session_id, summary
 from tests.store.keeping import Keeping, unlike_rebuilt
 

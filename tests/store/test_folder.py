@@ -9,13 +9,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.archive import Archive
-from recollect.query import parse
-from recollect.store import index as indexing
-from recollect.store.connect import open_index
-from recollect.store.folder import FolderShelf
-from recollect.store.shelf import Shelf
-from recollect.upkeep import rebuild
+from bygones.archive import Archive
+from bygones.query import parse
+from bygones.store import index as indexing
+from bygones.store.connect import open_index
+from bygones.store.folder import FolderShelf
+from bygones.store.shelf import Shelf
+from bygones.upkeep import rebuild
 from tests.build import jsonl, prompt, session_id, thread, tool_use
 from tests.store.keeping import Keeping
 from tests.usage.asking import NOW, OPUS, SONNET, answer

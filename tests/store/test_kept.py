@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from recollect.model.sources import SourceKind
-from recollect.store.kept import Kept, kept_of_row
+from bygones.model.sources import SourceKind
+from bygones.store.kept import Kept, kept_of_row
 
 KEPT = Kept(number=3, home="/h", path="p/a.jsonl", kind=SourceKind.SESSION, size=7)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from recollect.model.annotations import Annotations
-from recollect.model.ids import SessionId
-from recollect.store.chunks import Chunks
-from recollect.store.lacking import Lack, lacking
-from recollect.upkeep import backup, purge
-from recollect.upkeep.annotate import annotate
+from bygones.model.annotations import Annotations
+from bygones.model.ids import SessionId
+from bygones.store.chunks import Chunks
+from bygones.store.lacking import Lack, lacking
+from bygones.upkeep import backup, purge
+from bygones.upkeep.annotate import annotate
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 

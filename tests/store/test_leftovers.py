@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.store.text import TextIndex
-from recollect.store.words import words_of
+from bygones.store.text import TextIndex
+from bygones.store.words import words_of
 
 
 @pytest.fixture

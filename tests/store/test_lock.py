@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import ArchiveInUse
-from recollect.ingest import ingest
-from recollect.store.lock import writing
-from recollect.upkeep import rebuild
+from bygones.errors import ArchiveInUse
+from bygones.ingest import ingest
+from bygones.store.lock import writing
+from bygones.upkeep import rebuild
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 

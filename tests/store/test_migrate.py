@@ -9,12 +9,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.errors import ArchiveTooNew
-from recollect.ingest import ingest
-from recollect.store import migrate as migrating
-from recollect.store.chunks import Chunks
-from recollect.store.connect import APPLICATION, open_archive
-from recollect.store.migrate import LATEST, migrate, steps
+from bygones.errors import ArchiveTooNew
+from bygones.ingest import ingest
+from bygones.store import migrate as migrating
+from bygones.store.chunks import Chunks
+from bygones.store.connect import APPLICATION, open_archive
+from bygones.store.migrate import LATEST, migrate, steps
 from tests.build import session, session_id
 from tests.faults.test_lasting import VERSIONS
 from tests.store.keeping import Keeping

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from recollect.archive import Archive
-from recollect.errors import NotArchived
-from recollect.ingest import tasks
-from recollect.ingest.windows import Begun, Cut, Reeled
-from recollect.model.blocks import Text
-from recollect.model.ids import SessionId
-from recollect.model.rest import summed
-from recollect.model.windows import OPENING
-from recollect.store import openings
-from recollect.store.derived import Derived
+from bygones.archive import Archive
+from bygones.errors import NotArchived
+from bygones.ingest import tasks
+from bygones.ingest.windows import Begun, Cut, Reeled
+from bygones.model.blocks import Text
+from bygones.model.ids import SessionId
+from bygones.model.rest import summed
+from bygones.model.windows import OPENING
+from bygones.store import openings
+from bygones.store.derived import Derived
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cases.make import CASES, copied, stories
 from tests.properties.archives import LONGER, kept_in, lay, layouts

@@ -7,17 +7,17 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from recollect.model.ids import Position, RecordId, SourceId, ToolUseId
-from recollect.model.nodes import BlockFact, Node
-from recollect.store import pages
-from recollect.store.pages import (
+from bygones.model.ids import Position, RecordId, SourceId, ToolUseId
+from bygones.model.nodes import BlockFact, Node
+from bygones.store import pages
+from bygones.store.pages import (
     join_pages,
     pack_nodes,
     page_of,
     read_frames,
     unpack_nodes,
 )
-from recollect.store.press import squeeze
+from bygones.store.press import squeeze
 
 
 def nodes(count: int, start: int = 0) -> list[Node]:

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 import zstandard
 
-from recollect.store import press
-from recollect.store.press import Press, Pressed, digest, squeeze, unpress
+from bygones.store import press
+from bygones.store.press import Press, Pressed, digest, squeeze, unpress
 
 
 def test_what_is_pressed_in_a_thread_comes_back_in_order() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.model.ids import SessionId, SourceId
-from recollect.model.sources import Source, SourceKind
-from recollect.store.chunks import Chunks
-from recollect.store.purged import (
+from bygones.model.ids import SessionId, SourceId
+from bygones.model.sources import Source, SourceKind
+from bygones.store.chunks import Chunks
+from bygones.store.purged import (
     begin_erasing,
     end_erasing,
     erased_signs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.assemble import listed
-from recollect.reading import read
-from recollect.store.numbers import id_number
-from recollect.store.sheets import sheet_of
+from bygones.assemble import listed
+from bygones.reading import read
+from bygones.store.numbers import id_number
+from bygones.store.sheets import sheet_of
 from tests.build import Home, prompt, reply, session_id, thread
 
 

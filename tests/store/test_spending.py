@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.archive import Archive
-from recollect.model.reports import Grouping, UsageReport
-from recollect.query import parse
-from recollect.store import spending
+from bygones.archive import Archive
+from bygones.model.reports import Grouping, UsageReport
+from bygones.query import parse
+from bygones.store import spending
 from tests.build import prompt, session_id, thread
 from tests.usage.asking import NOW, OPUS, SONNET, Asking, answer
 

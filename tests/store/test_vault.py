@@ -9,14 +9,14 @@ from threading import Thread
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import IndexAwaited, IndexMissing, SystemRefused
-from recollect.ingest.report import Silence
-from recollect.store import index as indexing
-from recollect.store import vault as vaults
-from recollect.store.dump import dump
-from recollect.store.vault import Vault
-from recollect.upkeep import purge, rebuild, verify
+from bygones.archive import Archive
+from bygones.errors import IndexAwaited, IndexMissing, SystemRefused
+from bygones.ingest.report import Silence
+from bygones.store import index as indexing
+from bygones.store import vault as vaults
+from bygones.store.dump import dump
+from bygones.store.vault import Vault
+from bygones.upkeep import purge, rebuild, verify
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, unlike_rebuilt
 

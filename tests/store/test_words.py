@@ -9,9 +9,9 @@ import tantivy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.store import words
-from recollect.store.spelling import close_terms
-from recollect.store.words import prepared, terms_in, terms_of
+from bygones.store import words
+from bygones.store.spelling import close_terms
+from bygones.store.words import prepared, terms_in, terms_of
 
 ENGINE = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.ids import Line
-from recollect.model.sources import Source
-from recollect.sources import discover, read_lines
+from bygones.model.ids import Line
+from bygones.model.sources import Source
+from bygones.sources import discover, read_lines
 
 __all__ = ["CORPUS", "corpus_lines", "needs_corpus"]
 

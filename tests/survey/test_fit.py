@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from recollect.model.ids import Line
-from recollect.model.sketches import Sketch, Sketched, SketchMessage
-from recollect.model.surveys import DriftKind
-from recollect.parse import sketch_line, unknown_fields
-from recollect.survey import survey
-from recollect.survey.fit import fit_line, strange_fields
+from bygones.model.ids import Line
+from bygones.model.sketches import Sketch, Sketched, SketchMessage
+from bygones.model.surveys import DriftKind
+from bygones.parse import sketch_line, unknown_fields
+from bygones.survey import survey
+from bygones.survey.fit import fit_line, strange_fields
 from tests import build
 from tests.build import line, prompt, reply, source_line
 from tests.survey.shared import CORPUS, corpus_lines, needs_corpus

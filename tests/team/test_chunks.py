@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.archive import Archive
-from recollect.team.chunks import Unpacked
-from recollect.team.contract import Objects, Scope, TeamStore
-from recollect.team.deriving import derive
+from bygones.archive import Archive
+from bygones.team.chunks import Unpacked
+from bygones.team.contract import Objects, Scope, TeamStore
+from bygones.team.deriving import derive
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.homes import send
 

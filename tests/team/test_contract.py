@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from recollect.errors import ArchiveDamaged, BatchRefused
-from recollect.model.ids import SessionId
-from recollect.model.sources import SourceKind
-from recollect.team.contract import (
+from bygones.errors import ArchiveDamaged, BatchRefused
+from bygones.model.ids import SessionId
+from bygones.model.sources import SourceKind
+from bygones.team.contract import (
     Batch,
     Fragment,
     Objects,
@@ -20,7 +20,7 @@ from recollect.team.contract import (
     Span,
     TeamStore,
 )
-from recollect.team.refusing import signs_of
+from bygones.team.refusing import signs_of
 
 Made = tuple[TeamStore, Objects]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged, StoreError
-from recollect.model.ids import SessionId
-from recollect.team.contract import Objects, Scope, TeamStore
-from recollect.team.derivation import Derivation
-from recollect.team.deriving import Withheld, derive, derive_waiting
+from bygones.archive import Archive
+from bygones.errors import ArchiveDamaged, StoreError
+from bygones.model.ids import SessionId
+from bygones.team.contract import Objects, Scope, TeamStore
+from bygones.team.derivation import Derivation
+from bygones.team.deriving import Withheld, derive, derive_waiting
 from tests.build import (
     Home,
     jsonl,
@@ -109,7 +109,7 @@ def test_a_family_that_came_whole_is_derived_once(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
-    monkeypatch.setattr("recollect.team.deriving._WEIGHT", 1)
+    monkeypatch.setattr("bygones.team.deriving._WEIGHT", 1)
     first, further, titles = homes(tmp_path / "homes")
     for home in (titles, first, further):
         send(store, objects, "ann", [home])

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from recollect.archive import Archive
-from recollect.errors import HubUnreachable
-from recollect.model.ids import SessionId
-from recollect.push import push
-from recollect.render.redact import Redactor
-from recollect.team.contract import Fragment, Objects, Scope, TeamStore
-from recollect.team.deriving import derive
-from recollect.team.moving import move
+from bygones.archive import Archive
+from bygones.errors import HubUnreachable
+from bygones.model.ids import SessionId
+from bygones.push import push
+from bygones.render.redact import Redactor
+from bygones.team.contract import Fragment, Objects, Scope, TeamStore
+from bygones.team.deriving import derive
+from bygones.team.moving import move
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.push.sending import Losing, MemoryHub
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import StoreError
-from recollect.team.contract import Objects, Scope, TeamStore
-from recollect.team.deriving import derive
+from bygones.archive import Archive
+from bygones.errors import StoreError
+from bygones.team.contract import Objects, Scope, TeamStore
+from bygones.team.deriving import derive
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.homes import send
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.errors import BatchRefused
-from recollect.model.ids import SessionId
-from recollect.model.sources import SourceKind
-from recollect.team.contract import Batch, Selector, Sent
-from recollect.team.moving import move
+from bygones.errors import BatchRefused
+from bygones.model.ids import SessionId
+from bygones.model.sources import SourceKind
+from bygones.team.contract import Batch, Selector, Sent
+from bygones.team.moving import move
 from tests.team.fake import MemoryStore
 from tests.team.homes import spans_of
 

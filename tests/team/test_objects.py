@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from recollect.errors import ArchiveDamaged, PlaceUnreadable, StoreError
-from recollect.store.press import digest, squeeze
-from recollect.team.objects import RawObjects, open_objects
+from bygones.errors import ArchiveDamaged, PlaceUnreadable, StoreError
+from bygones.store.press import digest, squeeze
+from bygones.team.objects import RawObjects, open_objects
 from tests.team.buckets import bucket
 
 RAW = b'{"type":"user"}\n' * 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.errors import PlaceUnreadable
-from recollect.team.contract import Role, Scope
-from recollect.team.opening import _parted, open_store, scope_of
+from bygones.errors import PlaceUnreadable
+from bygones.team.contract import Role, Scope
+from bygones.team.opening import _parted, open_store, scope_of
 
 
 def test_what_is_ours_does_not_reach_the_engine() -> None:

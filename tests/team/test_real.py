@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.query import parse
-from recollect.team.contract import Objects, Scope, TeamStore
-from recollect.team.deriving import derive
+from bygones.archive import Archive
+from bygones.query import parse
+from bygones.team.contract import Objects, Scope, TeamStore
+from bygones.team.deriving import derive
 from tests.team.homes import PEOPLE, People, send
 
 Made = tuple[TeamStore, Objects]

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.query import parse
-from recollect.team.clickhouse.connect import ClickHouse
-from recollect.team.contract import Objects, Role, Scope, TeamStore
-from recollect.team.postgres.connect import Postgres
+from bygones.archive import Archive
+from bygones.query import parse
+from bygones.team.clickhouse.connect import ClickHouse
+from bygones.team.contract import Objects, Role, Scope, TeamStore
+from bygones.team.postgres.connect import Postgres
 
 Made = tuple[TeamStore, Objects]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

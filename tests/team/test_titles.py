@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from recollect.archive import Archive
-from recollect.hub.erasing import erase
-from recollect.model.ids import SessionId
-from recollect.push import push
-from recollect.render.redact import Redactor
-from recollect.team.contract import Objects, Scope, Selector, TeamStore
-from recollect.team.deriving import derive
+from bygones.archive import Archive
+from bygones.hub.erasing import erase
+from bygones.model.ids import SessionId
+from bygones.push import push
+from bygones.render.redact import Redactor
+from bygones.team.contract import Objects, Scope, Selector, TeamStore
+from bygones.team.deriving import derive
 from tests.build import Home, Written, prompt, reply, session_id, summary, thread
 from tests.push.sending import NOW, MemoryHub
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.errors import TokenRefused
-from recollect.render.redact import Redactor
-from recollect.team.contract import Role, Scope
-from recollect.team.tokens import Tokens
+from bygones.errors import TokenRefused
+from bygones.render.redact import Redactor
+from bygones.team.contract import Role, Scope
+from bygones.team.tokens import Tokens
 from tests.team.fake import MemoryStore
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from recollect.team.contract import Batch, Fragment, Objects, TeamStore
-from recollect.team.keeping import EngineStore
+from bygones.team.contract import Batch, Fragment, Objects, TeamStore
+from bygones.team.keeping import EngineStore
 from tests.team.test_contract import SENT, span
 
 Made = tuple[TeamStore, Objects]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import Ambiguous
-from recollect.model.ids import SessionId
-from recollect.store.purged import begin_erasing, end_erasing
-from recollect.upkeep.erased import erased
+from bygones.errors import Ambiguous
+from bygones.model.ids import SessionId
+from bygones.store.purged import begin_erasing, end_erasing
+from bygones.upkeep.erased import erased
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.ingest.versions import archived_versions
-from recollect.model.sources import SourceKind
-from recollect.store.dump import dump
-from recollect.store.vault import Vault
-from recollect.upkeep import plan_restore, rebuild, restore, verify
+from bygones.archive import Archive
+from bygones.ingest.versions import archived_versions
+from bygones.model.sources import SourceKind
+from bygones.store.dump import dump
+from bygones.store.vault import Vault
+from bygones.upkeep import plan_restore, rebuild, restore, verify
 from tests.build import (
     Home,
     jsonl,

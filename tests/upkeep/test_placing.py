@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.store.lock import hold
-from recollect.upkeep.placing import Put, Standing, put_file, sweep
+from bygones.store.lock import hold
+from bygones.upkeep.placing import Put, Standing, put_file, sweep
 
 OURS = b"ours, all of it\n"
 THEIRS = b"what somebody else has put there\n"
@@ -114,7 +114,7 @@ def test_who_is_stopped_leaves_nothing_behind(
     def stopped() -> Iterator[bytes]:
         yield OURS
         (beside,) = tmp_path.iterdir()
-        assert beside.name.startswith(".recollect-")
+        assert beside.name.startswith(".bygones-")
         assert beside.stat().st_mode & 0o777 == 0o600
         raise reason
 
@@ -127,8 +127,8 @@ def test_who_is_stopped_leaves_nothing_behind(
 def test_what_the_killed_have_left_is_swept_up_and_what_is_in_use_is_not(
     tmp_path: Path,
 ) -> None:
-    left, held = (tmp_path / f".recollect-{n * 16}" for n in "0a")
-    other = tmp_path / ".recollect-notes"
+    left, held = (tmp_path / f".bygones-{n * 16}" for n in "0a")
+    other = tmp_path / ".bygones-notes"
     for path in (left, held, other):
         path.write_bytes(OURS)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import SystemRefused
-from recollect.model.ids import SessionId
-from recollect.store.chunks import ARCHIVE_FILE, Kept
-from recollect.store.vault import Vault
-from recollect.upkeep import purge, verify
+from bygones.errors import SystemRefused
+from bygones.model.ids import SessionId
+from bygones.store.chunks import ARCHIVE_FILE, Kept
+from bygones.store.vault import Vault
+from bygones.upkeep import purge, verify
 from tests.build import image, jsonl, prompt, reply, session, session_id, summary
 from tests.faults.traces import pieces
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -198,7 +198,7 @@ def test_a_purge_that_was_stopped_is_finished_by_the_next(
 
     chosen = own(keeping)
     owner = "vault.Vault" if step.endswith("index") else "chunks.Chunks"
-    monkeypatch.setattr(f"recollect.store.{owner}.{step}", stop)
+    monkeypatch.setattr(f"bygones.store.{owner}.{step}", stop)
     with pytest.raises(KeyboardInterrupt):
         purge(keeping.archive, chosen)
     monkeypatch.undo()
@@ -215,7 +215,7 @@ def test_a_purge_that_was_stopped_shows_nothing_of_what_is_gone(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("recollect.store.chunks.Chunks.pack", stop)
+    monkeypatch.setattr("bygones.store.chunks.Chunks.pack", stop)
     with pytest.raises(KeyboardInterrupt):
         purge(keeping.archive, own(keeping))
     monkeypatch.undo()

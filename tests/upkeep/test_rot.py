@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged, ArchiveError
-from recollect.store.vault import Vault
-from recollect.upkeep import rebuild, verify
+from bygones.archive import Archive
+from bygones.errors import ArchiveDamaged, ArchiveError
+from bygones.store.vault import Vault
+from bygones.upkeep import rebuild, verify
 from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.mutations import hash_unheeded
 from tests.faults.sizes import reached, seeded, sized

@@ -8,15 +8,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import ArchiveDamaged, BackupNewer
-from recollect.model.annotations import Annotations
-from recollect.model.ids import SessionId
-from recollect.store.chunks import ARCHIVE_FILE, Chunks
-from recollect.store.vault import Vault
-from recollect.upkeep import purge
-from recollect.upkeep.annotate import annotate
-from recollect.upkeep.backup import backup
+from bygones.archive import Archive
+from bygones.errors import ArchiveDamaged, BackupNewer
+from bygones.model.annotations import Annotations
+from bygones.model.ids import SessionId
+from bygones.store.chunks import ARCHIVE_FILE, Chunks
+from bygones.store.vault import Vault
+from bygones.upkeep import purge
+from bygones.upkeep.annotate import annotate
+from bygones.upkeep.backup import backup
 from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thread
 from tests.store.keeping import Keeping
 
@@ -107,7 +107,7 @@ def test_an_archive_that_nobody_may_write_to_can_be_read(
             raise apsw.CantOpenError(name)
         return connect(name, flags=flags)
 
-    monkeypatch.setattr("recollect.store.connect.apsw.Connection", on_a_fixed_medium)
+    monkeypatch.setattr("bygones.store.connect.apsw.Connection", on_a_fixed_medium)
 
     with Archive.open(keeping.archive) as archive:
         assert [listed.id for listed in archive.sessions()] == [SESSION]

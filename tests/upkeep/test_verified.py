@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.archive import Archive
-from recollect.store.chunks import ARCHIVE_FILE
-from recollect.upkeep import purge
+from bygones.archive import Archive
+from bygones.store.chunks import ARCHIVE_FILE
+from bygones.upkeep import purge
 from tests.build import SESSION, prompt, reply, session_id, thread
 from tests.store.keeping import Keeping
 
@@ -165,7 +165,7 @@ def test_where_nobody_can_write_it_is_verified_all_the_same(
     def refuse(*_: object, **__: object) -> int:
         raise PermissionError
 
-    monkeypatch.setattr("recollect.upkeep.verified.os.open", refuse)
+    monkeypatch.setattr("bygones.upkeep.verified.os.open", refuse)
 
     verdict = Archive.verify(keeping.archive, now=NOW)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.ingest.opening import ChunkLoader
-from recollect.ingest.report import Silence
-from recollect.model.ids import Position, SourceId
-from recollect.store.chunks import Chunks
-from recollect.store.lock import writing
-from recollect.store.text import TextIndex
-from recollect.store.vault import Vault
-from recollect.upkeep import Standing, plan_restore, restore, verify
+from bygones.archive import Archive
+from bygones.ingest.opening import ChunkLoader
+from bygones.ingest.report import Silence
+from bygones.model.ids import Position, SourceId
+from bygones.store.chunks import Chunks
+from bygones.store.lock import writing
+from bygones.store.text import TextIndex
+from bygones.store.vault import Vault
+from bygones.upkeep import Standing, plan_restore, restore, verify
 from tests.build import jsonl, session, session_id
 from tests.store.keeping import Keeping
 
@@ -132,7 +132,7 @@ def test_a_file_that_grows_while_it_is_compared_is_still_the_same(
     assert plan.state is Standing.SAME
 
 
-verifying = import_module("recollect.upkeep.verify")
+verifying = import_module("bygones.upkeep.verify")
 
 
 def _once_after(

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
-from recollect.archive import Archive
-from recollect.model.reports import ContextReport, UsageReport, UsageRow
-from recollect.prices import Prices, load_prices
-from recollect.query import parse
+from bygones.archive import Archive
+from bygones.model.reports import ContextReport, UsageReport, UsageRow
+from bygones.prices import Prices, load_prices
+from bygones.query import parse
 from tests.build import Written, reply
 from tests.store.keeping import Keeping
 

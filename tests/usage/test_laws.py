@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.ingest import ingest
-from recollect.model.reports import Grouping, UsageRow
-from recollect.model.usage import Cost, Usage
-from recollect.prices import load_prices
-from recollect.reading import read
-from recollect.render.drawing import MarkKind, marks
+from bygones.archive import Archive
+from bygones.ingest import ingest
+from bygones.model.reports import Grouping, UsageRow
+from bygones.model.usage import Cost, Usage
+from bygones.prices import load_prices
+from bygones.reading import read
+from bygones.render.drawing import MarkKind, marks
 from tests.usage.asking import NOW, usages
 
 CASES = Path(__file__).resolve().parent.parent / "cases"

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from recollect.errors import NotSummed
-from recollect.model.reports import ToolRow, UsageRow
+from bygones.errors import NotSummed
+from bygones.model.reports import ToolRow, UsageRow
 from tests.build import (
     Written,
     prompt,

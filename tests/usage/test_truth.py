@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from recollect.model.usage import Usage
-from recollect.reading import read
+from bygones.model.usage import Usage
+from bygones.reading import read
 from tests.build import (
     Written,
     line,

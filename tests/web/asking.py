@@ -12,12 +12,12 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message
 
-from recollect.prices import load_prices
-from recollect.web.app import application
-from recollect.web.gate import Gate, Keys
-from recollect.web.live import Herald
-from recollect.web.readers import Readers
-from recollect.web.visit import House
+from bygones.prices import load_prices
+from bygones.web.app import application
+from bygones.web.gate import Gate, Keys
+from bygones.web.live import Herald
+from bygones.web.readers import Readers
+from bygones.web.visit import House
 from tests.web.places import Kept
 
 __all__ = ["PORT", "Answer", "Asking", "asking", "ran", "scope_of", "sent_by"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.build import (
     Home,
     meta,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.web.app import ROUTES
-from recollect.web.openapi import description
+from bygones.web.app import ROUTES
+from bygones.web.openapi import description
 from tests.web.asking import Asking
 from tests.web.places import PLAIN
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.model.reports import Grouping
+from bygones.archive import Archive
+from bygones.model.reports import Grouping
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.web.asking import asking
 from tests.web.places import Kept

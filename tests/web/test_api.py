@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from recollect.cli import main
-from recollect.web.app import ROUTES
-from recollect.web.openapi import description
+from bygones.cli import main
+from bygones.web.app import ROUTES
+from bygones.web.openapi import description
 from tests.web.asking import Asking, asking
 from tests.web.places import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import EDITED, PLAIN, Kept

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
+from bygones.archive import Archive
 from tests.build import Home, prompt, reply, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import AGENT, LONG, REWOUND, Kept, furnished

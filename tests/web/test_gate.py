@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.routing import Route
 
-from recollect.web.app import application
-from recollect.web.gate import (
+from bygones.web.app import application
+from bygones.web.gate import (
     ENTRANCE,
     HEADERS,
     Gate,
@@ -21,9 +21,9 @@ from recollect.web.gate import (
     is_loopback,
     own_path,
 )
-from recollect.web.live import Herald
-from recollect.web.readers import Readers
-from recollect.web.visit import House
+from bygones.web.live import Herald
+from bygones.web.readers import Readers
+from bygones.web.visit import House
 from tests.web.asking import PORT, Asking, asking, ran, scope_of, sent_by
 from tests.web.places import PLAIN, Kept
 
@@ -83,8 +83,8 @@ every_route = pytest.mark.parametrize(
     ("wrong", "status"),
     [
         ({"cookie": ""}, 401),
-        ({"cookie": f"recollect-{PORT}=wrong"}, 401),
-        ({"cookie": f"recollect-{PORT + 1}=LASTING"}, 401),
+        ({"cookie": f"bygones-{PORT}=wrong"}, 401),
+        ({"cookie": f"bygones-{PORT + 1}=LASTING"}, 401),
         ({"host": f"attacker.test:{PORT}"}, 421),
         ({"host": "127.0.0.1"}, 421),
         ({"host": f"127.0.0.1:{PORT + 1}"}, 421),
@@ -181,7 +181,7 @@ def test_a_link_works_once(page: Asking) -> None:
 
     assert first.status == 200
     cookie = first.headers["set-cookie"]
-    assert cookie.startswith(f"recollect-{PORT}={page.keys.lasting}; ")
+    assert cookie.startswith(f"bygones-{PORT}={page.keys.lasting}; ")
     assert "HttpOnly; SameSite=Strict" in cookie
     assert page.ask("GET", f"/enter?key={once}", {"host": HOST}).status == 401
     told = cookie.partition(";")[0]

@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
-from recollect.archive import Archive
-from recollect.web.readers import Readers
-from recollect.web.server import Place, Serving
+from bygones.archive import Archive
+from bygones.web.readers import Readers
+from bygones.web.server import Place, Serving
 from tests.build import prompt, reply, session_id, thread
 from tests.web.places import LONG, PLAIN, Kept, furnished
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.prices import load_prices
-from recollect.render.figures import money
-from recollect.web.app import ROUTES
-from recollect.web.reading import FIRST, WINDOW
+from bygones.archive import Archive
+from bygones.prices import load_prices
+from bygones.render.figures import money
+from bygones.web.app import ROUTES
+from bygones.web.reading import FIRST, WINDOW
 from tests.build import Home, prompt, reply, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import (
@@ -368,7 +368,7 @@ def test_about_tells_what_will_be_deleted_next(page: Asking) -> None:
 def test_about_tells_when_the_archive_was_verified(tmp_path: Path) -> None:
     kept = furnished(tmp_path)
     page = asking(kept)
-    assert "never: recollect verify" in page.get("/about").text
+    assert "never: bygones verify" in page.get("/about").text
 
     Archive.verify(kept.folder, now=kept.now)
 

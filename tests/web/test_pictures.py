@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.render.html.markup import Html
-from recollect.web.pictures import linked, pictures_in
+from bygones.archive import Archive
+from bygones.render.html.markup import Html
+from bygones.web.pictures import linked, pictures_in
 from tests.build import Home, image, prompt, reply, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import PLAIN, Kept

@@ -12,12 +12,12 @@ from threading import Event
 import apsw
 import pytest
 
-from recollect.archive import Archive
-from recollect.query import parse
-from recollect.search import subjects
-from recollect.web.pages.home import everything
-from recollect.web.readers import OpenSession, Readers
-from recollect.web.reading import reading_of
+from bygones.archive import Archive
+from bygones.query import parse
+from bygones.search import subjects
+from bygones.web.pages.home import everything
+from bygones.web.readers import OpenSession, Readers
+from bygones.web.reading import reading_of
 from tests.build import jsonl, prompt, session_id
 from tests.usage.asking import NOW
 from tests.web.places import LONG, PLAIN, Kept, furnished
@@ -107,7 +107,7 @@ def test_what_a_search_opened_goes_with_it(
             super().__init__(*given, **named)  # type: ignore[arg-type]
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr("recollect.search.finding.Subjects", Noted)
+    monkeypatch.setattr("bygones.search.finding.Subjects", Noted)
     with Archive.open(kept.folder) as archive:
         query = parse("lines is:rewound", now=NOW, zone=UTC)
         archive.search(query)

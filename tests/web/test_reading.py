@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.web import api, reading
-from recollect.web.pages import tree
-from recollect.web.readers import Readers
-from recollect.web.reading import reading_of
+from bygones.archive import Archive
+from bygones.web import api, reading
+from bygones.web.pages import tree
+from bygones.web.readers import Readers
+from bygones.web.reading import reading_of
 from tests.build import Home, prompt, reply, thread
 from tests.web.asking import Asking, asking
 from tests.web.places import AGENT, EDITED, LONG, REWOUND, Kept, furnished

@@ -12,11 +12,11 @@ PROGRAM = """
 import gc
 import sys
 from pathlib import Path
-from recollect.web.app import ROUTES, application
-from recollect.web.live import Herald
-from recollect.web.ready import make_ready
-from recollect.web.readers import Readers
-from recollect.web.visit import House
+from bygones.web.app import ROUTES, application
+from bygones.web.live import Herald
+from bygones.web.ready import make_ready
+from bygones.web.readers import Readers
+from bygones.web.visit import House
 from starlette.testclient import TestClient
 
 folder, home, *sessions = sys.argv[1:]
@@ -35,7 +35,7 @@ with TestClient(application(house)) as client:
             assert status != 500, path
             asked += status == 200
 assert asked > 20, asked
-print(*sorted(n for n in set(sys.modules) - before if n.startswith("recollect")))
+print(*sorted(n for n in set(sys.modules) - before if n.startswith("bygones")))
 """
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from recollect.web.app import ROUTES
-from recollect.web.openapi import description
+from bygones.web.app import ROUTES
+from bygones.web.openapi import description
 from tests.web.asking import Asking
 
 # By its name: following its types makes ignored imports of ours known to mypy.

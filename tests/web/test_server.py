@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recollect.web import server
-from recollect.web.live import Herald
-from recollect.web.server import Place, Serving
+from bygones.web import server
+from bygones.web.live import Herald
+from bygones.web.server import Place, Serving
 from tests.web.places import furnished
 
 

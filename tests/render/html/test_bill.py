@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.model.ids import AgentId
-from recollect.model.rest import each_run
-from recollect.model.usage import Cost
-from recollect.render.html.bill import Bill
+from bygones.model.ids import AgentId
+from bygones.model.rest import each_run
+from bygones.model.usage import Cost
+from bygones.render.html.bill import Bill
 from tests.render.stories import STORIES
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.html import prose as module
-from recollect.render.html.blocks import blocks
+from bygones.render.html import prose as module
+from bygones.render.html.blocks import blocks
 from tests.render.html.test_inline import stock
 
 _STOCK = stock()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.render.html.calls import call_html
-from recollect.render.tools import CallLines
+from bygones.render.html.calls import call_html
+from bygones.render.tools import CallLines
 from tests.build import Written, image, text
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import call_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.html.code import CLASSES, highlighted
+from bygones.render.html.code import CLASSES, highlighted
 
 
 def test_words_of_a_known_language_have_classes() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.tools import PatchHunk
-from recollect.render.html.diff import diff
+from bygones.model.tools import PatchHunk
+from bygones.render.html.diff import diff
 from tests.render.html.outline import outline, tags
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.model.sessions import Session
-from recollect.parse import read_text
-from recollect.render.html import WHOLE, Fragment, Setting, fragments
-from recollect.render.walk import View
+from bygones.model.sessions import Session
+from bygones.parse import read_text
+from bygones.render.html import WHOLE, Fragment, Setting, fragments
+from bygones.render.walk import View
 from tests.build import prompt, reply, thread, tool_use
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import session_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.parse import read_text
-from recollect.render.html.heard import told
+from bygones.parse import read_text
+from bygones.render.html.heard import told
 from tests import forms
 from tests.build import compact, image, prompt, system, text, thread
 from tests.render.html.outline import outline, tags

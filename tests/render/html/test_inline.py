@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.parser_inline import ParserInline
 
-from recollect.render.html import prose as module
-from recollect.render.html.inline import plain
+from bygones.render.html import prose as module
+from bygones.render.html.inline import plain
 
 _SIGNS = [
     *("a", "Z", "7", "é", "文", " ", "  ", "\n", "\n\n", "\t", "(", ")", ".", ":", "-"),

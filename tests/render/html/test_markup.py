@@ -8,8 +8,8 @@ from html import escape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.html.markup import Html, anchor, facts, fold, tag, text, words
-from recollect.render.safe import safe_line
+from bygones.render.html.markup import Html, anchor, facts, fold, tag, text, words
+from bygones.render.safe import safe_line
 from tests.render.html.outline import attributes, tags
 
 

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from recollect.model.blocks import Image, MediaSource, Text, ToolResult
-from recollect.render.html.outputs import output, picture, pictures, result
+from bygones.model.blocks import Image, MediaSource, Text, ToolResult
+from bygones.render.html.outputs import output, picture, pictures, result
 from tests.render.html.outline import attributes, outline, tags
 
 

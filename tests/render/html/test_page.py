@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.parse import read_text
-from recollect.prices import load_prices
-from recollect.render.figures import price
-from recollect.render.html import (
+from bygones.parse import read_text
+from bygones.prices import load_prices
+from bygones.render.figures import price
+from bygones.render.html import (
     STATIC,
     Setting,
     Shell,
@@ -21,8 +21,8 @@ from recollect.render.html import (
     session_page,
     static,
 )
-from recollect.render.html.markup import Html
-from recollect.render.walk import View
+from bygones.render.html.markup import Html
+from bygones.render.walk import View
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.stories import STORIES, hostile, passing, rewound
 

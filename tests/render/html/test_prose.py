@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recollect.render.html.prose import (
+from bygones.render.html.prose import (
     _MARKED,
     _markdown,
     _paragraphs,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from recollect.model.sessions import Session
-from recollect.parse import read_text
-from recollect.render.markdown import Sheet, markdown
-from recollect.render.walk import View
+from bygones.model.sessions import Session
+from bygones.parse import read_text
+from bygones.render.markdown import Sheet, markdown
+from bygones.render.walk import View
 from tests.build import prompt, reply, thread, tool_result, tool_use
 from tests.render.html.outline import attributes, tags
 from tests.render.shared import session_of

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from recollect.render.markdown.text import code, fenced, neutral, plain, quoted, summary
+from bygones.render.markdown.text import code, fenced, neutral, plain, quoted, summary
 from tests.render.html.outline import attributes, outline, tags
 
 CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")

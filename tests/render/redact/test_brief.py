@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.model.blocks import Block, Image, Text, ToolResult
-from recollect.model.tools import (
+from bygones.model.blocks import Block, Image, Text, ToolResult
+from bygones.model.tools import (
     BashOutcome,
     EditOutcome,
     FileText,
@@ -12,7 +12,7 @@ from recollect.model.tools import (
     ReadOutcome,
     TextOutcome,
 )
-from recollect.render.redact.brief import brief
+from bygones.render.redact.brief import brief
 
 
 def test_a_file_that_was_read_is_told_by_its_lines() -> None:

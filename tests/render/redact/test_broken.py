@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from recollect.render.redact import Redactor, redacted_line
-from recollect.render.redact.broken import BREAKABLE
+from bygones.render.redact import Redactor, redacted_line
+from bygones.render.redact.broken import BREAKABLE
 from tests.render.redact.tokens import FAMILIES
 
 REDACTOR = Redactor()

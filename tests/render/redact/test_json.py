@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.redact import Redactor, redacted_line
-from recollect.render.redact.json import PRIVATE
+from bygones.render.redact import Redactor, redacted_line
+from bygones.render.redact.json import PRIVATE
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 REDACTOR = Redactor()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.render.redact import Redactor
-from recollect.render.redact.personal import names_in
+from bygones.render.redact import Redactor
+from bygones.render.redact.personal import names_in
 
 
 @pytest.mark.parametrize(

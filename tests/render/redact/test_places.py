@@ -9,8 +9,8 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.render.redact.personal import ADDRESS, HOME, KEYED_HOME
-from recollect.render.redact.places import addresses, homes, keyed_homes
+from bygones.render.redact.personal import ADDRESS, HOME, KEYED_HOME
+from bygones.render.redact.places import addresses, homes, keyed_homes
 
 Finding = Callable[[str], Iterator[tuple[int, int]]]
 WAYS: tuple[tuple[Finding, str, int], ...] = (

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import PatternRefused
-from recollect.render.redact import Found, Redactor
+from bygones.errors import PatternRefused
+from bygones.render.redact import Found, Redactor
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 REDACTOR = Redactor(names=["ada"])

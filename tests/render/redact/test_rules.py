@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from recollect.render.redact import Redactor
-from recollect.render.redact.rules import RULES, START, is_mixed, is_stand_in
+from bygones.render.redact import Redactor
+from bygones.render.redact.rules import RULES, START, is_mixed, is_stand_in
 from tests.render.redact.tokens import FAMILIES, INNOCENT
 
 REDACTOR = Redactor()

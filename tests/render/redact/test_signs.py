@@ -12,10 +12,10 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.render.redact import Redactor
-from recollect.render.redact.personal import HOME, KEYED_HOME
-from recollect.render.redact.rules import RULES, Rule
-from recollect.render.redact.signs import Seen, Signs, fitting
+from bygones.render.redact import Redactor
+from bygones.render.redact.personal import HOME, KEYED_HOME
+from bygones.render.redact.rules import RULES, Rule
+from bygones.render.redact.signs import Seen, Signs, fitting
 from tests.render.redact.tokens import FAMILIES
 
 REDACTOR = Redactor(names=["ada"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from recollect.model.sessions import Session
-from recollect.parse import read_text
-from recollect.reading import read
-from recollect.render.encode import encoded
-from recollect.render.json import json_rows
-from recollect.render.plain import Page, plain
-from recollect.render.redact import Finds, Redactor, redacted
-from recollect.render.walk import View
+from bygones.model.sessions import Session
+from bygones.parse import read_text
+from bygones.reading import read
+from bygones.render.encode import encoded
+from bygones.render.json import json_rows
+from bygones.render.plain import Page, plain
+from bygones.render.redact import Finds, Redactor, redacted
+from bygones.render.walk import View
 from tests.build import (
     SESSION,
     Home,

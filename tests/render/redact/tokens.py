@@ -63,7 +63,7 @@ FAMILIES: dict[str, tuple[Maker, ...]] = {
     "huggingface-token": (_of("hf_", (_ALNUM, 34)),),
     "langsmith-key": (_of("lsv2_", "pt_", (_HEX, 32), "_", (_HEX, 10)),),
     "perplexity-key": (_of("pplx-", (_ALNUM, 48)),),
-    "recollect-token": (_of("rcl_", (_DASHED, 43)),),
+    "bygones-token": (_of("rcl_", (_DASHED, 43)),),
     "replicate-token": (_of("r8_", (_ALNUM, 37)),),
     "xai-key": (_of("xai-", (_ALNUM, 80)),),
     "github-token": (
@@ -191,7 +191,7 @@ INNOCENT: dict[str, tuple[str, ...]] = {
     "huggingface-token": ("hf_hub_download", "hf_" + "a1_" * 11),
     "langsmith-key": ("lsv2_pt_name",),
     "perplexity-key": ("pplx-api",),
-    "recollect-token": ("rcl_short", "rcl_"),
+    "bygones-token": ("rcl_short", "rcl_"),
     "replicate-token": ("r8_short",),
     "xai-key": ("xai-sdk-python",),
     "github-token": ("ghp_short", "github_pat_name", "xghp_" + "a1B2" * 9),

@@ -16,12 +16,12 @@ from threading import Timer
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.errors import StoreError
-from recollect.query import parse
-from recollect.team.contract import Batch, Role, Scope
-from recollect.team.deriving import derive
-from recollect.team.moving import move
+from bygones.archive import Archive
+from bygones.errors import StoreError
+from bygones.query import parse
+from bygones.team.contract import Batch, Role, Scope
+from bygones.team.deriving import derive
+from bygones.team.moving import move
 from tests.faults.sizes import reached, seeded, sized
 from tests.team.homes import PEOPLE, People, send, sent_from
 from tests.team.node import Node, node
@@ -31,8 +31,8 @@ if any(
 ):
     pytest.skip("ClickHouse is NOT tried: pip install chdb", allow_module_level=True)
 
-from recollect.team.clickhouse import ClickHouseStore
-from recollect.team.clickhouse.connect import ClickHouse
+from bygones.team.clickhouse import ClickHouseStore
+from bygones.team.clickhouse.connect import ClickHouse
 
 KILLS = sized(3, 25, 100)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

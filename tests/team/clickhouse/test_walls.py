@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from recollect.errors import StoreError
-from recollect.team.contract import Objects, TeamStore
+from bygones.errors import StoreError
+from bygones.team.contract import Objects, TeamStore
 
 if TYPE_CHECKING:
-    from recollect.team.clickhouse.connect import ClickHouse
+    from bygones.team.clickhouse.connect import ClickHouse
 
 Made = tuple[TeamStore, Objects]
 TABLES = ("session", "record", "said", "post", "prompt", "spend", "source", "span")
@@ -22,8 +22,8 @@ def reader(filled: Made) -> Iterator[ClickHouse]:
     store, _ = filled
     if type(store).__name__ != "ClickHouseStore":
         pytest.skip("these filters are ClickHouse's")
-    from recollect.team.clickhouse.connect import ClickHouse  # noqa: PLC0415
-    from recollect.team.clickhouse.store import ClickHouseStore  # noqa: PLC0415
+    from bygones.team.clickhouse.connect import ClickHouse  # noqa: PLC0415
+    from bygones.team.clickhouse.store import ClickHouseStore  # noqa: PLC0415
 
     assert isinstance(store, ClickHouseStore)
     db = ClickHouse(store._address)

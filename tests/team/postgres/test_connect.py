@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import pytest
 
-from recollect.errors import StoreError
-from recollect.team.postgres import PostgresStore
+from bygones.errors import StoreError
+from bygones.team.postgres import PostgresStore
 from tests.team.engines import opened
 
 LONG = "".join(sha256(b"%d" % number).hexdigest() for number in range(250))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from recollect.errors import StoreError
-from recollect.team.postgres import PostgresStore
+from bygones.errors import StoreError
+from bygones.team.postgres import PostgresStore
 from tests.team.servers import missing, postgres
 
 
@@ -19,11 +19,11 @@ def test_a_user_who_may_not_make_roles_is_told_who_has_to() -> None:
         address = server.address.replace("team@", "plain@")
         store = PostgresStore(address.removesuffix("postgres") + "plain")
 
-        with pytest.raises(StoreError, match="CREATE ROLE recollect_reader"):
+        with pytest.raises(StoreError, match="CREATE ROLE bygones_reader"):
             store.prepare()
         with psycopg.connect(server.address, autocommit=True) as db:
-            db.execute("CREATE ROLE recollect_reader")
-            db.execute("GRANT recollect_reader TO plain")
+            db.execute("CREATE ROLE bygones_reader")
+            db.execute("GRANT bygones_reader TO plain")
         store.prepare()
 
         assert store.verify().faults == ()

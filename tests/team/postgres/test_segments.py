@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.model.ids import SessionId
-from recollect.model.sources import SourceKind
-from recollect.team.contract import Batch, Objects, Selector, Sent
-from recollect.team.deriving import derive
-from recollect.team.postgres.store import PostgresStore
-from recollect.team.postgres.terms import counts_in, living_in
+from bygones.model.ids import SessionId
+from bygones.model.sources import SourceKind
+from bygones.team.contract import Batch, Objects, Selector, Sent
+from bygones.team.deriving import derive
+from bygones.team.postgres.store import PostgresStore
+from bygones.team.postgres.terms import counts_in, living_in
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.team.engines import opened
 from tests.team.homes import spans_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.store.harvest import TextRow
-from recollect.team.postgres import terms
-from recollect.team.postgres.terms import Said, Tallied, posted_in, slots_of, vectors_of
+from bygones.store.harvest import TextRow
+from bygones.team.postgres import terms
+from bygones.team.postgres.terms import Said, Tallied, posted_in, slots_of, vectors_of
 
 texts = st.lists(
     st.builds(

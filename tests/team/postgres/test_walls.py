@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.errors import StoreError
-from recollect.team.contract import Objects, TeamStore
-from recollect.team.postgres.connect import Postgres
-from recollect.team.postgres.store import PostgresStore
+from bygones.errors import StoreError
+from bygones.team.contract import Objects, TeamStore
+from bygones.team.postgres.connect import Postgres
+from bygones.team.postgres.store import PostgresStore
 
 Made = tuple[TeamStore, Objects]
 TABLES = ("session", "record", "said", "word", "prompt", "spend", "source", "span")

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.archive import Archive
-from recollect.model.hits import Found
-from recollect.query import parse
-from recollect.team.contract import Objects, Scope, TeamStore
-from recollect.team.deriving import derive
-from recollect.team.postgres.terms import OVERLAP, PIECE
+from bygones.archive import Archive
+from bygones.model.hits import Found
+from bygones.query import parse
+from bygones.team.contract import Objects, Scope, TeamStore
+from bygones.team.deriving import derive
+from bygones.team.postgres.terms import OVERLAP, PIECE
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.engines import opened
 from tests.team.homes import send

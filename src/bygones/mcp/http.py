@@ -1,0 +1,176 @@
+"""The server over streamable HTTP: on this machine only, for whoever has the token.
+
+Here the SDK does the work: such a server runs for long, and its import is paid once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+import mcp_types as types
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+
+from bygones import __version__
+from bygones.errors import SystemRefused
+from bygones.mcp.protocol import Refused, Speaker
+from bygones.mcp.tools import INSTRUCTIONS
+
+__all__ = [
+    "HOST",
+    "PATH",
+    "application",
+    "listening",
+    "serve_http",
+    "shared_application",
+]
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+_WAITING = 64
+"""Connections that may wait to be taken."""
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+
+
+def serve_http(
+    speaker: Speaker, token: str, place: socket.socket, rest: Callable[[], None]
+) -> None:
+    """Answer requests that carry the token, until interrupted.
+
+    ``rest`` is called behind every answer.
+    """
+    app = application(speaker, token)
+
+    async def resting(scope: _Scope, receive: _Receive, send: _Send) -> None:
+        await app(scope, receive, send)
+        if scope["type"] == "http":
+            rest()
+
+    config = uvicorn.Config(resting, log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[place])
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on this machine.
+
+    :raises SystemRefused: if the system has none for us.
+    """
+    place = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Whoever accepts inherits it; else a short answer waits for the reader's nod.
+    place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((HOST, port))
+        place.listen(_WAITING)
+    except OSError as error:
+        place.close()
+        reason = (error.strerror or str(error)).lower()
+        raise SystemRefused(f"{HOST} port {port}: {reason}") from error
+    return place
+
+
+def application(speaker: Speaker, token: str) -> _App:
+    """Return the server as an application; without the token, it says nothing."""
+    return _guarded(_server(lambda _: speaker).streamable_http_app(host=HOST), token)
+
+
+def shared_application(speaker_of: Callable[[_Scope], Speaker]) -> Any:  # noqa: ANN401 (the SDK's application)
+    """Return a server for many, who were let in already; each has a speaker.
+
+    It keeps no sessions: nobody can go on with one of somebody else.
+    """
+    open_to_gate = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return _server(speaker_of).streamable_http_app(
+        stateless_http=True, json_response=True, transport_security=open_to_gate
+    )
+
+
+def _server(speaker_of: Callable[[_Scope], Speaker]) -> Server[Any]:
+    async def asked(context: Any, method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
+        given = params.model_dump(by_alias=True, mode="json") if params else {}
+        speaker = speaker_of(context.request.scope)
+        try:
+            return await anyio.to_thread.run_sync(
+                partial(speaker.answer, method, given)
+            )
+        except Refused as error:
+            raise MCPError(code=error.code, message=str(error)) from error
+
+    async def tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ANN401
+        found = await asked(context, "tools/list", params)
+        return types.ListToolsResult.model_validate(found)
+
+    async def call(context: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
+        found = await asked(context, "tools/call", params)
+        return types.CallToolResult.model_validate(found)
+
+    async def prompts(context: Any, params: Any) -> types.ListPromptsResult:  # noqa: ANN401
+        found = await asked(context, "prompts/list", params)
+        return types.ListPromptsResult.model_validate(found)
+
+    async def prompt(context: Any, params: Any) -> types.GetPromptResult:  # noqa: ANN401
+        found = await asked(context, "prompts/get", params)
+        return types.GetPromptResult.model_validate(found)
+
+    async def resources(
+        context: Any,  # noqa: ANN401
+        params: Any,  # noqa: ANN401
+    ) -> types.ListResourcesResult:
+        found = await asked(context, "resources/list", params)
+        return types.ListResourcesResult.model_validate(found)
+
+    async def templates(
+        context: Any,  # noqa: ANN401
+        params: Any,  # noqa: ANN401
+    ) -> types.ListResourceTemplatesResult:
+        found = await asked(context, "resources/templates/list", params)
+        return types.ListResourceTemplatesResult.model_validate(found)
+
+    async def resource(context: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
+        found = await asked(context, "resources/read", params)
+        return types.ReadResourceResult.model_validate(found)
+
+    return Server(
+        "bygones",
+        title="Bygones",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=tools,
+        on_call_tool=call,
+        on_list_prompts=prompts,
+        on_get_prompt=prompt,
+        on_list_resources=resources,
+        on_list_resource_templates=templates,
+        on_read_resource=resource,
+    )
+
+
+def _guarded(app: Any, token: str) -> _App:  # noqa: ANN401 (any ASGI application)
+    expected = f"Bearer {token}".encode()
+
+    async def guarded(scope: _Scope, receive: _Receive, send: _Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, expected):
+                await _refuse(send)
+                return
+        await app(scope, receive, send)
+
+    return guarded
+
+
+async def _refuse(send: _Send) -> None:
+    headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,304 @@
+"""Conversation records: what a line of the tree says, decoded in full."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Raw, Struct
+
+from bygones.model.blocks import Block
+from bygones.model.ids import AgentId, MessageId, RecordId, SessionId, ToolUseId
+from bygones.model.usage import WireUsage
+from bygones.model.wire import ForkedFrom, Moment, Wire
+
+__all__ = [
+    "AssistantRecord",
+    "Compaction",
+    "Envelope",
+    "ForkedFrom",
+    "HookContextRecord",
+    "Moment",
+    "Progress",
+    "ProgressRecord",
+    "SystemRecord",
+    "UnknownRecord",
+    "UserRecord",
+    "WireMessage",
+    "WireOrigin",
+]
+
+
+class Envelope(Wire, frozen=True, kw_only=True):
+    """What all conversation records carry; any of it may be missing."""
+
+    type: str
+    uuid: RecordId | None = None
+    parent_uuid: RecordId | None = None
+    logical_parent_uuid: RecordId | None = None
+    timestamp: Moment | None = None
+    session_id: SessionId | None = None
+    session_id_again: SessionId | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    user_type: str | None = None
+    is_sidechain: bool = False
+    agent_id: AgentId | None = None
+    entrypoint: str | None = None
+    slug: str | None = None
+    session_kind: str | None = None
+    team_name: str | None = None
+    agent_name: str | None = None
+    prompt_id: str | None = None
+    forked_from: ForkedFrom | None = None
+    is_meta: bool = False
+
+
+class WireMessage(Struct, frozen=True, kw_only=True):
+    """The API's message, or the piece of it that this record carries."""
+
+    role: str | None = None
+    content: str | tuple[Block, ...] | None = None
+    id: MessageId | None = None
+    type: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: Raw = Raw()
+    usage: WireUsage | None = None
+    container: Raw = Raw()
+    context_management: Raw = Raw()
+    diagnostics: Raw = Raw()
+
+
+class WireOrigin(Wire, frozen=True, kw_only=True):
+    """Who sent a user record, as newer versions say it."""
+
+    kind: str | None = None
+    server: str | None = None
+    sender: Raw = Raw()
+    name: str | None = None
+    body: Raw = Raw()
+    handback: Raw = Raw()
+    subkind: str | None = None
+    fire_reason: str | None = None
+    from_session: str | None = None
+    sender_task_id: str | None = None
+    run_id: str | None = None
+
+
+class UserRecord(Envelope, frozen=True, kw_only=True):
+    """Something that entered the model's context from outside.
+
+    Most user records were not typed by a person: tool results, command output and
+    text injected by the harness arrive in the same shape.
+    """
+
+    message: WireMessage | None = None
+    tool_use_result: Raw = Raw()
+    source_tool_assistant: RecordId | None = None
+    source_tool_use: ToolUseId | None = None
+    tool_denial_kind: str | None = None
+    permission_mode: str | None = None
+    origin: WireOrigin | None = None
+    prompt_source: str | None = None
+    turn_origin: Raw = Raw()
+    is_compact_summary: bool = False
+    is_visible_in_transcript_only: bool = False
+    interrupted_message_id: MessageId | None = None
+    image_paste_ids: Raw = Raw()
+    todos: Raw = Raw()
+    thinking_metadata: Raw = Raw()
+    mcp_meta: Raw = Raw()
+    plan_content: str | None = None
+    queue_priority: Raw = Raw()
+
+
+class AssistantRecord(Envelope, frozen=True, kw_only=True):
+    """A piece of what Claude answered: mostly one block a record."""
+
+    message: WireMessage | None = None
+    request_id: str | None = None
+    api_block_index: int | None = None
+    api_error: Raw = Raw()
+    effort: Raw = Raw()
+    per_turn_effort: Raw = Raw()
+    wire_tool_inputs: Raw = Raw()
+    attribution_agent: Raw = Raw()
+    attribution_skill: Raw = Raw()
+    attribution_plugin: Raw = Raw()
+    attribution_mcp_server: Raw = Raw()
+    attribution_mcp_tool: Raw = Raw()
+    is_api_error_message: bool = False
+    error: Raw = Raw()
+    api_error_status: Raw = Raw()
+    error_details: Raw = Raw()
+    is_aborted_mid_stream: bool = False
+    supersedes_uuids: tuple[RecordId, ...] = ()
+    advisor_model: str | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+
+
+class PreservedSegment(Wire, frozen=True, kw_only=True):
+    """The stretch that a compaction kept, by its ends."""
+
+    head_uuid: RecordId | None = None
+    anchor_uuid: RecordId | None = None
+    tail_uuid: RecordId | None = None
+
+
+class PreservedMessages(Wire, frozen=True, kw_only=True):
+    """The records that a compaction kept, hung one after another on the anchor."""
+
+    anchor_uuid: RecordId | None = None
+    uuids: tuple[RecordId, ...] = ()
+    all_uuids: tuple[RecordId, ...] = ()
+
+
+class Compaction(Wire, frozen=True, kw_only=True):
+    """What a compaction says about itself."""
+
+    trigger: str | None = None
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    duration_ms: float | None = None
+    cumulative_dropped_tokens: int | None = None
+    tokens_saved: int | None = None
+    pre_compact_discovered_tools: Raw = Raw()
+    preserved_segment: PreservedSegment | None = None
+    preserved_messages: PreservedMessages | None = None
+    compacted_tool_ids: Raw = Raw()
+    cleared_attachments: Raw = Raw()
+
+
+class SystemRecord(Envelope, frozen=True, kw_only=True):
+    """A notice of the harness; ``subtype`` says which, and which fields it has.
+
+    The subtypes share one struct because their fields hardly overlap and a subtype
+    that appears tomorrow must still show its text.
+    """
+
+    subtypes: ClassVar[dict[str | None, str]] = {
+        None: "a line of an old version, or of a hook",
+        "compact_boundary": "earlier context was replaced by a digest",
+        "microcompact_boundary": "old tool results were cleared",
+        "local_command": "a slash command, or what it printed",
+        "turn_duration": "how long a turn took",
+        "stop_hook_summary": "what hooks did at the end of a turn",
+        "api_error": "a request failed and is tried again",
+        "error": "a request failed",
+        "away_summary": "a recap for somebody who was away",
+        "informational": "a notice",
+        "bridge_status": "the session is shared with another device",
+        "scheduled_task_fire": "a scheduled task began",
+        "agents_killed": "running agents were stopped",
+        "model_refusal_fallback": "another model answered; some records are retracted",
+        "model_refusal_no_fallback": "the model refused and none took over",
+        "model_consent_fallback": "another model answered after being asked",
+    }
+
+    subtype: str | None = None
+    content: str | None = None
+    level: str | None = None
+    tool_use_ref: str | None = None
+    system_type: str | None = None
+    message: Raw = Raw()
+    compaction: Compaction | None = None
+    microcompaction: Compaction | None = None
+    duration_ms: float | None = None
+    message_count: int | None = None
+    pending_background_agent_count: int | None = None
+    pending_workflow_count: int | None = None
+    hook_count: int | None = None
+    hooks: Raw = Raw()
+    hook_errors: Raw = Raw()
+    hook_additional_context: Raw = Raw()
+    prevented_continuation: bool | None = None
+    stop_reason: str | None = None
+    has_output: bool | None = None
+    error: Raw = Raw()
+    cause: Raw = Raw()
+    retry_in_ms: float | None = None
+    retry_attempt: int | None = None
+    max_retries: int | None = None
+    url: str | None = None
+    upgrade_nudge: Raw = Raw()
+    trigger: str | None = None
+    direction: str | None = None
+    scope: str | None = None
+    original_model: str | None = None
+    fallback_model: str | None = None
+    request_id: str | None = None
+    api_refusal_category: str | None = None
+    api_refusal_explanation: str | None = None
+    refused_user_message_uuid: RecordId | None = None
+    retracted_message_uuids: tuple[RecordId, ...] = ()
+
+
+class Progress(Wire, frozen=True, kw_only=True):
+    """What a progress record reports; ``type`` says of what."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "hook_progress",
+        "agent_progress",
+        "bash_progress",
+        "powershell_progress",
+        "mcp_progress",
+        "query_update",
+        "search_results_received",
+        "waiting_for_task",
+        "skill_progress",
+        "repl_tool_call",
+    )
+
+    type: str | None = None
+    agent_id: AgentId | None = None
+    prompt: str | None = None
+    message: Raw = Raw()
+    normalized_messages: Raw = Raw()
+    resume: Raw = Raw()
+    hook_event: str | None = None
+    hook_name: str | None = None
+    command: str | None = None
+    output: str | None = None
+    full_output: str | None = None
+    elapsed_time_seconds: float | None = None
+    elapsed_time_ms: float | None = None
+    total_lines: int | None = None
+    timeout_ms: float | None = None
+    status: str | None = None
+    server_name: str | None = None
+    tool_name: str | None = None
+    query: str | None = None
+    result_count: int | None = None
+    task_description: str | None = None
+    task_type: str | None = None
+    task_id: str | None = None
+    total_bytes: int | None = None
+
+
+class ProgressRecord(Envelope, frozen=True, kw_only=True):
+    """A sign of life while a tool runs (2.1.9 to about 2.1.96); part of the tree."""
+
+    tool_use_ref: str | None = None
+    parent_tool_use: ToolUseId | None = None
+    progress: Progress | None = None
+
+
+class HookContextRecord(Envelope, frozen=True, kw_only=True):
+    """Text that a hook added to the context; part of the tree."""
+
+    content: Raw = Raw()
+    hook_name: str | None = None
+    hook_event: str | None = None
+    tool_use_ref: str | None = None
+
+
+class UnknownRecord(Struct, frozen=True):
+    """A record of a type this version does not know, kept as it was written."""
+
+    is_private: ClassVar[bool] = False
+
+    type: str
+    raw: bytes

@@ -1,0 +1,123 @@
+"""Calls ingest when sources grow, wherever a file system tells of it or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from threading import Event
+
+from watchfiles import Change
+from watchfiles import watch as changes_in
+from watchfiles._rust_notify import WatchfilesRustInternalError
+
+from bygones.archive import Archive
+from bygones.errors import ArchiveInUse
+from bygones.ingest import Report
+from bygones.sources import is_source
+
+__all__ = ["watch"]
+
+_BURST_MS = 400
+"""How long a burst of appends may go on before it is taken in anyway."""
+_PAUSE_MS = 60
+"""How long nothing must come for a burst to be over."""
+_TICK_MS = 1000
+_POLL_MS = 400
+_SAFETY = 60.0
+"""Seconds after which the homes are walked though nobody told of a change."""
+_WAIT = 1.0
+
+Tell = Callable[[Report], None]
+
+
+def watch(
+    folder: Path,
+    paths: Sequence[Path],
+    tell: Tell,
+    *,
+    stop: Event | None = None,
+    polling: bool = False,
+) -> None:
+    """Keep the archive in a folder current until ``stop`` is set.
+
+    ``tell`` gets the report of every ingestion that changed something. A file system
+    that tells of no changes (a network share, a container's mount) is looked at every
+    few hundred milliseconds instead: when asked for, when it refuses to be watched, and
+    when a change is met of which it told nothing.
+    """
+    watching = _Watching(folder, paths, tell, stop or Event())
+    watching.ingest()
+    while not watching.stop.is_set():
+        polling = watching.follow(polling=polling) or polling
+
+
+class _Watching:
+    def __init__(
+        self, folder: Path, paths: Sequence[Path], tell: Tell, stop: Event
+    ) -> None:
+        self.folder = folder
+        self.paths = paths
+        self.tell = tell
+        self.stop = stop
+        self._is_due = True
+        self._walked = 0.0
+        self._is_source = lru_cache(maxsize=4096)(is_source)
+
+    def ingest(self) -> bool:
+        """Take in what is new; return whether something was."""
+        try:
+            report = Archive.ingest(self.folder, self.paths, wait=_WAIT)
+        except ArchiveInUse:
+            self._is_due = True
+            return False
+        self._walked = time.monotonic()
+        if report.changed or report.gone:
+            self.tell(report)
+        return bool(report.changed)
+
+    def follow(self, *, polling: bool) -> bool:
+        """Ingest whenever there are changes; return whether to poll from now on."""
+        try:
+            for changes in self._changes(polling=polling):
+                if self.stop.is_set():
+                    return polling
+                if self._matter(changes):
+                    # A folder may be filled before anybody looks into it.
+                    self._is_due = any(change is Change.added for change, _ in changes)
+                    self.ingest()
+                elif self._is_due:
+                    # What was written before the watch began told nobody.
+                    self._is_due = False
+                    self.ingest()
+                elif self._overdue() and self.ingest() and not polling:
+                    return True
+        except (OSError, WatchfilesRustInternalError):
+            if polling:
+                raise
+            return True
+        return polling
+
+    def _changes(self, *, polling: bool) -> Iterator[set[tuple[Change, str]]]:
+        yield from changes_in(
+            *self.paths,
+            watch_filter=None,
+            debounce=_BURST_MS,
+            step=_PAUSE_MS,
+            rust_timeout=_TICK_MS,
+            yield_on_timeout=True,
+            stop_event=self.stop,
+            force_polling=polling or None,
+            poll_delay_ms=_POLL_MS,
+        )
+
+    def _overdue(self) -> bool:
+        return time.monotonic() - self._walked > _SAFETY
+
+    def _matter(self, changes: set[tuple[Change, str]]) -> bool:
+        return any(
+            self._is_source(Path(path))
+            or (change is Change.added and Path(path).is_dir())
+            for change, path in changes
+        )

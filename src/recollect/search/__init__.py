@@ -1,7 +1,0 @@
-"""SEARCH: where the engine, the language and the archive's bytes meet."""
-
-from __future__ import annotations
-
-from recollect.search.finding import Searching, Sort, Standing
-
-__all__ = ["Searching", "Sort", "Standing"]
