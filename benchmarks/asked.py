@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bygones import read
-from bygones.model.problems import Problem
-from bygones.model.sketches import Sketched
-from bygones.model.sources import SourceKind
-from bygones.model.texts import IndexField
-from bygones.parse import sketch_line, texts_of
-from bygones.sources import discover, read_lines
+from bygones import read_sessions
+from bygones.model.base import Problem, SourceKind
+from bygones.model.nodes import IndexField, LocatedRecord
+from bygones.parse.light import parse_line_light
+from bygones.parse.texts import extract_text_spans
+from bygones.sources.lines import read_lines
+from bygones.sources.walk import discover_sources
 
 __all__ = ["Asked", "Told", "given", "made", "told_by_session", "without_titles"]
 
@@ -81,10 +81,14 @@ def _is_title(line: bytes) -> bool:
 def sessions_by_file(corpus: Path) -> dict[str, str]:
     """Return the session of each transcript, by its path below the corpus."""
     found = {}
-    for session in read(corpus):
+    for session in read_sessions(corpus):
         for source in session.sources:
             if source.kind is SourceKind.SESSION:
-                name = Path(source.home, source.path).relative_to(corpus).as_posix()
+                name = (
+                    Path(source.home, source.relative_path)
+                    .relative_to(corpus)
+                    .as_posix()
+                )
                 found[name] = str(session.id)
     return found
 
@@ -102,23 +106,23 @@ def given(queries: Path, corpus: Path) -> Iterator[Asked]:
 def told_by_session(corpus: Path) -> dict[str, Told]:
     """Return what each session says, read from its files."""
     owners: dict[str, str] = {}
-    for session in read(corpus):
+    for session in read_sessions(corpus):
         owners |= {str(source.id): str(session.id) for source in session.sources}
     found: dict[str, Told] = {}
-    for source in discover(corpus):
+    for source in discover_sources(corpus):
         if isinstance(source, Problem) or str(source.id) not in owners:
             continue
         told = found.setdefault(owners[str(source.id)], Told([], [], [], [], []))
         for line in read_lines(source):
             if not isinstance(line, Problem):
-                for one in sketch_line(line):
-                    if isinstance(one, Sketched):
+                for one in parse_line_light(line):
+                    if isinstance(one, LocatedRecord):
                         _take(told, one)
     return found
 
 
-def _take(told: Told, sketched: Sketched) -> None:
-    for passage in texts_of(sketched):
+def _take(told: Told, sketched: LocatedRecord) -> None:
+    for passage in extract_text_spans(sketched):
         match passage.field:
             case IndexField.TITLE:
                 continue
@@ -128,7 +132,7 @@ def _take(told: Told, sketched: Sketched) -> None:
                 told.tools.append(passage.text)
             case IndexField.RESULT if passage.is_error:
                 told.errors.append(passage.text)
-            case IndexField.TEXT if sketched.sketch.type == "user":
+            case IndexField.TEXT if sketched.record.type == "user":
                 told.prompts.append(passage.text)
             case _:
                 pass

@@ -24,8 +24,8 @@ from uuid import UUID
 
 from benchmarks.run import title
 from bygones.archive import Archive
-from bygones.mcp.protocol import Speaker
-from bygones.mcp.recall import Caller, Recall
+from bygones.mcp.server import McpDispatcher
+from bygones.mcp.tool_service import Caller, ToolService
 
 SESSIONS = 240
 TURNS = 12
@@ -187,8 +187,8 @@ class Agent:
             clock=lambda: _START + timedelta(days=60),
             zone=UTC,
         )
-        self._speaker = Speaker(Recall(archive, caller))
-        self.listing = len(json.dumps(self._speaker.answer("tools/list", {})))
+        self._speaker = McpDispatcher(ToolService(archive, caller))
+        self.listing = len(json.dumps(self._speaker.dispatch("tools/list", {})))
 
     def answer(self, fact: Fact) -> Answer:
         """Return what it took to read the fact."""
@@ -206,7 +206,7 @@ class Agent:
 
     def _call(self, tool: str, arguments: Mapping[str, object]) -> tuple[str, int]:
         asked = {"name": tool, "arguments": arguments}
-        text = str(self._speaker.answer("tools/call", asked)["content"][0]["text"])
+        text = str(self._speaker.dispatch("tools/call", asked)["content"][0]["text"])
         return text, len(text.encode()) + len(json.dumps(asked))
 
 

@@ -17,15 +17,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import Page, Route, sync_playwright
 
-from benchmarks.bench_web import (
-    PEER,
-    Server,
-    options,
-    ours,
-    questions,
-    tell,
-    theirs,
-)
+from benchmarks.bench_web import PEER, Server, options, ours, questions, tell, theirs
 from benchmarks.contenders import install
 
 CHROMIUM = "/usr/bin/chromium"

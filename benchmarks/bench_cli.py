@@ -17,7 +17,7 @@ from statistics import median
 from benchmarks.run import Arm, measure
 
 TIMES = 15
-_BEGIN = "from bygones.cli import program; program()"
+_BEGIN = "from bygones.cli.main import entry_point; entry_point()"
 LIMITS = {"version": 2.0, "list": 8.0, "search": 8.0}
 
 

@@ -33,11 +33,11 @@ import psycopg
 from benchmarks.contenders import PEERS
 from benchmarks.multiply import multiply_ours, multiply_theirs
 from bygones.archive import Archive
-from bygones.query import parse
-from bygones.query.terms import FILLERS
-from bygones.team.contract import Scope
-from bygones.team.deriving import derive
-from bygones.team.postgres import PostgresStore
+from bygones.query.parser import parse_query
+from bygones.query.terms import STOP_WORDS
+from bygones.team.contract import AccessScope
+from bygones.team.stores.postgres import PostgresStore
+from bygones.team.worker import derive_all
 from tests.team.homes import send
 from tests.team.servers import Postgres, postgres
 
@@ -64,10 +64,10 @@ def ours(
     address = _database(server, "ours")
     store = PostgresStore(address)
     store.prepare()
-    objects = store.objects()
+    objects = store.database_blobs()
     begun = time.perf_counter()
     send(store, objects, "ann", [home], step=1 << 20)
-    derive(store, objects)
+    derive_all(store, objects)
     seconds = time.perf_counter() - begun
     with psycopg.connect(address) as db:
         (row,) = db.execute("SELECT count(*) FROM bygones.record").fetchall()
@@ -78,12 +78,14 @@ def ours(
         term
         for term, _ in found
         if term.isalpha() and term.isascii() and len(term) > _LONG
-        if term not in FILLERS
+        if term not in STOP_WORDS
     ]
     return (
         Taken(seconds, row[0]),
         words,
-        lambda: Archive.on(store.shelf(Scope(person="ann"), objects)),
+        lambda: Archive.from_store(
+            store.open_reader(AccessScope(person="ann"), objects)
+        ),
     )
 
 
@@ -204,7 +206,7 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
         archive = opened()
 
         def ask(query: str) -> None:
-            archive.search(parse(query, now=NOW, zone=UTC))
+            archive.search(parse_query(query, now=NOW, zone=UTC))
 
         with archive, serving(scratch, env) as port:
             yield "\n## Searching\n"

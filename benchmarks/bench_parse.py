@@ -21,11 +21,11 @@ from pathlib import Path
 import orjson
 
 from benchmarks.run import Arm, measure, ratios, title
-from bygones.model.ids import Line
-from bygones.model.sources import Source
-from bygones.parse import sketch_line
-from bygones.sources import discover, read_lines
-from bygones.survey import weigh
+from bygones.inspection import total_transcript_size
+from bygones.model.base import Line, SourceFile
+from bygones.parse.light import parse_line_light
+from bygones.sources.lines import read_lines
+from bygones.sources.walk import discover_sources
 
 USAGE = """\
 usage: python -m benchmarks.bench_parse HOME
@@ -41,8 +41,8 @@ HELD = 32_000_000
 
 def lines(path: Path) -> Iterator[Line]:
     """Yield all lines of all transcripts."""
-    for source in discover(path):
-        if isinstance(source, Source) and source.kind.is_transcript:
+    for source in discover_sources(path):
+        if isinstance(source, SourceFile) and source.kind.is_transcript:
             for line in read_lines(source):
                 if isinstance(line, Line):
                     yield line
@@ -76,7 +76,7 @@ def with_orjson(path: Path) -> None:
 def with_light_pass(path: Path) -> None:
     """Sketch every line, as ingestion does."""
     for line in lines(path):
-        sketch_line(line)
+        parse_line_light(line)
 
 
 ARMS = {
@@ -100,7 +100,7 @@ def loads_orjson(line: Line) -> object:
 DECODERS: dict[str, Callable[[Line], object]] = {
     "json": loads_json,
     "orjson": loads_orjson,
-    "light": sketch_line,
+    "light": parse_line_light,
 }
 
 
@@ -136,7 +136,7 @@ def compare_decoding(path: Path, *, times: int) -> None:
             words = [sys.executable, "-m", "benchmarks.bench_parse", "--decode", name]
             told = subprocess.check_output([*words, str(path)], text=True)
             best[name] = min(best[name], float(told))
-    size = weigh([path]) / 1e6
+    size = total_transcript_size([path]) / 1e6
     print(f"{'':8} {'CPU s':>8} {'MB/CPU s':>9} {'x json':>7} {'x orjson':>9}")
     for name, spent in best.items():
         against = best["json"] / spent, best["orjson"] / spent
@@ -156,7 +156,7 @@ def compare(path: Path, *, times: int) -> None:
     """Run the arms over ``path`` and print their table."""
     for row in ratios(
         measure(arms(path), times=times),
-        size=weigh([path]),
+        size=total_transcript_size([path]),
         against=("json", "orjson"),
     ):
         print(row, flush=True)
@@ -195,8 +195,12 @@ def main(words: list[str]) -> int:
         return 2
     home = Path(words[0])
     print(f"# Parsing · Python {platform.python_version()}, {platform.machine()}")
-    files = sum(isinstance(found, Source) for found in discover(home))
-    print(title(f"A home of {files:,} files, {weigh([home]) / 1e6:,.0f} MB"))
+    files = sum(isinstance(found, SourceFile) for found in discover_sources(home))
+    print(
+        title(
+            f"A home of {files:,} files, {total_transcript_size([home]) / 1e6:,.0f} MB"
+        )
+    )
     compare(home, times=3)
     print(title("Decoding alone, the lines being in memory"))
     compare_decoding(home, times=3)

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.run import title
-from bygones.team.opening import open_store
+from bygones.team.access import open_store
 from tests.hub.killing import free_port
 from tests.team.servers import postgres
 
@@ -88,7 +88,7 @@ class Bench:
 
     def settle(self) -> None:
         """Wait until all that came is derived."""
-        while self.store.touched():
+        while self.store.pending_sources():
             time.sleep(0.1)
 
 

@@ -21,7 +21,7 @@ from zlib import crc32
 from benchmarks.asked import Asked, Told, given, made, told_by_session, without_titles
 from bygones import Archive
 from bygones.errors import QueryError
-from bygones.query import parse
+from bygones.query.parser import parse_query
 
 __all__ = ["main"]
 
@@ -39,11 +39,11 @@ def ours(archive: Archive) -> Search:
 
     def search(text: str) -> Sequence[str]:
         try:
-            query = parse(text, now=NOW, zone=UTC)
+            query = parse_query(text, now=NOW, zone=UTC)
         except QueryError:
             return ()
-        found = archive.search(query, limit=DEPTH, hits=0)
-        return [id_ for one in found.sessions for id_ in (str(one.listed.id),)]
+        found = archive.search(query, limit=DEPTH, hits_per_session=0)
+        return [id_ for one in found.sessions for id_ in (str(one.summary.id),)]
 
     return search
 

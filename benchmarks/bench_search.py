@@ -22,10 +22,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bygones import Archive
-from bygones.query import parse
-from bygones.query.terms import FILLERS
-from bygones.store.search import FolderEngine
-from bygones.store.vault import Vault
+from bygones.query.parser import parse_query
+from bygones.query.terms import STOP_WORDS
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.text_index import TantivyEngine
 
 __all__ = ["main"]
 
@@ -40,15 +40,15 @@ _UNSET = {"PYTHONDONTWRITEBYTECODE"}
 
 def vocabulary(folder: Path) -> tuple[list[str], list[str]]:
     """Return words of middling frequency, and the most frequent ones."""
-    with Vault(folder) as vault:
-        engine = FolderEngine(vault.text)
+    with ArchiveDir(folder) as vault:
+        engine = TantivyEngine(vault.text_index)
         found = [
             (count, word)
             for letter in "abcdefghijklmnopqrstuvwxyz"
-            for word, count in engine.beginning_with(letter)
-            if word.isalpha() and len(word) > 3 and word not in FILLERS  # noqa: PLR2004
+            for word, count in engine.terms_with_prefix(letter)
+            if word.isalpha() and len(word) > 3 and word not in STOP_WORDS  # noqa: PLR2004
         ]
-        size = engine.size
+        size = engine.text_count
     found.sort(reverse=True)
     frequent = [word for _, word in found[:30]]
     middling = [word for count, word in found if size / 20_000 < count < size / 20]
@@ -80,11 +80,11 @@ def queries(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 def warm(archive: Archive, text: str, times: int) -> float:
     """Return the CPU seconds of one answer, the best of some."""
-    query = parse(text, now=NOW, zone=UTC)
+    query = parse_query(text, now=NOW, zone=UTC)
     best = float("inf")
     for _ in range(times):
         begun = time.process_time()
-        archive.search(query, limit=10, hits=2)
+        archive.search(query, limit=10, hits_per_session=2)
         best = min(best, time.process_time() - begun)
     return best
 

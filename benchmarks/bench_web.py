@@ -80,7 +80,7 @@ def questions(archive: Path, count: int) -> list[Question]:
     """Return what is asked: searches, and sessions of every length."""
     chosen = random.Random(SEED)  # noqa: S311 (the same for everybody)
     with Archive.open(archive) as opened:
-        ids = [one.id for one in opened.sessions() if one.messages]
+        ids = [one.id for one in opened.sessions() if one.message_count]
     chosen.shuffle(ids)
 
     def searches(number: int) -> list[str]:

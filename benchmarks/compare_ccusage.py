@@ -38,7 +38,7 @@ from benchmarks.ccusage_rules import (
     rank,
     rows_of,
 )
-from bygones.reading import read
+from bygones.reader import read_sessions
 
 __all__ = ["main"]
 
@@ -212,15 +212,15 @@ def count_ours(home: Path) -> Ours:
     sessions: set[str] = set()
     quiet: set[str] = set()
     agents: set[str] = set()
-    for session in read(home):
+    for session in read_sessions(home):
         sessions.add(session.id)
         for agent in session.all_agents:
             if not agent.kind.is_shown:
-                quiet.update(group_of(spend.key) for spend in agent.spends)
-        for spend in session.spends:
+                quiet.update(group_of(spend.key) for spend in agent.message_usages)
+        for spend in session.message_usages:
             told = spend.usage
             group = group_of(spend.key)
-            if spend.agent is not None:
+            if spend.agent_id is not None:
                 agents.add(group)
             counts = (told.input, told.output, told.cache_write, told.cache_read)
             found[group].add(counts, session.id, spend.model)

@@ -12,16 +12,16 @@ import click
 import msgspec
 
 from bygones import errors
+from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.group import CommandGroup
-from bygones.cli.table import COMMANDS, CommandRow
+from bygones.config import SETTINGS
 from bygones.errors import BygonesError, ExitCode
-from bygones.settings import SETTINGS
 from docs.man import MAN, man_pages
 from docs.queries import query_page
 from docs.requirements import ROOT, pending, requirements, showing_tests
 from docs.schemas import schemas_page
 
-PRICES = ROOT / "src" / "bygones" / "prices.json"
+PRICES = ROOT / "src" / "bygones" / "usage" / "prices.json"
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by `python -m docs.make`; change the code instead. -->\n"
 WIDTH = 80
@@ -56,7 +56,7 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-def command_help(group: CommandGroup, row: CommandRow) -> Iterator[str]:
+def command_help(group: CommandGroup, row: CommandSpec) -> Iterator[str]:
     """Yield the command's help page, if the command is written yet."""
     if importlib.util.find_spec(row.module) is None:
         return
@@ -124,7 +124,7 @@ def settings_page() -> str:
     rows = [
         f"| `{one.name}` | {one.kind} | {one.meaning} |"
         f" `{one.name} = {one.example}` |"
-        f" {f'`{one.variable}`' if one.variable else ''} |"
+        f" {f'`{one.env_variable}`' if one.env_variable else ''} |"
         for one in SETTINGS
     ]
     return "\n".join(

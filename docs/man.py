@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.group import CommandGroup
-from bygones.cli.table import COMMANDS, CommandRow
 from docs.requirements import ROOT
 
 __all__ = ["MAN", "man_pages"]
@@ -44,7 +44,7 @@ def _group_page(group: CommandGroup) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _page(row: CommandRow, command: click.Command) -> str:
+def _page(row: CommandSpec, command: click.Command) -> str:
     name = f"bygones-{row.name}"
     context = click.Context(command, info_name=f"bygones {row.name}")
     usage = " ".join(command.collect_usage_pieces(context))

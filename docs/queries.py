@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bygones.query import FIELDS, FORMS, MAX_DEPTH, MAX_LENGTH, TIMES, Field, Form
+from bygones.query.fields import (
+    FIELDS,
+    SYNTAX_FORMS,
+    TIME_FORMS,
+    QueryField,
+    SyntaxForm,
+)
+from bygones.query.parser import MAX_DEPTH, MAX_LENGTH
 
 __all__ = ["query_page"]
 
@@ -50,7 +57,7 @@ def query_page() -> str:
         [
             _INTRODUCTION,
             "## What to type\n",
-            *_table(FORMS),
+            *_table(SYNTAX_FORMS),
             "",
             _READING,
             "## Fields\n",
@@ -60,22 +67,22 @@ def query_page() -> str:
             "",
             _COMPARING,
             "## Times\n",
-            *_table(TIMES),
+            *_table(TIME_FORMS),
             "",
             _TIMES,
         ]
     )
 
 
-def _table(forms: Iterable[Form]) -> Iterator[str]:
+def _table(forms: Iterable[SyntaxForm]) -> Iterator[str]:
     yield "| form | meaning | example |"
     yield "|---|---|---|"
     for form in forms:
-        yield f"| {_code(form.form)} | {form.meaning} | {_code(form.example)} |"
+        yield f"| {_code(form.syntax)} | {form.meaning} | {_code(form.example)} |"
 
 
-def _row(field: Field) -> str:
-    value = ", ".join(map(_code, field.choices)) or field.value.value
+def _row(field: QueryField) -> str:
+    value = ", ".join(map(_code, field.choices)) or field.value_type.value
     name, example = _code(f"{field.name}:"), _code(field.example)
     return f"| {name} | {field.meaning} | {value} | {example} |"
 

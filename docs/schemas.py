@@ -13,9 +13,10 @@ from enum import StrEnum
 
 import msgspec
 
+from bygones import json_rows
+from bygones.cli.commands import hub
 from bygones.model import reports as usage
 from bygones.render import json as show
-from bygones.rows import archive, made, search, team
 
 __all__ = ["schemas_page"]
 
@@ -41,27 +42,31 @@ def schemas_page() -> str:
     """Return the page of rows and fields, command by command."""
     parts = [
         _INTRODUCTION,
-        f"## show\n\nSchema {show.SCHEMA}; see the [guide](../guide/show.md).\n",
+        (
+            f"## show\n\nSchema {show.SCHEMA_VERSION}; see the "
+            "[guide](../guide/show.md).\n"
+        ),
     ]
-    parts.extend(shape_tables(show.ROWS))
+    parts.extend(shape_tables(show.JSON_TYPES))
     parts.append(
-        f"## Other commands\n\nSchema {archive.SCHEMA}; the first row says which of "
+        f"## Other commands\n\nSchema {json_rows.SCHEMA}; the first row says which of "
         "them it is. See [at the terminal](../guide/terminal.md) and [keep what was "
         "said](../guide/archive.md).\n"
     )
-    parts.extend(shape_tables((*archive.ROWS, *made.ROWS)))
+    parts.extend(shape_tables((*json_rows.ARCHIVE_ROWS, *json_rows.COMMAND_ROWS)))
     parts.append(
-        f"## usage\n\nSchema {archive.SCHEMA}; see the [guide](../guide/usage.md).\n"
+        f"## usage\n\nSchema {json_rows.SCHEMA}; see the [guide](../guide/usage.md).\n"
     )
-    parts.extend(shape_tables((archive.BeginRow, *usage.ROWS)))
+    parts.extend(shape_tables((json_rows.HeaderRow, *usage.USAGE_ROWS)))
     parts.append(
-        f"## search\n\nSchema {archive.SCHEMA}; see the [guide](../guide/search.md).\n"
+        f"## search\n\nSchema {json_rows.SCHEMA}; see the "
+        "[guide](../guide/search.md).\n"
     )
-    parts.extend(shape_tables((archive.BeginRow, *search.ROWS)))
+    parts.extend(shape_tables((json_rows.HeaderRow, *json_rows.SEARCH_ROWS)))
     parts.append(
-        f"## hub\n\nSchema {archive.SCHEMA}; see the [guide](../guide/team.md).\n"
+        f"## hub\n\nSchema {json_rows.SCHEMA}; see the [guide](../guide/team.md).\n"
     )
-    parts.extend(shape_tables(team.ROWS))
+    parts.extend(shape_tables(hub.HUB_ROWS))
     return "\n".join(parts)
 
 

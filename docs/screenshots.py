@@ -11,10 +11,12 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from bygones.export import Making, coster, made
-from bygones.prices import load_prices
-from bygones.reading import read
-from bygones.render.redact import Finds, Redactor
+from bygones.export.costs import make_message_pricer
+from bygones.export.formats import ExportOptions, render_session
+from bygones.reader import read_sessions
+from bygones.redact.engine import Redactor
+from bygones.redact.session import RedactionLog
+from bygones.usage.prices import load_prices
 from docs.requirements import ROOT
 from docs.web_pictures import check_fonts
 
@@ -30,12 +32,16 @@ SHOTS = (
 def main() -> None:
     """Take every picture."""
     check_fonts()
-    (session,) = read(SESSION)
-    making = Making(redactor=Redactor(), cost=coster(load_prices()))
+    (session,) = read_sessions(SESSION)
+    making = ExportOptions(
+        redactor=Redactor(), message_pricer=make_message_pricer(load_prices())
+    )
     browser_path = shutil.which("chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = Path(folder) / "page.html"
-        page.write_text("".join(made(session, making, Finds())), "utf-8")
+        page.write_text(
+            "".join(render_session(session, making, RedactionLog())), "utf-8"
+        )
         browser = playwright.chromium.launch(
             executable_path=browser_path, args=["--no-sandbox"]
         )

@@ -15,9 +15,9 @@ from threading import Thread
 from playwright.sync_api import sync_playwright
 
 from bygones.archive import Archive
-from bygones.cli.demo_home import write_home
-from bygones.prices import load_prices
-from bygones.web.server import Place, Serving
+from bygones.cli.commands.demo_data import write_demo_home
+from bygones.usage.prices import load_prices
+from bygones.web.server import ServerConfig, WebServer
 from docs.requirements import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -36,16 +36,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "demo")
         now = datetime.now(UTC)  # noqa: TID251 (a picture is taken at some time)
-        home = write_home(place, now)
+        home = write_demo_home(place, now)
         for path in home.rglob("*.jsonl"):
             # A picture shows where people work, not where it was taken.
             path.write_bytes(path.read_bytes().replace(bytes(place), b"/work"))
         Archive.ingest(place / "archive", [home])
         with Archive.open(place / "archive") as archive:
-            rewound = next(one.id for one in archive.sessions() if one.branches > 1)
+            rewound = next(one.id for one in archive.sessions() if one.branch_count > 1)
         links: list[str] = []
-        served = Place(folder=place / "archive", prices=load_prices())
-        serving = Serving(served, links.append)
+        served = ServerConfig(folder=place / "archive", prices=load_prices())
+        serving = WebServer(served, links.append)
         running = Thread(target=serving.run, daemon=True)
         running.start()
         take(links[0], rewound)

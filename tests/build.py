@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bygones.model.ids import Line, Position, SourceId
-from bygones.model.sketches import Sketched
-from bygones.parse import sketch_line
+from bygones.model.base import Line, Position, SourceId
+from bygones.model.nodes import LocatedRecord
+from bygones.parse.light import parse_line_light
 
 __all__ = [
     "CWD",
@@ -366,10 +366,14 @@ def lines(records: Iterable[object], *, source: str = "a.jsonl") -> list[Line]:
     return found
 
 
-def sketches(records: Iterable[object], *, source: str = "a.jsonl") -> list[Sketched]:
+def sketches(
+    records: Iterable[object], *, source: str = "a.jsonl"
+) -> list[LocatedRecord]:
     """Return the sketches of a transcript of these records."""
-    found = [part for one in lines(records, source=source) for part in sketch_line(one)]
-    return [part for part in found if isinstance(part, Sketched)]
+    found = [
+        part for one in lines(records, source=source) for part in parse_line_light(one)
+    ]
+    return [part for part in found if isinstance(part, LocatedRecord)]
 
 
 class Home:

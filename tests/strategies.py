@@ -7,13 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bygones.model.attachments import ATTACHMENTS
-from bygones.model.blocks import BLOCKS
-from bygones.model.metadata import METADATA, QueueOperation
-from bygones.model.records import Progress, SystemRecord, UserRecord
-from bygones.model.tools import OUTCOMES
+from bygones.model.metadata import (
+    ATTACHMENTS_BY_TYPE,
+    METADATA_BY_TYPE,
+    RECORDS_BY_TYPE,
+    QueueOperationRecord,
+)
+from bygones.model.outcomes import OUTCOME_TYPES
+from bygones.model.records import BLOCKS_BY_TYPE, ProgressData, SystemRecord, UserRecord
 from bygones.parse.decode import field_names
-from bygones.parse.full import RECORDS
 from tests import build
 from tests.build import Written
 
@@ -85,7 +87,7 @@ def user_texts(draw: st.DrawFn) -> str:
 
 @st.composite
 def _blocks(draw: st.DrawFn) -> Written:
-    kind = draw(st.sampled_from([*BLOCKS, "from-tomorrow"]))
+    kind = draw(st.sampled_from([*BLOCKS_BY_TYPE, "from-tomorrow"]))
     match kind:
         case "text":
             return build.text(draw(user_texts()))
@@ -109,7 +111,7 @@ outcomes: st.SearchStrategy[Any] = st.one_of(
     texts,
     st.dictionaries(
         st.sampled_from(
-            sorted({sign for kind in OUTCOMES for sign in field_names(kind)})
+            sorted({sign for kind in OUTCOME_TYPES for sign in field_names(kind)})
         ),
         odd_values,
         max_size=4,
@@ -126,7 +128,7 @@ def records(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
     """Return a record of any type, well formed, as Claude Code writes it."""
     place: dict[str, Any] = {"uuid": draw(st.uuids()).hex}
     place["parent"] = draw(st.none() | _names)
-    kind = draw(st.sampled_from([*_TREE, *METADATA, "from-tomorrow"]))
+    kind = draw(st.sampled_from([*_TREE, *METADATA_BY_TYPE, "from-tomorrow"]))
     match kind:
         case "user":
             return build.prompt(draw(_contents), **place)
@@ -139,12 +141,12 @@ def records(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
             subtype = draw(st.sampled_from([*SystemRecord.subtypes, "from-tomorrow"]))
             return build.system(subtype, draw(user_texts()), **place)
         case "attachment":
-            name = draw(st.sampled_from([*ATTACHMENTS, "from-tomorrow"]))
+            name = draw(st.sampled_from([*ATTACHMENTS_BY_TYPE, "from-tomorrow"]))
             return build.attachment(name, prompt=draw(texts), **place)
         case "progress":
-            return build.progress(draw(st.sampled_from(Progress.types)), **place)
+            return build.progress(draw(st.sampled_from(ProgressData.types)), **place)
         case _:
-            known = field_names(METADATA.get(kind, QueueOperation))
+            known = field_names(METADATA_BY_TYPE.get(kind, QueueOperationRecord))
             names = sorted(known & {"summary", "content", "aiTitle", "tag"})
             return build.meta(kind, **{name: draw(texts) for name in names})
 
@@ -156,7 +158,7 @@ _TREE = ["user", "assistant", "tool result", "system", "attachment", "progress"]
 def mutated_records(draw: st.DrawFn) -> Written:
     """Return a record one or more of whose fields, at any depth, hold odd values."""
     record = copy.deepcopy(draw(records()))
-    known = sorted(field_names(RECORDS.get(record["type"], UserRecord)))
+    known = sorted(field_names(RECORDS_BY_TYPE.get(record["type"], UserRecord)))
     record[draw(st.sampled_from(known))] = copy.deepcopy(draw(json_values))
     for _ in range(draw(st.integers(1, 3))):
         at: Any = record
@@ -252,7 +254,9 @@ def spliced_lines(draw: st.DrawFn) -> tuple[bytes, list[Written]]:
             parts.append(torn[: draw(st.integers(1, len(torn) - 1))])
         if "zeros" in before:
             parts.append(b"\0" * draw(st.integers(1, 9)))
-        whole.append(draw(records().filter(lambda record: record["type"] in RECORDS)))
+        whole.append(
+            draw(records().filter(lambda record: record["type"] in RECORDS_BY_TYPE))
+        )
         parts.append(build.line(whole[-1]))
     return b"".join(parts), whole
 

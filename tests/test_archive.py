@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from bygones import Archive, read
-from bygones.assemble import listed, projects_of
+from bygones import Archive, read_sessions
+from bygones.assemble.summary import group_into_projects, summarize_session
 from bygones.errors import (
-    Ambiguous,
-    ArchiveMissing,
-    IndexMissing,
-    NameUnreadable,
-    NotArchived,
+    AmbiguousSelector,
+    ArchiveNotFound,
+    IndexNotFound,
+    InvalidSelector,
+    NotInArchive,
 )
-from bygones.model.sources import Source
-from bygones.sources import discover
-from bygones.survey import survey
+from bygones.inspection import inspect_transcripts
+from bygones.model.base import SourceFile
+from bygones.sources.walk import discover_sources
 from tests.build import (
     Home,
     attachment,
@@ -72,11 +72,11 @@ def opened(tmp_path: Path) -> Iterator[Archive]:
 def test_a_record_is_found_by_its_uuid(opened: Archive) -> None:
     found = opened.record(A)
 
-    assert (found.id, found.kind, found.session) == (A, "user", session_id(1))
-    assert (found.branch, found.agent) == (0, None)
+    assert (found.id, found.kind, found.session_id) == (A, "user", session_id(1))
+    assert (found.branch_number, found.agent_id) == (0, None)
     assert b'"First"' in found.raw
-    assert found.raw == opened_line(found.position.source, found.position.offset)
-    assert [copy.source.rpartition("/")[2] for copy in found.copies] == [
+    assert found.raw == opened_line(found.position.source_id, found.position.offset)
+    assert [copy.source_id.rpartition("/")[2] for copy in found.copy_positions] == [
         f"{session_id(2)}.jsonl"
     ]
 
@@ -94,10 +94,10 @@ def test_a_record_is_found_by_a_beginning_that_only_it_has(opened: Archive) -> N
 
 @pytest.mark.req("T7")
 def test_a_beginning_that_several_have_names_them(opened: Archive) -> None:
-    with pytest.raises(Ambiguous) as error:
+    with pytest.raises(AmbiguousSelector) as error:
         opened.record("aaaa")
 
-    assert set(error.value.fitting) == {A, B}
+    assert set(error.value.candidates) == {A, B}
 
 
 @pytest.mark.parametrize("name", ["\ud800", "5e55\udcff"])
@@ -105,35 +105,35 @@ def test_a_name_that_is_no_text_is_told_from_one_that_is_not_there(
     opened: Archive, name: str
 ) -> None:
     for asked in (opened.session, opened.record):
-        with pytest.raises(NameUnreadable):
+        with pytest.raises(InvalidSelector):
             asked(name)
 
 
 @pytest.mark.parametrize("name", ["", "9", "aaaa1111-0000-4000-8000-000000000009", "%"])
 def test_a_record_that_is_nowhere_is_an_error(opened: Archive, name: str) -> None:
-    with pytest.raises(NotArchived):
+    with pytest.raises(NotInArchive):
         opened.record(name)
 
 
 def test_a_record_tells_on_which_branch_and_in_which_agent_it_is(
     opened: Archive,
 ) -> None:
-    assert opened.record(C).branch == 1
-    assert opened.record("eeee").branch == 0
-    assert opened.record("inside").agent == "a1"
-    assert opened.record("inside").session == session_id(1)
-    assert opened.record("ffff").session == session_id(2)
+    assert opened.record(C).branch_number == 1
+    assert opened.record("eeee").branch_number == 0
+    assert opened.record("inside").agent_id == "a1"
+    assert opened.record("inside").session_id == session_id(1)
+    assert opened.record("ffff").session_id == session_id(2)
 
 
 def test_a_session_is_found_by_its_id_or_a_beginning(opened: Archive) -> None:
     assert opened.session(session_id(2)).id == session_id(2)
     assert opened.session(session_id(1)[:-1] + "1").id == session_id(1)
-    with pytest.raises(Ambiguous):
+    with pytest.raises(AmbiguousSelector):
         opened.session("5e55")
-    with pytest.raises(NotArchived) as error:
+    with pytest.raises(NotInArchive) as error:
         opened.session("5e551001")
-    assert error.value.close
-    with pytest.raises(NotArchived):
+    assert error.value.suggestions
+    with pytest.raises(NotInArchive):
         opened.session("")
 
 
@@ -141,17 +141,17 @@ def test_sessions_are_listed_newest_first(opened: Archive) -> None:
     found = list(opened.sessions())
 
     assert [one.id for one in found] == [session_id(2), session_id(1)]
-    assert found == [listed(opened.session(one.id)) for one in found]
+    assert found == [summarize_session(opened.session(one.id)) for one in found]
     assert list(opened.sessions(project="/work")) == found
     assert list(opened.sessions(project="/work/dem")) == []
 
 
 def test_kin_are_told_in_both_directions(opened: Archive) -> None:
-    one, two = (opened.listed(session_id(number)).id for number in (1, 2))
+    one, two = (opened.session_summary(session_id(number)).id for number in (1, 2))
 
-    assert opened.kin([one]) == {two}
-    assert opened.kin([two]) == {one}
-    assert opened.kin([one, two]) == set()
+    assert opened.related_sessions([one]) == {two}
+    assert opened.related_sessions([two]) == {one}
+    assert opened.related_sessions([one, two]) == set()
 
 
 def test_an_open_archive_sees_what_came_since(opened: Archive, tmp_path: Path) -> None:
@@ -159,22 +159,22 @@ def test_an_open_archive_sees_what_came_since(opened: Archive, tmp_path: Path) -
     Archive.ingest(opened.folder, [tmp_path / "home"])
 
     assert opened.session(session_id(3)).title.text == "New"
-    assert opened.record("new").session == session_id(3)
+    assert opened.record("new").session_id == session_id(3)
 
     Archive.rebuild(opened.folder)
     opened.refresh()
-    assert opened.record("new").session == session_id(3)
+    assert opened.record("new").session_id == session_id(3)
 
 
 def test_an_archive_that_is_not_there_or_has_no_index_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveMissing):
+    with pytest.raises(ArchiveNotFound):
         Archive.open(tmp_path)
     home = Home(tmp_path / "home")
     home.session(session_id(1), [prompt("Hello")])
     Archive.ingest(tmp_path / "archive", [home.path])
     with Archive.open(tmp_path / "archive") as archive:
         archive.backup(tmp_path / "copy")
-    with Archive.open(tmp_path / "copy") as copy, pytest.raises(IndexMissing):
+    with Archive.open(tmp_path / "copy") as copy, pytest.raises(IndexNotFound):
         list(copy.sessions())
 
 
@@ -192,19 +192,19 @@ def test_what_was_said_is_opened_from_the_archive(tmp_path: Path) -> None:
         file.write(line(reply("Unfinished but whole", parent=records[-1]["uuid"])))
     home.tool_result(session_id(1), "toolu_1.txt", "all of it\n")
     Archive.ingest(tmp_path / "archive", [home.path])
-    (from_files,) = read(home.path)
+    (from_files,) = read_sessions(home.path)
 
     with Archive.open(tmp_path / "archive") as archive:
         session = archive.session(session_id(1))
         assert session == from_files
-        mine, theirs = session.live.messages, from_files.live.messages
+        mine, theirs = session.live_branch.messages, from_files.live_branch.messages
         assert [m.blocks for m in mine] == [m.blocks for m in theirs]
-        calls = [call for message in mine for call in message.calls]
+        calls = [call for message in mine for call in message.tool_calls]
         assert [call.result for call in calls] == [
-            call.result for message in theirs for call in message.calls
+            call.result for message in theirs for call in message.tool_calls
         ]
         assert [call.stored_output for call in calls] == [
-            call.stored_output for message in theirs for call in message.calls
+            call.stored_output for message in theirs for call in message.tool_calls
         ]
 
 
@@ -216,15 +216,19 @@ def test_the_archive_says_what_the_files_say(folder: Path, tmp_path: Path) -> No
 def assert_equal(folder: Path, place: Path) -> None:
     """Compare every session, listed and whole, and the projects."""
     Archive.ingest(place, [folder])
-    theirs = {session.id: session for session in read(folder)}
+    theirs = {session.id: session for session in read_sessions(folder)}
     with Archive.open(place) as archive:
-        lines = {one.id: one for one in archive.sessions(empty=True)}
-        assert lines == {id_: listed(session) for id_, session in theirs.items()}
+        lines = {one.id: one for one in archive.sessions(include_empty=True)}
+        assert lines == {
+            id_: summarize_session(session) for id_, session in theirs.items()
+        }
         for id_, session in theirs.items():
             assert archive.session(id_) == session
-        mine = {p.path: sorted(p.sessions) for p in archive.projects(empty=True)}
+        mine = {
+            p.path: sorted(p.session_ids) for p in archive.projects(include_empty=True)
+        }
         assert mine == {
-            p.path: sorted(p.sessions) for p in projects_of(theirs.values())
+            p.path: sorted(p.session_ids) for p in group_into_projects(theirs.values())
         }
         found = sorted(archive.problems(), key=repr)
         assert found == sorted(
@@ -249,7 +253,7 @@ def test_the_archive_says_what_real_files_say(corpus: Path) -> None:
 @on_the_corpus
 def test_drift_is_what_a_survey_of_the_files_finds(corpus: Path) -> None:
     kinds = {"record", "system", "attachment", "block"}
-    found = survey([CORPUS.resolve()]).drift
+    found = inspect_transcripts([CORPUS.resolve()]).drift
 
     with Archive.open(corpus) as archive:
         mine = {(r.kind, r.name, r.version): r.records for r in archive.drift()}
@@ -268,14 +272,16 @@ def test_every_real_file_comes_back_with_the_same_hash(
     corpus: Path, tmp_path: Path
 ) -> None:
     with Archive.open(corpus) as archive:
-        plans = archive.plan_restore(archive.sources(), to=tmp_path)
+        plans = archive.plan_restore(archive.sources(), target=tmp_path)
         done = archive.restore(plans)
 
-    sources = [s for s in discover(CORPUS.resolve()) if isinstance(s, Source)]
+    sources = [
+        s for s in discover_sources(CORPUS.resolve()) if isinstance(s, SourceFile)
+    ]
     transcripts = {*CORPUS.rglob("*.jsonl"), *CORPUS.rglob("*.meta.json")}
     assert done.written == len(sources) == len(transcripts)
     for source in sources:
-        restored = tmp_path / source.path
+        restored = tmp_path / source.relative_path
         assert digest(restored) == digest(Path(source.id))
         assert restored.stat().st_mtime_ns == source.mtime_ns
 
@@ -289,7 +295,7 @@ def test_importing_the_library_is_light() -> None:
         "import sys, bygones\n"
         "heavy = {'apsw', 'click', 'msgspec', 'tantivy', 'watchfiles'}\n"
         "assert not heavy & set(sys.modules)\n"
-        "assert bygones.Archive and bygones.read\n"
+        "assert bygones.Archive and bygones.read_sessions\n"
     )
 
     done = subprocess.run([sys.executable, "-c", code], check=False)
@@ -298,7 +304,7 @@ def test_importing_the_library_is_light() -> None:
 
 
 def test_what_the_library_does_not_have_is_an_attribute_error() -> None:
-    import bygones  # noqa: PLC0415 (the module itself is tested)
+    import bygones
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = bygones.nothing

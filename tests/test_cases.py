@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.reading import read
-from bygones.render.plain import plain
-from bygones.render.walk import View
+from bygones.reader import read_sessions
+from bygones.render.text.session import render_text
+from bygones.render.walk import SessionView
 from tests.cases.make import CASES, copied, stories, write
 from tests.cases.shape import written
 
@@ -47,7 +47,7 @@ def test_a_case_reads_as_it_really_was(
 ) -> None:
     home = copied(CASES / name, tmp_path)
 
-    text = written(read(home)).replace(str(home), "")
+    text = written(read_sessions(home)).replace(str(home), "")
 
     golden(CASES / name / "session.json", text)
 
@@ -57,9 +57,9 @@ def test_a_case_is_shown_as_it_really_was(
     name: str, tmp_path: Path, golden: Golden
 ) -> None:
     home = copied(CASES / name, tmp_path)
-    view = View(branches=True, agents=True)
+    view = SessionView(include_branches=True, include_agents=True)
 
-    text = "\n".join(plain(session, view) for session in read(home))
+    text = "\n".join(render_text(session, view) for session in read_sessions(home))
 
     golden(CASES / name / "plain.txt", text.replace(str(home), ""))
 

@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.export import Format, Making, made, transcripts
-from bygones.model.ids import RecordId
+from bygones.export.files import iter_transcript_files
+from bygones.export.formats import ExportFormat, ExportOptions, render_session
+from bygones.model.base import RecordId, SourceFile, SourceKind
 from bygones.model.sessions import Branch, Session
-from bygones.model.sources import Source, SourceKind
-from bygones.reading import raws, read, transcript_of
-from bygones.render.redact import Finds, Redactor, is_private_line, redacted_line
-from bygones.sources import discover
+from bygones.reader import load_transcript, read_sessions, read_source_file
+from bygones.redact.engine import Redactor
+from bygones.redact.json import is_private_line, redact_line
+from bygones.redact.session import RedactionLog
+from bygones.sources.walk import discover_sources
 from tests.ingest.slices import check
 from tests.properties.forests import reached
 from tests.render.shared import check_sums
@@ -36,21 +38,21 @@ pytestmark = pytest.mark.skipif(
 every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 
 
-def said(source: Source) -> set[RecordId]:
+def said(source: SourceFile) -> set[RecordId]:
     """Return the records of a file in which somebody says something."""
-    nodes = transcript_of(source).nodes
+    nodes = load_transcript(source).nodes
     return {n.uuid for n in nodes if n.is_conversation and n.uuid is not None}
 
 
 def shown(*branches: Branch) -> set[RecordId]:
     """Return the records of branches that are in a message."""
     messages = (message for branch in branches for message in branch.messages)
-    return {record for message in messages for record in message.records}
+    return {record for message in messages for record in message.record_ids}
 
 
 def judged(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
     """Yield sessions with what is said in all of their files."""
-    for session in read(folder):
+    for session in read_sessions(folder):
         everything: set[RecordId] = set()
         for source in session.sources:
             everything |= said(source)
@@ -76,10 +78,10 @@ def test_without_a_rewind_the_live_branch_reaches_nearly_all(folder: Path) -> No
     for session, _ in judged(folder):
         own = [s for s in session.sources if s.kind is SourceKind.SESSION]
         talk = set().union(*map(said, own))
-        talk -= {one.record for one in session.hidden if one.record}
+        talk -= {one.record_id for one in session.hidden_records if one.record_id}
         for run in session.all_agents:
             talk -= shown(*run.branches)
-        live = shown(session.live)
+        live = shown(session.live_branch)
         if len(session.branches) == 1 and talk:
             shares[session.id] = len(talk & live) / len(talk)
 
@@ -89,9 +91,9 @@ def test_without_a_rewind_the_live_branch_reaches_nearly_all(folder: Path) -> No
 @pytest.mark.req("T2")
 def test_the_only_rewind_is_the_one_that_was_made_by_hand() -> None:
     found = [
-        (branch.fork, branch.head)
+        (branch.fork_id, branch.first_prompt_id)
         for folder in FOLDERS
-        for session in read(folder)
+        for session in read_sessions(folder)
         for branch in session.branches[1:]
     ]
 
@@ -102,39 +104,45 @@ def test_every_file_is_part_of_some_session() -> None:
     for folder in FOLDERS:
         files = {
             source.id
-            for source in discover(folder)
-            if isinstance(source, Source) and source.kind.is_transcript
+            for source in discover_sources(folder)
+            if isinstance(source, SourceFile) and source.kind.is_transcript
         }
-        read_of = {source.id for session in read(folder) for source in session.sources}
+        read_of = {
+            source.id for session in read_sessions(folder) for source in session.sources
+        }
 
         assert files == read_of
 
 
 @every_folder
-@pytest.mark.parametrize("form", [form for form in Format if form is not Format.JSONL])
-def test_every_session_can_be_exported(folder: Path, form: Format) -> None:
-    making = Making(format=form, redactor=REDACTOR)
+@pytest.mark.parametrize(
+    "form", [form for form in ExportFormat if form is not ExportFormat.JSONL]
+)
+def test_every_session_can_be_exported(folder: Path, form: ExportFormat) -> None:
+    making = ExportOptions(format=form, redactor=REDACTOR)
 
-    for session in read(folder):
-        finds = Finds()
-        whole = "".join(made(session, making, finds))
+    for session in read_sessions(folder):
+        finds = RedactionLog()
+        whole = "".join(render_session(session, making, finds))
 
         assert session.id in whole.replace("\\_", "_")  # as Markdown has it
-        assert REDACTOR.find(whole) == () or form is Format.HTML
+        assert REDACTOR.find(whole) == () or form is ExportFormat.HTML
 
 
 @every_folder
 def test_the_lines_of_every_session_are_exported_as_they_were(folder: Path) -> None:
-    for session in read(folder):
+    for session in read_sessions(folder):
         sources = {
             source.id: Path(source.id).read_bytes() for source in session.sources
         }
-        found = transcripts(session, raws, None, Finds(), private=True)
-        public = transcripts(session, raws, None, Finds())
+        found = iter_transcript_files(
+            session, read_source_file, None, RedactionLog(), include_private=True
+        )
+        public = iter_transcript_files(session, read_source_file, None, RedactionLog())
 
-        assert sorted(b"".join(one.raws) for one in found) == sorted(sources.values())
+        assert sorted(b"".join(one.chunks) for one in found) == sorted(sources.values())
         # Private records never leave unless they are asked for; the rest is the same.
-        assert sorted(b"".join(one.raws) for one in public) == sorted(
+        assert sorted(b"".join(one.chunks) for one in public) == sorted(
             b"".join(
                 line
                 for line in re.findall(rb"[^\n]*\n|[^\n]+", raw)
@@ -150,7 +158,7 @@ def test_few_messages_are_flagged_without_a_reason() -> None:
         for path in folder.rglob("*.jsonl"):
             for line in path.read_bytes().splitlines():
                 records += 1
-                _, found = redacted_line(line, REDACTOR)
+                _, found = redact_line(line, REDACTOR)
                 flagged += any(
                     one.kind not in {"home", "user", "email"} for one in found
                 )
@@ -161,13 +169,13 @@ def test_few_messages_are_flagged_without_a_reason() -> None:
 
 @every_folder
 def test_the_lines_of_a_drawing_add_up(folder: Path) -> None:
-    for session in read(folder):
+    for session in read_sessions(folder):
         check_sums(session)
 
 
 @every_folder
 def test_every_window_is_a_slice_of_its_session(folder: Path, tmp_path: Path) -> None:
-    if Archive.ingest(tmp_path, [folder]).sessions == 0:
+    if Archive.ingest(tmp_path, [folder]).derived_sessions == 0:
         pytest.skip("no session here")
 
     with Archive.open(tmp_path) as archive:

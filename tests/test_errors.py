@@ -9,123 +9,127 @@ import pytest
 
 from bygones import errors
 from bygones.errors import (
-    Ambiguous,
+    AmbiguousSelector,
     ArchiveDamaged,
     ArchiveEmpty,
     ArchiveError,
-    ArchiveForeign,
     ArchiveInUse,
-    ArchiveMissing,
+    ArchiveNotAFolder,
+    ArchiveNotFound,
+    ArchiveNotOwned,
     ArchiveTooNew,
     BackupNewer,
-    BackupRefused,
     BadRequest,
-    BatchRefused,
     BygonesError,
-    CursorUnreadable,
-    ErasureHeld,
+    ErasureOnHold,
     ExitCode,
-    ExtraMissing,
-    FieldEmpty,
-    FileChanged,
-    FileUnreadable,
-    HubRefused,
+    FileModifiedConcurrently,
+    HomeNotFound,
+    HubRejected,
     HubUnreachable,
-    IndexAwaited,
+    IndexBusy,
     IndexDamaged,
-    IndexMissing,
-    NameUnreadable,
-    NoHome,
+    IndexNotFound,
+    InvalidAccountName,
+    InvalidCursor,
+    InvalidFieldValue,
+    InvalidPrices,
+    InvalidRedactPattern,
+    InvalidRegex,
+    InvalidSelector,
+    InvalidSettings,
+    InvalidStoreURL,
+    InvalidTime,
+    MissingDependency,
+    MissingFieldValue,
+    NoArchiveAndNoHome,
+    NoProjectsSelected,
+    NotABackup,
     NotADatabase,
-    NotAFolder,
-    NotArchived,
-    NothingFound,
-    NothingNamed,
-    NothingToShow,
-    NotOfTeams,
-    NotSummed,
-    NumberUnknown,
-    ParcelRefused,
-    PathMissing,
-    PatternRefused,
-    Place,
-    PlaceUnreadable,
-    PricesUnreadable,
+    NotInArchive,
+    NoTranscriptsFound,
+    PathNotFound,
     QueryError,
+    QuerySpan,
     QueryTooDeep,
     QueryTooLong,
-    RegexRefused,
-    ResumeRefused,
+    ResumeFailed,
     ScannerFailed,
-    ScannerMissing,
-    SecretsSuspected,
-    SettingsUnreadable,
+    ScannerNotFound,
+    SecretsDetected,
+    SourceUpdateRejected,
     StoreError,
-    SystemRefused,
-    TimeUnreadable,
-    TokenRefused,
-    ValueUnknown,
+    SystemFailure,
+    UngroupableField,
+    UnknownResultNumber,
+    UnreadableFile,
+    UnsupportedOnTeamStore,
+    UploadRejected,
 )
 
-PLACE = Place("a is:wrong b", 5, 5)
+PLACE = QuerySpan("a is:wrong b", 5, 5)
 
 ERRORS = (
-    NoHome(),
-    NothingFound(Path("a"), Path("b")),
-    PathMissing(Path("a")),
+    HomeNotFound(),
+    NoTranscriptsFound(Path("a"), Path("b")),
+    PathNotFound(Path("a")),
     BadRequest("limit has to be a number"),
-    NameUnreadable("\udcff"),
-    ArchiveMissing(Path("a")),
-    NothingToShow(Path("a")),
-    ArchiveTooNew(Path("a"), found=9, known=1),
+    InvalidSelector("\udcff"),
+    ArchiveNotFound(Path("a")),
+    NoArchiveAndNoHome(Path("a")),
+    ArchiveTooNew(Path("a"), found_version=9, supported_version=1),
     ArchiveInUse(Path("a")),
-    IndexAwaited(Path("a"), is_erasing=True),
-    IndexAwaited(Path("a"), is_erasing=False),
+    IndexBusy(Path("a"), is_purging=True),
+    IndexBusy(Path("a"), is_purging=False),
     ArchiveDamaged(Path("a"), "chunk 7 has another hash"),
-    IndexMissing(Path("a")),
+    IndexNotFound(Path("a")),
     IndexDamaged(Path("a"), "page 7 is malformed"),
-    ArchiveForeign(Path("a")),
+    ArchiveNotOwned(Path("a")),
     NotADatabase(Path("a"), "file is not a database"),
     ArchiveEmpty(Path("a")),
-    NotAFolder(Path("a")),
-    BackupRefused(Path("a")),
-    BackupNewer(Path("a"), Path("b"), "1 file", is_parted=False),
-    BackupNewer(Path("a"), Path("b"), "1 file", is_parted=True),
+    ArchiveNotAFolder(Path("a")),
+    NotABackup(Path("a")),
+    BackupNewer(Path("a"), Path("b"), "1 file", has_diverged=False),
+    BackupNewer(Path("a"), Path("b"), "1 file", has_diverged=True),
     StoreError("connection refused"),
-    BatchRefused("ann/projects/a.jsonl", "its bytes are not those that are there"),
-    PlaceUnreadable("it names no person"),
-    ExtraMissing("psycopg"),
-    NotOfTeams("team"),
-    NothingNamed("project"),
+    SourceUpdateRejected(
+        "ann/projects/a.jsonl", "its bytes are not those that are there"
+    ),
+    InvalidStoreURL("it names no person"),
+    MissingDependency("psycopg"),
+    UnsupportedOnTeamStore("team"),
+    NoProjectsSelected("project"),
     HubUnreachable("https://hub.example.com", "connection refused"),
-    HubRefused("https://hub.example.com", "this needs a token"),
-    ErasureHeld(3),
-    TokenRefused("Ann Lee"),
-    ParcelRefused("it cannot be read"),
-    ScannerMissing(["gitleaks"]),
+    HubRejected("https://hub.example.com", "this needs a token"),
+    ErasureOnHold(3),
+    InvalidAccountName("Ann Lee"),
+    UploadRejected("it cannot be read"),
+    ScannerNotFound(["gitleaks"]),
     ScannerFailed("gitleaks", 2),
-    SecretsSuspected(2, ["github-pat"]),
-    NotArchived("session", "5e55"),
-    NumberUnknown("7", "the last search found 1 to 3"),
-    NotArchived("session", "5e55", ["5e56", "5e57"]),
-    Ambiguous("session", "5e", ["5e55", "5e56"]),
-    ResumeRefused("it is not there"),
-    SystemRefused("no space left on device"),
-    CursorUnreadable("7 or so"),
-    FileUnreadable(Path("settings.json"), "it holds no object"),
-    FileChanged(Path("settings.json")),
-    SettingsUnreadable(Path("a"), "x is no table"),
-    PatternRefused("(?<=a)b", "invalid perl operator: (?<"),
+    SecretsDetected(2, ["github-pat"]),
+    NotInArchive("session", "5e55"),
+    UnknownResultNumber("7", "the last search found 1 to 3"),
+    NotInArchive("session", "5e55", ["5e56", "5e57"]),
+    AmbiguousSelector("session", "5e", ["5e55", "5e56"]),
+    ResumeFailed("it is not there"),
+    SystemFailure("no space left on device"),
+    InvalidCursor("7 or so"),
+    UnreadableFile(Path("settings.json"), "it holds no object"),
+    FileModifiedConcurrently(Path("settings.json")),
+    InvalidSettings(Path("a"), "x is no table"),
+    InvalidRedactPattern("(?<=a)b", "invalid perl operator: (?<"),
     QueryTooLong("a" * 11, 10),
     QueryTooDeep(PLACE, 50),
-    FieldEmpty(PLACE, field="is", example="is:error"),
-    ValueUnknown(PLACE, field="is", known=("error", "agent")),
-    ValueUnknown(PLACE, field="is", known=("error", "agent"), meant="has:image"),
-    TimeUnreadable(PLACE, field="on"),
-    RegexRefused(PLACE, detail="nothing to repeat"),
-    NotSummed("tool:Bash"),
-    NotSummed("model:opus", "tool"),
-    PricesUnreadable(Path("a"), "no price"),
+    MissingFieldValue(PLACE, field="is", example="is:error"),
+    InvalidFieldValue(PLACE, field="is", allowed_values=("error", "agent")),
+    InvalidFieldValue(
+        PLACE, field="is", allowed_values=("error", "agent"), suggestion="has:image"
+    ),
+    InvalidTime(PLACE, field="on"),
+    InvalidRegex(PLACE, detail="nothing to repeat"),
+    UngroupableField("tool:Bash"),
+    UngroupableField("model:opus", "tool"),
+    InvalidPrices(Path("a"), "no price"),
 )
 ABSTRACT = {"BygonesError", "ArchiveError", "QueryError"}
 
@@ -154,39 +158,39 @@ def test_an_error_is_one_sentence_with_a_hint(error: BygonesError) -> None:
 
 
 def test_nothing_found_says_where_it_looked() -> None:
-    error = NothingFound(Path("a"), Path("b"))
+    error = NoTranscriptsFound(Path("a"), Path("b"))
 
     assert str(error) == "no transcripts in a, b"
-    assert error.exit_code is ExitCode.FAILED
+    assert error.exit_code is ExitCode.FAILURE
 
 
 def test_nothing_found_anywhere_means_there_is_no_home() -> None:
-    assert str(NoHome()).startswith("no Claude Code home is found; looked at: ")
+    assert str(HomeNotFound()).startswith("no Claude Code home is found; looked at: ")
 
 
 def test_a_missing_path_was_asked_for_wrongly() -> None:
-    error = PathMissing(Path("a"))
+    error = PathNotFound(Path("a"))
 
     assert str(error) == "a does not exist"
-    assert error.exit_code is ExitCode.ASKED_WRONGLY
+    assert error.exit_code is ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ArchiveMissing, ExitCode.NO_ARCHIVE),
+        (ArchiveNotFound, ExitCode.NO_ARCHIVE),
         (ArchiveTooNew, ExitCode.ARCHIVE_TOO_NEW),
         (ArchiveInUse, ExitCode.ARCHIVE_IN_USE),
-        (IndexAwaited, ExitCode.ARCHIVE_IN_USE),
+        (IndexBusy, ExitCode.ARCHIVE_IN_USE),
         (ArchiveDamaged, ExitCode.ARCHIVE_DAMAGED),
-        (IndexMissing, ExitCode.FAILED),
-        (IndexDamaged, ExitCode.FAILED),
-        (ArchiveForeign, ExitCode.ASKED_WRONGLY),
+        (IndexNotFound, ExitCode.FAILURE),
+        (IndexDamaged, ExitCode.FAILURE),
+        (ArchiveNotOwned, ExitCode.USAGE_ERROR),
         (NotADatabase, ExitCode.ARCHIVE_DAMAGED),
         (ArchiveEmpty, ExitCode.ARCHIVE_DAMAGED),
-        (NotAFolder, ExitCode.ASKED_WRONGLY),
-        (BackupRefused, ExitCode.ASKED_WRONGLY),
-        (BackupNewer, ExitCode.ASKED_WRONGLY),
+        (ArchiveNotAFolder, ExitCode.USAGE_ERROR),
+        (NotABackup, ExitCode.USAGE_ERROR),
+        (BackupNewer, ExitCode.USAGE_ERROR),
     ],
 )
 def test_what_is_wrong_with_an_archive_has_a_code_of_its_own(
@@ -196,13 +200,13 @@ def test_what_is_wrong_with_an_archive_has_a_code_of_its_own(
 
 
 def test_a_name_that_is_not_archived_may_be_a_slip_of_the_pen() -> None:
-    assert str(NotArchived("session", "5e55", ["5e56", "5e57"])) == (
+    assert str(NotInArchive("session", "5e55", ["5e56", "5e57"])) == (
         "the archive has no session '5e55'; did you mean 5e56, 5e57?"
     )
 
 
 def test_an_ambiguous_name_says_what_it_may_mean() -> None:
-    assert str(Ambiguous("project", "demo", ["/a/demo", "/b/demo"])) == (
+    assert str(AmbiguousSelector("project", "demo", ["/a/demo", "/b/demo"])) == (
         "'demo' may be project /a/demo or /b/demo"
     )
 
@@ -211,22 +215,24 @@ def test_an_ambiguous_name_says_what_it_may_mean() -> None:
     ("place", "pointed"),
     [
         (PLACE, "a is:wrong b\n     ^^^^^"),
-        (Place("a\nb\x1bc", 2, 1), "a b c\n  ^"),
-        (Place("x" * 100, 50, 1), f"{'x' * 61}\n{' ' * 30}^"),
-        (Place("x" * 100, 0, 99), f"{'x' * 100}\n{'^' * 99}"),
-        (Place("x" * 9000, 0, 9000), f"{'x' * 100}\n{'^' * 100}"),
-        (Place("ab", 2, 0), "ab\n  ^"),
+        (QuerySpan("a\nb\x1bc", 2, 1), "a b c\n  ^"),
+        (QuerySpan("x" * 100, 50, 1), f"{'x' * 61}\n{' ' * 30}^"),
+        (QuerySpan("x" * 100, 0, 99), f"{'x' * 100}\n{'^' * 99}"),
+        (QuerySpan("x" * 9000, 0, 9000), f"{'x' * 100}\n{'^' * 100}"),
+        (QuerySpan("ab", 2, 0), "ab\n  ^"),
     ],
 )
 def test_a_wrong_query_is_shown_with_marks_under_the_place(
-    place: Place, pointed: str
+    place: QuerySpan, pointed: str
 ) -> None:
-    assert QueryError(place).pointed == pointed
-    assert QueryError(place).exit_code is ExitCode.ASKED_WRONGLY
+    assert QueryError(place).marked_excerpt == pointed
+    assert QueryError(place).exit_code is ExitCode.USAGE_ERROR
 
 
 def test_an_error_in_a_query_says_what_would_be_right() -> None:
-    error = ValueUnknown(PLACE, field="is", known=("error",), meant="has:wrong")
+    error = InvalidFieldValue(
+        PLACE, field="is", allowed_values=("error",), suggestion="has:wrong"
+    )
 
     assert str(error) == (
         "'wrong' at character 6 is no value of is:, which has error;"
@@ -235,7 +241,7 @@ def test_an_error_in_a_query_says_what_would_be_right() -> None:
 
 
 def test_an_error_in_a_query_does_not_repeat_all_of_a_long_value() -> None:
-    error = TimeUnreadable(Place("on:" + "x" * 900, 3, 900), field="on")
+    error = InvalidTime(QuerySpan("on:" + "x" * 900, 3, 900), field="on")
 
     assert len(str(error)) < 120
 

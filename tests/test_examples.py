@@ -13,10 +13,10 @@ import click
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
-from bygones.cli.demo_home import write_home
+from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.registry import COMMANDS
 from bygones.cli.group import CommandGroup
-from bygones.cli.table import COMMANDS
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -86,7 +86,7 @@ def invented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the place of the invented home; the user is in its shop."""
     for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    home = write_home(tmp_path, datetime.now(UTC))
+    home = write_demo_home(tmp_path, datetime.now(UTC))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.setenv("BYGONES_HOME", str(home))
@@ -110,7 +110,7 @@ def test_an_example_does_what_it_says(
 
     code = main(expanded)
 
-    assert code == ExitCode.DONE, (place, capsys.readouterr().err)
+    assert code == ExitCode.SUCCESS, (place, capsys.readouterr().err)
 
 
 def test_there_are_examples_of_every_kind() -> None:
@@ -160,7 +160,7 @@ def test_programs_get_the_rows_that_are_documented(
     for found in ROW.finditer(PAGE):
         documented.setdefault(found[1], {"row"}).update(FIELD.findall(found[0]))
 
-    assert main([*words, "--json"]) == ExitCode.DONE
+    assert main([*words, "--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows

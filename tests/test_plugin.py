@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bygones import __version__
-from bygones.cli.table import COMMANDS
-from bygones.mcp.tools import BY_NAME
+from bygones.cli.commands.registry import COMMANDS
+from bygones.mcp.tools import TOOLS_BY_NAME
 
 PLUGIN = Path(__file__).resolve().parent.parent / "plugin"
 EVENTS = {
@@ -149,7 +149,7 @@ def test_the_skill_is_named_for_its_folder_and_says_when_to_use_it() -> None:
 
 
 def test_texts_name_only_tools_and_commands_that_there_are() -> None:
-    known = {*BY_NAME, *(row.name for row in COMMANDS)}
+    known = {*TOOLS_BY_NAME, *(row.name for row in COMMANDS)}
     for path in PLUGIN.rglob("*.md"):
         words = path.read_text("utf-8")
         named = set(re.findall(r"`([a-z_]+)`", words))

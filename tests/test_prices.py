@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from bygones.errors import PricesUnreadable
-from bygones.prices import PICOS, Prices, load_prices, normal_name
+from bygones.errors import InvalidPrices
+from bygones.usage.prices import (
+    PICOS_PER_DOLLAR,
+    Prices,
+    load_prices,
+    normalize_model_name,
+)
 from docs.make import PRICES, price_table
 
 MILLION = (10**6,) * 5
@@ -17,10 +22,14 @@ def rates(
     model: str, *, is_long: bool = False, prices: Prices | None = None
 ) -> list[str]:
     """Return dollars for a million tokens of each kind, by the newest price."""
-    (*_, price) = (prices or load_prices()).of(model)
-    found = price.rates(is_long=is_long)
+    (*_, price) = (prices or load_prices()).for_model(model)
+    found = price.rates_for(is_long_context=is_long)
     assert found is not None
-    return [f"{rate * 10**6 / PICOS:g}" for rate in found.each if rate is not None]
+    return [
+        f"{rate * 10**6 / PICOS_PER_DOLLAR:g}"
+        for rate in found.per_token
+        if rate is not None
+    ]
 
 
 @pytest.mark.req("U2")
@@ -44,9 +53,9 @@ def test_the_table_has_the_prices_of_models(model: str, told: str) -> None:
 
 
 def test_a_long_context_has_rates_of_its_own() -> None:
-    (price,) = load_prices().of("claude-haiku-5-5")
+    (price,) = load_prices().for_model("claude-haiku-5-5")
 
-    assert price.above == 100_000
+    assert price.long_context_threshold == 100_000
     assert rates("claude-haiku-5-5", is_long=True) == [
         "0.5",
         "2.5",
@@ -54,8 +63,8 @@ def test_a_long_context_has_rates_of_its_own() -> None:
         "1",
         "0.05",
     ]
-    assert price.long is not None
-    assert price.long.cost(MILLION) == round(4.675 * PICOS)
+    assert price.long_context is not None
+    assert price.long_context.compute_cost(MILLION) == round(4.675 * PICOS_PER_DOLLAR)
 
 
 @pytest.mark.req("U2")
@@ -79,7 +88,7 @@ def test_a_long_context_has_rates_of_its_own() -> None:
     ],
 )
 def test_a_model_is_known_under_all_its_names(model: str, normal: str) -> None:
-    assert normal_name(model) == normal
+    assert normalize_model_name(model) == normal
 
 
 @pytest.mark.req("U2")
@@ -96,7 +105,7 @@ def test_a_model_is_known_under_all_its_names(model: str, normal: str) -> None:
     ],
 )
 def test_a_model_that_is_not_in_the_table_has_no_price(model: str | None) -> None:
-    assert load_prices().of(model) == ()
+    assert load_prices().for_model(model) == ()
 
 
 OWN = """
@@ -125,18 +134,18 @@ def test_a_users_file_replaces_the_prices_of_the_models_that_it_names(
 
     prices = load_prices(own)
 
-    assert len(prices.of("claude-opus-4-6")) == 1
+    assert len(prices.for_model("claude-opus-4-6")) == 1
     assert rates("claude-opus-4-6", prices=prices) == ["1", "2.5"]
-    assert [price.usual.each[0] for price in prices.of("glm-4.6")] == [
+    assert [price.standard.per_token[0] for price in prices.for_model("glm-4.6")] == [
         1_000_000,
         400_000,
     ]
     assert rates("claude-opus-5", prices=prices) == ["5", "25", "6.25", "10", "0.5"]
-    (opus,) = prices.of("claude-opus-5")
-    dear = opus.rates(("priority",))
+    (opus,) = prices.for_model("claude-opus-5")
+    dear = opus.rates_for(("priority",))
     assert dear is not None
-    assert dear.cost((2,)) == 15_000_000
-    assert opus.rates(("unheard-of",)) is None
+    assert dear.compute_cost((2,)) == 15_000_000
+    assert opus.rates_for(("unheard-of",)) is None
 
 
 def test_what_is_read_is_what_is_written_by_hand() -> None:
@@ -145,7 +154,7 @@ def test_what_is_read_is_what_is_written_by_hand() -> None:
 
 
 def test_a_file_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
-    assert load_prices(tmp_path / "prices.toml").of("claude-opus-5")
+    assert load_prices(tmp_path / "prices.toml").for_model("claude-opus-5")
 
 
 @pytest.mark.parametrize(
@@ -168,12 +177,12 @@ def test_a_file_that_holds_something_else_is_an_error_with_its_path(
     own = tmp_path / "prices.toml"
     own.write_bytes(text.encode("latin-1"))
 
-    with pytest.raises(PricesUnreadable, match=r"prices\.toml holds no prices: "):
+    with pytest.raises(InvalidPrices, match=r"prices\.toml holds no prices: "):
         load_prices(own)
 
 
 def test_tokens_without_a_rate_have_no_cost() -> None:
-    (price,) = load_prices().of("claude-3-sonnet")
+    (price,) = load_prices().for_model("claude-3-sonnet")
 
-    assert price.usual.cost((1,)) == 3_000_000
-    assert price.usual.cost((0, 0, 0, 0, 1)) is None
+    assert price.standard.compute_cost((1,)) == 3_000_000
+    assert price.standard.compute_cost((0, 0, 0, 0, 1)) is None

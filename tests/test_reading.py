@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bygones import Archive, reading
-from bygones.errors import NothingFound, PathMissing
-from bygones.ingest.versions import archived_versions
-from bygones.model.blocks import Text
-from bygones.model.ids import Position
-from bygones.model.problems import Problem
+from bygones import Archive, reader
+from bygones.errors import NoTranscriptsFound, PathNotFound
+from bygones.ingest.loading import archived_versions
+from bygones.model.base import Position, Problem
+from bygones.model.records import TextBlock
 from bygones.model.sessions import ToolCall
-from bygones.reading import read
-from bygones.sources import read_at
+from bygones.reader import read_sessions
+from bygones.sources.lines import read_at
 from tests.build import (
     SESSION,
     Home,
@@ -52,7 +51,12 @@ def stored(home: Home, path: str) -> str | None:
 
 
 def calls(home: Home) -> list[ToolCall]:
-    return [call for one in read(home.path) for t in one.live.turns for call in t.calls]
+    return [
+        call
+        for one in read_sessions(home.path)
+        for t in one.live_branch.turns
+        for call in t.tool_calls
+    ]
 
 
 @pytest.fixture
@@ -63,35 +67,44 @@ def home(tmp_path: Path) -> Home:
 def test_the_examples_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
-    assert doctest.testmod(reading) == doctest.TestResults(failed=0, attempted=4)
+    assert doctest.testmod(reader) == doctest.TestResults(failed=0, attempted=4)
 
 
 def test_a_home_a_folder_and_a_file_read_the_same(home: Home) -> None:
     path = home.session(SESSION, session("a", "b<a"))
 
-    whole = [[m.head for m in one.live.messages] for one in read(home.path)]
-    folder = [[m.head for m in one.live.messages] for one in read(path.parent)]
-    alone = [[m.head for m in one.live.messages] for one in read(str(path))]
+    whole = [
+        [m.preview for m in one.live_branch.messages]
+        for one in read_sessions(home.path)
+    ]
+    folder = [
+        [m.preview for m in one.live_branch.messages]
+        for one in read_sessions(path.parent)
+    ]
+    alone = [
+        [m.preview for m in one.live_branch.messages]
+        for one in read_sessions(str(path))
+    ]
 
     assert whole == folder == alone == [["a", "b"]]
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(PathMissing):
-        read(tmp_path / "nowhere")
+    with pytest.raises(PathNotFound):
+        read_sessions(tmp_path / "nowhere")
 
 
 def test_a_folder_without_transcripts_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("hello", "utf-8")
 
-    with pytest.raises(NothingFound):
-        list(read(tmp_path))
+    with pytest.raises(NoTranscriptsFound):
+        list(read_sessions(tmp_path))
 
 
 def test_what_cannot_be_read_is_a_problem_of_the_reading(home: Home) -> None:
     path = home.session(SESSION, session("a"))
     (path.parent / f"{session_id(1)}.jsonl").mkdir()
-    found = read(home.path)
+    found = read_sessions(home.path)
 
     for _ in range(2):
         assert len(list(found)) == 1
@@ -101,11 +114,11 @@ def test_what_cannot_be_read_is_a_problem_of_the_reading(home: Home) -> None:
 def test_a_file_that_vanishes_is_a_problem_of_its_session(home: Home) -> None:
     home.session(SESSION, session("a"))
     path = home.session(session_id(1), session("b"))
-    found = iter(read(home.path)._sources())
+    found = iter(read_sessions(home.path)._discover())
     sources = list(found)
     path.unlink()
 
-    problems = [p.kind for one in sources for p in reading.transcript_of(one).problems]
+    problems = [p.kind for one in sources for p in reader.load_transcript(one).problems]
 
     assert problems == ["vanished"]
 
@@ -113,10 +126,10 @@ def test_a_file_that_vanishes_is_a_problem_of_its_session(home: Home) -> None:
 def test_what_was_said_is_opened_from_the_file(home: Home) -> None:
     long = "word " * 200
     home.session(SESSION, thread(prompt(long), reply(long)))
-    (one,) = read(home.path)
+    (one,) = read_sessions(home.path)
 
-    assert [m.blocks for m in one.live.messages] == [(Text(text=long),)] * 2
-    assert len(one.live.messages[0].head) < len(long)
+    assert [m.blocks for m in one.live_branch.messages] == [(TextBlock(text=long),)] * 2
+    assert len(one.live_branch.messages[0].preview) < len(long)
 
 
 @pytest.mark.parametrize(
@@ -132,25 +145,25 @@ def test_what_was_said_is_opened_from_the_file(home: Home) -> None:
 )
 def test_records_of_any_type_are_opened(record: dict[str, object], home: Home) -> None:
     home.session(SESSION, [record])
-    (one,) = read(home.path)
+    (one,) = read_sessions(home.path)
 
-    assert [m.blocks for m in one.live.messages] == [(Text(text="Hm"),)]
+    assert [m.blocks for m in one.live_branch.messages] == [(TextBlock(text="Hm"),)]
 
 
 def test_text_that_was_delivered_from_the_queue_is_opened(home: Home) -> None:
     home.session(SESSION, [prompt("Hi"), queue("enqueue", "Hurry"), queue("remove")])
-    (one,) = read(home.path)
+    (one,) = read_sessions(home.path)
 
-    assert one.live.messages[-1].blocks == (Text(text="Hurry"),)
+    assert one.live_branch.messages[-1].blocks == (TextBlock(text="Hurry"),)
 
 
 def test_what_has_no_text_opens_as_nothing(home: Home) -> None:
     notice = system(None, None)
     output = attachment("structured_output")
     home.session(SESSION, [notice, output, compact("gone") | {"content": None}])
-    (one,) = read(home.path)
+    (one,) = read_sessions(home.path)
 
-    assert [m.blocks for m in one.live.messages] == [()] * 3
+    assert [m.blocks for m in one.live_branch.messages] == [()] * 3
 
 
 def test_a_call_its_result_and_its_outcome_are_opened(home: Home) -> None:
@@ -163,7 +176,7 @@ def test_a_call_its_result_and_its_outcome_are_opened(home: Home) -> None:
     (call,) = calls(home)
 
     assert bytes(call.input) == b'{"command":"ls"}'
-    assert call.use is not None
+    assert call.tool_use is not None
     assert call.result is not None
     assert call.result.tool_use_id == "t"
     assert call.outcome is not None
@@ -174,18 +187,18 @@ def test_a_small_file_is_opened_once_for_all_that_it_says(
 ) -> None:
     # Near the end of a file fewer bytes are left than are read ahead.
     home.session(SESSION, thread(*(prompt(f"{number}") for number in range(20))))
-    (session,) = read(home.path)
+    (session,) = read_sessions(home.path)
     asked = []
 
-    def counted(position: Position, *, ahead: int) -> bytes | Problem:
+    def counted(position: Position, *, read_ahead: int) -> bytes | Problem:
         asked.append(position)
-        return read_at(position, ahead=ahead)
+        return read_at(position, read_ahead=read_ahead)
 
-    monkeypatch.setattr(reading, "read_at", counted)
+    monkeypatch.setattr(reader, "read_at", counted)
 
-    said = [message.blocks for message in session.live.messages]
+    said = [message.blocks for message in session.live_branch.messages]
 
-    assert said == [(Text(text=f"{number}"),) for number in range(20)]
+    assert said == [(TextBlock(text=f"{number}"),) for number in range(20)]
     assert len(asked) == 1
 
 
@@ -194,12 +207,12 @@ def test_a_file_that_is_gone_opens_as_nothing(home: Home) -> None:
         prompt("Hi"), reply([tool_use("Bash", id="t")]), tool_result("t", "x")
     )
     path = home.session(SESSION, records)
-    (one,) = read(home.path)
+    (one,) = read_sessions(home.path)
     path.unlink()
-    (call,) = one.live.turns[0].calls
+    (call,) = one.live_branch.turns[0].tool_calls
 
-    assert one.live.messages[0].blocks == ()
-    assert (call.use, call.result, call.outcome) == (None, None, None)
+    assert one.live_branch.messages[0].blocks == ()
+    assert (call.tool_use, call.result, call.outcome) == (None, None, None)
     assert bytes(call.input) == b""
 
 
@@ -208,27 +221,27 @@ def test_a_session_read_or_archived_tells_the_versions_of_its_files(
     tmp_path: Path,
 ) -> None:
     folder = CASES / "file_edits" / "input"
-    (one,) = read(folder)
+    (one,) = read_sessions(folder)
     Archive.ingest(tmp_path, [folder])
     with Archive.open(tmp_path) as archive:
         again = archive.session(one.id).file_versions
-        archived = [v.version for v in archived_versions(archive._vault, one)]
+        archived = [v.version for v in archived_versions(archive._archive_dir, one)]
 
     found = one.file_versions
     assert again == found
     assert archived == list(found["a.py"])
-    assert [(v.version, v.message, v.backup) for v in found["a.py"]] == [
+    assert [(v.version, v.message_id, v.backup_name) for v in found["a.py"]] == [
         (1, "p1", None),
         (2, "p2", "0f1e2d3c4b5a6978@v2"),
         (3, "p2", "0f1e2d3c4b5a6978@v3"),
     ]
-    assert all(v.time == datetime(2026, 1, 5, 9, tzinfo=UTC) for v in found["a.py"])
+    assert all(v.saved_at == datetime(2026, 1, 5, 9, tzinfo=UTC) for v in found["a.py"])
 
 
 @pytest.mark.req("H1")
 def test_versions_are_opened_from_the_file(home: Home) -> None:
     path = home.session(SESSION, [prompt("Hi"), snapshot("p", {"a.py": None})])
-    (one,), (gone,) = read(home.path), read(home.path)
+    (one,), (gone,) = read_sessions(home.path), read_sessions(home.path)
 
     assert [v.is_new for v in one.file_versions["a.py"]] == [True]
 
@@ -267,7 +280,7 @@ def test_no_other_path_is_followed(path: str, home: Home) -> None:
 def test_an_output_too_long_to_hold_is_cut_at_a_line(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_STORED_LIMIT", 10)
+    monkeypatch.setattr(reader, "_MAX_TOOL_RESULT_SIZE", 10)
     home.tool_result(SESSION, "t.txt", "12345\n123\n1234567")
 
     assert stored(home, "t.txt") == "12345\n123"
@@ -285,20 +298,20 @@ def test_an_agents_long_output_lies_in_its_sessions_folder() -> None:
 def test_a_sidecar_is_read_with_its_agent(home: Home) -> None:
     home.session(SESSION, thread(prompt("Hi"), reply([tool_use("Task", id="t")])))
     home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
-    (one,) = read(home.path)
+    (one,) = read_sessions(home.path)
 
-    assert [(run.id, run.link) for run in one.agents] == [("a1", "sidecar")]
+    assert [(run.id, run.linked_by) for run in one.agents] == [("a1", "sidecar")]
 
 
 @pytest.mark.req("A1")
 def test_a_sidecar_that_cannot_be_read_says_nothing(home: Home) -> None:
     path = home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
-    sources = list(read(home.path)._sources())
+    sources = list(read_sessions(home.path)._discover())
     path.with_name("agent-a1.meta.json").unlink()
 
-    (one,) = reading._transcripts(sources)
+    (one,) = reader._load_transcripts(sources)
 
-    assert one.note is None
+    assert one.sidecar is None
 
 
 @pytest.mark.req("T6", "F5")
@@ -310,7 +323,7 @@ def test_folders_that_hold_pieces_of_one_session_are_read_together(home: Home) -
     home.session(SESSION, more, project="-work-tree")
     home.session(session_id(2), session("y"), project="-work-else")
 
-    found = {one.id: len(one.live.messages) for one in read(home.path)}
+    found = {one.id: len(one.live_branch.messages) for one in read_sessions(home.path)}
 
     assert found == {SESSION: 4, session_id(1): 1, session_id(2): 1}
 
@@ -322,6 +335,6 @@ def test_loose_files_are_grouped_by_their_folder(tmp_path: Path) -> None:
         home = Home(tmp_path / "x")
         home.session(SESSION, session("a", "b<a")).rename(path)
 
-    sizes = [len(one.live.messages) for one in read(tmp_path)]
+    sizes = [len(one.live_branch.messages) for one in read_sessions(tmp_path)]
 
     assert sum(sizes) == 4 or sizes == [2]

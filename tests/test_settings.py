@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import NothingFound, PathMissing, SettingsUnreadable
-from bygones.settings import (
+from bygones.config import (
     SETTINGS,
-    HiddenByUser,
+    RedactSettings,
     Settings,
-    archive_folder,
-    hidden_by_user,
-    prices_file,
-    pushed_by_user,
-    read_settings,
-    settings_file,
-    source_homes,
-    this_host,
+    find_prices_file,
+    find_settings_file,
+    get_machine_id,
+    load_push_settings,
+    load_redact_settings,
+    load_settings,
+    resolve_archive_location,
+    resolve_homes,
 )
+from bygones.errors import InvalidSettings, NoTranscriptsFound, PathNotFound
 from tests.build import Home, prompt, session_id, thread
 
 ME = Path("/home/me")
@@ -43,14 +43,14 @@ ME = Path("/home/me")
 def test_the_archive_is_where_each_system_puts_such_things(
     platform: str, environ: dict[str, str], place: str
 ) -> None:
-    assert archive_folder(None, environ, ME, platform) == Path(place)
+    assert resolve_archive_location(None, environ, ME, platform) == Path(place)
 
 
 def test_what_is_given_counts_more_than_what_is_set() -> None:
     environ = {"BYGONES_ARCHIVE": "/set", "XDG_DATA_HOME": "/share"}
 
-    assert archive_folder(Path("/given"), environ, ME) == Path("/given")
-    assert archive_folder(None, environ, ME) == Path("/set")
+    assert resolve_archive_location(Path("/given"), environ, ME) == Path("/given")
+    assert resolve_archive_location(None, environ, ME) == Path("/set")
 
 
 def test_a_path_is_whole_wherever_it_was_typed(
@@ -59,10 +59,10 @@ def test_a_path_is_whole_wherever_it_was_typed(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()
 
-    assert archive_folder(Path("x"), {}, ME) == tmp_path / "x"
-    assert archive_folder(Path("~/x"), {}, ME) == ME / "x"
-    assert archive_folder(Path("a/../x"), {}, ME) == tmp_path.resolve() / "x"
-    assert source_homes([Path("a"), tmp_path / "a"], {}, ME) == (tmp_path / "a",)
+    assert resolve_archive_location(Path("x"), {}, ME) == tmp_path / "x"
+    assert resolve_archive_location(Path("~/x"), {}, ME) == ME / "x"
+    assert resolve_archive_location(Path("a/../x"), {}, ME) == tmp_path.resolve() / "x"
+    assert resolve_homes([Path("a"), tmp_path / "a"], {}, ME) == (tmp_path / "a",)
 
 
 def test_homes_are_given_set_or_found(tmp_path: Path) -> None:
@@ -70,26 +70,26 @@ def test_homes_are_given_set_or_found(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     both = os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")])
 
-    assert source_homes([], {"BYGONES_HOME": both}, tmp_path) == (
+    assert resolve_homes([], {"BYGONES_HOME": both}, tmp_path) == (
         tmp_path / "one",
         tmp_path / "two",
     )
-    assert source_homes([tmp_path / "two"], {"BYGONES_HOME": both}, tmp_path) == (
+    assert resolve_homes([tmp_path / "two"], {"BYGONES_HOME": both}, tmp_path) == (
         tmp_path / "two",
     )
-    assert source_homes([], {}, tmp_path) == (tmp_path / ".claude",)
+    assert resolve_homes([], {}, tmp_path) == (tmp_path / ".claude",)
 
 
 def test_a_home_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(PathMissing):
-        source_homes([tmp_path / "gone"], {}, tmp_path)
-    with pytest.raises(PathMissing):
-        source_homes([], {"BYGONES_HOME": str(tmp_path / "gone")}, tmp_path)
+    with pytest.raises(PathNotFound):
+        resolve_homes([tmp_path / "gone"], {}, tmp_path)
+    with pytest.raises(PathNotFound):
+        resolve_homes([], {"BYGONES_HOME": str(tmp_path / "gone")}, tmp_path)
 
 
 def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NothingFound):
-        source_homes([], {}, tmp_path)
+    with pytest.raises(NoTranscriptsFound):
+        resolve_homes([], {}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,16 @@ def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
 def test_a_users_own_prices_are_where_settings_are(
     platform: str, environ: dict[str, str], place: str
 ) -> None:
-    assert prices_file(environ, ME, platform) == Path(place)
+    assert find_prices_file(environ, ME, platform) == Path(place)
 
 
 def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.touch()
 
-    assert prices_file({"BYGONES_PRICES": str(own)}, ME) == own
-    with pytest.raises(PathMissing):
-        prices_file({"BYGONES_PRICES": str(tmp_path / "other")}, ME)
+    assert find_prices_file({"BYGONES_PRICES": str(own)}, ME) == own
+    with pytest.raises(PathNotFound):
+        find_prices_file({"BYGONES_PRICES": str(tmp_path / "other")}, ME)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +130,17 @@ def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
 def test_settings_are_where_each_system_puts_them(
     platform: str, environ: dict[str, str], place: str
 ) -> None:
-    assert settings_file(environ, ME, platform) == Path(place)
+    assert find_settings_file(environ, ME, platform) == Path(place)
 
 
 def test_what_a_user_wants_hidden_is_read(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     environ = {"BYGONES_SETTINGS": str(path)}
-    assert hidden_by_user({}, tmp_path) == HiddenByUser()
+    assert load_redact_settings({}, tmp_path) == RedactSettings()
 
     path.write_text("[redact]\nnames = ['Ada']\n[redact.patterns]\nticket = 'T-1'\n")
 
-    assert hidden_by_user(environ, tmp_path) == HiddenByUser(
+    assert load_redact_settings(environ, tmp_path) == RedactSettings(
         names=("Ada",), patterns={"ticket": "T-1"}
     )
 
@@ -162,14 +162,14 @@ def test_settings_that_say_something_else_are_refused(
     path = tmp_path / "settings.toml"
     path.write_bytes(text.encode("latin-1"))
 
-    with pytest.raises(SettingsUnreadable, match=r"settings\.toml"):
-        hidden_by_user({"BYGONES_SETTINGS": str(path)}, tmp_path)
+    with pytest.raises(InvalidSettings, match=r"settings\.toml"):
+        load_redact_settings({"BYGONES_SETTINGS": str(path)}, tmp_path)
 
 
 def told(tmp_path: Path, text: str, **environ: str) -> Settings:
     (tmp_path / "settings.toml").write_text(text, "utf-8")
     surroundings = {"BYGONES_SETTINGS": str(tmp_path / "settings.toml"), **environ}
-    return read_settings(surroundings, tmp_path)
+    return load_settings(surroundings, tmp_path)
 
 
 def test_every_example_of_a_setting_is_one(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_every_example_of_a_setting_is_one(tmp_path: Path) -> None:
 
 
 def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
-    assert read_settings({}, tmp_path) == Settings()
+    assert load_settings({}, tmp_path) == Settings()
 
 
 def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
 def test_what_cannot_be_set_is_a_sentence(
     text: str, reason: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(SettingsUnreadable, match=re.escape(reason)):
+    with pytest.raises(InvalidSettings, match=re.escape(reason)):
         told(tmp_path, text)
 
 
@@ -233,12 +233,12 @@ def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(text, "utf-8")
     surroundings = {"BYGONES_SETTINGS": str(tmp_path / "settings.toml")}
 
-    found = pushed_by_user(surroundings, tmp_path)
-    stronger = pushed_by_user({**surroundings, "BYGONES_HUB_TOKEN": "u"}, tmp_path)
+    found = load_push_settings(surroundings, tmp_path)
+    stronger = load_push_settings({**surroundings, "BYGONES_HUB_TOKEN": "u"}, tmp_path)
 
     assert found == ("https://h", "t", (str(tmp_path / "a"), "/c"))
     assert stronger == ("https://h", "u", (str(tmp_path / "a"), "/c"))
-    assert pushed_by_user({}, tmp_path) == ("", "", ())
+    assert load_push_settings({}, tmp_path) == ("", "", ())
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
 def test_a_variable_is_refused_as_the_file_is(
     name: str, value: str, reason: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(SettingsUnreadable) as in_file:
+    with pytest.raises(InvalidSettings) as in_file:
         told(tmp_path, f'{name} = "{value}"')
-    with pytest.raises(SettingsUnreadable) as in_variable:
+    with pytest.raises(InvalidSettings) as in_variable:
         told(tmp_path, "", **{f"BYGONES_{name.upper()}": value})
 
     assert in_file.value.reason == in_variable.value.reason == reason
@@ -270,8 +270,8 @@ def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
 
 
 def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(PathMissing, match=r"gone\.toml does not exist"):
-        read_settings({"BYGONES_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)
+    with pytest.raises(PathNotFound, match=r"gone\.toml does not exist"):
+        load_settings({"BYGONES_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -292,10 +292,10 @@ def test_a_host_is_told_from_others_by_what_stays(
 ) -> None:
     if kept is not None:
         (tmp_path / "host").write_text(kept, "ascii")
-    monkeypatch.setattr("bygones.settings.HOST_FILE", tmp_path / "host")
+    monkeypatch.setattr("bygones.config.MACHINE_ID_FILE", tmp_path / "host")
     monkeypatch.setattr("uuid.getnode", lambda: node)
 
-    assert this_host() == told
+    assert get_machine_id() == told
 
 
 def test_a_home_and_a_link_to_it_are_one_home(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_home_and_a_link_to_it_are_one_home(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(home)
 
-    assert source_homes([link, home, link], {}, tmp_path) == (link,)
+    assert resolve_homes([link, home, link], {}, tmp_path) == (link,)
 
 
 def test_a_projects_folder_that_was_asked_for_stands_for_its_home(
@@ -313,10 +313,10 @@ def test_a_projects_folder_that_was_asked_for_stands_for_its_home(
     home = tmp_path / "other"
     (home / "projects").mkdir(parents=True)
 
-    assert source_homes([home / "projects"], {}, tmp_path) == (home / "projects",)
+    assert resolve_homes([home / "projects"], {}, tmp_path) == (home / "projects",)
     (home / "todos").mkdir()
-    assert source_homes([home / "projects"], {}, tmp_path) == (home,)
-    assert source_homes([home, home / "projects"], {}, tmp_path) == (home,)
+    assert resolve_homes([home / "projects"], {}, tmp_path) == (home,)
+    assert resolve_homes([home, home / "projects"], {}, tmp_path) == (home,)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
@@ -327,7 +327,7 @@ def test_what_a_home_links_to_as_its_projects_is_taken_in(tmp_path: Path) -> Non
     home.path.mkdir()
     (home.path / "projects").symlink_to(target)
 
-    found = source_homes([], {}, tmp_path)
+    found = resolve_homes([], {}, tmp_path)
     report = Archive.ingest(tmp_path / "archive", found)
 
     assert found == (home.path, target)

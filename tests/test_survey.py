@@ -13,29 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.sketches import Sketched
-from bygones.model.sources import Source, SourceKind
-from bygones.model.surveys import (
-    ContentKind,
-    DriftKind,
-    FileClass,
-    ProblemRow,
-    Survey,
-)
-from bygones.parse import sketch_line
-from bygones.sources import discover
-from bygones.survey import survey, weigh
-from bygones.survey.counts import Counts, FileCounts
+from bygones.inspection import inspect_transcripts, total_transcript_size
+from bygones.model.base import SourceFile, SourceKind
+from bygones.model.nodes import LocatedRecord
+from bygones.model.reports import ContentKind, DriftKind, FileClass, ProblemRow, Survey
+from bygones.parse.light import parse_line_light
+from bygones.sources.walk import discover_sources
+from bygones.transcript_stats import FileStats, TranscriptStats
 from tests import build
-from tests.build import (
-    Home,
-    jsonl,
-    line,
-    prompt,
-    reply,
-    session_id,
-    source_line,
-)
+from tests.build import Home, jsonl, line, prompt, reply, session_id, source_line
 from tests.survey.shared import CORPUS, corpus_lines, needs_corpus
 
 
@@ -50,7 +36,7 @@ def written(path: Path, records: Iterable[object]) -> Path:
 
 
 def of_file(tmp_path: Path, *records: object) -> Survey:
-    return survey([written(tmp_path / "a.jsonl", records)])
+    return inspect_transcripts([written(tmp_path / "a.jsonl", records)])
 
 
 def classes(found: Survey) -> dict[FileClass, int]:
@@ -82,7 +68,7 @@ def test_each_file_of_a_home_is_classified_by_its_content(home: Home) -> None:
     home.agent(session_id(1), "acompact-3", [prompt("hello"), reply("hi")])
     home.agent(session_id(1), "a4", [reply("…")])
 
-    assert classes(survey([home.path])) == {
+    assert classes(inspect_transcripts([home.path])) == {
         FileClass.CONVERSATION: 1,
         FileClass.MIXED: 1,
         FileClass.SUMMARY_ONLY: 1,
@@ -101,7 +87,7 @@ def test_each_file_of_a_home_is_classified_by_its_content(home: Home) -> None:
 def test_a_warm_up_may_be_written_as_a_block(home: Home) -> None:
     home.agent(session_id(1), "a1", [prompt([build.text("Warmup")]), reply("ready")])
 
-    assert classes(survey([home.path])) == {FileClass.AGENT_WARMUP: 1}
+    assert classes(inspect_transcripts([home.path])) == {FileClass.AGENT_WARMUP: 1}
 
 
 def test_records_are_counted_by_type_and_subtype(tmp_path: Path) -> None:
@@ -144,12 +130,12 @@ def test_sessions_agents_and_the_span_of_time_are_counted(home: Home) -> None:
     home.session(session_id(2), build.thread(prompt("c"), start=60))
     home.agent(session_id(1), "a1", [prompt("d")])
 
-    total = survey([home.path]).total
+    total = inspect_transcripts([home.path]).total
 
     assert (total.files, total.sessions, total.agents) == (3, 2, 1)
-    assert total.first is not None
-    assert total.last is not None
-    assert (total.last - total.first).total_seconds() == 60
+    assert total.first_at is not None
+    assert total.last_at is not None
+    assert (total.last_at - total.first_at).total_seconds() == 60
 
 
 def test_what_was_not_met_before_is_named_with_its_version(tmp_path: Path) -> None:
@@ -251,7 +237,7 @@ def test_bytes_add_up_whatever_is_wrong_with_them(tmp_path: Path, raw: bytes) ->
     path = tmp_path / "a.jsonl"
     path.write_bytes(raw)
 
-    found = survey([path])
+    found = inspect_transcripts([path])
 
     assert found.total.bytes == len(raw) == sum(sizes(found).values())
     assert all(row.bytes >= 0 for row in found.content)
@@ -262,7 +248,7 @@ def test_every_byte_and_every_line_is_accounted_for(raws: list[bytes]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.jsonl"
         path.write_bytes(b"\n".join(raws))
-        found = survey([path])
+        found = inspect_transcripts([path])
 
     assert found.total.bytes == len(b"\n".join(raws)) == sum(sizes(found).values())
     assert found.total.unread_lines <= found.total.problems
@@ -272,10 +258,10 @@ def test_every_byte_and_every_line_is_accounted_for(raws: list[bytes]) -> None:
 def test_a_problem_is_told_with_the_number_of_its_line(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", [prompt("a"), b"{torn", b"", prompt("b")])
 
-    (torn, blank) = survey([path]).problems
+    (torn, blank) = inspect_transcripts([path]).problems
 
     assert (blank.kind, torn.kind) == ("not-json", "blank")
-    assert [(row.source, row.line) for row in (*torn.first, *blank.first)] == [
+    assert [(row.source, row.line) for row in (*torn.examples, *blank.examples)] == [
         (path.as_posix(), 3),
         (path.as_posix(), 2),
     ]
@@ -287,19 +273,19 @@ def test_only_the_first_problems_of_a_kind_are_kept_but_all_are_told(
     told: list[ProblemRow] = []
     path = written(tmp_path / "a.jsonl", [b"{"] * 50)
 
-    (row,) = survey([path], notice=told.append).problems
+    (row,) = inspect_transcripts([path], on_problem=told.append).problems
 
     assert row.problems == len(told) == 50
     assert [problem.line for problem in told] == list(range(1, 51))
-    assert row.first == tuple(told[:3])
+    assert row.examples == tuple(told[:3])
 
 
 def test_a_problem_with_a_whole_file_has_no_line(home: Home) -> None:
     (home.path / "projects" / "p" / "x.jsonl").mkdir(parents=True)
 
-    (row,) = survey([home.path]).problems
+    (row,) = inspect_transcripts([home.path]).problems
 
-    assert (row.kind, row.first[0].line) == ("not-a-file", None)
+    assert (row.kind, row.examples[0].line) == ("not-a-file", None)
 
 
 def test_files_beside_transcripts_are_counted_and_not_read(home: Home) -> None:
@@ -307,9 +293,9 @@ def test_files_beside_transcripts_are_counted_and_not_read(home: Home) -> None:
     home.agent(session_id(1), "a1", [prompt("b")], meta={"agentType": "x"})
     home.tool_result(session_id(1), "b1.txt", "much")
 
-    found = survey([home.path])
+    found = inspect_transcripts([home.path])
 
-    assert [(row.kind, row.files) for row in found.kept] == [
+    assert [(row.kind, row.files) for row in found.unread_files] == [
         (SourceKind.SIDECAR, 1),
         (SourceKind.TOOL_RESULT, 1),
     ]
@@ -321,24 +307,24 @@ def test_a_path_inside_another_is_counted_once(home: Home) -> None:
     link = home.path.parent / "link"
     link.symlink_to(home.path)
 
-    assert survey([path, home.path, link, path.parent]).total.files == 1
-    assert weigh([path, home.path, link]) == path.stat().st_size
+    assert inspect_transcripts([path, home.path, link, path.parent]).total.files == 1
+    assert total_transcript_size([path, home.path, link]) == path.stat().st_size
 
 
 def test_what_has_been_read_is_told_along_the_way(tmp_path: Path) -> None:
     passed: list[int] = []
     path = written(tmp_path / "a.jsonl", [prompt("x" * 1000)] * 10_000)
 
-    survey([path], passed=passed.append)
+    inspect_transcripts([path], on_bytes_read=passed.append)
 
     assert len(passed) > 2
-    assert sum(passed) == path.stat().st_size == weigh([path])
+    assert sum(passed) == path.stat().st_size == total_transcript_size([path])
 
 
 def test_names_without_end_do_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.survey.counts._NAMES", 10)
+    monkeypatch.setattr("bygones.transcript_stats._MAX_NAMES", 10)
     records = [{"type": f"{'x' * 5000}{number}"} for number in range(5)]
     records += [{"type": f"type-{number}"} for number in range(20)]
 
@@ -353,15 +339,17 @@ def test_names_without_end_do_not_fill_the_memory(
 def test_ids_and_versions_of_any_length_take_little_room(tmp_path: Path) -> None:
     long = {"version": "9" * 5000, "sessionId": "s" * 5000, "agentId": "a" * 5000}
     one = line(prompt("a") | long | {"mood": "good"})
-    (source,) = discover(written(tmp_path / "a.jsonl", [one]))
-    assert isinstance(source, Source)
-    counts, file = Counts(None), FileCounts(source)
+    (source,) = discover_sources(written(tmp_path / "a.jsonl", [one]))
+    assert isinstance(source, SourceFile)
+    counts, file = TranscriptStats(None), FileStats(source)
 
-    counts.line(source_line(one), 1, file)
-    counts.close(file)
+    counts.add_line(source_line(one), 1, file)
+    counts.finish_file(file)
 
-    names = {*counts.sessions.sums, *counts.agents.sums}
-    names |= {version or "" for *_, version in (*counts.kinds.sums, *counts.drift.sums)}
+    names = {*counts.sessions.totals, *counts.agents.totals}
+    names |= {
+        version or "" for *_, version in (*counts.kinds.totals, *counts.drift.totals)
+    }
     assert {len(name) for name in names} == {100}
 
 
@@ -371,16 +359,16 @@ def test_every_shared_line_is_a_record_or_a_problem_and_bytes_add_up() -> None:
     problems: Counter[str] = Counter()
     for read in corpus_lines():
         number += 1
-        size += len(read.raw) + read.ended
-        found = sketch_line(read)
-        here = [part.kind for part in found if not isinstance(part, Sketched)]
+        size += len(read.raw) + read.has_newline
+        found = parse_line_light(read)
+        here = [part.kind for part in found if not isinstance(part, LocatedRecord)]
         records += len(found) - len(here)
         odd_lines += len(found) == len(here)
         problems.update(here)
         assert found
     on_disk = sum(path.stat().st_size for path in CORPUS.rglob("*.jsonl"))
 
-    surveyed = survey([CORPUS])
+    surveyed = inspect_transcripts([CORPUS])
 
     assert surveyed.total.bytes == on_disk == sum(sizes(surveyed).values())
     assert surveyed.total.records == records
@@ -411,8 +399,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 PEAK = """
 import re, sys
 from pathlib import Path
-from bygones.survey import survey
-survey([Path(sys.argv[1])])
+from bygones.inspection import inspect_transcripts
+inspect_transcripts([Path(sys.argv[1])])
 status = Path("/proc/self/status").read_text()
 print(int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) * 1024)
 """

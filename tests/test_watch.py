@@ -12,7 +12,7 @@ from watchfiles import Change
 
 from bygones import watch as watching
 from bygones.errors import ArchiveInUse
-from bygones.ingest import Report
+from bygones.ingest.runtime import IngestReport
 
 Changes = set[tuple[Change, str]]
 
@@ -20,7 +20,9 @@ Changes = set[tuple[Change, str]]
 class Homes:
     """Homes that change, and a file system that tells of it or not."""
 
-    def __init__(self, told: list[Changes | Exception], reports: list[Report]) -> None:
+    def __init__(
+        self, told: list[Changes | Exception], reports: list[IngestReport]
+    ) -> None:
         self.told = told
         self.reports = reports
         self.stop = Event()
@@ -37,16 +39,16 @@ class Homes:
             yield told
         self.stop.set()
 
-    def ingest(self, *_: object, **__: object) -> Report:
+    def ingest(self, *_: object, **__: object) -> IngestReport:
         """Stand in for an ingestion."""
         self.ingested += 1
-        return self.reports.pop(0) if self.reports else Report()
+        return self.reports.pop(0) if self.reports else IngestReport()
 
 
 def watched(
     monkeypatch: pytest.MonkeyPatch, homes: Homes, *, polling: bool = False
-) -> list[Report]:
-    told: list[Report] = []
+) -> list[IngestReport]:
+    told: list[IngestReport] = []
     monkeypatch.setattr(watching, "changes_in", homes.changes)
     monkeypatch.setattr("bygones.watch.Archive.ingest", homes.ingest)
     place = Path("archive")
@@ -78,7 +80,10 @@ def test_a_change_of_which_nobody_told_ends_the_waiting(
 ) -> None:
     clock = count(0, 50)
     monkeypatch.setattr("bygones.watch.time.monotonic", lambda: float(next(clock)))
-    homes = Homes([set(), set(), set(), set()], [Report(), Report(), Report(grown=1)])
+    homes = Homes(
+        [set(), set(), set(), set()],
+        [IngestReport(), IngestReport(), IngestReport(grown=1)],
+    )
 
     told = watched(monkeypatch, homes)
 
@@ -89,7 +94,7 @@ def test_a_change_of_which_nobody_told_ends_the_waiting(
 def test_what_was_written_before_the_watch_began_is_met(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    homes = Homes([set(), set()], [Report(new=1), Report(grown=1)])
+    homes = Homes([set(), set()], [IngestReport(new=1), IngestReport(grown=1)])
 
     told = watched(monkeypatch, homes)
 
@@ -116,11 +121,11 @@ def test_only_files_that_a_walk_would_take_matter(
 def test_another_writer_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     homes = Homes([set(), set()], [])
 
-    def refuse(*_: object, **__: object) -> Report:
+    def refuse(*_: object, **__: object) -> IngestReport:
         homes.ingested += 1
         if homes.ingested < 3:
             raise ArchiveInUse(Path("archive"))
-        return Report(new=1)
+        return IngestReport(new=1)
 
     monkeypatch.setattr(homes, "ingest", refuse)
 

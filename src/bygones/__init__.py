@@ -6,9 +6,9 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bygones.archive import Archive
-    from bygones.reading import read
+    from bygones.reader import read_sessions
 
-__all__ = ["Archive", "__version__", "read"]
+__all__ = ["Archive", "__version__", "read_sessions"]
 
 __version__ = "0.1.0"
 
@@ -16,11 +16,11 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> object:
     """Import what is asked for when it is asked for: most of it is heavy."""
     if name == "Archive":
-        from bygones.archive import Archive  # noqa: PLC0415 (as said above)
+        from bygones.archive import Archive
 
         return Archive
-    if name == "read":
-        from bygones.reading import read  # noqa: PLC0415 (as said above)
+    if name == "read_sessions":
+        from bygones.reader import read_sessions
 
-        return read
+        return read_sessions
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bygones.cli import program
+from bygones.cli.main import entry_point
 
 if __name__ == "__main__":
-    program()
+    entry_point()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from bygones.errors import ArchiveMissing, NotOfTeams
-from bygones.model.addresses import is_address, without_password
-from bygones.model.ids import SessionId, SourceId
-from bygones.model.listing import Listed, is_in
-from bygones.store.annotations import annotated
-from bygones.store.finding import find_session
-from bygones.store.folder import FolderShelf
-from bygones.store.purged import is_erasing
-from bygones.store.vault import Vault
+from bygones.config import is_store_url, strip_password
+from bygones.errors import ArchiveNotFound, UnsupportedOnTeamStore
+from bygones.model.base import SessionId, SourceId
+from bygones.model.summary import SessionSummary, is_in_folder
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.archive_tables import is_purge_pending, with_annotations
+from bygones.store.local_reader import LocalReader, find_session
 
 # Most questions are small; what answers the large ones is imported when they are asked.
 if TYPE_CHECKING:
@@ -21,27 +19,37 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime, tzinfo
 
-    from bygones.ingest import Progress, Report
-    from bygones.ingest.opening import ChunkLoader
-    from bygones.ingest.windows import Conversation
-    from bygones.model.annotations import Annotations
-    from bygones.model.finds import FoundEdit, FoundPrompt, FoundRecord
-    from bygones.model.hits import Found
-    from bygones.model.parts import Project
-    from bygones.model.problems import Problem
+    from bygones.ingest.conversations import Conversation
+    from bygones.ingest.loading import StoreLoader
+    from bygones.ingest.runtime import IngestReport, ProgressReporter
+    from bygones.maintenance.purge import PurgeResult
+    from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
+    from bygones.maintenance.verify import VerificationResult
+    from bygones.model.base import Problem
     from bygones.model.query import Query
-    from bygones.model.reports import ContextReport, Grouping, UsageReport
+    from bygones.model.reports import (
+        ContextReport,
+        DriftRow,
+        Grouping,
+        LastVerification,
+        UsageReport,
+    )
     from bygones.model.sessions import Session
-    from bygones.model.surveys import DriftRow
+    from bygones.model.summary import (
+        Annotations,
+        IndexedEdit,
+        IndexedPrompt,
+        IndexedRecord,
+        Project,
+        SearchResults,
+    )
     from bygones.model.usage import Cost
-    from bygones.model.verified import Verified
-    from bygones.prices import Prices
-    from bygones.search import Searching, Standing
-    from bygones.search.commons import Commons
-    from bygones.store.chunks import Kept
-    from bygones.store.shelf import Shelf
-    from bygones.upkeep import Plan, Purged, Restored, Rewrite, Verdict
-    from bygones.usage.lines import SessionCosts
+    from bygones.search.service import MatchPositions, Searcher
+    from bygones.search.stats import SharedSearchStats
+    from bygones.store.archive_db import StoredSource
+    from bygones.store.protocols import StoreReader
+    from bygones.usage.costs import SessionCosts
+    from bygones.usage.prices import Prices
 
 __all__ = ["Archive"]
 
@@ -55,98 +63,112 @@ class Archive:
     on a team's store instead of a folder; what is done to files is then refused.
     """
 
-    def __init__(self, folder: str | Path, commons: Commons | None = None) -> None:
-        self.folder, self._commons = Path(without_password(str(folder))), commons
+    def __init__(
+        self, folder: str | Path, shared_stats: SharedSearchStats | None = None
+    ) -> None:
+        self.folder, self._shared_stats = (
+            Path(strip_password(str(folder))),
+            shared_stats,
+        )
         self._address = str(folder)
-        self._team = is_address(self._address)
-        if not self._team and not Vault.exists(self.folder):
-            raise ArchiveMissing(self.folder)
+        self._is_team_store = is_store_url(self._address)
+        if not self._is_team_store and not ArchiveDir.exists(self.folder):
+            raise ArchiveNotFound(self.folder)
         self._open()
 
     def _open(self) -> None:
-        self._opened: ChunkLoader | None = None
-        self._searching: Searching | None = None
-        if self._team:
-            from bygones.team.opening import open_shelf  # noqa: PLC0415 (see above)
+        self._open_loader: StoreLoader | None = None
+        self._open_searcher: Searcher | None = None
+        if self._is_team_store:
+            from bygones.team.access import open_reader
 
-            self._shelf: Shelf = open_shelf(self._address)
+            self._reader: StoreReader = open_reader(self._address)
         else:
-            self._shelf = FolderShelf(Vault(self.folder))
+            self._reader = LocalReader(ArchiveDir(self.folder))
 
     @property
-    def _vault(self) -> Vault:
-        if not isinstance(self._shelf, FolderShelf):
-            raise NotOfTeams(self.folder.name)
-        return self._shelf.vault
+    def _archive_dir(self) -> ArchiveDir:
+        if not isinstance(self._reader, LocalReader):
+            raise UnsupportedOnTeamStore(self.folder.name)
+        return self._reader.archive_dir
 
     @property
-    def _loader(self) -> ChunkLoader:
-        if self._opened is None:
-            from bygones.ingest.opening import ChunkLoader  # noqa: PLC0415 (see above)
+    def _loader(self) -> StoreLoader:
+        if self._open_loader is None:
+            from bygones.ingest.loading import StoreLoader
 
-            self._opened = ChunkLoader(self._shelf)
-        return self._opened
+            self._open_loader = StoreLoader(self._reader)
+        return self._open_loader
 
     @classmethod
-    def open(cls, folder: str | Path, commons: Commons | None = None) -> Self:
+    def open(
+        cls, folder: str | Path, shared_stats: SharedSearchStats | None = None
+    ) -> Self:
         """Open the archive in a folder, or at the address of a team's store.
 
         An address says who asks: ``postgresql://…?person=ann&teams=core&role=team``.
         Those with the same ``commons`` share what they need to search.
         """
-        return cls(folder, commons)
+        return cls(folder, shared_stats)
 
     @classmethod
-    def on(cls, shelf: Shelf, name: str = "team") -> Self:
+    def from_store(cls, reader: StoreReader, name: str = "team") -> Self:
         """Return an archive that stands on a shelf which somebody else has opened."""
         self = cls.__new__(cls)
-        self.folder, self._team, self._shelf = Path(name), True, shelf
-        self._opened = self._searching = self._commons = None
+        self.folder, self._is_team_store, self._reader = Path(name), True, reader
+        self._open_loader = self._open_searcher = self._shared_stats = None
         return self
 
     @staticmethod
     def exists(folder: str | Path) -> bool:
         """Whether there is an archive in a folder."""
-        return is_address(str(folder)) or Vault.exists(Path(folder))
+        return is_store_url(str(folder)) or ArchiveDir.exists(Path(folder))
 
     @staticmethod
     def ingest(
         folder: str | Path,
         paths: Sequence[Path],
         *,
-        progress: Progress | None = None,
-        wait: float = 5.0,
+        progress: ProgressReporter | None = None,
+        lock_timeout: float = 5.0,
         is_thorough: bool = False,
-    ) -> Report:
+    ) -> IngestReport:
         """Bring the archive in a folder up to date with homes; make it if need be.
 
         ``is_thorough`` compares files that grew whole, also the longest.
         """
-        from bygones.ingest import ingest  # noqa: PLC0415 (see above)
+        from bygones.ingest.run import ingest
 
-        place = _folder(folder)
+        place = _require_folder(folder)
         return ingest(
-            place, paths, progress=progress, wait=wait, is_thorough=is_thorough
+            place,
+            paths,
+            progress=progress,
+            lock_timeout=lock_timeout,
+            is_thorough=is_thorough,
         )
 
     @property
     def has_index(self) -> bool:
         """Whether there is an index that this version understands."""
-        return self._shelf.index is not None
+        return self._reader.index is not None
 
     def is_current(self, paths: Sequence[Path]) -> bool:
         """Whether nothing moved in homes since they were last taken in.
 
         Far cheaper than an ingestion: no file is opened, and none is told from another.
         """
-        from bygones.sources.pulse import feel, is_still  # noqa: PLC0415 (see above)
+        from bygones.sources.snapshot import is_unchanged, scan_tree
 
-        known, before = self._vault.pulse, self._vault.felt()
-        if known and before and is_still(before, known, paths):
+        known, before = (
+            self._archive_dir.saved_checksum,
+            self._archive_dir.load_snapshot(),
+        )
+        if known and before and is_unchanged(before, known, paths):
             return True
-        sign, felt = feel(paths)
+        sign, felt = scan_tree(paths)
         if sign == known:
-            self._vault.note_felt(felt)
+            self._archive_dir.save_snapshot(felt)
         return sign == known
 
     @staticmethod
@@ -154,45 +176,49 @@ class Archive:
         folder: str | Path,
         *,
         deep: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressReporter | None = None,
         now: datetime | None = None,
-    ) -> Verdict:
+    ) -> VerificationResult:
         """Check every byte, ``deep`` the index too; noted if told when ``now`` is."""
-        from bygones.upkeep import verify  # noqa: PLC0415 (see above)
+        from bygones.maintenance.verify import verify
 
-        return verify(_folder(folder), deep=deep, progress=progress, now=now)
+        return verify(_require_folder(folder), deep=deep, progress=progress, now=now)
 
     @property
-    def verified(self) -> Verified | None:
+    def last_verification(self) -> LastVerification | None:
         """What was found when it was last verified; nothing if it never was."""
-        from bygones.upkeep.verified import last_verified  # noqa: PLC0415 (see above)
+        from bygones.maintenance.verify import load_last_verification
 
-        return last_verified(self.folder, self._vault.chunks)
+        return load_last_verification(self.folder, self._archive_dir.byte_store)
 
     @staticmethod
-    def rebuild(folder: str | Path, *, progress: Progress | None = None) -> Report:
+    def rebuild(
+        folder: str | Path, *, progress: ProgressReporter | None = None
+    ) -> IngestReport:
         """Make the index anew from the archive; readers go on with the old one."""
-        from bygones.upkeep import rebuild  # noqa: PLC0415 (see above)
+        from bygones.maintenance.rebuild import rebuild
 
-        return rebuild(_folder(folder), progress=progress)
+        return rebuild(_require_folder(folder), progress=progress)
 
     def refresh(self) -> None:
         """Look at the archive as it is now, with the index that it has now."""
-        if self._team:
-            self._searching = None if self._shelf.is_renewed() else self._searching
+        if self._is_team_store:
+            self._open_searcher = (
+                None if self._reader.check_for_changes() else self._open_searcher
+            )
             return
         self.close()
         self._open()
 
-    def at_once(self) -> AbstractContextManager[None]:
+    def read_transaction(self) -> AbstractContextManager[None]:
         """Have several questions see one moment, and not each its own; not for long."""
-        return self._shelf.at_once()
+        return self._reader.read_transaction()
 
     def close(self) -> None:
         """Let go of the archive."""
-        self._shelf.close()
-        if self._opened is not None:
-            self._opened.forget()
+        self._reader.close()
+        if self._open_loader is not None:
+            self._open_loader.clear_cache()
 
     def __enter__(self) -> Self:
         """Use it as a context."""
@@ -201,31 +227,31 @@ class Archive:
     def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> None:
         """Close it; damage that was met is told by what it is in."""
         try:
-            if not self._team:
-                self._vault.tell(error)
+            if not self._is_team_store:
+                self._archive_dir.raise_translated(error)
         finally:
             self.close()
 
     def sessions(
-        self, *, project: str | None = None, empty: bool = False
-    ) -> Iterator[Listed]:
+        self, *, project: str | None = None, include_empty: bool = False
+    ) -> Iterator[SessionSummary]:
         """Yield sessions for a list, newest first; empty ones only if asked for.
 
         ``project`` is a directory: what was begun in it or below it.
         """
         known = self.annotations()
-        for listed in self._shelf.derived.listed(empty=empty):
-            if project is None or is_in(listed.project, project):
-                yield annotated(listed, known)
+        for listed in self._reader.sessions.iter_summaries(include_empty=include_empty):
+            if project is None or is_in_folder(listed.project, project):
+                yield with_annotations(listed, known)
 
-    def listed(self, name: str) -> Listed:
+    def session_summary(self, id_or_prefix: str) -> SessionSummary:
         """Return a session's line by its id, or by a beginning that only it has."""
-        found = find_session(self._shelf.finding, name)
-        return annotated(found, self.annotations())
+        found = find_session(self._reader.lookup, id_or_prefix)
+        return with_annotations(found, self.annotations())
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return what readers added to sessions: tags, notes, stars."""
-        return self._shelf.annotations()
+        return self._reader.annotations()
 
     def annotate(
         self,
@@ -233,42 +259,44 @@ class Archive:
         change: Callable[[Annotations], Annotations],
     ) -> dict[SessionId, Annotations]:
         """Change what readers added to sessions, one by one; return what that is."""
-        from bygones.upkeep.annotate import annotate  # noqa: PLC0415 (see above)
+        from bygones.maintenance.annotate import annotate
 
-        return annotate(self._vault.folder, sessions, change)
+        return annotate(self._archive_dir.folder, sessions, change)
 
-    def session(self, name: str) -> Session:
+    def session(self, id_or_prefix: str) -> Session:
         """Return a whole session by its id, or by a beginning that only it has."""
-        return self._session(self.listed(name).id)
+        return self._load_session(self.session_summary(id_or_prefix).id)
 
-    def _session(self, id_: SessionId) -> Session:
-        from bygones.ingest.loading import load_session  # noqa: PLC0415 (see above)
+    def _load_session(self, id_: SessionId) -> Session:
+        from bygones.ingest.loading import load_session
 
-        return load_session(self._shelf, id_, self._loader)
+        return load_session(self._reader, id_, self._loader)
 
-    def conversation(self, name: str, agent: str = "") -> Conversation:
+    def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
         """Return a session, or an agent run in it, to be read by windows of messages.
 
         Nothing is loaded but the windows that are asked for, where the index has them.
         """
-        from bygones.ingest.windows import open_conversation  # noqa: PLC0415
+        from bygones.ingest.conversations import open_conversation
 
-        shelf, id_ = self._shelf, SessionId(name)
-        if shelf.derived.number_of(id_) is None:
-            id_ = self.listed(name).id
-        return open_conversation(shelf, (id_, agent), self._loader, self._session)
+        shelf, id_ = self._reader, SessionId(id_or_prefix)
+        if shelf.sessions.session_number(id_) is None:
+            id_ = self.session_summary(id_or_prefix).id
+        return open_conversation(shelf, (id_, agent), self._loader, self._load_session)
 
-    def record(self, name: str) -> FoundRecord:
+    def record(self, id_or_prefix: str) -> IndexedRecord:
         """Return a record by its uuid, or by a beginning that only it has.
 
         A record that stands in several files is told of once, where the oldest
         session has it.
         """
-        from bygones.ingest.lookup import find_record  # noqa: PLC0415 (see above)
+        from bygones.ingest.loading import find_record
 
-        where = (self._shelf, self._shelf.finding, self._loader)
-        with self.at_once():
-            return find_record(*where, name=name, open_session=self._session)
+        where = (self._reader, self._reader.lookup, self._loader)
+        with self.read_transaction():
+            return find_record(
+                *where, id_or_prefix=id_or_prefix, open_session=self._load_session
+            )
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
@@ -276,48 +304,57 @@ class Archive:
         *,
         limit: int = 10,
         offset: int = 0,
-        hits: int = 3,
+        hits_per_session: int = 3,
         sort: str = "best",
-        hide: Callable[[str], str] = str,
-    ) -> Found:
+        redact: Callable[[str], str] = str,
+    ) -> SearchResults:
         """Return sessions that answer a query, best first, and their best hits.
 
         A session need not have all words; ``sort`` may be ``newest`` or ``oldest``. New
         texts are found once refreshed; ``hide`` is given texts before they are cut.
         """
-        return self._words.search(
-            query, limit=limit, offset=offset, hits=hits, sort=sort, hide=hide
+        return self._searcher.search(
+            query,
+            limit=limit,
+            offset=offset,
+            hits=hits_per_session,
+            sort=sort,
+            redact=redact,
         )
 
-    def standing(self, query: Query, session: SessionId) -> Standing:
+    def match_positions(self, query: Query, session: SessionId) -> MatchPositions:
         """Return all records of a session that fit a query, none of them opened."""
-        return self._words.standing(query, self._shelf.derived.number_of(session))
+        return self._searcher.match_positions(
+            query, self._reader.sessions.session_number(session)
+        )
 
     @property
-    def _words(self) -> Searching:
-        if self._searching is None:
-            from bygones.search import Searching  # noqa: PLC0415 (see above)
+    def _searcher(self) -> Searcher:
+        if self._open_searcher is None:
+            from bygones.search.service import Searcher
 
-            self._searching = Searching(self._shelf, self._commons)
-        return self._searching
+            self._open_searcher = Searcher(self._reader, self._shared_stats)
+        return self._open_searcher
 
-    def projects(self, *, empty: bool = False) -> tuple[Project, ...]:
+    def projects(self, *, include_empty: bool = False) -> tuple[Project, ...]:
         """Return projects by path; those without a real session only if asked for."""
-        from bygones.assemble.projects import projects_of  # noqa: PLC0415 (see above)
+        from bygones.assemble.summary import group_into_projects
 
-        return projects_of(self._shelf.derived.listed(empty=empty))
+        return group_into_projects(
+            self._reader.sessions.iter_summaries(include_empty=include_empty)
+        )
 
     def project(self, name: str) -> Project:
         """Return a project by its path, its key or the last part of its path."""
-        from bygones.assemble.projects import project_named  # noqa: PLC0415
+        from bygones.assemble.summary import find_project
 
-        return project_named(self.projects(empty=True), name)
+        return find_project(self.projects(include_empty=True), name)
 
-    def tools(self) -> dict[str, frozenset[SessionId]]:
+    def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
         """Return the sessions that called each tool, their agents included."""
-        from bygones.usage.callers import callers_of  # noqa: PLC0415
+        from bygones.usage.filter import sessions_by_tool
 
-        return callers_of(self._shelf)
+        return sessions_by_tool(self._reader)
 
     def usage(
         self,
@@ -333,160 +370,179 @@ class Archive:
         ``query`` limits it by fields of sessions and answers. Days begin in ``zone``,
         or in UTC; ``now`` tells which block of five hours is not over.
         """
-        from bygones.prices import load_prices  # noqa: PLC0415
-        from bygones.usage.report import report_of  # noqa: PLC0415
+        from bygones.usage.prices import load_prices
+        from bygones.usage.report import build_usage_report
 
         prices = prices or load_prices()
-        return report_of(
-            self._shelf, by=by, query=query, zone=zone, now=now, prices=prices
+        return build_usage_report(
+            self._reader, by=by, query=query, zone=zone, now=now, prices=prices
         )
 
     def costs(
-        self, sessions: Iterable[Listed], prices: Prices | None = None
+        self, sessions: Iterable[SessionSummary], prices: Prices | None = None
     ) -> dict[SessionId, Cost]:
         """Return what sessions of a list cost, their agents included."""
-        from bygones.prices import load_prices  # noqa: PLC0415
-        from bygones.usage.lines import costs_of  # noqa: PLC0415
+        from bygones.usage.costs import load_costs
+        from bygones.usage.prices import load_prices
 
-        return costs_of(self._shelf, (s.id for s in sessions), prices or load_prices())
+        return load_costs(
+            self._reader, (s.id for s in sessions), prices or load_prices()
+        )
 
-    def spent_in(self, session: SessionId, prices: Prices) -> SessionCosts | None:
+    def session_costs(self, session: SessionId, prices: Prices) -> SessionCosts | None:
         """Return what a session cost, and each agent run in it by itself."""
-        from bygones.usage.lines import session_costs_of  # noqa: PLC0415
+        from bygones.usage.costs import load_session_costs
 
-        return session_costs_of(self._shelf, session, prices)
+        return load_session_costs(self._reader, session, prices)
 
-    def context(self, name: str) -> ContextReport:
+    def context(self, id_or_prefix: str) -> ContextReport:
         """Return how the context of a session grew and shrank, turn by turn."""
-        from bygones.usage.context import context_of  # noqa: PLC0415
+        from bygones.usage.context import build_context_report
 
-        return context_of(self.session(name))
+        return build_context_report(self.session(id_or_prefix))
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
         """Yield what is odd about sessions, those of their agents included."""
-        for one in self._shelf.derived.listed(empty=True):
-            if one.problems:
-                yield from ((one.id, odd) for odd in self._session(one.id).problems)
+        for one in self._reader.sessions.iter_summaries(include_empty=True):
+            if one.problem_count:
+                yield from (
+                    (one.id, odd) for odd in self._load_session(one.id).problems
+                )
 
     def drift(self) -> tuple[DriftRow, ...]:
         """Return what transcripts hold that this version knows nothing of."""
-        from bygones.model.surveys import DriftRow  # noqa: PLC0415 (see above)
+        from bygones.model.reports import DriftRow
 
-        return tuple(DriftRow.of(*told) for told in self._shelf.finding.drift())
+        return tuple(
+            DriftRow.from_counts(*told) for told in self._reader.lookup.drift()
+        )
 
-    def prompts(self) -> Iterator[FoundPrompt]:
+    def prompts(self) -> Iterator[IndexedPrompt]:
         """Yield what a person typed, on any branch of any session, newest first.
 
         What several sessions hold, because one goes on with another, comes once.
         """
-        from bygones.ingest.typed import typed_prompts  # noqa: PLC0415 (see above)
+        from bygones.ingest.loading import load_prompts
 
-        return typed_prompts(self._shelf, self._loader)
+        return load_prompts(self._reader, self._loader)
 
     def edits(
         self, *, session: str | None = None, path: str | None = None
-    ) -> list[FoundEdit]:
+    ) -> list[IndexedEdit]:
         """Return the changes of files, oldest first: a session's, or of a path.
 
         A path is that of a file or a folder, or how such a path ends.
         """
-        changes = self._shelf.changes
+        changes = self._reader.edits
         if session is not None:
-            return changes.of(self.listed(session).id)
-        return changes.at(path or "") or changes.ending((path or "").strip("/"))
+            return changes.edits_in_session(self.session_summary(session).id)
+        return changes.edits_under(path or "") or changes.edits_with_suffix(
+            (path or "").strip("/")
+        )
 
     def sources(
         self,
         *,
         sessions: Sequence[SessionId] | None = None,
         project: Project | None = None,
-    ) -> list[Kept]:
+    ) -> list[StoredSource]:
         """Return the files that are kept: all, or those of sessions or a project.
 
         To a session belong agents, sidecars, long outputs, backups, todos and tasks.
         """
-        from bygones.upkeep.belongings import kept_of  # noqa: PLC0415 (see above)
+        from bygones.maintenance.session_files import select_files
 
-        return kept_of(self._shelf, sessions, project)
+        return select_files(self._reader, sessions, project)
 
-    def kin(self, sessions: Sequence[SessionId]) -> set[SessionId]:
+    def related_sessions(self, sessions: Sequence[SessionId]) -> set[SessionId]:
         """Return other sessions that hold records of these, or that these hold of."""
-        from bygones.upkeep.belongings import kin  # noqa: PLC0415 (see above)
+        from bygones.maintenance.session_files import related_sessions
 
-        with self.at_once():
-            return kin(self._shelf.derived, self._shelf.finding, sessions)
+        with self.read_transaction():
+            return related_sessions(
+                self._reader.sessions, self._reader.lookup, sessions
+            )
 
-    def mentions(self, sessions: Sequence[SessionId]) -> list[Kept]:
+    def sources_mentioning(self, sessions: Sequence[SessionId]) -> list[StoredSource]:
         """Return files of no session that name one of these, such as the history."""
-        from bygones.upkeep.belongings import mentions  # noqa: PLC0415 (see above)
+        from bygones.maintenance.session_files import sources_mentioning
 
-        return mentions(self._vault.chunks, sessions)
+        return sources_mentioning(self._archive_dir.byte_store, sessions)
 
-    def erased(self, name: str) -> SessionId | None:
+    def find_purged(self, id_or_prefix: str) -> SessionId | None:
         """Return the session that was purged under this name, if one was."""
-        from bygones.upkeep.erased import erased  # noqa: PLC0415 (see above)
+        from bygones.maintenance.purge import find_purged
 
-        return erased(self._vault.chunks, name)
+        return find_purged(self._archive_dir.byte_store, id_or_prefix)
 
     @property
-    def is_erasing(self) -> bool:
+    def purge_pending(self) -> bool:
         """Whether a purge is not done; the next one finishes it."""
-        return is_erasing(self._vault.chunks.db)
+        return is_purge_pending(self._archive_dir.byte_store.db)
 
-    def raws(self, source: SourceId) -> Iterator[bytes]:
+    def read_source(self, source: SourceId) -> Iterator[bytes]:
         """Yield the bytes of a source as they were written, piece by piece."""
-        from bygones.upkeep.restore import raws_of  # noqa: PLC0415 (see above)
+        from bygones.maintenance.restore import read_source
 
-        return raws_of(self._shelf, source)
+        return read_source(self._reader, source)
 
     def backup(self, folder: str | Path) -> int:
         """Write a consistent copy of the archive and return its size."""
-        from bygones.upkeep import backup  # noqa: PLC0415 (see above)
+        from bygones.maintenance.backup import backup
 
-        return backup(self._vault, Path(folder))
+        return backup(self._archive_dir, Path(folder))
 
     def plan_restore(
         self,
-        sources: Iterable[Kept],
+        sources: Iterable[StoredSource],
         *,
-        to: Path | None = None,
+        target: Path | None = None,
         project: str | None = None,
-        rewrite: Rewrite | None = None,
-        steps: int = 0,
-    ) -> list[Plan]:
+        rewrite: LineRewriter | None = None,
+        generations_back: int = 0,
+    ) -> list[PlannedFile]:
         """Return what restoring files would do, ``steps`` generations ago."""
-        from bygones.upkeep import plan_restore  # noqa: PLC0415 (see above)
+        from bygones.maintenance.restore import plan_restore
 
         return plan_restore(
-            self._vault, sources, to=to, project=project, rewrite=rewrite, steps=steps
+            self._archive_dir,
+            sources,
+            target=target,
+            project=project,
+            rewrite=rewrite,
+            generations_back=generations_back,
         )
 
     def restore(
         self,
-        plans: Sequence[Plan],
+        plans: Sequence[PlannedFile],
         *,
         overwrite: bool = False,
-        rewrite: Rewrite | None = None,
-        progress: Progress | None = None,
-    ) -> Restored:
+        rewrite: LineRewriter | None = None,
+        progress: ProgressReporter | None = None,
+    ) -> RestoreResult:
         """Carry out a plan: write files back, byte for byte unless told otherwise."""
-        from bygones.upkeep import restore  # noqa: PLC0415 (see above)
+        from bygones.maintenance.restore import restore
 
         return restore(
-            self._vault, plans, overwrite=overwrite, rewrite=rewrite, progress=progress
+            self._archive_dir,
+            plans,
+            overwrite=overwrite,
+            rewrite=rewrite,
+            progress=progress,
         )
 
     def purge(
         self,
-        sources: Iterable[Kept],
+        sources: Iterable[StoredSource],
         *,
         sessions: Sequence[SessionId] = (),
-        progress: Progress | None = None,
-    ) -> Purged:
+        progress: ProgressReporter | None = None,
+    ) -> PurgeResult:
         """Erase files for good, finish what was stopped, and refuse it from now on."""
-        from bygones.upkeep import purge  # noqa: PLC0415 (see above)
+        from bygones.maintenance.purge import purge
 
-        folder = self._vault.folder
+        folder = self._archive_dir.folder
         self.close()
         try:
             return purge(folder, sources, sessions=sessions, progress=progress)
@@ -494,7 +550,7 @@ class Archive:
             self._open()
 
 
-def _folder(name: str | Path) -> Path:
-    if is_address(str(name)):
-        raise NotOfTeams(Path(name).name)
+def _require_folder(name: str | Path) -> Path:
+    if is_store_url(str(name)):
+        raise UnsupportedOnTeamStore(Path(name).name)
     return Path(name)

@@ -14,28 +14,28 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveInUse
-from bygones.ingest import Report
-from bygones.sources import is_source
+from bygones.ingest.runtime import IngestReport
+from bygones.sources.walk import is_source
 
 __all__ = ["watch"]
 
-_BURST_MS = 400
+_DEBOUNCE_MS = 400
 """How long a burst of appends may go on before it is taken in anyway."""
-_PAUSE_MS = 60
+_QUIET_MS = 60
 """How long nothing must come for a burst to be over."""
 _TICK_MS = 1000
 _POLL_MS = 400
-_SAFETY = 60.0
+_FULL_SCAN_SECONDS = 60.0
 """Seconds after which the homes are walked though nobody told of a change."""
-_WAIT = 1.0
+_LOCK_TIMEOUT = 1.0
 
-Tell = Callable[[Report], None]
+ReportCallback = Callable[[IngestReport], None]
 
 
 def watch(
     folder: Path,
     paths: Sequence[Path],
-    tell: Tell,
+    on_report: ReportCallback,
     *,
     stop: Event | None = None,
     polling: bool = False,
@@ -47,34 +47,38 @@ def watch(
     few hundred milliseconds instead: when asked for, when it refuses to be watched, and
     when a change is met of which it told nothing.
     """
-    watching = _Watching(folder, paths, tell, stop or Event())
+    watching = _Watcher(folder, paths, on_report, stop or Event())
     watching.ingest()
     while not watching.stop.is_set():
         polling = watching.follow(polling=polling) or polling
 
 
-class _Watching:
+class _Watcher:
     def __init__(
-        self, folder: Path, paths: Sequence[Path], tell: Tell, stop: Event
+        self,
+        folder: Path,
+        paths: Sequence[Path],
+        on_report: ReportCallback,
+        stop: Event,
     ) -> None:
         self.folder = folder
         self.paths = paths
-        self.tell = tell
+        self.on_report = on_report
         self.stop = stop
-        self._is_due = True
-        self._walked = 0.0
+        self._is_ingest_due = True
+        self._last_ingest = 0.0
         self._is_source = lru_cache(maxsize=4096)(is_source)
 
     def ingest(self) -> bool:
         """Take in what is new; return whether something was."""
         try:
-            report = Archive.ingest(self.folder, self.paths, wait=_WAIT)
+            report = Archive.ingest(self.folder, self.paths, lock_timeout=_LOCK_TIMEOUT)
         except ArchiveInUse:
-            self._is_due = True
+            self._is_ingest_due = True
             return False
-        self._walked = time.monotonic()
+        self._last_ingest = time.monotonic()
         if report.changed or report.gone:
-            self.tell(report)
+            self.on_report(report)
         return bool(report.changed)
 
     def follow(self, *, polling: bool) -> bool:
@@ -83,15 +87,17 @@ class _Watching:
             for changes in self._changes(polling=polling):
                 if self.stop.is_set():
                     return polling
-                if self._matter(changes):
+                if self._has_source_changes(changes):
                     # A folder may be filled before anybody looks into it.
-                    self._is_due = any(change is Change.added for change, _ in changes)
+                    self._is_ingest_due = any(
+                        change is Change.added for change, _ in changes
+                    )
                     self.ingest()
-                elif self._is_due:
+                elif self._is_ingest_due:
                     # What was written before the watch began told nobody.
-                    self._is_due = False
+                    self._is_ingest_due = False
                     self.ingest()
-                elif self._overdue() and self.ingest() and not polling:
+                elif self._is_overdue() and self.ingest() and not polling:
                     return True
         except (OSError, WatchfilesRustInternalError):
             if polling:
@@ -103,8 +109,8 @@ class _Watching:
         yield from changes_in(
             *self.paths,
             watch_filter=None,
-            debounce=_BURST_MS,
-            step=_PAUSE_MS,
+            debounce=_DEBOUNCE_MS,
+            step=_QUIET_MS,
             rust_timeout=_TICK_MS,
             yield_on_timeout=True,
             stop_event=self.stop,
@@ -112,10 +118,10 @@ class _Watching:
             poll_delay_ms=_POLL_MS,
         )
 
-    def _overdue(self) -> bool:
-        return time.monotonic() - self._walked > _SAFETY
+    def _is_overdue(self) -> bool:
+        return time.monotonic() - self._last_ingest > _FULL_SCAN_SECONDS
 
-    def _matter(self, changes: set[tuple[Change, str]]) -> bool:
+    def _has_source_changes(self, changes: set[tuple[Change, str]]) -> bool:
         return any(
             self._is_source(Path(path))
             or (change is Change.added and Path(path).is_dir())

@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-from bygones.assemble import assemble
-from bygones.assemble.branches import Growth, part
-from bygones.assemble.dedupe import each_once
-from bygones.assemble.queue import queued_prompts
-from bygones.assemble.tree import Tree, grow, in_sequence, join
-from bygones.model.nodes import Node, Transcript
-from bygones.model.parts import Loader
+from bygones.assemble.branches import BranchLayout, assign_branches
+from bygones.assemble.dedupe import deduplicate
+from bygones.assemble.queue import find_queued_prompts
+from bygones.assemble.sessions import assemble_sessions
+from bygones.assemble.tree import (
+    RecordTree,
+    build_tree,
+    join_fragments,
+    order_parents_first,
+)
+from bygones.model.nodes import RecordNode, Transcript
 from bygones.model.sessions import Message, Session
-from bygones.parse import node_of
+from bygones.model.summary import Loader
+from bygones.parse.light import build_node
 from tests.build import SESSION, sketches
 from tests.properties.forests import transcript
 
@@ -32,31 +37,31 @@ __all__ = [
 ]
 
 
-def nodes(records: Iterable[object], source: str = "a.jsonl") -> list[Node]:
+def nodes(records: Iterable[object], source: str = "a.jsonl") -> list[RecordNode]:
     """Return the nodes of records in one file."""
-    return list(map(node_of, sketches(records, source=source)))
+    return list(map(build_node, sketches(records, source=source)))
 
 
-def kept(records: Iterable[object]) -> list[Node]:
+def kept(records: Iterable[object]) -> list[RecordNode]:
     """Return the nodes with every record once."""
-    return in_sequence(each_once(nodes(records))[0])
+    return order_parents_first(deduplicate(nodes(records))[0])
 
 
-def grown(records: Iterable[object]) -> Tree:
+def grown(records: Iterable[object]) -> RecordTree:
     """Return the tree of records."""
-    return grow(kept(records))
+    return build_tree(kept(records))
 
 
-def branches(records: Iterable[object]) -> Growth:
+def branches(records: Iterable[object]) -> BranchLayout:
     """Return which branch each record is on."""
     once = kept(records)
-    tree = grow(once)
-    return part(tree, join(tree), queued_prompts(once))
+    tree = build_tree(once)
+    return assign_branches(tree, join_fragments(tree), find_queued_prompts(once))
 
 
 def assembled(*files: Transcript) -> tuple[Session, ...]:
     """Return the sessions of some files."""
-    return assemble(files, Loader())
+    return assemble_sessions(files, Loader())
 
 
 def only(records: Iterable[object]) -> Session:
@@ -67,7 +72,7 @@ def only(records: Iterable[object]) -> Session:
 
 def said(records: Iterable[object]) -> list[Message]:
     """Return the messages of the live branch."""
-    return list(only(records).live.messages)
+    return list(only(records).live_branch.messages)
 
 
 def steps(work: Callable[[], object]) -> int:

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from bygones.model.ids import AgentId, ToolUseId
-from bygones.model.nodes import AgentNote, Transcript
-from bygones.model.sessions import AgentKind, AgentRun, AgentStatus, Session
+from bygones.model.base import AgentId, ToolUseId
+from bygones.model.nodes import AgentSidecar, Transcript
+from bygones.model.sessions import AgentRun, Session
+from bygones.model.summary import AgentKind, AgentStatus
 from tests.assemble.making import assembled, transcript
 from tests.build import (
     SESSION,
@@ -48,7 +49,7 @@ def agent(
     made = transcript(f"{SESSION}/{under}agent-{name}", told, agent=name)
     if not note:
         return made
-    return structs.replace(made, note=AgentNote(agent=AgentId(name), **note))  # type: ignore[arg-type]
+    return structs.replace(made, sidecar=AgentSidecar(agent_id=AgentId(name), **note))  # type: ignore[arg-type]
 
 
 def told(records: list[Written], *agents: Transcript) -> Session:
@@ -62,12 +63,12 @@ def alone(records: list[Written], *agents: Transcript) -> AgentRun:
 
 
 def linked(run: AgentRun) -> tuple[str | None, tuple[str, ...]]:
-    return run.link, run.calls
+    return run.linked_by, run.call_ids
 
 
 @pytest.mark.req("A1")
 def test_a_sidecar_names_the_call() -> None:
-    run = alone(main(), agent("x", session(*WORK), tool_use=ToolUseId("t")))
+    run = alone(main(), agent("x", session(*WORK), tool_use_id=ToolUseId("t")))
 
     assert linked(run) == ("sidecar", ("t",))
 
@@ -120,7 +121,7 @@ def test_a_workflows_agents_belong_to_its_call() -> None:
     one = told(main(result, calls=calls), *runs)
 
     assert [linked(run) for run in one.agents] == [("workflow", ("t",))] * 2
-    (call,) = one.live.turns[0].calls
+    (call,) = one.live_branch.turns[0].tool_calls
     assert [run.id for run in call.agents] == ["x", "y"]
     assert call.agent is call.agents[0]
     assert {run.workflow for run in one.agents} == {"wf_1"}
@@ -175,7 +176,7 @@ def test_an_agent_that_nothing_names_is_an_orphan_of_its_session() -> None:
     run = alone(session("p"), agent("x", session(*WORK)))
 
     assert linked(run) == (None, ())
-    assert (run.type, run.description, run.depth) == (None, None, 1)
+    assert (run.agent_type, run.description, run.depth) == (None, None, 1)
 
 
 @pytest.mark.req("A2")
@@ -190,7 +191,7 @@ def test_agents_nest_as_their_calls_do() -> None:
     (outer,) = one.agents
     (below,) = outer.agents
     assert (below.id, below.depth) == ("y", 2)
-    assert outer.live.turns[0].calls[0].agent is below
+    assert outer.live_branch.turns[0].tool_calls[0].agent is below
     assert [run.id for run in one.all_agents] == ["x", "y"]
 
 
@@ -199,8 +200,8 @@ def test_a_sidecar_may_name_the_agent_above() -> None:
     one = told(
         main(tool_result("t", outcome={"agentId": "x"})),
         agent("x", session(*WORK)),
-        agent("y", session("deep"), parent=AgentId("x")),
-        agent("z", session("deeper"), parent=AgentId("nowhere")),
+        agent("y", session("deep"), parent_agent_id=AgentId("x")),
+        agent("z", session("deeper"), parent_agent_id=AgentId("nowhere")),
     )
 
     assert {run.id: run.depth for run in one.all_agents} == {"x": 1, "y": 2, "z": 1}
@@ -213,7 +214,7 @@ def test_agents_that_call_each_other_in_a_circle_are_orphans() -> None:
         agent(
             name,
             thread(prompt(name, uuid=name), reply([call], uuid=f"{name}a")),
-            tool_use=ToolUseId("ty" if name == "x" else "tx"),
+            tool_use_id=ToolUseId("ty" if name == "x" else "tx"),
         )
         for name, call in calls.items()
     ]
@@ -226,7 +227,7 @@ def test_agents_that_call_each_other_in_a_circle_are_orphans() -> None:
 def test_an_agent_does_not_start_itself() -> None:
     records = thread(prompt("Do it", uuid="w"), reply([task("own")], uuid="v"))
 
-    run = alone(session("p"), agent("x", records, tool_use=ToolUseId("own")))
+    run = alone(session("p"), agent("x", records, tool_use_id=ToolUseId("own")))
 
     assert linked(run) == (None, ())
 
@@ -243,11 +244,11 @@ def test_records_beside_the_thread_are_agents_of_old_versions() -> None:
     ]
     one = told(records)
 
-    assert {run.id: run.calls for run in one.agents} == {
+    assert {run.id: run.call_ids for run in one.agents} == {
         "inline-y1": ("t2",),
         "inline-x1": ("t1",),
     }
-    assert [m.id for m in one.agents[0].live.messages] == ["y1", "y2"]
+    assert [m.id for m in one.agents[0].live_branch.messages] == ["y1", "y2"]
     assert one.agents[0].source is None
 
 
@@ -263,7 +264,7 @@ def test_an_old_agents_records_may_stand_before_their_parents() -> None:
     ]
     del records[3]["uuid"]
 
-    found = {run.id: len(run.live.messages) for run in told(records).agents}
+    found = {run.id: len(run.live_branch.messages) for run in told(records).agents}
 
     assert found == {"inline-x1": 3, "inline-c2": 2}
 
@@ -275,7 +276,7 @@ def test_an_old_agent_without_any_ids_is_one_agent() -> None:
 
     (run,) = told(records).agents
 
-    assert len(run.live.messages) == 2
+    assert len(run.live_branch.messages) == 2
 
 
 @pytest.mark.req("A1")
@@ -285,7 +286,7 @@ def test_an_agents_records_may_stand_in_both_places() -> None:
 
     run = alone([*main(), *records[:1]], agent("x", records))
 
-    assert [message.id for message in run.live.messages] == ["w", "v"]
+    assert [message.id for message in run.live_branch.messages] == ["w", "v"]
     assert run.source is not None
 
 
@@ -307,8 +308,8 @@ def test_warm_ups_and_replays_are_told_apart_and_not_counted(
     one = told(session("p", "q<p"), agent(name, records))
 
     assert [run.kind for run in one.agents] == [kind]
-    assert one.total.output == (80 if kind.is_shown else 40)
-    assert len(one.spends) == (2 if kind.is_shown else 1)
+    assert one.total_usage.output == (80 if kind.is_shown else 40)
+    assert len(one.message_usages) == (2 if kind.is_shown else 1)
 
 
 @pytest.mark.req("A3")
@@ -334,7 +335,7 @@ def test_an_agent_without_a_prompt_is_a_task() -> None:
 def test_how_an_agent_ended_is_told_or_seen(
     after: Written, records: tuple[str, ...], status: str
 ) -> None:
-    note = {"tool_use": ToolUseId("t")}
+    note = {"tool_use_id": ToolUseId("t")}
 
     run = alone(main(after), agent("x", session(*records), **note))
 
@@ -359,7 +360,7 @@ def test_the_last_record_tells_how_an_orphan_ended(
 
 @pytest.mark.req("A4")
 def test_an_agent_that_a_person_stopped_was_interrupted() -> None:
-    run = alone(session("p"), agent("x", session(*WORK), stopped_by_user=True))
+    run = alone(session("p"), agent("x", session(*WORK), is_stopped_by_user=True))
 
     assert run.status is AgentStatus.INTERRUPTED
 
@@ -388,11 +389,11 @@ def test_a_run_has_its_measures() -> None:
 
     assert run.is_background
     assert run.duration == timedelta(seconds=4)
-    assert run.tool_count == 1
+    assert run.tool_call_count == 1
     assert run.usage.output == 40
-    assert (run.type, run.description) == (None, "Doing")
-    assert run.started is not None
-    assert run.ended == run.started + timedelta(seconds=1)
+    assert (run.agent_type, run.description) == (None, "Doing")
+    assert run.started_at is not None
+    assert run.ended_at == run.started_at + timedelta(seconds=1)
 
 
 @pytest.mark.req("A4")
@@ -404,11 +405,11 @@ def test_a_run_lasts_from_its_first_to_its_last_record_if_nobody_measured() -> N
 
 
 def test_a_sidecar_tells_what_an_agent_is_for() -> None:
-    note = {"type": "Explore", "description": "Looking"}
+    note = {"agent_type": "Explore", "description": "Looking"}
 
     run = alone(session("p"), agent("x", session(*WORK), **note))
 
-    assert (run.type, run.description) == ("Explore", "Looking")
+    assert (run.agent_type, run.description) == ("Explore", "Looking")
 
 
 @pytest.mark.req("T6", "A1")
@@ -418,8 +419,8 @@ def test_what_an_agent_has_from_its_caller_is_the_callers() -> None:
 
     run = alone(talk, agent("x", [*talk[:2], *own]))
 
-    assert [message.id for message in run.live.messages] == ["w", "v"]
-    assert [(one.reason, one.record) for one in run.hidden] == [
+    assert [message.id for message in run.live_branch.messages] == ["w", "v"]
+    assert [(one.reason, one.record_id) for one in run.hidden_records] == [
         ("copy", "p"),
         ("copy", "a"),
     ]
@@ -443,7 +444,7 @@ def test_a_fork_finds_the_agent_that_it_went_on_with(*, is_fork: bool) -> None:
         transcript(session_id(1), [r | {"sessionId": session_id(1)} for r in told]),
     )
 
-    (call,) = second.live.turns[-1].calls
+    (call,) = second.live_branch.turns[-1].tool_calls
     # Another session's agent may bear the same name.
     assert call.agents == (first.agents if is_fork else ())
     assert second.agents == ()
@@ -455,11 +456,11 @@ def test_a_copied_call_finds_its_agent_in_the_original() -> None:
     copied = [record | {"sessionId": session_id(1)} for record in talk]
     first, second = assembled(
         transcript(SESSION, talk),
-        agent("x", session(*WORK), tool_use=ToolUseId("t")),
+        agent("x", session(*WORK), tool_use_id=ToolUseId("t")),
         transcript(session_id(1), [*copied, prompt("More", timestamp=moment(60))]),
     )
 
-    assert second.live.turns[0].calls[0].agent is first.agents[0]
+    assert second.live_branch.turns[0].tool_calls[0].agent is first.agents[0]
 
 
 @pytest.mark.req("A1", "F5")
@@ -468,7 +469,8 @@ def test_a_flat_agent_belongs_to_the_session_that_started_it() -> None:
     records = [*session("w"), *(r | later for r in session("v<w", "u<v", "s<u"))]
     flat = agent("x", records, under="../")
     flat = structs.replace(
-        flat, source=structs.replace(flat.source, path="projects/k/agent-x.jsonl")
+        flat,
+        source=structs.replace(flat.source, relative_path="projects/k/agent-x.jsonl"),
     )
 
     one = told(session("p"), flat, transcript(session_id(1), session("q")))
@@ -480,7 +482,7 @@ def test_an_agent_that_names_no_session_is_a_session_of_its_own() -> None:
     records = [record | {"sessionId": None} for record in session("w")]
     flat = agent("x", records, under="../")
     flat = structs.replace(
-        flat, source=structs.replace(flat.source, path="k/agent-x.jsonl")
+        flat, source=structs.replace(flat.source, relative_path="k/agent-x.jsonl")
     )
 
     (one,) = assembled(flat)
@@ -497,4 +499,4 @@ def test_a_message_that_wakes_an_agent_goes_on_with_it() -> None:
         tool_result("u", "Woken", outcome={"resumedAgentId": "a1"}),
     )
 
-    assert alone(records, agent("a1", session(*WORK))).calls == ("t", "u")
+    assert alone(records, agent("a1", session(*WORK))).call_ids == ("t", "u")

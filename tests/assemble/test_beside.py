@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones import read
-from bygones.model.blocks import Text
-from bygones.model.texts import Origin
+from bygones import read_sessions
+from bygones.model.nodes import Origin
+from bygones.model.records import TextBlock
 from tests.build import SESSION, Home, Written, prompt, reply, text, thread, tool_result
 from tests.build import tool_use as call
 from tests.forms import INTERRUPT
@@ -32,12 +32,12 @@ def told(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
     )
     answered = with_text(tool_result("t1", "seven"), words)
     home.session(SESSION, thread(asked, called, answered, reply("Seven.")))
-    (session,) = read(home.path)
-    (found,) = session.live.messages[1].calls
-    assert found.is_answered
+    (session,) = read_sessions(home.path)
+    (found,) = session.live_branch.messages[1].tool_calls
+    assert found.has_result
     return [
-        (m.origin, "".join(b.text or "" for b in m.blocks if isinstance(b, Text)))
-        for m in session.live.messages
+        (m.origin, "".join(b.text or "" for b in m.blocks if isinstance(b, TextBlock)))
+        for m in session.live_branch.messages
     ]
 
 

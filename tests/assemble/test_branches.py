@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble.branches import Growth
+from bygones.assemble.branches import BranchLayout
 from tests.assemble.making import branches, only
 from tests.build import (
     attachment,
@@ -23,9 +23,12 @@ from tests.build import (
 from tests.forms import INTERRUPT, caveat, command, digest, filler, notification
 
 
-def forks(growth: Growth) -> list[tuple[int, int, str | None, str]]:
+def forks(growth: BranchLayout) -> list[tuple[int, int, str | None, str]]:
     """Return number, parent, place and head of every branch that was left."""
-    return [(fork.number, fork.parent, fork.at, fork.head) for fork in growth.forks]
+    return [
+        (fork.number, fork.parent_number, fork.fork_point_id, fork.first_record_id)
+        for fork in growth.forks
+    ]
 
 
 @pytest.mark.req("T2")
@@ -33,7 +36,7 @@ def test_a_second_prompt_on_one_answer_leaves_the_first_behind() -> None:
     growth = branches(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
 
     assert forks(growth) == [(1, 0, "b", "c")]
-    assert growth.branch == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 0, "f": 0}
+    assert growth.branch_of == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 0, "f": 0}
 
 
 @pytest.mark.req("T2", "T3")
@@ -48,7 +51,7 @@ def test_a_person_who_begins_anew_leaves_all_before() -> None:
     growth = branches(session("a", "b<a", "c", "d<c"))
 
     assert forks(growth) == [(1, 0, None, "a")]
-    assert growth.branch == {"a": 1, "b": 1, "c": 0, "d": 0}
+    assert growth.branch_of == {"a": 1, "b": 1, "c": 0, "d": 0}
 
 
 @pytest.mark.req("T2")
@@ -222,13 +225,13 @@ def test_a_branch_can_be_asked_for_by_its_leaf_or_by_any_record() -> None:
     told = only(records)
     (left,) = told.branches[1:]
 
-    assert told.branch("f") is told.live
-    assert told.branch("r") is left
-    assert told.branch("c") is left
-    assert told.branch("a") is told.live
-    assert told.branch("nowhere") is None
-    assert told.endpoints == ("r", "f")
-    assert [m.head for m in left.prompts] == ["Left"]
+    assert told.find_branch("f") is told.live_branch
+    assert told.find_branch("r") is left
+    assert told.find_branch("c") is left
+    assert told.find_branch("a") is told.live_branch
+    assert told.find_branch("nowhere") is None
+    assert told.endpoint_ids == ("r", "f")
+    assert [m.preview for m in left.prompts] == ["Left"]
 
 
 @pytest.mark.req("T2")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.assemble.classify import classify
-from bygones.model.ids import AgentId
-from bygones.model.surveys import FileClass, FileFacts
+from bygones.model.base import AgentId
+from bygones.model.reports import FileClass, FileFacts
+from bygones.transcript_stats import classify_transcript
 
 AGENT = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt="Count the lines")
 
@@ -30,7 +30,7 @@ CASES = {
         messages=2,
         sidechains=2,
         first_prompt="Hello",
-        agent=AgentId("acompact-f3a1"),
+        agent_id=AgentId("acompact-f3a1"),
     ),
     FileClass.AGENT_INCOMPLETE: FileFacts(nodes=1, messages=1, sidechains=1),
     FileClass.UNKNOWN: FileFacts(unknown=4),
@@ -40,7 +40,7 @@ CASES = {
 @pytest.mark.req("F4")
 @pytest.mark.parametrize(("expected", "facts"), CASES.items())
 def test_a_file_is_what_it_holds(expected: FileClass, facts: FileFacts) -> None:
-    assert classify(facts) is expected
+    assert classify_transcript(facts) is expected
 
 
 @pytest.mark.req("F4")
@@ -54,10 +54,10 @@ def test_every_class_has_a_case() -> None:
 )
 def test_an_agent_of_the_harness_itself_is_a_replay(kind: str) -> None:
     facts = FileFacts(
-        nodes=2, messages=2, sidechains=2, first_prompt="Warmup", agent=AgentId(kind)
+        nodes=2, messages=2, sidechains=2, first_prompt="Warmup", agent_id=AgentId(kind)
     )
 
-    assert classify(facts) is FileClass.AGENT_REPLAY
+    assert classify_transcript(facts) is FileClass.AGENT_REPLAY
 
 
 @pytest.mark.req("F4")
@@ -65,42 +65,42 @@ def test_an_agent_of_the_harness_itself_is_a_replay(kind: str) -> None:
 def test_a_warm_up_is_exactly_that_word(prompt: str) -> None:
     facts = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt=prompt)
 
-    assert classify(facts) is FileClass.AGENT_TASK
+    assert classify_transcript(facts) is FileClass.AGENT_TASK
 
 
 @pytest.mark.req("F4")
 def test_a_conversation_in_a_file_named_like_an_agent_is_a_conversation() -> None:
-    facts = FileFacts(nodes=4, messages=4, sidechains=1, is_agent_by_name=True)
+    facts = FileFacts(nodes=4, messages=4, sidechains=1, is_named_like_agent=True)
 
-    assert classify(facts) is FileClass.CONVERSATION
+    assert classify_transcript(facts) is FileClass.CONVERSATION
 
 
 @pytest.mark.req("F4")
 def test_an_agent_in_a_file_named_like_a_session_is_an_agent() -> None:
-    assert AGENT.is_agent_by_name is False
-    assert classify(AGENT) is FileClass.AGENT_TASK
+    assert AGENT.is_named_like_agent is False
+    assert classify_transcript(AGENT) is FileClass.AGENT_TASK
 
 
 @pytest.mark.req("F4")
 def test_an_agent_file_without_any_message_is_incomplete() -> None:
-    facts = FileFacts(metadata=1, is_agent_by_name=True)
+    facts = FileFacts(metadata=1, is_named_like_agent=True)
 
-    assert classify(facts) is FileClass.AGENT_INCOMPLETE
+    assert classify_transcript(facts) is FileClass.AGENT_INCOMPLETE
 
 
 @pytest.mark.req("F4")
 def test_notices_of_the_harness_alone_make_a_conversation() -> None:
-    assert classify(FileFacts(nodes=2)) is FileClass.CONVERSATION
+    assert classify_transcript(FileFacts(nodes=2)) is FileClass.CONVERSATION
 
 
 @pytest.mark.req("F4")
 def test_lines_that_nobody_can_read_make_an_unknown_file_not_an_empty_one() -> None:
-    assert classify(FileFacts(oddities=1)) is FileClass.UNKNOWN
+    assert classify_transcript(FileFacts(problems=1)) is FileClass.UNKNOWN
 
 
 @pytest.mark.req("F4")
 def test_metadata_beside_unknown_records_does_not_make_the_file_known() -> None:
-    assert classify(FileFacts(metadata=3, unknown=1)) is FileClass.UNKNOWN
+    assert classify_transcript(FileFacts(metadata=3, unknown=1)) is FileClass.UNKNOWN
 
 
 counts = st.integers(0, 2)
@@ -116,12 +116,12 @@ counts = st.integers(0, 2)
         messages=counts,
         sidechains=counts,
         unknown=counts,
-        oddities=counts,
+        problems=counts,
         begins_with_summary=st.booleans(),
         first_prompt=st.sampled_from([None, "", "Warmup", "Go"]),
-        agent=st.sampled_from([None, AgentId("a1"), AgentId("acompact-1")]),
-        is_agent_by_name=st.booleans(),
+        agent_id=st.sampled_from([None, AgentId("a1"), AgentId("acompact-1")]),
+        is_named_like_agent=st.booleans(),
     )
 )
 def test_every_file_has_a_class(facts: FileFacts) -> None:
-    assert classify(facts) in FileClass
+    assert classify_transcript(facts) in FileClass

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble.dedupe import each_once, in_order, name_of
-from bygones.model.ids import RecordId
+from bygones.assemble.dedupe import deduplicate, get_record_id, sort_transcripts
+from bygones.model.base import RecordId
 from tests.assemble.making import nodes, transcript
-from tests.build import (
-    image,
-    moment,
-    prompt,
-    queue,
-    reply,
-    session,
-    session_id,
-    text,
-)
+from tests.build import image, moment, prompt, queue, reply, session, session_id, text
 
 
 @pytest.mark.req("T6")
 def test_a_copy_is_hidden_and_counts_once() -> None:
     records = session("a", "b<a")
 
-    kept, hidden, problems = each_once(nodes([*records, *records]))
+    kept, hidden, problems = deduplicate(nodes([*records, *records]))
 
     assert [node.uuid for node in kept] == ["a", "b"]
-    assert [(one.reason, one.record) for one in hidden] == [
+    assert [(one.reason, one.record_id) for one in hidden] == [
         ("copy", "a"),
         ("copy", "b"),
     ]
@@ -37,10 +28,10 @@ def test_a_copy_is_hidden_and_counts_once() -> None:
 def test_what_was_queued_is_not_told_again_by_a_copy_of_the_file() -> None:
     told = [queue("enqueue", "a"), queue("enqueue", "a"), queue("remove")]
 
-    kept, hidden, _ = each_once([*nodes(told), *nodes(told, source="b.jsonl")])
+    kept, hidden, _ = deduplicate([*nodes(told), *nodes(told, source="b.jsonl")])
 
-    assert [node.position.source for node in kept] == ["a.jsonl"] * 3
-    assert [(one.reason, one.position.source) for one in hidden] == [
+    assert [node.position.source_id for node in kept] == ["a.jsonl"] * 3
+    assert [(one.reason, one.position.source_id) for one in hidden] == [
         ("copy", "b.jsonl")
     ] * 3
 
@@ -51,9 +42,9 @@ def test_of_two_contents_the_longer_is_kept_and_the_clash_is_said(
     *, longer_first: bool
 ) -> None:
     two = [prompt("short", uuid="a"), prompt("quite a bit longer", uuid="a")]
-    kept, hidden, problems = each_once(nodes(two[::-1] if longer_first else two))
+    kept, hidden, problems = deduplicate(nodes(two[::-1] if longer_first else two))
 
-    assert [node.head for node in kept] == ["quite a bit longer"]
+    assert [node.preview for node in kept] == ["quite a bit longer"]
     assert len(hidden) == 1
     assert [(p.kind, p.detail) for p in problems] == [("clash", "a")]
 
@@ -62,26 +53,26 @@ def test_a_record_stays_where_it_was_said() -> None:
     records = session("a", "b<a", "s<b:system", "c<s:user")
     again = [records[1] | {"parentUuid": "c"}]
 
-    kept, _, _ = each_once(nodes([*records, *again]))
+    kept, _, _ = deduplicate(nodes([*records, *again]))
 
-    assert [n.parent for n in kept if n.uuid == "b"] == ["a"]
+    assert [n.parent_uuid for n in kept if n.uuid == "b"] == ["a"]
 
 
 def test_a_parent_that_nobody_knows_gives_way_to_that_of_a_copy() -> None:
     records = session("a", "b<gone:assistant")
     again = [records[1] | {"parentUuid": "a"}]
 
-    kept, _, _ = each_once(nodes([*records, *again]))
+    kept, _, _ = deduplicate(nodes([*records, *again]))
 
-    assert [n.parent for n in kept if n.uuid == "b"] == ["a"]
+    assert [n.parent_uuid for n in kept if n.uuid == "b"] == ["a"]
 
 
 def test_a_copy_without_a_parent_takes_none_away() -> None:
     records = session("b<gone:assistant")
 
-    kept, _, _ = each_once(nodes([*records, records[0] | {"parentUuid": None}]))
+    kept, _, _ = deduplicate(nodes([*records, records[0] | {"parentUuid": None}]))
 
-    assert kept[0].parent == "gone"
+    assert kept[0].parent_uuid == "gone"
 
 
 @pytest.mark.req("T6")
@@ -90,10 +81,10 @@ def test_a_replay_is_known_by_its_times_and_contents() -> None:
     again = [record | {"uuid": f"{record['uuid']}2"} for record in records]
     again[1]["parentUuid"] = "a2"
 
-    kept, hidden, _ = each_once(nodes([*records, *again, *session("c<b2:user")]))
+    kept, hidden, _ = deduplicate(nodes([*records, *again, *session("c<b2:user")]))
 
-    assert {n.uuid: n.parent for n in kept} == {"a": None, "b": "a", "c": "b"}
-    assert [one.record for one in hidden] == ["a2", "b2"]
+    assert {n.uuid: n.parent_uuid for n in kept} == {"a": None, "b": "a", "c": "b"}
+    assert [one.record_id for one in hidden] == ["a2", "b2"]
 
 
 def test_a_compaction_that_follows_a_replay_follows_the_original() -> None:
@@ -101,9 +92,9 @@ def test_a_compaction_that_follows_a_replay_follows_the_original() -> None:
     again = [records[0] | {"uuid": "a2"}]
     follows = [*session("b<a2:system", logicalParentUuid="a2")]
 
-    kept, _, _ = each_once(nodes([*records, *again, *follows]))
+    kept, _, _ = deduplicate(nodes([*records, *again, *follows]))
 
-    assert (kept[1].parent, kept[1].logical_parent) == ("a", "a")
+    assert (kept[1].parent_uuid, kept[1].logical_parent_uuid) == ("a", "a")
 
 
 @pytest.mark.req("T6")
@@ -115,9 +106,9 @@ def test_a_replay_may_part_a_prompt_into_one_record_a_block() -> None:
         reply("Yes", uuid="d", parent="c", timestamp=moment(1)),
     ]
 
-    kept, _, _ = each_once(nodes([whole, *parts]))
+    kept, _, _ = deduplicate(nodes([whole, *parts]))
 
-    assert {n.uuid: n.parent for n in kept} == {"a": None, "d": "a"}
+    assert {n.uuid: n.parent_uuid for n in kept} == {"a": None, "d": "a"}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +125,7 @@ def test_a_replay_may_part_a_prompt_into_one_record_a_block() -> None:
 def test_what_differs_in_anything_is_no_replay(other: dict[str, object]) -> None:
     record = prompt("a", uuid="a")
 
-    kept, _, _ = each_once(nodes([record, record | {"uuid": "b"} | other]))
+    kept, _, _ = deduplicate(nodes([record, record | {"uuid": "b"} | other]))
 
     assert len(kept) == 2
 
@@ -144,19 +135,19 @@ def test_records_without_ids_hang_on_the_record_before_them() -> None:
     for record in records[1:]:
         del record["uuid"], record["parentUuid"]
 
-    kept, _, _ = each_once(nodes(records))
+    kept, _, _ = deduplicate(nodes(records))
 
-    assert [node.parent for node in kept] == [None, "a", name_of(kept[1])]
-    assert name_of(kept[1]).startswith("@a.jsonl:")
+    assert [node.parent_uuid for node in kept] == [None, "a", get_record_id(kept[1])]
+    assert get_record_id(kept[1]).startswith("@a.jsonl:")
 
 
 def test_what_stands_elsewhere_is_left_out() -> None:
     records = [*session("a", "b<a"), *session("c<b:user")]
 
-    kept, hidden, _ = each_once(nodes(records), {RecordId("a"), RecordId("b")})
+    kept, hidden, _ = deduplicate(nodes(records), {RecordId("a"), RecordId("b")})
 
     assert [node.uuid for node in kept] == ["c"]
-    assert [one.record for one in hidden] == ["a", "b"]
+    assert [one.record_id for one in hidden] == ["a", "b"]
 
 
 @pytest.mark.req("T5")
@@ -165,7 +156,7 @@ def test_files_are_ordered_by_time_and_records_by_place() -> None:
     early = transcript(session_id(2), session("a", "c<a", timestamp=moment(1)))
     timeless = transcript(session_id(3), session("d", timestamp=None))
 
-    ordered = in_order([timeless, late, early])
+    ordered = sort_transcripts([timeless, late, early])
 
     names = [[node.uuid for node in one.nodes] for one in ordered]
     assert names == [["a", "c"], ["b"], ["d"]]

@@ -5,22 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.assemble.making import only
-from tests.build import (
-    Written,
-    prompt,
-    reply,
-    session,
-    thread,
-    tool_result,
-    tool_use,
-)
+from tests.build import Written, prompt, reply, session, thread, tool_result, tool_use
 
 PATCH = [{"oldStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
 
 
 def edits(records: list[Written]) -> list[tuple[str, int, int, bool]]:
     return [
-        (edit.path, edit.added, edit.removed, edit.is_new)
+        (edit.path, edit.added_lines, edit.removed_lines, edit.is_new_file)
         for edit in only(records).edits
     ]
 
@@ -88,8 +80,10 @@ def test_an_edit_has_its_turn_its_branch_and_its_agent() -> None:
     records[2]["parentUuid"] = "a1"
     told = only(records).edits
 
-    assert [(e.path, e.turn, e.branch, e.message, e.agent) for e in told] == [
+    assert [
+        (e.path, e.turn_number, e.branch_number, e.message_id, e.agent_id) for e in told
+    ] == [
         ("/live", 1, 0, "b", None),
         ("/left", 1, 1, "a", None),
     ]
-    assert told[0].call.id == "u"
+    assert told[0].tool_call.id == "u"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble.lineage import by_age, families, lineages
-from bygones.model.ids import RecordId, SessionId
-from bygones.model.nodes import Node
-from bygones.model.sessions import Lineage, LineageKind
+from bygones.assemble.grouping import find_families, find_lineages, sort_by_age
+from bygones.model.base import RecordId, SessionId
+from bygones.model.nodes import RecordNode
+from bygones.model.summary import Lineage, LineageKind
 from tests.assemble.making import assembled, nodes, transcript
 from tests.build import Written, meta, moment, session, session_id
 
@@ -23,7 +23,7 @@ def talk(name: str, *words: str, start: float = 0) -> list[Written]:
     ]
 
 
-def talks(**sessions: list[Written]) -> dict[SessionId, list[Node]]:
+def talks(**sessions: list[Written]) -> dict[SessionId, list[RecordNode]]:
     names = {"a": A, "b": B, "c": C}
     return {names[name]: nodes(records) for name, records in sessions.items()}
 
@@ -35,13 +35,13 @@ def copied(records: list[Written], name: str) -> list[Written]:
 def test_sessions_are_as_old_as_their_first_record() -> None:
     told = talks(a=talk(A, "p", start=60), b=talk(B, "q"))
 
-    assert by_age(told) == [B, A]
+    assert sort_by_age(told) == [B, A]
 
 
 def test_a_session_without_times_comes_last() -> None:
     told = talks(a=session("p", timestamp=None), b=talk(B, "q"))
 
-    assert by_age(told) == [B, A]
+    assert sort_by_age(told) == [B, A]
 
 
 @pytest.mark.parametrize("is_named_first", [True, False])
@@ -50,7 +50,7 @@ def test_a_whole_copy_is_younger_than_what_it_copies(*, is_named_first: bool) ->
     first = talk(old, "p", "q<p")
     more = [*copied(first, new), *talk(new, "r<q:user", start=60)]
 
-    assert by_age({old: nodes(first), new: nodes(more)}) == [old, new]
+    assert sort_by_age({old: nodes(first), new: nodes(more)}) == [old, new]
 
 
 def test_of_two_that_went_on_the_first_to_say_something_is_older() -> None:
@@ -58,7 +58,7 @@ def test_of_two_that_went_on_the_first_to_say_something_is_older() -> None:
     fork = [*copied(first, A), *talk(A, "r<q:user", start=60)]
     whole = [*first, *talk(B, "s<q:user", start=30)]
 
-    assert by_age({A: nodes(fork), B: nodes(whole)}) == [B, A]
+    assert sort_by_age({A: nodes(fork), B: nodes(whole)}) == [B, A]
 
 
 @pytest.mark.parametrize("word", ["fork", "session", "continued"])
@@ -75,7 +75,7 @@ def test_what_a_session_says_of_its_origin_counts_first(word: str) -> None:
     else:
         first.append(meta("continued-in", continuedInSessionId=A))
 
-    assert by_age({A: nodes(copy), B: nodes(first)}) == [B, A]
+    assert sort_by_age({A: nodes(copy), B: nodes(first)}) == [B, A]
 
 
 def test_what_a_session_says_of_a_stranger_makes_it_no_younger() -> None:
@@ -84,14 +84,14 @@ def test_what_a_session_says_of_a_stranger_makes_it_no_younger() -> None:
 
     told = {A: nodes(copy), B: nodes(first), C: nodes(talk(C, "x", start=99))}
 
-    assert by_age(told) == [B, A, C]
+    assert sort_by_age(told) == [B, A, C]
 
 
 def test_a_family_shares_records_or_answers() -> None:
     first, second = talk(A, "p", "q<p"), talk(B, "r", "s<r")
     second[1]["message"]["id"] = first[1]["message"]["id"]
 
-    kin = families(talks(a=first, b=second, c=talk(C, "t", "u<t")))
+    kin = find_families(talks(a=first, b=second, c=talk(C, "t", "u<t")))
 
     assert kin[A] == kin[B]
     assert kin[A] != kin[C]
@@ -101,14 +101,14 @@ def test_sessions_that_name_each_other_as_origin_do_not_hang() -> None:
     first = talk(A, "p") + talk(B, "q")
     second = talk(B, "p") + talk(A, "q")
 
-    assert by_age({A: nodes(first), B: nodes(second)}) == [A, B]
+    assert sort_by_age({A: nodes(first), B: nodes(second)}) == [A, B]
 
 
 def test_a_session_that_holds_another_whole_continues_it() -> None:
     first = talk(A, "p", "q<p")
     second = [*first, *talk(B, "r<q:user")]
 
-    found = lineages(talks(a=first, b=second))
+    found = find_lineages(talks(a=first, b=second))
 
     assert found == {A: (), B: (Lineage(LineageKind.CONTINUES, A, RecordId("q"), 2),)}
 
@@ -116,7 +116,7 @@ def test_a_session_that_holds_another_whole_continues_it() -> None:
 def test_a_session_that_shares_a_beginning_says_so() -> None:
     first = talk(A, "p", "q<p", "r<q")
 
-    found = lineages(talks(a=first, b=first[:2]))
+    found = find_lineages(talks(a=first, b=first[:2]))
 
     assert found[B] == (Lineage(LineageKind.SAME_PREFIX, A, RecordId("q"), 2),)
 
@@ -126,15 +126,15 @@ def test_of_several_older_ones_the_nearest_is_named() -> None:
     second = [*first, *talk(B, "q<p")]
     third = [*second, *talk(C, "r<q")]
 
-    found = lineages(talks(a=first, b=second, c=third))
+    found = find_lineages(talks(a=first, b=second, c=third))
 
     assert found[C] == (Lineage(LineageKind.CONTINUES, B, RecordId("q"), 2),)
 
 
 def test_a_session_made_of_two_names_both() -> None:
-    found = lineages(talks(a=talk(A, "p"), b=talk(B, "q"), c=talk(C, "p", "q")))
+    found = find_lineages(talks(a=talk(A, "p"), b=talk(B, "q"), c=talk(C, "p", "q")))
 
-    assert [(one.kind, one.session) for one in found[C]] == [
+    assert [(one.kind, one.session_id) for one in found[C]] == [
         (LineageKind.CONTINUES, A),
         (LineageKind.CONTINUES, B),
     ]
@@ -144,7 +144,7 @@ def test_a_fork_is_told_by_its_records_even_without_the_original() -> None:
     origin = [{"forkedFrom": {"sessionId": A, "messageUuid": word}} for word in "pq"]
     records = [r | o for r, o in zip(talk(B, "f", "g<f"), origin, strict=True)]
 
-    found = lineages(talks(b=[*records, *records]))
+    found = find_lineages(talks(b=[*records, *records]))
 
     assert found[B] == (Lineage(LineageKind.FORKED_FROM, A, RecordId("q"), 2),)
 
@@ -152,7 +152,7 @@ def test_a_fork_is_told_by_its_records_even_without_the_original() -> None:
 def test_a_session_tells_where_it_goes_on_once_and_not_in_itself() -> None:
     told = [meta("continued-in", continuedInSessionId=name) for name in (B, B, A)]
 
-    found = lineages(talks(a=[*talk(A, "p"), *told]))
+    found = find_lineages(talks(a=[*talk(A, "p"), *told]))
 
     assert found[A] == (Lineage(LineageKind.CONTINUED_IN, B),)
 
@@ -164,10 +164,10 @@ def test_a_copied_answer_is_paid_for_by_the_original_and_read_in_both() -> None:
 
     old, new = assembled(transcript(A, first), transcript(B, second))
 
-    assert [spend.record for spend in old.spends] == ["q"]
-    assert [spend.record for spend in new.spends] == ["s"]
-    assert [m.head for m in new.live.messages] == ["p", "q", "r", "s"]
-    assert new.live.turns[0].usage.total == 0
+    assert [spend.record_id for spend in old.message_usages] == ["q"]
+    assert [spend.record_id for spend in new.message_usages] == ["s"]
+    assert [m.preview for m in new.live_branch.messages] == ["p", "q", "r", "s"]
+    assert new.live_branch.turns[0].usage.total == 0
 
 
 @pytest.mark.req("F5")
@@ -177,5 +177,5 @@ def test_a_file_with_records_of_two_sessions_is_shown_as_its_own() -> None:
     (told,) = assembled(transcript(A, records))
 
     assert told.id == A
-    assert [m.head for m in told.live.messages] == ["p", "q", "r", "s"]
+    assert [m.preview for m in told.live_branch.messages] == ["p", "q", "r", "s"]
     assert [(p.kind, p.detail) for p in told.problems] == [("mixed-sessions", B)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble import listed, projects_of
+from bygones.assemble.summary import group_into_projects, summarize_session
 from tests.assemble.making import only
 from tests.build import session
 
@@ -12,9 +12,13 @@ from tests.build import session
 @pytest.mark.req("L2")
 def test_a_line_says_what_its_session_does() -> None:
     told = only(session("a", "b<a", "c<b", "d<b", "e<d"))
-    line = listed(told)
+    line = summarize_session(told)
 
-    assert (line.prompts, line.messages, line.branches) == (2, 4, 2)
-    assert (line.title, line.usage, line.agents) == (told.title, told.total, 0)
+    assert (line.prompt_count, line.message_count, line.branch_count) == (2, 4, 2)
+    assert (line.title, line.usage, line.agent_count) == (
+        told.title,
+        told.total_usage,
+        0,
+    )
     assert line.models == told.models
-    assert projects_of([line]) == projects_of([told])
+    assert group_into_projects([line]) == group_into_projects([told])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble.visible import HIDDEN_REASONS
-from bygones.model.sessions import Message, Role, Session
-from bygones.model.texts import Origin
+from bygones.assemble.visibility import HIDDEN_REASONS
+from bygones.model.nodes import Origin
+from bygones.model.sessions import Message, Session
+from bygones.model.summary import Role
 from tests.assemble.making import only, said
 from tests.build import (
     Written,
@@ -40,23 +41,23 @@ from tests.forms import (
 
 def call(records: list[Written]) -> dict[str, object]:
     """Return what is to be known of the only call."""
-    (found,) = (call for message in said(records) for call in message.calls)
+    (found,) = (call for message in said(records) for call in message.tool_calls)
     return {
-        "answered": found.is_answered,
+        "answered": found.has_result,
         "error": found.is_error,
         "interrupted": found.is_interrupted,
-        "by": found.answer_record,
+        "by": found.result_record_id,
     }
 
 
 def blocks(message: Message) -> list[tuple[str, tuple[int, ...]]]:
-    return [(piece.record, piece.blocks) for piece in message.pieces]
+    return [(piece.record_id, piece.block_indexes) for piece in message.record_refs]
 
 
 def hidden(told: Session) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
-    for one in told.hidden:
-        found.setdefault(one.reason, []).append(one.record)
+    for one in told.hidden_records:
+        found.setdefault(one.reason, []).append(one.record_id)
     return found
 
 
@@ -71,7 +72,7 @@ def test_records_that_share_a_message_id_are_one_message() -> None:
     (_, answer) = said(records)
 
     assert blocks(answer) == [("a", (0,)), ("b", (0,))]
-    assert answer.head == "Hello"
+    assert answer.preview == "Hello"
 
 
 @pytest.mark.req("R3")
@@ -154,7 +155,7 @@ def test_a_call_may_have_no_result() -> None:
     records = thread(prompt("Hi"), reply([tool_use("Bash", id="t")]))
 
     assert call(records)["answered"] is False
-    (found,) = said(records)[1].calls
+    (found,) = said(records)[1].tool_calls
     assert found.result is None
     assert found.outcome is None
     assert found.stored_output is None
@@ -200,7 +201,7 @@ def test_of_two_results_the_last_counts_and_the_other_is_hidden() -> None:
 def test_a_result_without_a_call_is_shown_and_said() -> None:
     told = only(thread(prompt("Hi"), tool_result("t", "one", uuid="r")))
 
-    assert [message.id for message in told.live.messages][1:] == ["r"]
+    assert [message.id for message in told.live_branch.messages][1:] == ["r"]
     assert [(p.kind, p.detail) for p in told.problems] == [("lost-result", "t")]
 
 
@@ -216,9 +217,12 @@ def test_the_outcome_of_a_record_with_two_results_belongs_to_neither() -> None:
         prompt(results, uuid="r", toolUseResult={"filePath": "/a"}),
     )
 
-    calls = said(records)[1].calls
+    calls = said(records)[1].tool_calls
 
-    assert [(one.answer_index, one.facts) for one in calls] == [(0, None), (1, None)]
+    assert [(one.result_index, one.result_facts) for one in calls] == [
+        (0, None),
+        (1, None),
+    ]
 
 
 @pytest.mark.req("R6")
@@ -228,10 +232,10 @@ def test_the_outcome_of_a_lone_result_is_kept() -> None:
         reply([tool_use("Edit", id="t")]),
         tool_result("t", outcome={"filePath": "/a", "type": "create"}),
     )
-    (found,) = said(records)[1].calls
+    (found,) = said(records)[1].tool_calls
 
-    assert found.facts is not None
-    assert (found.facts.path, found.facts.is_new) == ("/a", True)
+    assert found.result_facts is not None
+    assert (found.result_facts.path, found.result_facts.is_new_file) == ("/a", True)
 
 
 @pytest.mark.req("R4", "R5")
@@ -240,9 +244,9 @@ def test_a_server_tools_result_stands_in_the_answer_itself() -> None:
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     records = thread(prompt("Hi"), reply([used, found], uuid="a"))
 
-    (one,) = said(records)[1].calls
+    (one,) = said(records)[1].tool_calls
 
-    assert (one.answer_record, one.answer_index) == ("a", 1)
+    assert (one.result_record_id, one.result_index) == ("a", 1)
 
 
 @pytest.mark.req("R5")
@@ -255,11 +259,11 @@ def test_a_text_that_was_added_for_a_call_hangs_on_it() -> None:
         prompt("The body", uuid="m", **added),
     )
     told = only(records)
-    (found,) = told.live.messages[1].calls
+    (found,) = told.live_branch.messages[1].tool_calls
 
-    assert [piece.record for piece in found.attached] == ["m"]
-    assert found.answer_record == "r"
-    assert told.hidden == ()
+    assert [piece.record_id for piece in found.attached_refs] == ["m"]
+    assert found.result_record_id == "r"
+    assert told.hidden_records == ()
 
 
 @pytest.mark.req("R7")
@@ -278,7 +282,7 @@ def test_what_a_later_record_takes_back_is_hidden_with_all_its_calls(way: str) -
     )
     told = only(records)
 
-    assert [message.id for message in told.live.messages] == ["p", "n", "b"]
+    assert [message.id for message in told.live_branch.messages] == ["p", "n", "b"]
     assert hidden(told) == {way: ["a", "r"], "harness": ["m"]}
 
 
@@ -293,7 +297,7 @@ def test_what_the_client_wrote_is_hidden_unless_it_is_an_error() -> None:
     )
 
     assert hidden(told) == {"synthetic": ["f"]}
-    error = told.live.messages[-1]
+    error = told.live_branch.messages[-1]
     assert (error.id, error.is_error, error.usage) == ("e", True, None)
 
 
@@ -316,10 +320,10 @@ def test_what_a_command_printed_hangs_on_it() -> None:
     )
     first, second = said(records)
 
-    assert [piece.record for piece in first.attached] == ["o"]
+    assert [piece.record_id for piece in first.attached_refs] == ["o"]
     assert first.command is not None
     assert (first.command.name, first.role) == ("/cost", Role.USER)
-    assert second.attached == ()
+    assert second.attached_refs == ()
 
 
 @pytest.mark.req("C1")
@@ -331,7 +335,7 @@ def test_what_a_command_stands_for_hangs_on_it() -> None:
     )
     told = only(records)
 
-    assert [p.record for p in told.live.messages[0].attached] == ["m"]
+    assert [p.record_id for p in told.live_branch.messages[0].attached_refs] == ["m"]
     assert hidden(told) == {"harness": ["n"]}
 
 
@@ -340,7 +344,7 @@ def test_a_compaction_by_hand_is_one_command() -> None:
     typed = [prompt("/compact", uuid="t"), command("/compact", uuid="k")]
     told = only(thread(*typed, command("/cost", uuid="l")))
 
-    assert [message.id for message in told.live.messages] == ["k", "l"]
+    assert [message.id for message in told.live_branch.messages] == ["k", "l"]
     assert hidden(told) == {"copy": ["t"]}
     assert [message.id for message in said(typed[:1])] == ["t"]
 
@@ -355,7 +359,7 @@ def test_a_command_may_be_a_notice() -> None:
     (told,) = said(records)
 
     assert (told.role, told.origin) == (Role.USER, Origin.COMMAND)
-    assert [piece.record for piece in told.attached] == ["o"]
+    assert [piece.record_id for piece in told.attached_refs] == ["o"]
 
 
 @pytest.mark.req("C2")
@@ -386,8 +390,11 @@ def test_a_compaction_holds_its_digest_and_facts() -> None:
     boundary = said(records)[-1]
 
     assert boundary.compaction is not None
-    assert (boundary.compaction.trigger, boundary.compaction.before) == ("manual", 9)
-    assert [piece.record for piece in boundary.attached] == ["s"]
+    assert (boundary.compaction.trigger, boundary.compaction.tokens_before) == (
+        "manual",
+        9,
+    )
+    assert [piece.record_id for piece in boundary.attached_refs] == ["s"]
     assert boundary.role is Role.SYSTEM
 
 
@@ -403,9 +410,9 @@ def test_text_that_was_typed_meanwhile_is_a_prompt_in_its_turn() -> None:
     records = thread(prompt("Hi"), queued("Hurry", uuid="x"), reply("Yes", uuid="a"))
     told = only(records)
 
-    (turn,) = told.live.turns
+    (turn,) = told.live_branch.turns
     assert [m.is_steering for m in turn.messages] == [False, True, False]
-    assert [m.head for m in told.prompts] == ["Hi", "Hurry"]
+    assert [m.preview for m in told.prompts] == ["Hi", "Hurry"]
 
 
 @pytest.mark.req("R9")
@@ -435,7 +442,7 @@ def test_queue_operations_are_hidden() -> None:
 def test_what_a_reader_does_not_want_is_hidden_for_a_reason(
     record: Written, reason: str
 ) -> None:
-    (one,) = only([record]).hidden
+    (one,) = only([record]).hidden_records
 
     assert one.reason == reason
     assert reason in HIDDEN_REASONS
@@ -458,8 +465,8 @@ def test_notices_that_a_reader_wants_are_messages_of_the_system(
 ) -> None:
     (message,) = said([record])
 
-    assert (message.role, message.head) == (Role.SYSTEM, "hm")
-    assert message.pieces[0].blocks == (0,)
+    assert (message.role, message.preview) == (Role.SYSTEM, "hm")
+    assert message.record_refs[0].block_indexes == (0,)
 
 
 def test_a_measured_turn_ends_behind_its_last_message() -> None:
@@ -467,10 +474,10 @@ def test_a_measured_turn_ends_behind_its_last_message() -> None:
         prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=1500)
     )
 
-    assert said(records)[-1].turn_ms == 1500
+    assert said(records)[-1].turn_duration_ms == 1500
 
 
 def test_a_measure_before_all_messages_measures_nothing() -> None:
     records = thread(system("turn_duration", durationMs=1500), prompt("Hi"))
 
-    assert said(records)[0].turn_ms is None
+    assert said(records)[0].turn_duration_ms is None

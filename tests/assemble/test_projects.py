@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble import projects_of
-from bygones.assemble.projects import project_of
+from bygones.assemble.summary import detect_project, group_into_projects
 from bygones.model.sessions import Session
 from tests.assemble.making import assembled, nodes, transcript
 from tests.build import Written, meta, session, session_id
 
 
 def placed(directory: str | None, *more: Written) -> str | None:
-    return project_of(nodes([*more, *session("a", "b<a", cwd=directory)]))
+    return detect_project(nodes([*more, *session("a", "b<a", cwd=directory)]))
 
 
 def told(*directories: str | None) -> tuple[Session, ...]:
@@ -49,7 +48,7 @@ def test_a_project_is_the_directory_that_records_name(
 def test_a_project_is_where_the_session_began() -> None:
     records = [*session("a", cwd="/one"), *session("b<a", cwd="/two")]
 
-    assert project_of(nodes(records)) == "/one"
+    assert detect_project(nodes(records)) == "/one"
 
 
 @pytest.mark.req("L2")
@@ -63,26 +62,30 @@ def test_a_worktree_counts_as_what_it_was_made_from() -> None:
 
 @pytest.mark.req("L2", "F3")
 def test_two_directories_that_share_a_key_are_two_projects() -> None:
-    found = projects_of(told("/work/a-b", "/work/a.b", "/work/a-b"))
+    found = group_into_projects(told("/work/a-b", "/work/a.b", "/work/a-b"))
 
-    assert [(one.path, len(one.sessions)) for one in found] == [
+    assert [(one.path, len(one.session_ids)) for one in found] == [
         ("/work/a-b", 2),
         ("/work/a.b", 1),
     ]
-    assert {one.keys for one in found} == {("-work-demo",)}
+    assert {one.project_keys for one in found} == {("-work-demo",)}
 
 
 @pytest.mark.req("L2")
 def test_sessions_that_name_no_directory_are_one_project_a_key() -> None:
-    (one,) = projects_of(told(None, None))
+    (one,) = group_into_projects(told(None, None))
 
-    assert (one.path, one.keys, one.name) == (None, ("-work-demo",), "-work-demo")
-    assert len(one.sessions) == 2
-    assert one.size == 0
+    assert (one.path, one.project_keys, one.name) == (
+        None,
+        ("-work-demo",),
+        "-work-demo",
+    )
+    assert len(one.session_ids) == 2
+    assert one.source_bytes == 0
 
 
 @pytest.mark.req("L2")
 def test_a_project_is_called_by_the_last_part_of_its_path() -> None:
-    found = projects_of(told("/work/demo/", "C:\\work\\tool"))
+    found = group_into_projects(told("/work/demo/", "C:\\work\\tool"))
 
     assert [one.name for one in found] == ["demo", "tool"]

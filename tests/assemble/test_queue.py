@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.assemble.queue import queued_prompts, steering
+from bygones.assemble.queue import find_queued_prompts, find_steering
 from tests.assemble.making import nodes
 from tests.build import Written, prompt, queue
 from tests.forms import notification_text, queued
@@ -13,11 +13,11 @@ pytestmark = pytest.mark.req("R9")
 
 
 def delivered(*records: Written) -> list[str]:
-    return [node.head for node in steering(nodes(records))]
+    return [node.preview for node in find_steering(nodes(records))]
 
 
 def waited(*records: Written) -> set[str]:
-    return set(queued_prompts(nodes(records)))
+    return set(find_queued_prompts(nodes(records)))
 
 
 def test_a_text_that_was_removed_was_delivered() -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 import pytest
 from msgspec import structs
 
-from bygones.assemble import session_of
-from bygones.assemble.gather import is_named
-from bygones.model.ids import SessionId
-from bygones.model.nodes import Node
+from bygones.assemble.grouping import has_session_id, transcript_session_id
+from bygones.model.base import SessionId
+from bygones.model.nodes import RecordNode
 from tests.assemble.making import assembled, only, steps, transcript
 from tests.assemble.test_tree import chain, comb, fan, loose
 from tests.build import (
@@ -33,7 +32,7 @@ from tests.forms import command, printed
 def test_a_session_is_its_files_by_name() -> None:
     records = session("a", "b<a", sessionId=session_id(7))
 
-    assert session_of(transcript(SESSION, records)) == SESSION
+    assert transcript_session_id(transcript(SESSION, records)) == SESSION
 
 
 @pytest.mark.req("F5")
@@ -43,28 +42,28 @@ def test_a_loose_file_is_the_session_that_most_records_name() -> None:
         *session("b", "c<b", sessionId=session_id(8)),
     ]
 
-    assert session_of(transcript("talk", records)) == session_id(8)
+    assert transcript_session_id(transcript("talk", records)) == session_id(8)
 
 
 def test_a_loose_file_that_names_no_session_is_called_by_itself() -> None:
     empty = transcript("talk", [])
     nameless = structs.replace(
-        empty, source=structs.replace(empty.source, session=None)
+        empty, source=structs.replace(empty.source, session_id=None)
     )
 
-    assert session_of(empty) == "talk"
-    assert session_of(nameless) == SessionId(empty.source.id)
+    assert transcript_session_id(empty) == "talk"
+    assert transcript_session_id(nameless) == SessionId(empty.source.id)
 
 
 def test_only_an_id_says_for_certain_which_session_a_file_is_of() -> None:
-    assert is_named(transcript(SESSION, []).source)
-    assert not is_named(transcript("talk", []).source)
+    assert has_session_id(transcript(SESSION, []).source)
+    assert not has_session_id(transcript("talk", []).source)
 
 
 def test_a_title_with_an_id_is_no_end_of_a_branch() -> None:
     titled = title("Forked", custom=True) | {"uuid": "t"}
 
-    assert only([*session("a", "b<a"), titled]).live.id == "b"
+    assert only([*session("a", "b<a"), titled]).live_branch.id == "b"
 
 
 @pytest.mark.req("F6")
@@ -106,30 +105,30 @@ def test_a_session_lists_what_its_records_say_of_it() -> None:
     assert told.entrypoints == ("cli",)
     assert told.slug == "calm-blue-river"
     assert told.models == ("claude-sonnet-4-5-20250929",)
-    assert told.keys == ("-work-demo",)
-    assert told.started is not None
-    assert told.ended is not None
-    assert (told.ended - told.started).total_seconds() == 1
+    assert told.project_keys == ("-work-demo",)
+    assert told.started_at is not None
+    assert told.ended_at is not None
+    assert (told.ended_at - told.started_at).total_seconds() == 1
 
 
 @pytest.mark.req("T4")
 def test_endpoints_are_leaves_and_what_summaries_name() -> None:
     told = only([*session("a", "b<a", "c<b", "d<b"), summary("x", "a")])
 
-    assert told.endpoints == ("c", "d", "a")
+    assert told.endpoint_ids == ("c", "d", "a")
 
 
 @pytest.mark.req("H1")
 def test_snapshots_are_kept_by_their_place() -> None:
     told = only([snapshot("a"), *session("a")])
 
-    assert [position.offset for position in told.snapshots] == [0]
+    assert [position.offset for position in told.snapshot_positions] == [0]
 
 
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan, comb])
 def test_a_session_five_times_as_large_takes_about_five_times_the_steps(
-    shape: Callable[[int], Iterable[Node]],
+    shape: Callable[[int], Iterable[RecordNode]],
 ) -> None:
     empty = transcript(SESSION, [])
     few = structs.replace(empty, nodes=tuple(shape(200)))

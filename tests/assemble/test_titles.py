@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.model.sessions import Session, TitleKind
+from bygones.model.sessions import Session
+from bygones.model.summary import TitleKind
 from tests.assemble.making import assembled, only, transcript
 from tests.build import (
     Written,
@@ -139,7 +140,7 @@ def test_each_branch_has_its_own_summary() -> None:
     told = only([*talk, summary("Left", "b"), summary("Live", "r")])
 
     assert [branch.title for branch in told.branches] == ["Live", "Left"]
-    assert told.endpoints == ("b", "c", "r")
+    assert told.endpoint_ids == ("b", "c", "r")
 
 
 def tags(records: list[Written]) -> Session:

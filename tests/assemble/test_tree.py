@@ -6,32 +6,31 @@ from collections.abc import Callable
 
 import pytest
 
-from bygones.assemble.branches import part
-from bygones.assemble.tree import grow, in_sequence, join
-from bygones.model.ids import Position, RecordId, SourceId
-from bygones.model.nodes import Node
-from bygones.model.texts import Origin
+from bygones.assemble.branches import assign_branches
+from bygones.assemble.tree import build_tree, join_fragments, order_parents_first
+from bygones.model.base import Position, RecordId, SourceId
+from bygones.model.nodes import Origin, RecordNode
 from tests.assemble.making import grown, kept, nodes, only, steps
 from tests.build import attachment, compact, moment, prompt, session, system
 from tests.forms import caveat, command, digest
 
 
-def chain(size: int) -> list[Node]:
+def chain(size: int) -> list[RecordNode]:
     """Return prompts and answers that hang on one another."""
     return [_node(at, at - 1 if at else None) for at in range(size)]
 
 
-def loose(size: int) -> list[Node]:
+def loose(size: int) -> list[RecordNode]:
     """Return answered prompts that all begin from nothing."""
     return [_node(at, at - 1 if at % 2 else None) for at in range(size)]
 
 
-def fan(size: int) -> list[Node]:
+def fan(size: int) -> list[RecordNode]:
     """Return prompts that all hang on one record."""
     return [_node(at, 0 if at else None) for at in range(size)]
 
 
-def comb(size: int) -> list[Node]:
+def comb(size: int) -> list[RecordNode]:
     """Return a conversation in which every prompt was tried twice."""
     return [
         _node(at, None if at in {0, 2} else at - (3 if at % 4 == 2 else 1))
@@ -39,13 +38,13 @@ def comb(size: int) -> list[Node]:
     ]
 
 
-def _node(at: int, parent: int | None) -> Node:
+def _node(at: int, parent: int | None) -> RecordNode:
     is_prompt = at % 2 == 0
-    return Node(
+    return RecordNode(
         position=Position(SourceId("a"), 0, at, 1),
         kind="user" if is_prompt else "assistant",
         uuid=RecordId(f"r{at}"),
-        parent=None if parent is None else RecordId(f"r{parent}"),
+        parent_uuid=None if parent is None else RecordId(f"r{parent}"),
         origin=Origin.PERSON if is_prompt else None,
         digest=at,
     )
@@ -67,7 +66,7 @@ def test_a_ghost_with_several_children_is_one_problem() -> None:
 
 
 def test_a_parent_in_another_talk_of_the_session_is_no_ghost() -> None:
-    tree = grow(kept(session("b<there")), {RecordId("there")})
+    tree = build_tree(kept(session("b<there")), {RecordId("there")})
 
     assert tree.ghosts == frozenset()
     assert tree.problems == ()
@@ -124,7 +123,12 @@ def test_an_unknown_root_is_in_the_tree_if_something_hangs_on_it() -> None:
 def test_a_child_that_is_written_first_comes_after_its_parent() -> None:
     records = session("c<b:user", "d<c", "a", "b<a")
 
-    assert [node.uuid for node in in_sequence(nodes(records))] == ["a", "b", "c", "d"]
+    assert [node.uuid for node in order_parents_first(nodes(records))] == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]
 
 
 @pytest.mark.req("T5")
@@ -132,7 +136,7 @@ def test_times_that_run_backwards_change_nothing() -> None:
     records = session("a", "b<a", "c<b", "d<c")
     backwards = [r | {"timestamp": moment(9 - at)} for at, r in enumerate(records)]
 
-    heads = [message.head for message in only(backwards).live.messages]
+    heads = [message.preview for message in only(backwards).live_branch.messages]
 
     assert heads == ["a", "b", "c", "d"]
 
@@ -140,31 +144,34 @@ def test_times_that_run_backwards_change_nothing() -> None:
 def test_what_stands_beside_the_tree_keeps_its_place() -> None:
     records = [*session("c<b:user"), {"type": "mode"}, *session("a", "b<a")]
 
-    kinds = [node.uuid or node.kind for node in in_sequence(nodes(records))]
+    kinds = [node.uuid or node.kind for node in order_parents_first(nodes(records))]
 
     assert kinds == ["mode", "a", "b", "c"]
 
 
 def test_a_torn_segment_hangs_on_the_record_before_it() -> None:
-    assert join(grown(session("a", "b<a", "c<gone", "d<c")))[RecordId("c")] == "b"
+    assert (
+        join_fragments(grown(session("a", "b<a", "c<gone", "d<c")))[RecordId("c")]
+        == "b"
+    )
 
 
 def test_the_first_record_stays_a_root_even_below_a_ghost() -> None:
-    assert join(grown(session("a<gone", "b<a")))[RecordId("a")] is None
+    assert join_fragments(grown(session("a<gone", "b<a")))[RecordId("a")] is None
 
 
 def test_an_answered_prompt_without_parent_begins_anew() -> None:
-    assert join(grown(session("a", "b<a", "c", "d<c")))[RecordId("c")] is None
+    assert join_fragments(grown(session("a", "b<a", "c", "d<c")))[RecordId("c")] is None
 
 
 def test_a_prompt_without_parent_and_answer_begins_nothing() -> None:
-    assert join(grown(session("a", "b<a", "c")))[RecordId("c")] == "b"
+    assert join_fragments(grown(session("a", "b<a", "c")))[RecordId("c")] == "b"
 
 
 def test_a_notice_without_parent_hangs_on_the_record_before_it() -> None:
     records = [*session("a", "b<a"), system("informational", "hm", uuid="n")]
 
-    assert join(grown(records))[RecordId("n")] == "b"
+    assert join_fragments(grown(records))[RecordId("n")] == "b"
 
 
 @pytest.mark.req("R8")
@@ -183,7 +190,7 @@ def test_a_compaction_hangs_on_what_it_says_if_that_came_before(
         *session("d<s:user", "e<d"),
     ]
 
-    assert join(grown(records))[RecordId("n")] == parent
+    assert join_fragments(grown(records))[RecordId("n")] == parent
 
 
 @pytest.mark.req("R8")
@@ -196,7 +203,7 @@ def test_a_second_compaction_does_not_lead_behind_the_first() -> None:
         compact("b", uuid="m"),
     ]
 
-    assert join(grown(records))[RecordId("m")] == "d"
+    assert join_fragments(grown(records))[RecordId("m")] == "d"
 
 
 def test_a_command_on_a_caveat_long_past_hangs_on_the_record_before_it() -> None:
@@ -208,7 +215,7 @@ def test_a_command_on_a_caveat_long_past_hangs_on_the_record_before_it() -> None
         command("/exit", uuid="m", parent="c"),
     ]
 
-    joined = join(grown(records))
+    joined = join_fragments(grown(records))
 
     assert joined[RecordId("k")] == "c"
     assert joined[RecordId("m")] == "d"
@@ -221,7 +228,7 @@ def test_a_prompt_on_a_caveat_long_past_stays_there() -> None:
         *session("b<c:user", "d<b", "e<c:user"),
     ]
 
-    assert join(grown(records))[RecordId("e")] == "c"
+    assert join_fragments(grown(records))[RecordId("e")] == "c"
 
 
 def test_what_the_harness_says_for_a_call_is_no_caveat() -> None:
@@ -229,24 +236,24 @@ def test_what_the_harness_says_for_a_call_is_no_caveat() -> None:
     records = [*session("a"), body, *session("b<m:user", "d<b")]
     records += [command("/cost", uuid="k", parent="m")]
 
-    assert join(grown(records))[RecordId("k")] == "m"
+    assert join_fragments(grown(records))[RecordId("k")] == "m"
 
 
 def test_an_attachment_may_be_the_root() -> None:
     records = [attachment("file", uuid="x"), *session("a<x:user", "b<a")]
 
-    assert join(grown(records)) == {"x": None, "a": "x", "b": "a"}
+    assert join_fragments(grown(records)) == {"x": None, "a": "x", "b": "a"}
 
 
-def _assemble(some: list[Node]) -> None:
-    tree = grow(in_sequence(some))
-    assert len(part(tree, join(tree)).branch) == len(some)
+def _assemble(some: list[RecordNode]) -> None:
+    tree = build_tree(order_parents_first(some))
+    assert len(assign_branches(tree, join_fragments(tree)).branch_of) == len(some)
 
 
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan, comb])
 def test_five_times_the_records_take_about_five_times_the_steps(
-    shape: Callable[[int], list[Node]],
+    shape: Callable[[int], list[RecordNode]],
 ) -> None:
     few, many = shape(400), shape(2000)
 
@@ -256,13 +263,13 @@ def test_five_times_the_records_take_about_five_times_the_steps(
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan])
 def test_a_hundred_thousand_records_are_a_tree(
-    shape: Callable[[int], list[Node]],
+    shape: Callable[[int], list[RecordNode]],
 ) -> None:
     _assemble(shape(100_000))
 
 
 @pytest.mark.req("T1")
 def test_a_deep_chain_written_backwards_is_put_in_order() -> None:
-    told = in_sequence(list(reversed(chain(100_000))))
+    told = order_parents_first(list(reversed(chain(100_000))))
 
     assert [node.uuid for node in told[:3]] == ["r0", "r1", "r2"]

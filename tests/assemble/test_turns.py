@@ -22,7 +22,9 @@ from tests.forms import command, printed, queued
 
 
 def turns(told: Session) -> list[list[str]]:
-    return [[message.id for message in turn.messages] for turn in told.live.turns]
+    return [
+        [message.id for message in turn.messages] for turn in told.live_branch.turns
+    ]
 
 
 @pytest.mark.req("C3")
@@ -30,7 +32,10 @@ def test_a_turn_is_a_prompt_and_all_that_follows() -> None:
     told = only(session("a", "b<a", "c<b", "d<c"))
 
     assert turns(told) == [["a", "b"], ["c", "d"]]
-    assert [turn.prompt.id for turn in told.live.turns if turn.prompt] == ["a", "c"]
+    assert [turn.prompt.id for turn in told.live_branch.turns if turn.prompt] == [
+        "a",
+        "c",
+    ]
 
 
 @pytest.mark.req("C3")
@@ -38,7 +43,7 @@ def test_what_comes_before_the_first_prompt_is_a_turn_without_one() -> None:
     told = only(thread(reply("Hm", uuid="a"), prompt("Hi", uuid="p")))
 
     assert turns(told) == [["a"], ["p"]]
-    assert told.live.turns[0].prompt is None
+    assert told.live_branch.turns[0].prompt is None
 
 
 @pytest.mark.req("C3")
@@ -53,7 +58,10 @@ def test_a_command_begins_a_turn_if_claude_answers_it() -> None:
     told = only(records)
 
     assert turns(told) == [["p", "k"], ["l", "a"]]
-    assert [turn.prompt.id for turn in told.live.turns if turn.prompt] == ["p", "l"]
+    assert [turn.prompt.id for turn in told.live_branch.turns if turn.prompt] == [
+        "p",
+        "l",
+    ]
 
 
 @pytest.mark.req("C3")
@@ -70,7 +78,7 @@ def test_counting_messages_counts_prompts_and_answers() -> None:
     told = only(records)
 
     assert told.message_count == 4
-    assert [message.head for message in told.prompts] == ["Hi", "Hurry"]
+    assert [message.preview for message in told.prompts] == ["Hi", "Hurry"]
 
 
 def test_a_turn_lasts_from_its_first_to_its_last_record() -> None:
@@ -79,20 +87,20 @@ def test_a_turn_lasts_from_its_first_to_its_last_record() -> None:
         reply([tool_use("Bash", id="t")]),
         tool_result("t") | {"timestamp": moment(9)},
     )
-    (turn,) = only(records).live.turns
+    (turn,) = only(records).live_branch.turns
 
     assert turn.duration == timedelta(seconds=9)
-    assert [call.id for call in turn.calls] == ["t"]
+    assert [call.id for call in turn.tool_calls] == ["t"]
 
 
 def test_a_measured_turn_lasts_as_long_as_was_measured() -> None:
     records = thread(prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=500))
 
-    assert only(records).live.turns[0].duration == timedelta(milliseconds=500)
+    assert only(records).live_branch.turns[0].duration == timedelta(milliseconds=500)
 
 
 def test_a_turn_without_times_has_no_duration() -> None:
-    (turn,) = only([prompt("Hi") | {"timestamp": None}]).live.turns
+    (turn,) = only([prompt("Hi") | {"timestamp": None}]).live_branch.turns
 
     assert turn.duration is None
 
@@ -103,8 +111,13 @@ def test_a_branch_has_its_whole_path_and_its_own_part() -> None:
     (left,) = told.branches[1:]
 
     assert [message.id for message in left.messages] == ["a", "b", "c", "d"]
-    assert [turn.number for turn in left.own] == [1]
-    assert (left.fork, left.head, left.parent, left.id) == ("b", "c", 0, "d")
+    assert [turn.number for turn in left.own_turns] == [1]
+    assert (left.fork_id, left.first_prompt_id, left.parent_number, left.id) == (
+        "b",
+        "c",
+        0,
+        "d",
+    )
 
 
 @pytest.mark.req("T2")
@@ -121,9 +134,12 @@ def test_a_branch_that_forks_inside_a_turn_owns_what_is_behind_the_fork() -> Non
     told = only(records)
     (left,) = told.branches[1:]
 
-    assert [[m.id for m in turn.messages] for turn in left.own] == [["b"], ["q", "c"]]
+    assert [[m.id for m in turn.messages] for turn in left.own_turns] == [
+        ["b"],
+        ["q", "c"],
+    ]
     assert [m.id for m in left.messages] == ["p", "a", "b", "q", "c"]
-    assert [turn.number for turn in left.own] == [0, 1]
+    assert [turn.number for turn in left.own_turns] == [0, 1]
 
 
 @pytest.mark.req("T2")
@@ -132,14 +148,14 @@ def test_branches_share_the_turns_before_they_part() -> None:
     (left,) = told.branches[1:]
 
     assert [turn.number for turn in left.turns] == [0, 1, 2]
-    assert left.turns[0] is told.live.turns[0]
+    assert left.turns[0] is told.live_branch.turns[0]
 
 
 @pytest.mark.req("U1")
 def test_a_turn_and_its_branch_pay_for_their_answers() -> None:
     told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
 
-    assert [turn.usage.output for turn in told.live.turns] == [40, 40]
+    assert [turn.usage.output for turn in told.live_branch.turns] == [40, 40]
     assert [branch.usage.output for branch in told.branches] == [80, 40]
 
 
@@ -153,5 +169,5 @@ def test_the_newest_of_the_branches_that_were_left_comes_first() -> None:
 def test_a_branch_ends_with_what_was_said_last() -> None:
     told = only([*session("a", "b<a"), system("turn_duration", uuid="n", parent="b")])
 
-    assert told.live.id == "b"
-    assert told.endpoints == ("n",)
+    assert told.live_branch.id == "b"
+    assert told.endpoint_ids == ("n",)

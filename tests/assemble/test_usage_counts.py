@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bygones.model.usage import Usage
-from bygones.reading import read
+from bygones.reader import read_sessions
 from tests.build import Home, Written, prompt, reply, session_id, thread
 
 FIRST, SECOND = session_id(1), session_id(2)
@@ -17,8 +17,8 @@ OWN_ID = "msg_01Wq7LzN4vT8kRb2YcXe5GdH"
 
 def spent(home: Path) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
-    for session in read(home):
-        for spend in session.spends:
+    for session in read_sessions(home):
+        for spend in session.message_usages:
             assert spend.key not in found
             found[spend.key] = spend.usage
     return found
@@ -56,7 +56,9 @@ def test_an_answer_in_two_sessions_is_paid_by_the_one_that_began_first(
     home.session(SECOND, early)
     home.session(FIRST, late)
 
-    by_session = {session.id: session.total for session in read(home.path)}
+    by_session = {
+        session.id: session.total_usage for session in read_sessions(home.path)
+    }
 
     assert by_session == {SECOND: Usage(input=5, output=9), FIRST: Usage()}
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
-from bygones.assemble import steps_of
-from bygones.model.ids import AgentId
-from bygones.model.nodes import AgentNote, Transcript
-from bygones.model.sessions import AgentRun, AgentStatus
+from bygones.assemble.agents import journal_nodes_by_agent
+from bygones.model.base import AgentId
+from bygones.model.nodes import AgentSidecar, Transcript
+from bygones.model.sessions import AgentRun
+from bygones.model.summary import AgentStatus
 from tests.assemble.making import assembled, nodes, transcript
 from tests.build import (
     SESSION,
@@ -43,14 +44,16 @@ def worker(
     *steps: object,
     records: Iterable[Written] = ANSWERED,
     name: str = "x",
-    note: AgentNote | None = None,
+    note: AgentSidecar | None = None,
 ) -> Transcript:
     """Return the file of an agent, with what a journal of these steps says of it."""
     own = {"isSidechain": True, "agentId": name}
     told = [record | own for record in records]
     made = transcript(f"{SESSION}/{UNDER}agent-{name}", told, agent=name)
-    found = steps_of(nodes(steps, "journal.jsonl"))
-    return structs.replace(made, steps=found.get(AgentId(name), ()), note=note)
+    found = journal_nodes_by_agent(nodes(steps, "journal.jsonl"))
+    return structs.replace(
+        made, journal_nodes=found.get(AgentId(name), ()), sidecar=note
+    )
 
 
 def alone(*agents: Transcript, after: Iterable[Written] = (RUNS,)) -> AgentRun:
@@ -125,7 +128,7 @@ def test_an_interrupt_ends_an_agent_of_which_no_end_is_told(
 @pytest.mark.req("A4")
 @pytest.mark.parametrize("steps", [(STARTED,), (STARTED, RESULT), (STARTED, FAILED)])
 def test_what_a_person_stopped_is_stopped(steps: tuple[object, ...]) -> None:
-    note = AgentNote(agent=AgentId("x"), stopped_by_user=True)
+    note = AgentSidecar(agent_id=AgentId("x"), is_stopped_by_user=True)
 
     assert alone(worker(*steps, note=note)).status is AgentStatus.INTERRUPTED
 
@@ -161,7 +164,7 @@ def test_a_journals_label_describes_an_agent_better_than_the_runs_call() -> None
 @pytest.mark.req("A1")
 def test_the_last_label_counts_and_the_sidecars_words_before_it() -> None:
     steps = (STARTED, step("started", "x", label="Again"), step("launched", "x"))
-    note = AgentNote(agent=AgentId("x"), description="Its own words")
+    note = AgentSidecar(agent_id=AgentId("x"), description="Its own words")
 
     assert alone(worker(*steps)).description == "Again"
     assert alone(worker(*steps, note=note)).description == "Its own words"
@@ -171,7 +174,7 @@ def test_the_last_label_counts_and_the_sidecars_words_before_it() -> None:
 def test_other_records_in_a_journal_say_nothing() -> None:
     odd = (prompt("x", uuid="o", agentId="x"), {"type": "result"}, {"type": "new"})
 
-    assert steps_of(nodes(odd)) == {}
+    assert journal_nodes_by_agent(nodes(odd)) == {}
 
 
 @pytest.mark.req("A1")

@@ -9,7 +9,7 @@ from threading import Thread
 
 from playwright.sync_api import Browser
 
-from bygones.web.server import Place, Serving
+from bygones.web.server import ServerConfig, WebServer
 from tests.browser.shared import Watched, watched
 
 __all__ = ["Served", "opened", "served"]
@@ -31,7 +31,7 @@ class Served:
 def served(folder: Path, *homes: Path) -> Iterator[Served]:
     """Serve an archive in a thread of this program."""
     found = Served()
-    serving = Serving(Place(folder=folder, homes=homes), found.links.append)
+    serving = WebServer(ServerConfig(folder=folder, homes=homes), found.links.append)
     thread = Thread(target=serving.run, daemon=True)
     thread.start()
     try:

@@ -9,8 +9,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from bygones.model.sessions import Session
-from bygones.parse import read_text
-from bygones.render.html import Setting, Shell, session_page
+from bygones.parse.harness_text import parse_user_text
+from bygones.render.html.page import PageFrame, render_session_page
+from bygones.render.html.session import HtmlOptions
 
 __all__ = ["Watched", "page_of", "watched"]
 
@@ -51,8 +52,10 @@ def watched(browser: Browser, **options: object) -> Iterator[Watched]:
         context.close()
 
 
-def page_of(session: Session, path: Path, shell: Shell | None = None) -> Path:
+def page_of(session: Session, path: Path, shell: PageFrame | None = None) -> Path:
     """Write a session as one page and return where it is."""
-    pieces = session_page(session, setting=Setting(teller=read_text), shell=shell)
+    pieces = render_session_page(
+        session, options=HtmlOptions(text_parser=parse_user_text), frame=shell
+    )
     path.write_text("".join(pieces), "utf-8")
     return path

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from bygones.export import Chosen, Format, export_folder
+from bygones.export.folder import ExportItem, export_folder
+from bygones.export.formats import ExportFormat
 from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.shared import page_of, watched
 from tests.export.shared import making
@@ -83,9 +84,9 @@ def test_the_oracle_notices_what_runs(browser: Browser, tmp_path: Path) -> None:
 def test_a_folder_of_pages_is_as_harmless(browser: Browser, tmp_path: Path) -> None:
     bad = "\n\n".join(PAYLOADS[::7])
     session = hostile(tmp_path / "home", bad)
-    chosen = [Chosen(id=session.id, stamp=b"", open=lambda: session)]
+    chosen = [ExportItem(id=session.id, fingerprint=b"", load=lambda: session)]
     site = tmp_path / "site"
-    export_folder(chosen, site, making(Format.HTML))
+    export_folder(chosen, site, making(ExportFormat.HTML))
 
     for path in sorted(site.rglob("*.html")):
         with watched(browser) as seen:

@@ -109,7 +109,7 @@ def _usage(grouping: Grouping) -> str:
 def test_a_list_of_files_that_does_not_escape_is_caught(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "words", Html)
+    monkeypatch.setattr(files, "escape_line", Html)
     attacked(tmp_path / "home", PAYLOADS[:1])
     Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from bygones.export import Format, export_folder
+from bygones.export.folder import export_folder
+from bygones.export.formats import ExportFormat
 from tests.browser.shared import page_of, watched
 from tests.build import Written, prompt, reply, thread, tool_result, tool_use
 from tests.export.shared import chosen, home_of, making
@@ -203,7 +204,7 @@ def test_the_first_key_leads_past_the_heading(browser: Browser, tmp_path: Path) 
 
 def test_a_folder_is_searched_by_words(browser: Browser, tmp_path: Path) -> None:
     home = home_of(tmp_path / "home", 5)
-    export_folder(chosen(home.path), tmp_path / "site", making(Format.HTML))
+    export_folder(chosen(home.path), tmp_path / "site", making(ExportFormat.HTML))
 
     with watched(browser) as seen:
         seen.open(tmp_path / "site" / "index.html")

@@ -6,18 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from bygones.model.problems import Problem
-from bygones.model.sessions import (
-    AgentRun,
-    Branch,
-    Hidden,
-    Message,
-    Piece,
-    Session,
-    Spend,
-    ToolCall,
-    Turn,
-)
+from bygones.model.base import Problem
+from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
+from bygones.model.summary import HiddenRecord, MessageUsage, RecordRef
 from bygones.model.usage import Usage
 
 __all__ = ["written"]
@@ -41,24 +32,28 @@ def _session(session: Session) -> Shape:
         tags=" ".join(session.tags),
         is_empty=session.is_empty,
         lineage=[
-            f"{one.kind} {one.session} at {one.record}, {one.shared} shared"
+            f"{one.kind} {one.session_id} at {one.last_shared_id},"
+            f" {one.shared_count} shared"
             for one in session.lineage
         ],
         branches=[_branch(branch) for branch in session.branches],
         agents=[_agent(agent) for agent in session.agents],
-        endpoints=" ".join(session.endpoints),
+        endpoints=" ".join(session.endpoint_ids),
         edits=[
-            f"{edit.path} +{edit.added} -{edit.removed}"
-            f"{' new' if edit.is_new else ''} by {edit.call.id} of {edit.message},"
-            f" turn {edit.turn} of branch {edit.branch}"
-            f"{f' of {edit.agent}' if edit.agent else ''}"
+            f"{edit.path} +{edit.added_lines} -{edit.removed_lines}"
+            f"{' new' if edit.is_new_file else ''} by {edit.tool_call.id}"
+            f" of {edit.message_id},"
+            f" turn {edit.turn_number} of branch {edit.branch_number}"
+            f"{f' of {edit.agent_id}' if edit.agent_id else ''}"
             for edit in session.edits
         ],
         usage=_usage(session.usage),
-        spends=[_spend(spend) for spend in session.spends],
-        hidden=_hidden(session.hidden),
+        spends=[_spend(spend) for spend in session.message_usages],
+        hidden=_hidden(session.hidden_records),
         problems=_problems(session.problems),
-        sources=[source.path.removeprefix("projects/") for source in session.sources],
+        sources=[
+            source.relative_path.removeprefix("projects/") for source in session.sources
+        ],
     )
 
 
@@ -66,14 +61,15 @@ def _branch(branch: Branch) -> Shape:
     place = (
         "live"
         if branch.is_live
-        else f"left {branch.parent} behind {branch.fork} with {branch.head}"
+        else f"left {branch.parent_number} behind {branch.fork_id}"
+        f" with {branch.first_prompt_id}"
     )
     return _full(
         branch=f"{branch.number}, {place}, leaf {branch.id}",
         title=branch.title,
         path="" if branch.is_live else " ".join(m.id for m in branch.messages),
-        prompts=[message.head for message in branch.prompts],
-        own=[_turn(turn) for turn in branch.own],
+        prompts=[message.preview for message in branch.prompts],
+        own=[_turn(turn) for turn in branch.own_turns],
         usage=_usage(branch.usage),
     )
 
@@ -84,44 +80,49 @@ def _turn(turn: Turn) -> Shape:
     messages: list[Any] = []
     for message in turn.messages:
         messages.append(_message(message))
-        messages.extend(_call(call) for call in message.calls)
+        messages.extend(_call(call) for call in message.tool_calls)
     return {f"turn {turn.number}, prompt {prompt}{lasted}": messages}
 
 
 def _message(message: Message) -> str:
-    kind = " ".join(filter(None, (message.role, message.origin, message.notice)))
+    kind = " ".join(
+        filter(None, (message.role, message.origin, message.system_subtype))
+    )
     marks = [
         "steering" if message.is_steering else "",
         "error" if message.is_error else "",
         f"command {message.command.name}" if message.command else "",
-        f"{message.notification.task} {message.notification.status}"
+        f"{message.notification.task_id} {message.notification.status}"
         if message.notification
         else "",
         f"compaction by {message.compaction.trigger}" if message.compaction else "",
-        f"pieces {_pieces(message.pieces)}" if len(message.pieces) > 1 else "",
-        f"attached {_pieces(message.attached)}" if message.attached else "",
+        f"pieces {_pieces(message.record_refs)}"
+        if len(message.record_refs) > 1
+        else "",
+        f"attached {_pieces(message.attached_refs)}" if message.attached_refs else "",
     ]
     noted = "".join(f" [{mark}]" for mark in marks if mark)
-    return f"{message.id} {kind}{noted}: {message.head}"
+    return f"{message.id} {kind}{noted}: {message.preview}"
 
 
 def _call(call: ToolCall) -> str:
     outcome = "unanswered"
-    if call.is_answered:
-        outcome = f"answered by {call.answer_record}"
+    if call.has_result:
+        outcome = f"answered by {call.result_record_id}"
     marks = [
         "error" if call.is_error else "",
         "interrupted" if call.is_interrupted else "",
-        f"attached {_pieces(call.attached)}" if call.attached else "",
+        f"attached {_pieces(call.attached_refs)}" if call.attached_refs else "",
         f"agents {' '.join(run.id for run in call.agents)}" if call.agents else "",
     ]
     noted = "".join(f" [{mark}]" for mark in marks if mark)
-    return f"  {call.id} {call.name} {call.note}, {outcome}{noted}"
+    return f"  {call.id} {call.name} {call.label}, {outcome}{noted}"
 
 
-def _pieces(pieces: Iterable[Piece]) -> str:
+def _pieces(pieces: Iterable[RecordRef]) -> str:
     return " ".join(
-        f"{piece.record}{list(piece.blocks)}".replace(", ", ",") for piece in pieces
+        f"{piece.record_id}{list(piece.block_indexes)}".replace(", ", ",")
+        for piece in pieces
     )
 
 
@@ -130,14 +131,16 @@ def _agent(run: AgentRun) -> Shape:
     lasted = f", {run.duration.total_seconds():g} s" if run.duration else ""
     return _full(
         agent=f"{run.id}, {run.kind}, {run.status}{background}{lasted}",
-        link=f"{run.link} to {' '.join(run.calls)}" if run.link else "orphan",
-        what=f"{run.type}: {run.description}, depth {run.depth}",
+        link=f"{run.linked_by} to {' '.join(run.call_ids)}"
+        if run.linked_by
+        else "orphan",
+        what=f"{run.agent_type}: {run.description}, depth {run.depth}",
         workflow=run.workflow,
-        tools=run.tool_count,
+        tools=run.tool_call_count,
         usage=_usage(run.usage),
         branches=[_branch(branch) for branch in run.branches],
         agents=[_agent(inner) for inner in run.agents],
-        hidden=_hidden(run.hidden),
+        hidden=_hidden(run.hidden_records),
         problems=_problems(run.problems),
     )
 
@@ -152,17 +155,17 @@ def _usage(usage: Usage) -> str:
     )
 
 
-def _spend(spend: Spend) -> str:
-    whose = f" of {spend.agent}" if spend.agent else ""
-    return f"{spend.record}: {spend.usage.total}" + (
-        f", branch {spend.branch}{whose}" if spend.branch or whose else ""
+def _spend(spend: MessageUsage) -> str:
+    whose = f" of {spend.agent_id}" if spend.agent_id else ""
+    return f"{spend.record_id}: {spend.usage.total}" + (
+        f", branch {spend.branch_number}{whose}" if spend.branch_number or whose else ""
     )
 
 
-def _hidden(hidden: Iterable[Hidden]) -> dict[str, str]:
+def _hidden(hidden: Iterable[HiddenRecord]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for one in hidden:
-        found.setdefault(one.reason, []).append(one.record or "·")
+        found.setdefault(one.reason, []).append(one.record_id or "·")
     return {reason: " ".join(found[reason]) for reason in sorted(found)}
 
 

@@ -15,14 +15,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.forms import (
-    api_error,
-    caveat,
-    command,
-    command_text,
-    printed,
-    queued,
-)
+from tests.forms import api_error, caveat, command, command_text, printed, queued
 
 _REMINDER = "<system-reminder>Mind the gap.</system-reminder>"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli.demo_home import write_home
+from bygones.cli.commands.demo_data import write_demo_home
 from tests.build import (
     Home,
     image,
@@ -41,7 +41,7 @@ NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 @pytest.fixture
 def invented(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the invented home, taken into the archive; the user is in its shop."""
-    home = write_home(place, NOW)
+    home = write_demo_home(place, NOW)
     monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(place / "archive", [home])
     monkeypatch.chdir(place / "shop")

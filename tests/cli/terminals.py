@@ -32,10 +32,10 @@ class Terminal:
     """The command on a terminal of some width."""
 
     def __init__(self, *words: str | Path, columns: int = 80, rows: int = 40) -> None:
-        import fcntl  # noqa: PLC0415 (Unix only)
-        import pty  # noqa: PLC0415
-        import struct  # noqa: PLC0415
-        import termios  # noqa: PLC0415
+        import fcntl
+        import pty
+        import struct
+        import termios
 
         self._ours, theirs = pty.openpty()
         size = struct.pack("HHHH", rows, columns, 0, 0)

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.model.annotations import Annotations
+from bygones.model.summary import Annotations
 from tests.build import Home
 
 pytestmark = pytest.mark.usefixtures("invented")
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(list(words)) == ExitCode.DONE
+    assert main(list(words)) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -56,7 +56,7 @@ def test_a_tag_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_no_tag_is_refused(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["tag", "last", word]) == ExitCode.ASKED_WRONGLY
+    assert main(["tag", "last", word]) == ExitCode.USAGE_ERROR
     assert "a tag is a word or a few" in capsys.readouterr().err
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_tag_is_refused(
 def test_that_there_are_no_tags_is_not_said_to_who_wants_quiet(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
     assert capsys.readouterr().err == told
 
 
@@ -88,7 +88,7 @@ def test_a_note_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "note", "last", "-d")
 
     assert "note" not in rows(said(capsys, "note", "last", "--json"))[0]
-    assert main(["note", "last", "-d", "words"]) == ExitCode.ASKED_WRONGLY
+    assert main(["note", "last", "-d", "words"]) == ExitCode.USAGE_ERROR
 
 
 def test_stars_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +146,7 @@ def test_two_who_tag_at_once_both_have_their_way(invented: Path, place: Path) ->
 def test_a_session_that_nobody_knows_is_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["star", "nothing"]) == ExitCode.ASKED_WRONGLY
+    assert main(["star", "nothing"]) == ExitCode.USAGE_ERROR
     assert "nothing" in capsys.readouterr().err
 
 
@@ -170,5 +170,5 @@ def test_a_number_that_the_last_search_did_not_find_is_refused(
 ) -> None:
     said(capsys, "search", "markdown")
 
-    assert main(["star", "777"]) != ExitCode.DONE
+    assert main(["star", "777"]) != ExitCode.SUCCESS
     assert "the last search found" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, summary, thread
 
@@ -14,7 +14,7 @@ RETRY, TESTS, NOTES, MOVE, RSYNC = (
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["list", "--", *words]) == ExitCode.DONE
+    assert main(["list", "--", *words]) == ExitCode.SUCCESS
     return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
 
 
@@ -42,12 +42,12 @@ def test_what_is_excluded_leaves_sessions_out_that_have_it(
 def test_a_slip_is_mended_where_it_is_looked_for_and_not_where_it_is_excluded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["list", "rety"]) == ExitCode.DONE
+    assert main(["list", "rety"]) == ExitCode.SUCCESS
     told = capsys.readouterr()
     assert RETRY in told.out
     assert told.err == "note: rety stands nowhere; looked for retry\n"
 
-    assert main(["list", "--", "-rety"]) == ExitCode.DONE
+    assert main(["list", "--", "-rety"]) == ExitCode.SUCCESS
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 6
     assert told.err == ""
@@ -87,8 +87,8 @@ def test_a_search_for_nothing_finds_the_sessions_of_a_list(
     main(["ingest", "-q"])
     sessions = listed(capsys)
 
-    assert main(["search", "", "-n", "3"]) == ExitCode.DONE
+    assert main(["search", "", "-n", "3"]) == ExitCode.SUCCESS
     assert f"1 to 3 of {len(sessions)} sessions" in capsys.readouterr().err
     sessions = listed(capsys, "project:demo")
-    assert main(["search", "project:demo", "--json"]) == ExitCode.DONE
+    assert main(["search", "project:demo", "--json"]) == ExitCode.SUCCESS
     assert f'"total":{len(sessions)}' in capsys.readouterr().out

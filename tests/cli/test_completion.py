@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
@@ -80,7 +80,7 @@ def test_projects_are_completed_in_a_query(
 
 @pytest.mark.usefixtures("invented")
 def test_tags_and_models_are_completed_in_a_query() -> None:
-    assert main(["tag", "last", "flaky", "a b"]) == ExitCode.DONE
+    assert main(["tag", "last", "flaky", "a b"]) == ExitCode.SUCCESS
 
     assert asked("list", "tag:") == ["tag:flaky"]
     assert asked("list", "tag", ":", "fl") == ["flaky"]
@@ -133,7 +133,7 @@ def test_without_an_archive_nothing_is_told() -> None:
 def test_a_shell_understands_what_it_gets(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["completion", shell]) == ExitCode.DONE
+    assert main(["completion", shell]) == ExitCode.SUCCESS
     script = tmp_path / "script"
     script.write_text(capsys.readouterr().out)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal
 
 
 def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(list(words)) == ExitCode.DONE
+    assert main(list(words)) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -79,7 +79,7 @@ def test_prices_that_cannot_be_read_hide_nothing_but_money(
 ) -> None:
     own_prices.write_text("not prices")
 
-    assert main([command]) == ExitCode.DONE
+    assert main([command]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert "Make checkout retry" in shown.out

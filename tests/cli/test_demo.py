@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bygones import read
-from bygones.cli import main
-from bygones.cli.demo_home import write_home
-from bygones.cli.terminal import width
+from bygones import read_sessions
+from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.survey import survey
+from bygones.inspection import inspect_transcripts
+from bygones.render.text.primitives import display_width
 from tests.cli.terminals import Terminal
 
 PAGES = Path(__file__).parent / "pages"
@@ -45,7 +45,7 @@ def test_what_is_printed_of_the_invented_home(
     capsys: pytest.CaptureFixture[str],
     golden: Callable[[Path, str], None],
 ) -> None:
-    assert main(EXAMPLES[name]) == ExitCode.DONE
+    assert main(EXAMPLES[name]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     golden(PAGES / f"{name}.txt", shown.out.replace(str(place), "~"))
@@ -58,40 +58,40 @@ def test_what_is_printed_of_the_invented_home(
 def test_sixty_columns_are_enough(name: str, place: Path) -> None:
     terminal = Terminal(*EXAMPLES[name], columns=60)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
 
     code = ("    ", "  │", "│")
     too_wide = [
         line
         for line in terminal.shown.replace(str(place), "~").splitlines()
-        if width(line) > 60 and not line.startswith(code)
+        if display_width(line) > 60 and not line.startswith(code)
     ]
     assert too_wide == []
 
 
 def test_the_invented_home_is_as_claude_code_writes_one(tmp_path: Path) -> None:
-    found = survey([write_home(tmp_path, NOW)])
+    found = inspect_transcripts([write_demo_home(tmp_path, NOW)])
 
     assert found.problems == ()
     assert found.drift == ()
 
 
 def test_the_invented_home_has_all_that_a_session_can_have(tmp_path: Path) -> None:
-    sessions = list(read(write_home(tmp_path, NOW)))
+    sessions = list(read_sessions(write_demo_home(tmp_path, NOW)))
 
     assert len(sessions) == 5
     assert sum(len(one.branches) for one in sessions) == 6
     assert sum(len(one.all_agents) for one in sessions) == 2
-    assert all(run.link for one in sessions for run in one.all_agents)
+    assert all(run.linked_by for one in sessions for run in one.all_agents)
     assert sum(len(one.edits) for one in sessions) == 8
-    assert any(m.compaction for one in sessions for m in one.live.messages)
+    assert any(m.compaction for one in sessions for m in one.live_branch.messages)
     assert [p for one in sessions for p in one.problems] == []
 
 
 def test_the_demo_says_what_to_try(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", "here"]) == ExitCode.DONE
+    assert main(["demo", "here"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert "Make checkout retry without charging twice" in shown.out
@@ -105,7 +105,7 @@ def test_the_demo_overwrites_nothing(
     (place / "here").mkdir()
     (place / "here" / "mine").touch()
 
-    assert main(["demo", "here"]) == ExitCode.ASKED_WRONGLY
+    assert main(["demo", "here"]) == ExitCode.USAGE_ERROR
     assert "is not empty" in capsys.readouterr().err
 
 
@@ -115,7 +115,7 @@ def test_the_demo_needs_no_place(
     monkeypatch.setenv("TMPDIR", str(place))
     monkeypatch.setattr("tempfile.tempdir", None)
 
-    assert main(["demo"]) == ExitCode.DONE
+    assert main(["demo"]) == ExitCode.SUCCESS
 
     assert "bygones-demo-" in capsys.readouterr().err
     assert len(list(place.glob("bygones-demo-*/claude-home"))) == 1
@@ -124,7 +124,7 @@ def test_the_demo_needs_no_place(
 def test_programs_get_the_place_and_the_sessions(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", "here", "--json"]) == ExitCode.DONE
+    assert main(["demo", "here", "--json"]) == ExitCode.SUCCESS
 
     begin, made, *sessions = map(json.loads, capsys.readouterr().out.splitlines())
     assert begin["archive"] == made["archive"] == str(place / "here" / "archive")

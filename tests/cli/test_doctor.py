@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
-from bygones.cli.demo_home import write_home
-from bygones.cli.terminal import width
+from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.store.lock import writing
-from bygones.store.purged import begin_erasing
-from bygones.store.vault import Vault
+from bygones.render.text.primitives import display_width
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.archive_tables import begin_purge
+from bygones.store.connect import writer_lock
 from tests.build import Home, session_id
 from tests.cli.terminals import Terminal
 
@@ -25,19 +25,19 @@ from tests.cli.terminals import Terminal
 @pytest.fixture
 def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an invented home of today, taken in."""
-    home = write_home(place, datetime.now(UTC))
+    home = write_demo_home(place, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(place / "archive", [home])
     return home
 
 
 def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    assert main(["doctor", "--json"]) == ExitCode.DONE
+    assert main(["doctor", "--json"]) == ExitCode.SUCCESS
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["doctor"]) == ExitCode.DONE
+    assert main(["doctor"]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -118,7 +118,7 @@ def test_what_is_not_taken_in_yet_is_told_of(
 ) -> None:
     next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
 
-    assert main(["doctor", "--no-ingest"]) == ExitCode.DONE
+    assert main(["doctor", "--no-ingest"]) == ExitCode.SUCCESS
     assert "the homes have something new" in capsys.readouterr().out
 
 
@@ -142,11 +142,11 @@ def test_an_archive_without_homes_is_looked_at(
 def test_a_narrow_terminal_breaks_what_must_be_read_whole(colour: str) -> None:
     terminal = Terminal("doctor", "--color", colour, columns=60)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
     assert "settings.json" in text
     assert "keep them as well, set" in " ".join(text.split())
-    assert all(width(line) <= 60 or "/" in line for line in text.splitlines())
+    assert all(display_width(line) <= 60 or "/" in line for line in text.splitlines())
 
 
 WRONG = {
@@ -172,9 +172,9 @@ def test_what_is_wrong_with_settings_is_told_and_does_not_count(
     monkeypatch.setenv(*variable.split("="))
     complaint = WRONG[variable]
 
-    assert main(["doctor"]) == ExitCode.DONE
+    assert main(["doctor"]) == ExitCode.SUCCESS
     assert complaint in capsys.readouterr().out
-    assert main(["doctor", "--json"]) == ExitCode.DONE
+    assert main(["doctor", "--json"]) == ExitCode.SUCCESS
     row = json.loads(capsys.readouterr().out.splitlines()[1])
     assert complaint in row["wrong"][0]
 
@@ -186,26 +186,29 @@ def test_settings_count_again_behind_the_doctor(
     (place / "mine.toml").write_text("color = 3")
     monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
 
-    assert main(["doctor"]) == ExitCode.DONE
+    assert main(["doctor"]) == ExitCode.SUCCESS
     assert os.environ["BYGONES_SETTINGS"] == str(place / "mine.toml")
-    assert main(["list"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list"]) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.usefixtures("fresh")
 def test_a_purge_that_was_stopped_is_told_of(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with writing(place / "archive"), Vault(place / "archive", write=True) as vault:
-        begin_erasing(vault.chunks.db, [])
+    with (
+        writer_lock(place / "archive"),
+        ArchiveDir(place / "archive", write=True) as vault,
+    ):
+        begin_purge(vault.byte_store.db, [])
 
-    assert main(["doctor"]) == ExitCode.DONE
+    assert main(["doctor"]) == ExitCode.SUCCESS
     assert "a purge was stopped halfway: ask for it again" in capsys.readouterr().out
 
 
 def test_without_an_archive_the_homes_are_told_and_none_is_made(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["doctor"]) == ExitCode.DONE
+    assert main(["doctor"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
     assert "none yet: bygones ingest makes one" in told
@@ -222,7 +225,7 @@ def test_it_is_told_when_the_archive_was_verified(
 ) -> None:
     assert "verified never" in shown(capsys)
 
-    assert main(["verify", "--quiet"]) == ExitCode.DONE
+    assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
 
     (row,) = (one for one in rows(capsys) if one["row"] == "doctor")
     verified = row["verified"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from bygones.cli import main
+from bygones.cli.commands.registry import COMMANDS
 from bygones.cli.group import CommandGroup
-from bygones.cli.table import COMMANDS
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 
 OPTIONS = (
@@ -41,7 +41,7 @@ def test_every_command_takes_what_all_take_before_and_behind_it(
     words: tuple[str, ...], option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for asked in ((*words, *option, "--help"), (*option, *words, "--help")):
-        assert main(asked) == ExitCode.DONE, capsys.readouterr().err
+        assert main(asked) == ExitCode.SUCCESS, capsys.readouterr().err
         assert capsys.readouterr().out.startswith(f"Usage: bygones {words[0]}")
 
 
@@ -56,7 +56,7 @@ def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
     before = main([option, name, "--help"])
 
     assert behind == before
-    if behind != ExitCode.DONE:
+    if behind != ExitCode.SUCCESS:
         assert said.startswith(f"error: {name} takes no {option}: ")
         assert capsys.readouterr().err.startswith(f"error: {name} takes no {option}: ")
 
@@ -65,10 +65,10 @@ def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
 def test_who_names_a_place_that_does_not_matter_is_told(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["verify", "--home", str(place)]) == ExitCode.DONE
+    assert main(["verify", "--home", str(place)]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == "note: verify has no use for --home\n"
 
-    assert main(["--home", str(place), "verify"]) == ExitCode.DONE
+    assert main(["--home", str(place), "verify"]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == ""
 
 
@@ -78,7 +78,9 @@ def test_what_is_said_behind_a_command_is_stronger_than_before_it(
 ) -> None:
     here = str(place / "archive")
 
-    assert main(["--archive", os.devnull, "list", "--archive", here]) == ExitCode.DONE
+    assert (
+        main(["--archive", os.devnull, "list", "--archive", here]) == ExitCode.SUCCESS
+    )
     assert "b9568747" in capsys.readouterr().out
 
 
@@ -88,12 +90,12 @@ def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
 ) -> None:
     monkeypatch.setenv("BYGONES_HOME", "/no/such/home")
 
-    assert main(["--no-ingest", "list", "-n", "1"]) == ExitCode.DONE
-    assert main(["--no-ingest"]) == ExitCode.DONE
+    assert main(["--no-ingest", "list", "-n", "1"]) == ExitCode.SUCCESS
+    assert main(["--no-ingest"]) == ExitCode.SUCCESS
     assert "b9568747" in capsys.readouterr().out
 
 
 def test_migrate_says_why_it_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["migrate", "--json"]) == ExitCode.ASKED_WRONGLY
+    assert main(["migrate", "--json"]) == ExitCode.USAGE_ERROR
     told = "error: migrate takes no --json: it prints what it compares as it goes on\n"
     assert capsys.readouterr().err.startswith(told)

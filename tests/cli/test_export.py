@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
 
@@ -23,13 +23,13 @@ def archived(kept_home: Home) -> Path:
         *(r for n in range(3) for r in (prompt(f"ask {n} {KEY}"), reply(f"say {n}")))
     )
     kept_home.session(session_id(3), records)
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     shutil.rmtree(kept_home.path)
     return kept_home.path.parent
 
 
 def exported(*words: str) -> None:
-    assert main(["export", *words, "--no-ingest"]) == ExitCode.DONE
+    assert main(["export", *words, "--no-ingest"]) == ExitCode.SUCCESS
 
 
 def test_a_session_becomes_a_file_that_is_named(
@@ -60,7 +60,7 @@ def test_other_formats_have_other_endings(
 def test_the_original_lines_are_what_was_written(
     kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     exported(FIRST, *("--format", "jsonl", "-o", "talk.jsonl", "--no-redact"))
 
     told = capsys.readouterr()
@@ -83,7 +83,7 @@ def test_the_original_lines_are_what_was_written(
 )
 @pytest.mark.usefixtures("archived")
 def test_what_does_not_go_together_is_refused(words: tuple[str, ...]) -> None:
-    assert main(["export", FIRST, *words]) == ExitCode.ASKED_WRONGLY
+    assert main(["export", FIRST, *words]) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.usefixtures("archived")
@@ -139,7 +139,7 @@ def test_turns_that_cannot_be_are_refused(
 ) -> None:
     words = ["export", FIRST, f"--turns={turns}", "--no-ingest"]
 
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
     assert "are no turns" in capsys.readouterr().err
 
 
@@ -149,7 +149,7 @@ def test_turns_that_a_session_has_not_are_refused(
 ) -> None:
     words = ["export", session_id(3), f"--turns={turns}", "-o", "x.md", "--no-ingest"]
 
-    assert main([*words, "--format", "markdown"]) == ExitCode.ASKED_WRONGLY
+    assert main([*words, "--format", "markdown"]) == ExitCode.USAGE_ERROR
     assert "the branch has 3 turns" in capsys.readouterr().err
     assert not (archived / "x.md").exists()
     assert not Path("x.md").exists()
@@ -182,7 +182,7 @@ def test_what_was_left_out_is_told(
     kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept_home.session(session_id(7), [title("Opened and closed")])
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
     for words in (("--all",), ("--from", str(kept_home.path))):
         exported(*words, "--to", "site")
@@ -232,7 +232,7 @@ def test_a_beginning_that_several_have_is_refused(
 ) -> None:
     words = ["export", FIRST[:20], "--from", str(kept_home.path)]
 
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
     assert "several sessions begin with" in capsys.readouterr().err
 
 
@@ -283,7 +283,7 @@ def test_what_cannot_be_meant_is_refused(
 ) -> None:
     code = main(["export", *words, "--no-ingest"])
 
-    assert code in {ExitCode.ASKED_WRONGLY, ExitCode.FAILED}
+    assert code in {ExitCode.USAGE_ERROR, ExitCode.FAILURE}
     assert capsys.readouterr().err.startswith("error: ")
 
 
@@ -298,7 +298,7 @@ def test_what_cannot_be_meant_is_refused(
 def test_it_is_told_why_nothing_is_written(
     words: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", *words, "--no-ingest"]) == ExitCode.ASKED_WRONGLY
+    assert main(["export", *words, "--no-ingest"]) == ExitCode.USAGE_ERROR
 
     assert f"error: {why}: nothing is written" in capsys.readouterr().err
 
@@ -329,4 +329,4 @@ def test_programs_are_told_of_a_folder(capsys: pytest.CaptureFixture[str]) -> No
     assert first["path"] == str(Path("site/index.html"))
     assert (first["sessions"], again["sessions"], again["same"]) == (3, 0, 3)
     words = ["export", FIRST, "-o", "-", "--json"]
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.cli.terminals import Terminal
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("invented")
 
 
 def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    assert main(["files", "--json", *words]) == ExitCode.DONE
+    assert main(["files", "--json", *words]) == ExitCode.SUCCESS
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()][1:]
 
 
@@ -63,14 +63,14 @@ def test_the_end_of_a_name_is_not_the_end_of_a_path(
 def test_a_name_that_is_nothing_is_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["files", "nothing"]) == ExitCode.ASKED_WRONGLY
+    assert main(["files", "nothing"]) == ExitCode.USAGE_ERROR
     assert "no session or changed file 'nothing'" in capsys.readouterr().err
 
 
 def test_a_session_without_changes_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["files", "145b"]) == ExitCode.DONE
+    assert main(["files", "145b"]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == "no file was changed\n"
 
 
@@ -78,7 +78,7 @@ def test_a_session_without_changes_says_so(
 def test_a_file_that_nobody_changed_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["files", "no/such.py"]) == ExitCode.DONE
+    assert main(["files", "no/such.py"]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == "no session changed no/such.py\n"
 
 
@@ -86,5 +86,5 @@ def test_a_file_that_nobody_changed_is_named(
 def test_on_a_terminal_a_path_is_told_from_here() -> None:
     terminal = Terminal("files", "last", columns=60)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert "  src/checkout.py\n" in terminal.shown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.cli import main
-from bygones.cli.filtering import query_text
+from bygones.cli.context import join_query_words
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 
 
@@ -25,7 +25,7 @@ from bygones.errors import ExitCode
 def test_quotation_marks_that_a_shell_took_are_put_back(
     words: list[str], text: str
 ) -> None:
-    assert query_text(words) == text
+    assert join_query_words(words) == text
 
 
 @pytest.mark.usefixtures("invented")
@@ -53,7 +53,7 @@ def test_quotation_marks_that_a_shell_took_are_put_back(
 def test_sessions_can_be_filtered(
     query: str, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["list", "--json", query]) == ExitCode.DONE
+    assert main(["list", "--json", query]) == ExitCode.SUCCESS
     assert len(capsys.readouterr().out.splitlines()) - 1 == count
 
 
@@ -61,7 +61,7 @@ def test_sessions_can_be_filtered(
 def test_a_query_that_is_wrong_is_shown_where(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["list", "on:whenever"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list", "on:whenever"]) == ExitCode.USAGE_ERROR
     assert "whenever" in capsys.readouterr().err
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.store.lock import writing
+from bygones.store.connect import writer_lock
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal
 
@@ -19,7 +19,7 @@ THIRD = session_id(3)
 
 @pytest.fixture
 def archived(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> Home:
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
     return kept_home
 
@@ -29,7 +29,7 @@ def add_third(home: Home) -> None:
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["list", *words]) == ExitCode.DONE
+    assert main(["list", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -82,7 +82,7 @@ def test_while_another_ingests_the_archive_is_shown_as_it_was(
 ) -> None:
     add_third(archived)
 
-    with writing(place / "archive"):
+    with writer_lock(place / "archive"):
         shown = listed(capsys)
 
     assert "Counting lines" in shown
@@ -101,7 +101,7 @@ def test_without_any_home_the_archive_is_shown(
 def test_a_home_that_was_asked_for_must_be_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["list", "--home", "nowhere"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
     assert "nowhere does not exist" in capsys.readouterr().err
 
 
@@ -111,9 +111,9 @@ def test_a_home_that_the_variable_names_must_be_there(
 ) -> None:
     monkeypatch.setenv("BYGONES_HOME", "nowhere")
 
-    assert main(["list"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list"]) == ExitCode.USAGE_ERROR
     assert "nowhere does not exist" in capsys.readouterr().err
-    assert main(["list", "--no-ingest"]) == ExitCode.DONE
+    assert main(["list", "--no-ingest"]) == ExitCode.SUCCESS
 
 
 @pytest.mark.usefixtures("archived")
@@ -124,7 +124,7 @@ def test_a_home_of_the_settings_may_be_away_for_a_while(
     (place / "mine.toml").write_text(f"homes = ['{away}']")
     monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
 
-    assert main(["list"]) == ExitCode.DONE
+    assert main(["list"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr()
     assert "Counting lines" in told.out
@@ -139,7 +139,7 @@ def test_a_home_of_the_settings_may_be_away_for_a_while(
 def test_an_empty_word_is_no_folder(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
     assert "an empty word is no path" in capsys.readouterr().err
 
 
@@ -158,7 +158,7 @@ def test_what_was_taken_in_can_be_told(
 ) -> None:
     add_third(archived)
 
-    assert main(["list", "-v"]) == ExitCode.DONE
+    assert main(["list", "-v"]) == ExitCode.SUCCESS
 
     assert "1 new" in capsys.readouterr().err
 
@@ -170,7 +170,7 @@ def test_an_index_of_another_version_is_made_anew(
     index.rename(index.with_name("0123456789abcdef-1"))
     archived.path.rename(place / "elsewhere")
 
-    assert main(["list"]) == ExitCode.DONE
+    assert main(["list"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr()
     assert "Counting lines" in told.out
@@ -192,7 +192,7 @@ def test_no_archive_is_made_where_nobody_sees_it(
 def test_an_archive_is_made_before_the_eyes_of_whoever_asks() -> None:
     terminal = Terminal("list")
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
 
     assert "no archive yet: taking in ~/.claude, once, into ~/archive" in terminal.shown
     assert "Counting lines" in terminal.shown
@@ -203,7 +203,7 @@ def test_show_takes_in_what_is_new(
 ) -> None:
     add_third(archived)
 
-    assert main(["show", THIRD[:-1] + "3"]) == ExitCode.DONE
+    assert main(["show", THIRD[:-1] + "3"]) == ExitCode.SUCCESS
     assert "A third one" in capsys.readouterr().out
 
 
@@ -212,7 +212,7 @@ def test_last_is_the_newest_session(
 ) -> None:
     add_third(archived)
 
-    assert main(["show", "last"]) == ExitCode.DONE
+    assert main(["show", "last"]) == ExitCode.SUCCESS
     assert "A third one" in capsys.readouterr().out
 
 
@@ -246,7 +246,7 @@ def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
 def test_a_hint_is_about_the_archive_that_was_named(
     words: list[str], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) != ExitCode.DONE
+    assert main(words) != ExitCode.SUCCESS
 
     named = "archive" if "archive" in " ".join(words).split("=") else "'no where'"
     told = capsys.readouterr().err
@@ -260,7 +260,7 @@ def test_a_home_that_is_named_must_be_there_also_if_nothing_is_taken_in(
     main(["ingest", "-q"])
 
     gone = str(tmp_path / "gone")
-    assert main(["list", "--no-ingest", "--home", gone]) == ExitCode.ASKED_WRONGLY
+    assert main(["list", "--no-ingest", "--home", gone]) == ExitCode.USAGE_ERROR
     assert "gone" in capsys.readouterr().err
 
 
@@ -273,8 +273,8 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
     (empty / "projects").mkdir(parents=True)
     Archive.ingest(place / "archive", [empty])
 
-    with writing(place / "archive"):
-        assert main(words) == ExitCode.DONE
+    with writer_lock(place / "archive"):
+        assert main(words) == ExitCode.SUCCESS
 
     told = "note: the archive is being made, and has nothing yet: another command"
     assert told in capsys.readouterr().err
@@ -291,10 +291,10 @@ def test_a_directory_that_is_gone_is_told_of(
     gone.rmdir()
 
     for words in (["list", "-n", "1"], [], ["search", "retry"], ["show", "last"]):
-        assert main(words) == ExitCode.DONE, capsys.readouterr().err
+        assert main(words) == ExitCode.SUCCESS, capsys.readouterr().err
     capsys.readouterr()
     for words in (["list", "--project", "."], ["files", "x.py"], ["backup", "there"]):
-        assert main(words) == ExitCode.ASKED_WRONGLY
+        assert main(words) == ExitCode.USAGE_ERROR
         told = "error: the directory that you are in is not there any more\n"
         assert capsys.readouterr().err.startswith(told)
     monkeypatch.chdir(place)

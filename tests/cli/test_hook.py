@@ -15,7 +15,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import BygonesError
-from bygones.store.lock import writing
+from bygones.store.connect import writer_lock
 from tests.build import Home, prompt, reply, session_id, thread
 
 EVENT = {
@@ -71,7 +71,7 @@ def test_a_hook_waits_for_nobody_and_loses_nothing(place: Path) -> None:
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
     (place / "archive").mkdir()
 
-    with writing(place / "archive"):
+    with writer_lock(place / "archive"):
         run_hook(place, EVENT | {"hook_event_name": "PreCompact", "trigger": "auto"})
         time.sleep(0.5)
         assert not Archive.exists(place / "archive")

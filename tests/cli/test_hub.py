@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.model.ids import SessionId
-from bygones.team.contract import Selector
-from bygones.team.tokens import Tokens
+from bygones.model.base import SessionId
+from bygones.team.access import TokenStore
+from bygones.team.contract import ErasureSelector
 from tests.build import session_id
 from tests.push.sending import MemoryHub, sent, worked
 
@@ -21,7 +21,7 @@ def hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
     _, folder = worked(place)
     hub = MemoryHub(place / "raw")
     sent(folder, hub)
-    monkeypatch.setattr("bygones.hub.place.open_store", lambda _: hub.store)
+    monkeypatch.setattr("bygones.team.admin.open_store", lambda _: hub.store)
     monkeypatch.setenv("BYGONES_HUB_STORE", "postgresql://nowhere")
     monkeypatch.setenv("BYGONES_HUB_RAW", str(place / "raw"))
     return hub
@@ -31,23 +31,23 @@ def test_a_token_is_shown_once_listed_and_revoked(
     hub: MemoryHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["hub", "token", "new", "ann", "--team", "shop", "--label", "lap\x1btop"]
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
     secret = capsys.readouterr().out.strip()
-    known = Tokens(hub.store).known(secret)
+    known = TokenStore(hub.store).authenticate(secret)
     assert known is not None
     assert (known.person, known.teams, known.role) == ("ann", ("shop",), "team")
 
-    assert main(["hub", "token", "list"]) == ExitCode.DONE
+    assert main(["hub", "token", "list"]) == ExitCode.SUCCESS
     told = capsys.readouterr().out
     assert known.id in told
     assert secret not in told
     assert "\x1b" not in told
 
-    assert main(["hub", "token", "revoke", known.id]) == ExitCode.DONE
-    assert main(["hub", "token", "revoke", known.id]) == ExitCode.ASKED_WRONGLY
-    assert Tokens(hub.store).known(secret) is None
+    assert main(["hub", "token", "revoke", known.id]) == ExitCode.SUCCESS
+    assert main(["hub", "token", "revoke", known.id]) == ExitCode.USAGE_ERROR
+    assert TokenStore(hub.store).authenticate(secret) is None
     capsys.readouterr()
-    assert main(["hub", "token", "list", "--json"]) == ExitCode.DONE
+    assert main(["hub", "token", "list", "--json"]) == ExitCode.SUCCESS
     assert json.loads(capsys.readouterr().out)["revoked"]
 
 
@@ -67,7 +67,7 @@ def test_what_is_not_said_clearly_is_not_done(
 ) -> None:
     before = hub.texts()
 
-    assert main(["hub", *words]) == ExitCode.ASKED_WRONGLY
+    assert main(["hub", *words]) == ExitCode.USAGE_ERROR
     assert capsys.readouterr().err
     assert hub.texts() == before
 
@@ -76,38 +76,40 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     hub: MemoryHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["hub", "hold", "--session", session_id(2), "--reason", "law"]) == 0
-    assert main(["hub", "hold"]) == ExitCode.DONE
+    assert main(["hub", "hold"]) == ExitCode.SUCCESS
     assert "law" in capsys.readouterr().out
 
-    assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.DONE
+    assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
     assert "will be erased from the hub: 3 sessions" in told
     assert "erased 2 sessions, 2 files, 2 objects" in told
     assert "held, and still there: 1 session" in told
-    (receipt,) = map(json.loads, hub.store.notes("receipt").values())
+    (receipt,) = map(json.loads, hub.store.list_notes("receipt").values())
     assert receipt["sessions"] == [session_id(0), session_id(1)]
     assert list(hub.texts()) == [p for p in hub.texts() if session_id(2) in p]
 
-    assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.FAILED
+    assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.FAILURE
     told = capsys.readouterr().err
     assert "nothing was erased: the session that fits is held (1)" in told
     assert "hub hold" in told
     words = ["hub", "erase", "--session", session_id(2), "--yes", "--json"]
-    assert main(words) == ExitCode.FAILED
+    assert main(words) == ExitCode.FAILURE
     assert json.loads(capsys.readouterr().out.splitlines()[0])["held"] == [
         session_id(2)
     ]
 
     words = ["hub", "hold", "--session", session_id(2), "--release"]
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
     assert hub.store.holds() == []
-    assert main(["hub", "erase", "--session", "5e55", "--yes"]) == ExitCode.DONE
+    assert main(["hub", "erase", "--session", "5e55", "--yes"]) == ExitCode.SUCCESS
     assert "nothing fits: sessions go by whole ids" in capsys.readouterr().err
     assert main(["hub", "erase", "--session", session_id(2), "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["objects"] == 1
     assert hub.texts() == {}
-    assert Selector(session=SessionId(session_id(2))) not in dict(hub.store.holds())
+    assert ErasureSelector(session=SessionId(session_id(2))) not in dict(
+        hub.store.holds()
+    )
 
 
 def test_a_tilde_that_the_shell_took_is_put_back(

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from bygones import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.store.lock import writing
+from bygones.store.connect import writer_lock
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.cli.terminals import Terminal, piped, words_of
 
@@ -24,7 +24,7 @@ on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals t
 
 @pytest.mark.usefixtures("kept_home")
 def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert re.fullmatch(
@@ -41,7 +41,7 @@ def test_empty_sessions_are_counted_apart(
 ) -> None:
     kept_home.session(session_id(8), [summary("Nobody spoke", "x")])
 
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
     assert "3 sessions touched\n2 sessions and 1 empty one in ~/archive\n" in shown
@@ -54,7 +54,7 @@ def test_the_second_time_there_is_nothing_new(
     main(["ingest"])
     capsys.readouterr()
 
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.startswith("9 files, nothing new\n")
 
 
@@ -70,7 +70,7 @@ def test_what_became_of_files_is_told(
     second.write_bytes(jsonl(thread(prompt("Something else"))))
     (kept_home.path / "history.jsonl").unlink()
 
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
     assert shown.startswith("8 files: 1 grown, 1 begun anew, 1 gone\n")
@@ -78,7 +78,7 @@ def test_what_became_of_files_is_told(
 
 @pytest.mark.usefixtures("kept_home")
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ingest", "-q"]) == ExitCode.DONE
+    assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "")
@@ -87,7 +87,7 @@ def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
 def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     (kept_home.path / "projects" / "-x" / "odd.jsonl").mkdir(parents=True)
 
-    assert main(["ingest", "--json"]) == ExitCode.DONE
+    assert main(["ingest", "--json"]) == ExitCode.SUCCESS
 
     begin, problem, report = map(json.loads, capsys.readouterr().out.splitlines())
     assert (begin["row"], begin["schema"], begin["command"]) == ("begin", 1, "ingest")
@@ -100,7 +100,7 @@ def test_a_problem_is_told_and_ends_nothing(
 ) -> None:
     (kept_home.path / "projects" / "-x" / "odd\x1b.jsonl").mkdir(parents=True)
 
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().err
     assert told.endswith("not-a-file: a folder\n")
@@ -124,7 +124,7 @@ def test_several_homes_are_taken_in_together(place: Path) -> None:
 def test_a_home_that_is_not_there_was_asked_for_wrongly(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["ingest", "--home", "nowhere"]) == ExitCode.ASKED_WRONGLY
+    assert main(["ingest", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
     assert "nowhere does not exist" in capsys.readouterr().err
     assert not (place / "archive").exists()
 
@@ -132,7 +132,7 @@ def test_a_home_that_is_not_there_was_asked_for_wrongly(
 def test_a_machine_without_claude_code_has_nothing_to_take_in(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["ingest"]) == ExitCode.FAILED
+    assert main(["ingest"]) == ExitCode.FAILURE
     assert "no Claude Code home" in capsys.readouterr().err
     assert not (place / "archive").exists()
 
@@ -143,13 +143,13 @@ def test_a_second_writer_waits_and_then_gives_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     main(["ingest", "-q"])
-    monkeypatch.setattr("bygones.store.lock.time.sleep", lambda _: None)
+    monkeypatch.setattr("bygones.store.connect.time.sleep", lambda _: None)
     seconds = count()  # for whoever looks at the clock, a second later each time
     monkeypatch.setattr(
-        "bygones.store.lock.time.monotonic", lambda: float(next(seconds))
+        "bygones.store.connect.time.monotonic", lambda: float(next(seconds))
     )
 
-    with writing(kept_home.path.parent / "archive", wait=0):
+    with writer_lock(kept_home.path.parent / "archive", timeout=0):
         assert main(["ingest"]) == ExitCode.ARCHIVE_IN_USE
 
     told = capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_a_folder_that_is_a_file_is_a_sentence(
 ) -> None:
     (kept_home.path.parent / "archive").write_text("a file")
 
-    assert main(["ingest"]) == ExitCode.ASKED_WRONGLY
+    assert main(["ingest"]) == ExitCode.USAGE_ERROR
     assert "archive is not a folder\n" in capsys.readouterr().err
 
 

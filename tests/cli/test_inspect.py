@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from bygones.cli import main
-from bygones.cli.survey_page import Page
-from bygones.cli.terminal import Paint, width
+from bygones.cli.commands.inspect import SurveyPage
+from bygones.cli.main import main
+from bygones.cli.terminal import Style
 from bygones.errors import ExitCode
-from bygones.model import surveys
-from bygones.model.surveys import ContentKind, DriftKind, FileClass
-from bygones.survey import survey
+from bygones.inspection import inspect_transcripts
+from bygones.model import reports
+from bygones.model.reports import ContentKind, DriftKind, FileClass
+from bygones.render.text.primitives import display_width
 from tests import build
 from tests.build import Home, jsonl, prompt, reply, session_id
 
@@ -76,7 +77,7 @@ def test_the_page_says_what_the_files_hold(
     capsys: pytest.CaptureFixture[str],
     golden: Callable[[Path, str], None],
 ) -> None:
-    assert main(["inspect", str(home.path)]) == ExitCode.DONE
+    assert main(["inspect", str(home.path)]) == ExitCode.SUCCESS
 
     golden(HERE / "inspect.txt", capsys.readouterr().out)
 
@@ -84,10 +85,10 @@ def test_the_page_says_what_the_files_hold(
 def test_without_a_path_the_homes_of_the_machine_are_inspected(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect"]) == ExitCode.DONE
+    assert main(["inspect"]) == ExitCode.SUCCESS
     unasked = capsys.readouterr().out
 
-    assert main(["inspect", str(home.path)]) == ExitCode.DONE
+    assert main(["inspect", str(home.path)]) == ExitCode.SUCCESS
     assert unasked == capsys.readouterr().out
 
 
@@ -111,10 +112,10 @@ def test_the_homes_are_those_that_other_commands_take_in(
         settings.write_text(f"homes = [{json.dumps(str(home.path))}]")
         monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
 
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
     shown = capsys.readouterr().out
 
-    assert main(["inspect", str(home.path)]) == ExitCode.DONE
+    assert main(["inspect", str(home.path)]) == ExitCode.SUCCESS
     assert shown == capsys.readouterr().out
 
 
@@ -125,9 +126,9 @@ def test_a_home_and_a_path_are_inspected_together(
     path.write_bytes(jsonl([prompt("Hello")]))
     words = ["inspect", "--json", "--home", str(home.path), str(path)]
 
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
 
-    places = rows(capsys.readouterr().out)[0]["places"]
+    places = rows(capsys.readouterr().out)[0]["paths"]
     assert places == [str(path), str(home.path)]
 
 
@@ -137,7 +138,7 @@ def test_problems_are_facts_and_not_failures(
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{\n{\n{\n{\n{\n")
 
-    assert main(["inspect", str(path)]) == ExitCode.DONE
+    assert main(["inspect", str(path)]) == ExitCode.SUCCESS
     assert "and 2 more; --problems lists all" in capsys.readouterr().out
 
 
@@ -147,7 +148,7 @@ def test_every_problem_is_listed_when_asked_for(
     monkeypatch.chdir(tmp_path)
     Path("a.jsonl").write_bytes(b"{\n" * 5 + b"null\n")
 
-    assert main(["inspect", "--problems", "a.jsonl"]) == ExitCode.DONE
+    assert main(["inspect", "--problems", "a.jsonl"]) == ExitCode.SUCCESS
 
     listed = capsys.readouterr().out.split("\n\n")[0].splitlines()
     assert [line.rpartition(": ")[0].split(": ")[0] for line in listed] == [
@@ -159,14 +160,14 @@ def test_every_problem_is_listed_when_asked_for(
 def test_a_path_that_is_missing_was_asked_for_wrongly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect", str(tmp_path / "gone")]) == ExitCode.ASKED_WRONGLY
+    assert main(["inspect", str(tmp_path / "gone")]) == ExitCode.USAGE_ERROR
     assert "does not exist" in capsys.readouterr().err
 
 
 def test_a_folder_without_transcripts_has_nothing_to_inspect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect", str(tmp_path)]) == ExitCode.FAILED
+    assert main(["inspect", str(tmp_path)]) == ExitCode.FAILURE
 
     output = capsys.readouterr()
     assert output.out == ""
@@ -178,7 +179,7 @@ def test_a_machine_without_a_home_has_nothing_to_inspect(
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "gone"))
 
-    assert main(["inspect"]) == ExitCode.FAILED
+    assert main(["inspect"]) == ExitCode.FAILURE
     assert "no Claude Code home" in capsys.readouterr().err
 
 
@@ -187,7 +188,7 @@ def test_where_nothing_could_be_read_the_reason_is_shown(
 ) -> None:
     (tmp_path / "a.jsonl").mkdir()
 
-    assert main(["inspect", str(tmp_path)]) == ExitCode.FAILED
+    assert main(["inspect", str(tmp_path)]) == ExitCode.FAILURE
     assert "1 not-a-file" in capsys.readouterr().out
 
 
@@ -197,7 +198,7 @@ def test_a_section_without_rows_is_left_out(
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"torn\n")
 
-    assert main(["inspect", str(path)]) == ExitCode.DONE
+    assert main(["inspect", str(path)]) == ExitCode.SUCCESS
 
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line[:1].isupper()] == [
@@ -213,7 +214,7 @@ def test_a_path_that_is_there_and_closed_is_not_called_missing(
 ) -> None:
     (tmp_path / "loop").symlink_to("loop")
 
-    assert main(["inspect", str(tmp_path / "loop")]) == ExitCode.FAILED
+    assert main(["inspect", str(tmp_path / "loop")]) == ExitCode.FAILURE
 
     output = capsys.readouterr()
     assert "1 unreadable" in output.out
@@ -231,18 +232,18 @@ def test_the_folder_one_stands_in_may_be_gone(
     monkeypatch.chdir(gone)
     gone.rmdir()
 
-    assert main(["inspect", str(path)]) == ExitCode.DONE
+    assert main(["inspect", str(path)]) == ExitCode.SUCCESS
     assert "1 not-json" in capsys.readouterr().out
 
 
 def test_json_begins_with_its_schema_and_ends_with_the_total(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect", "--json", "--problems", str(home.path)]) == ExitCode.DONE
+    assert main(["inspect", "--json", "--problems", str(home.path)]) == ExitCode.SUCCESS
 
     found = rows(capsys.readouterr().out)
     assert found[0]["row"] == "inspect"
-    assert found[0]["schema"] == surveys.SCHEMA
+    assert found[0]["schema"] == reports.SURVEY_SCHEMA
     assert [row["row"] for row in found[1:4]] == ["problem"] * 3
     assert found[-1]["row"] == "total"
     assert found[-1]["problems"] == 3
@@ -272,10 +273,12 @@ def test_the_guide_explains_every_row_field_and_name() -> None:
     guide = GUIDE.read_text("utf-8")
     structs = [
         struct
-        for name in surveys.__all__
-        if name.endswith("Row") and (struct := getattr(surveys, name))
+        for struct in vars(reports).values()
+        if isinstance(struct, type) and issubclass(struct, reports._SurveyRow)
+        if struct is not reports._SurveyRow
     ]
-    wanted = {config.tag for struct in structs if (config := struct.__struct_config__)}
+    assert len(structs) == 10
+    wanted = {struct.__struct_config__.tag for struct in structs}
     wanted |= {name for struct in structs for name in struct.__struct_encode_fields__}
     wanted |= {*FileClass, *ContentKind, *DriftKind}
 
@@ -287,11 +290,11 @@ def test_nothing_is_wider_than_the_terminal(home: Home, columns: int) -> None:
     long = home.path / "projects" / ("日本" * 30) / f"{session_id(3)}.jsonl"
     long.parent.mkdir()
     long.write_bytes(jsonl([b"{torn", {"type": "very-new-" * 20}]))
-    page = Page(paint=Paint(coloured=False), columns=columns, is_cut=True)
+    page = SurveyPage(style=Style(is_colored=False), width=columns, is_truncated=True)
 
-    lines = list(page.lines(survey([home.path]), [str(long)]))
+    lines = list(page.lines(inspect_transcripts([home.path]), [str(long)]))
 
-    assert max(width(line) for line in lines) <= columns
+    assert max(display_width(line) for line in lines) <= columns
 
 
 @pytest.mark.parametrize("words", [[], ["--problems"], ["--json"]])
@@ -310,7 +313,7 @@ def test_transcripts_cannot_steer_the_terminal(
     ]
     path.write_bytes(jsonl(hostile) + HOSTILE.encode())
 
-    assert main(["inspect", *words, str(path)]) == ExitCode.DONE
+    assert main(["inspect", *words, str(path)]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
     assert all(line.isprintable() or words == ["--json"] for line in shown.split("\n"))
@@ -339,7 +342,7 @@ def test_a_terminal_gets_colour_and_its_own_width(
     shown = on_a_terminal(home.path, columns=60)
 
     assert "\x1b[1mFiles\x1b[0m" in shown
-    assert max(width(line) for line in without_colour(shown).splitlines()) <= 60
+    assert max(display_width(line) for line in without_colour(shown).splitlines()) <= 60
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
@@ -358,10 +361,10 @@ def without_colour(text: str) -> str:
 
 def on_a_terminal(path: Path, *, columns: int) -> str:
     """Return what inspecting ``path`` shows on a terminal of this width."""
-    import fcntl  # noqa: PLC0415 (Unix only)
-    import pty  # noqa: PLC0415
-    import struct  # noqa: PLC0415
-    import termios  # noqa: PLC0415
+    import fcntl
+    import pty
+    import struct
+    import termios
 
     ours, theirs = pty.openpty()
     size = struct.pack("HHHH", 40, columns, 0, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 
 
@@ -47,7 +47,7 @@ def test_a_file_that_is_no_json_is_left_alone(
 
     code = main(["integrate", "claude", "--add"])
 
-    assert code == ExitCode.FAILED
+    assert code == ExitCode.FAILURE
     assert "settings.json cannot be read" in capsys.readouterr().err
     assert settings.read_text() == "{ // mine\n}"
     assert not (place / ".claude.json").exists()
@@ -63,7 +63,7 @@ def test_a_file_with_a_key_twice_is_left_alone(
 
     code = main(["integrate", "claude", *words])
 
-    assert code == ExitCode.FAILED
+    assert code == ExitCode.FAILURE
     assert "'hooks' stands twice" in capsys.readouterr().err
     assert settings.read_text() == '{"hooks": {"SessionEnd": []}, "hooks": {}}'
     assert not (place / ".claude.json").exists()
@@ -72,7 +72,7 @@ def test_a_file_with_a_key_twice_is_left_alone(
 def test_both_at_once_is_asked_wrongly(place: Path) -> None:
     code = main(["integrate", "claude", "--add", "--remove"])
 
-    assert code == ExitCode.ASKED_WRONGLY
+    assert code == ExitCode.USAGE_ERROR
     assert not (place / ".claude").exists()
 
 
@@ -80,12 +80,12 @@ def test_both_at_once_is_asked_wrongly(place: Path) -> None:
 def test_programs_get_the_parts_and_what_was_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["integrate", "claude", "--json"]) == ExitCode.DONE
+    assert main(["integrate", "claude", "--json"]) == ExitCode.SUCCESS
     begin, *parts = map(json.loads, capsys.readouterr().out.splitlines())
     assert begin["command"] == "integrate"
     assert "archive" not in begin
     assert {row["state"] for row in parts} == {"missing"}
     assert not any(row.get("is_done") for row in parts)
-    assert main(["integrate", "claude", "--add", "--json"]) == ExitCode.DONE
+    assert main(["integrate", "claude", "--add", "--json"]) == ExitCode.SUCCESS
     _, *done = map(json.loads, capsys.readouterr().out.splitlines())
     assert all(row["is_done"] and Path(row["path"]).exists() for row in done)

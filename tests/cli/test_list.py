@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
-from bygones.cli.terminal import width
+from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.render.text.primitives import display_width
 from tests.build import Home, prompt, reply, session_id, summary, thread
 from tests.cli.terminals import Terminal, piped
 
@@ -22,11 +22,11 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
 def _ingested(kept_home: Home) -> None:
     home = kept_home
     home.session(session_id(3), [summary("Of another", "x")])
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
 def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(list(words)) == ExitCode.DONE
+    assert main(list(words)) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -95,7 +95,7 @@ def test_a_project_is_named_by_its_path_or_its_last_part(
 def test_a_project_that_is_not_there_may_be_a_slip_of_the_pen(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["list", "--project", "dmo"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list", "--project", "dmo"]) == ExitCode.USAGE_ERROR
 
     told = capsys.readouterr().err
     assert "has no project 'dmo'; did you mean /work/demo?" in told
@@ -115,7 +115,7 @@ def test_the_dot_is_the_project_of_this_folder(
     monkeypatch.chdir(here)
 
     assert out(capsys, "list", "--project", ".").splitlines()[1].endswith("Here")
-    assert main(["list", "--project", "/nowhere"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list", "--project", "/nowhere"]) == ExitCode.USAGE_ERROR
 
 
 def test_nothing_of_a_transcript_steers_the_terminal(
@@ -139,7 +139,7 @@ def test_a_terminal_gets_what_it_has_room_for(columns: int) -> None:
     assert screen.end() == 0
     lines = screen.shown.splitlines()
     assert len(lines) == 3
-    assert max(map(width, lines)) <= columns
+    assert max(map(display_width, lines)) <= columns
     assert "ago" in lines[1]
     assert "TITLE" in lines[0]
     assert lines[2].endswith("Counting lines")
@@ -204,10 +204,10 @@ def test_of_a_long_project_a_narrow_terminal_shows_the_end(kept_home: Home) -> N
 
     terminal = Terminal("projects", columns=60)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     lines = terminal.shown.splitlines()
     assert any(line.endswith("/at-last") and "  …" in line for line in lines)
-    assert max(map(width, lines)) <= 60
+    assert max(map(display_width, lines)) <= 60
 
 
 @on_terminals
@@ -218,7 +218,7 @@ def test_a_terminal_of_hardly_any_width_gets_a_list(
 ) -> None:
     screen = Terminal(*words, columns=columns)
 
-    assert screen.end() == ExitCode.DONE
+    assert screen.end() == ExitCode.SUCCESS
     assert "\n5e551000  Counting lines\n" in screen.shown
 
 
@@ -234,9 +234,9 @@ def test_a_limit_of_any_size_is_one(
 def test_options_that_run_together_are_no_words_to_exclude(
     command: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([command, "lines", word]) == ExitCode.ASKED_WRONGLY
+    assert main([command, "lines", word]) == ExitCode.USAGE_ERROR
     assert "-n takes its number behind a blank" in capsys.readouterr().err
-    assert main([command, "lines", "-nq", "-n2", "--", word]) == ExitCode.DONE
+    assert main([command, "lines", "-nq", "-n2", "--", word]) == ExitCode.SUCCESS
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_options_that_run_together_are_no_words_to_exclude(
 def test_who_wants_quiet_is_told_no_notes(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*words, "-q"]) == ExitCode.DONE
+    assert main([*words, "-q"]) == ExitCode.SUCCESS
 
     assert capsys.readouterr().err == ""
 
@@ -254,7 +254,7 @@ def test_who_wants_quiet_is_told_no_notes(
 def test_a_part_of_a_projects_name_is_enough_to_be_told_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["list", "--project", "DEM"]) == ExitCode.ASKED_WRONGLY
+    assert main(["list", "--project", "DEM"]) == ExitCode.USAGE_ERROR
     assert "/work/demo?" in capsys.readouterr().err
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bygones.cli.migrate import migrate
-from bygones.team.contract import Batch, Objects, Selector, TeamStore
-from bygones.team.deriving import derive
-from bygones.team.moving import move
+from bygones.cli.commands.migrate import migrate
+from bygones.team.admin import migrate_store
+from bygones.team.contract import BlobStore, ErasureSelector, SourceUpdate, TeamStore
+from bygones.team.worker import derive_all
 from tests.team.engines import opened
 from tests.team.homes import PEOPLE, People, send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 CASES = Path(__file__).resolve().parents[1] / "cases"
 
 
@@ -27,7 +27,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Made, Made]]
         old, new = make(), make()
         for person in PEOPLE:
             send(*old, person, people.homes[person])
-        derive(*old)
+        derive_all(*old)
         yield old, new
         old[0].close()
         new[0].close()
@@ -36,19 +36,19 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Made, Made]]
 def test_all_that_was_sent_arrives_and_once(two: tuple[Made, Made]) -> None:
     (old, _), (new, objects) = two
     old.set_note("token", "ann", b"hash")
-    old.hold(Selector(person="ann"), reason="a dispute")
+    old.hold(ErasureSelector(person="ann"), reason="a dispute")
 
-    moved = move(old, new)
+    moved = migrate_store(old, new)
 
-    def sent(store: TeamStore) -> list[Batch]:
-        return sorted(store.batches(), key=lambda batch: batch.source.id)
+    def sent(store: TeamStore) -> list[SourceUpdate]:
+        return sorted(store.export_updates(), key=lambda batch: batch.source.id)
 
     assert sent(new) == sent(old)
     assert moved.sessions > 0
-    assert new.notes("token") == {"ann": b"hash"}
+    assert new.list_notes("token") == {"ann": b"hash"}
     assert new.holds() == old.holds()
-    assert objects.bytes_of(sent(new)[0].spans[0].address)
-    assert move(old, new).sessions == 0
+    assert objects.get(sent(new)[0].spans[0].address)
+    assert migrate_store(old, new).sessions == 0
 
 
 def test_answers_are_compared(two: tuple[Made, Made], tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bygones.cli import main
-from bygones.cli.serving import running_link
+from bygones.cli.commands.serve import find_running_server
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, session_id
 
@@ -33,7 +33,7 @@ def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert kept_home.path.exists()
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
 @contextmanager
@@ -69,12 +69,12 @@ def test_a_page_that_is_shown_already_is_used(
     with running("serve", "--no-browser") as (_, link):
         (left,) = (place / ".local/state/bygones").glob("page-*")
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
-        assert main(["open", FIRST]) == ExitCode.DONE
+        assert main(["open", FIRST]) == ExitCode.SUCCESS
         shown = capsys.readouterr().out.strip()
         assert shown == f"{link}&to=/session/{FIRST}"
         assert f'content="0;url=/session/{FIRST}"' in followed(shown)
 
-        assert main(["open", "last"]) == ExitCode.DONE
+        assert main(["open", "last"]) == ExitCode.SUCCESS
         again = capsys.readouterr().out
         assert again.strip().endswith(f"&to=/session/{session_id(2)}")
         assert shown.partition("&to=")[0] not in again
@@ -82,10 +82,10 @@ def test_a_page_that_is_shown_already_is_used(
 
 
 def test_a_record_is_shown_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["search", "--json", "count"]) == ExitCode.DONE
+    assert main(["search", "--json", "count"]) == ExitCode.SUCCESS
     capsys.readouterr()
     with running("serve", "--no-browser"):
-        assert main(["open", "1.1"]) == ExitCode.DONE
+        assert main(["open", "1.1"]) == ExitCode.SUCCESS
 
         assert f"&to=/session/{FIRST}?at=" in capsys.readouterr().out
 
@@ -105,8 +105,8 @@ def test_a_browser_opens_where_there_is_a_screen(
     monkeypatch.setenv("DISPLAY", ":7")
     monkeypatch.setattr(webbrowser, "open", opened.append)
     with running("serve", "--no-browser"):
-        assert main(["open", "last"]) == ExitCode.DONE
-        assert main(["open", "last", "--no-browser"]) == ExitCode.DONE
+        assert main(["open", "last"]) == ExitCode.SUCCESS
+        assert main(["open", "last", "--no-browser"]) == ExitCode.SUCCESS
 
     assert len(opened) == 1
     assert opened[0] in capsys.readouterr().out
@@ -123,21 +123,21 @@ def test_what_is_not_ours_is_not_opened(place: Path) -> None:
             """Say nothing."""
 
     with running("serve", "--no-browser") as (_, link):
-        assert running_link(place / "archive") == link
+        assert find_running_server(place / "archive") == link
         (left,) = (place / ".local/state/bygones").glob("page-*")
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         port = other.server_address[1]
         left.write_text(f"http://127.0.0.1:{port}/enter?key=a")
-        assert running_link(place / "archive") is None
+        assert find_running_server(place / "archive") is None
         other.shutdown()
-    assert running_link(place / "archive") is None
+    assert find_running_server(place / "archive") is None
     left.write_text("http://[::1:no/\x00")
-    assert running_link(place / "archive") is None
+    assert find_running_server(place / "archive") is None
 
 
 def test_a_slip_is_told_as_anywhere_else(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["open", "zzz"]) == ExitCode.ASKED_WRONGLY
+    assert main(["open", "zzz"]) == ExitCode.USAGE_ERROR
     assert "the archive has no session 'zzz'" in capsys.readouterr().err
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli.paging import page_out, pager_words
+from bygones.cli.terminal import pager_command, print_paged
 from bygones.errors import ExitCode
 from tests.cli.terminals import Terminal
 
@@ -15,7 +15,7 @@ LINES = [f"line {number}" for number in range(200)]
 
 
 def test_a_pipe_gets_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    page_out(LINES, on_terminal=False)
+    print_paged(LINES, is_terminal=False)
 
     assert capsys.readouterr().out.splitlines() == LINES
 
@@ -25,7 +25,7 @@ def test_what_fits_needs_no_pager(
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "false")
 
-    page_out(LINES[:20], on_terminal=True)
+    print_paged(LINES[:20], is_terminal=True)
 
     assert capsys.readouterr().out.splitlines() == LINES[:20]
 
@@ -36,7 +36,7 @@ def test_what_does_not_fit_goes_through_the_pager(
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "sed s/line/row/")
 
-    page_out(LINES, on_terminal=True)
+    print_paged(LINES, is_terminal=True)
 
     assert capfd.readouterr().out.splitlines()[199] == "row 199"
 
@@ -47,7 +47,7 @@ def test_a_reader_who_leaves_has_seen_enough(
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
 
-    page_out((f"{line * 1000}" for line in LINES * 100), on_terminal=True)
+    print_paged((f"{line * 1000}" for line in LINES * 100), is_terminal=True)
 
     assert len(capfd.readouterr().out.splitlines()) == 1
 
@@ -57,7 +57,7 @@ def test_a_pager_that_is_not_there_is_done_without(
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "/no/such/pager")
 
-    page_out(LINES, on_terminal=True)
+    print_paged(LINES, is_terminal=True)
 
     assert capsys.readouterr().out.splitlines() == LINES
 
@@ -68,7 +68,7 @@ def test_a_pager_of_several_programs_is_left_to_a_shell(
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "sed s/line/row/ | head -n 1")
 
-    page_out(LINES, on_terminal=True)
+    print_paged(LINES, is_terminal=True)
 
     assert capfd.readouterr().out == "row 0\n"
 
@@ -87,7 +87,7 @@ def test_a_pager_of_several_programs_is_left_to_a_shell(
 def test_the_pager_is_the_users_choice(
     told: str | None, pager: str, words: list[str]
 ) -> None:
-    assert pager_words({"PAGER": pager}, told) == words
+    assert pager_command({"PAGER": pager}, told) == words
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
@@ -98,7 +98,7 @@ def test_a_terminal_has_its_pager(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
     terminal = Terminal("show", "last", "--all", "--tools")
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert "charging twice" in page.read_text()
     assert "charging twice" in terminal.shown
 
@@ -130,7 +130,7 @@ def test_whatever_is_long_goes_through_the_pager(
 
     terminal = Terminal(*words, rows=6)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert len(page.read_text().splitlines()) > 4
 
 
@@ -145,7 +145,7 @@ def test_all_problems_go_through_the_pager(
 
     terminal = Terminal("inspect", broken, "--problems", rows=6)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert page.read_text().count("broken.jsonl:") >= 20
 
 
@@ -154,4 +154,4 @@ def test_all_problems_go_through_the_pager(
 def test_to_leave_the_pager_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
 
-    assert Terminal("--help", rows=6).end() == ExitCode.DONE
+    assert Terminal("--help", rows=6).end() == ExitCode.SUCCESS

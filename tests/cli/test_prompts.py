@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["prompts", "--json", *words]) == ExitCode.DONE
+    assert main(["prompts", "--json", *words]) == ExitCode.SUCCESS
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return [str(row["text"]) for row in lines[1:]]
 
@@ -53,7 +53,7 @@ def test_a_long_prompt_is_there_to_its_last_word(
     words = " ".join(f"word{number}" for number in range(500))
     home = Home(place / ".claude")
     home.session(session_id(1), thread(prompt(words), reply("Yes")))
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
     assert typed(capsys, "word499") == [words]
@@ -68,12 +68,12 @@ def test_what_a_resumed_session_holds_again_comes_once(
     again = [record | {"sessionId": session_id(2)} for record in first]
     more = thread(*again, prompt("The second"), reply("No"), start=50)
     home.session(session_id(2), more)
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
     assert typed(capsys) == ["The second", "The first"]
     with Archive.open(place / "archive") as archive:
-        sessions = [found.session for found in archive.prompts()]
+        sessions = [found.session_id for found in archive.prompts()]
     assert sessions == [session_id(2), session_id(1)]
 
 
@@ -81,9 +81,9 @@ def test_nothing_typed_is_no_failure(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / ".claude" / "projects").mkdir(parents=True)
-    assert main(["ingest", "-q"]) == ExitCode.DONE
+    assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
-    assert main(["prompts"]) == ExitCode.DONE
+    assert main(["prompts"]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == "no prompts\n"
 
 
@@ -96,4 +96,4 @@ def test_prompts_of_a_project_are_had_by_its_name_or_here(
     assert len(here) == 6
     retries = [text for text in here if "retry" in text.lower()]
     assert typed(capsys, "--project", ".", "retry") == retries
-    assert main(["prompts", "--project", "ntes"]) == ExitCode.ASKED_WRONGLY
+    assert main(["prompts", "--project", "ntes"]) == ExitCode.USAGE_ERROR

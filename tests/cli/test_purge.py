@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from bygones import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal, piped
@@ -29,13 +29,13 @@ def archive(kept_home: Home) -> Path:
     """Return an archive of sessions of which one holds a secret."""
     records = thread(prompt(f"The word is {SECRET}"), reply(f"{SECRET}, then"))
     kept_home.session(session_id(5), records, project="-work-secret")
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     return kept_home.path.parent / "archive"
 
 
 def sessions(folder: Path) -> set[str]:
     with Archive.open(folder) as opened:
-        return {one.id for one in opened.sessions(empty=True)}
+        return {one.id for one in opened.sessions(include_empty=True)}
 
 
 def traces(folder: Path, word: str) -> list[str]:
@@ -60,7 +60,7 @@ def traces(folder: Path, word: str) -> list[str]:
 def test_last_is_the_newest_session(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["purge", "last", "--yes"]) == ExitCode.DONE
+    assert main(["purge", "last", "--yes"]) == ExitCode.SUCCESS
 
     assert SECOND[:8] in capsys.readouterr().out
     assert sessions(archive) == {FIRST, session_id(5)}
@@ -71,12 +71,12 @@ def test_no_byte_is_left_behind(
 ) -> None:
     assert traces(archive, SECRET)
 
-    assert main(["purge", session_id(5), "--yes"]) == ExitCode.DONE
+    assert main(["purge", session_id(5), "--yes"]) == ExitCode.SUCCESS
 
     assert traces(archive, SECRET) == []
     assert sessions(archive) == {FIRST, SECOND}
     assert "1 session: 1 file, " in capsys.readouterr().out
-    assert main(["verify", "--deep", "-q"]) == ExitCode.DONE
+    assert main(["verify", "--deep", "-q"]) == ExitCode.SUCCESS
 
 
 def test_what_was_purged_is_refused_wherever_it_comes_from(
@@ -90,7 +90,7 @@ def test_what_was_purged_is_refused_wherever_it_comes_from(
         file.write(b'{"type":"user"}\n')
     capsys.readouterr()
 
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
 
     assert "3 purged before and refused" in capsys.readouterr().out
     assert traces(archive, SECRET) == []
@@ -98,7 +98,7 @@ def test_what_was_purged_is_refused_wherever_it_comes_from(
 
 
 def test_all_that_belongs_to_a_session_goes(archive: Path) -> None:
-    assert main(["purge", FIRST, "--yes"]) == ExitCode.DONE
+    assert main(["purge", FIRST, "--yes"]) == ExitCode.SUCCESS
 
     with Archive.open(archive) as opened:
         assert [kept.path for kept in opened.sources() if FIRST in kept.path] == []
@@ -115,7 +115,7 @@ def test_a_file_that_names_a_purged_session_is_told_of(
     main(["purge", session_id(5), "--dry-run"])
     assert "history.jsonl names them and stays" in capsys.readouterr().err
 
-    assert main(["purge", session_id(5), "--mentions", "-y"]) == ExitCode.DONE
+    assert main(["purge", session_id(5), "--mentions", "-y"]) == ExitCode.SUCCESS
     assert traces(archive, SECRET) == []
 
 
@@ -134,7 +134,7 @@ def test_a_mention_is_erased_also_after_the_session_was(
     capsys.readouterr()
 
     name = GONE[:length]
-    assert main(["purge", name, "--mentions", "--yes"]) == ExitCode.DONE
+    assert main(["purge", name, "--mentions", "--yes"]) == ExitCode.SUCCESS
 
     assert "erased before\n0 sessions: 1 file, " in capsys.readouterr().out
     assert traces(archive, SECRET) == []
@@ -148,7 +148,7 @@ def test_a_session_that_was_never_purged_is_not_known_by_its_mention(
     main(["ingest", "-q"])
 
     words = ["purge", session_id(4), "--mentions", "-y"]
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
     assert traces(archive, session_id(4))
 
 
@@ -162,7 +162,7 @@ def test_a_beginning_that_two_purged_sessions_have_names_neither(
     main(["ingest", "-q"])
     main(["purge", *ids, "-y"])
 
-    assert main(["purge", GONE[:8], "--mentions", "-y"]) == ExitCode.ASKED_WRONGLY
+    assert main(["purge", GONE[:8], "--mentions", "-y"]) == ExitCode.USAGE_ERROR
 
     assert " or ".join(ids) in capsys.readouterr().err
     assert traces(archive, GONE)
@@ -170,8 +170,9 @@ def test_a_beginning_that_two_purged_sessions_have_names_neither(
 
 STOP = """
 import os, signal, sys
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.store.{module} import {owner}
+assert hasattr({owner}, "{step}")
 {owner}.{step} = lambda *_: os.kill(os.getpid(), signal.SIG{sign})
 sys.exit(main(sys.argv[1:]))
 """
@@ -181,11 +182,11 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.parametrize(
     ("step", "sign", "words"),
     [
-        ("erase", "KILL", [GONE[:8]]),
-        ("pack", "KILL", [GONE[:8]]),
-        ("empty_log", "INT", [GONE]),
-        ("begin_index", "INT", [GONE[:8]]),
-        ("begin_index", "KILL", ["--project", "secret"]),
+        ("erase_source", "KILL", [GONE[:8]]),
+        ("vacuum", "KILL", [GONE[:8]]),
+        ("checkpoint_wal", "INT", [GONE]),
+        ("begin_index_build", "INT", [GONE[:8]]),
+        ("begin_index_build", "KILL", ["--project", "secret"]),
     ],
 )
 def test_a_purge_that_was_stopped_is_asked_for_again(
@@ -195,7 +196,10 @@ def test_a_purge_that_was_stopped_is_asked_for_again(
     kept_home.session(GONE, records, project="-work-secret")
     main(["purge", session_id(5), "-y"])
     main(["ingest", "-q"])
-    owner = ("vault", "Vault") if step == "begin_index" else ("chunks", "Chunks")
+    is_of_index = step == "begin_index_build"
+    owner = (
+        ("archive_dir", "ArchiveDir") if is_of_index else ("archive_db", "ArchiveDB")
+    )
     code = STOP.format(module=owner[0], owner=owner[1], step=step, sign=sign)
     asked = ("purge", *words, "--yes")
     stopped = subprocess.run(
@@ -210,20 +214,20 @@ def test_a_purge_that_was_stopped_is_asked_for_again(
 
     done = piped(*asked)
 
-    assert (done.returncode, done.stderr.count("error")) == (ExitCode.DONE, 0)
+    assert (done.returncode, done.stderr.count("error")) == (ExitCode.SUCCESS, 0)
     assert traces(archive, SECRET) == traces(archive, GONE) == []
     assert sessions(archive) == {FIRST, SECOND}
-    assert main(["verify", "--deep", "-q"]) == ExitCode.DONE
+    assert main(["verify", "--deep", "-q"]) == ExitCode.SUCCESS
     assert piped("purge", "--before", "1999-01-01", "-y").stderr == ""
 
 
 def test_a_purge_of_what_is_erased_changes_nothing(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["purge", FIRST, "--yes"]) == ExitCode.DONE
+    assert main(["purge", FIRST, "--yes"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    assert main(["purge", FIRST]) == ExitCode.DONE
+    assert main(["purge", FIRST]) == ExitCode.SUCCESS
 
     assert f"{FIRST[:8]}  erased before\n" in capsys.readouterr().out
     assert sessions(archive) == {SECOND, session_id(5)}
@@ -236,11 +240,11 @@ def test_a_purge_that_the_system_stopped_is_asked_for_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("bygones.store.chunks.Chunks.erase", refuse)
-        assert main(["purge", session_id(5), "-y"]) == ExitCode.FAILED
+        patched.setattr("bygones.store.archive_db.ArchiveDB.erase_source", refuse)
+        assert main(["purge", session_id(5), "-y"]) == ExitCode.FAILURE
     assert "run it again" in capsys.readouterr().err
 
-    assert main(["purge", session_id(5), "-y"]) == ExitCode.DONE
+    assert main(["purge", session_id(5), "-y"]) == ExitCode.SUCCESS
     assert traces(archive, SECRET) == []
     assert sessions(archive) == {FIRST, SECOND}
 
@@ -251,18 +255,18 @@ def test_a_project_can_be_purged(archive: Path, place: Path) -> None:
     other.session(session_id(6), records, project="-work-elsewhere")
     main(["ingest", "-q"])
 
-    assert main(["purge", "--project", "secret", "-y"]) == ExitCode.DONE
+    assert main(["purge", "--project", "secret", "-y"]) == ExitCode.SUCCESS
     assert sessions(archive) == {FIRST, SECOND, session_id(5)}
 
 
 def test_what_ended_before_a_day_can_be_purged(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["purge", "--before", "2026-01-05", "-y"]) == ExitCode.DONE
+    assert main(["purge", "--before", "2026-01-05", "-y"]) == ExitCode.SUCCESS
     assert "0 sessions" in capsys.readouterr().out
     assert len(sessions(archive)) == 3
 
-    assert main(["purge", "--before", "2026-01-05T09:30:00", "-y"]) == ExitCode.DONE
+    assert main(["purge", "--before", "2026-01-05T09:30:00", "-y"]) == ExitCode.SUCCESS
     assert sessions(archive) == {SECOND}
 
 
@@ -274,20 +278,20 @@ def test_a_session_without_a_time_is_as_old_as_its_file(
     os.utime(path, (1_700_000_000, 1_700_000_000))
     main(["ingest", "-q"])
 
-    assert main(["purge", "--before", "2023-11-14", "-y"]) == ExitCode.DONE
+    assert main(["purge", "--before", "2023-11-14", "-y"]) == ExitCode.SUCCESS
     assert session_id(6) in sessions(archive)
-    assert main(["purge", "--before", "2023-11-16", "-y"]) == ExitCode.DONE
+    assert main(["purge", "--before", "2023-11-16", "-y"]) == ExitCode.SUCCESS
     assert session_id(6) not in sessions(archive)
 
 
 def test_what_was_found_last_names_no_session_that_is_erased(
     archive: Path, place: Path
 ) -> None:
-    assert main(["search", SECRET]) == ExitCode.DONE
+    assert main(["search", SECRET]) == ExitCode.SUCCESS
     (remembered,) = place.rglob("last-search.json")
     assert session_id(5) in remembered.read_text()
 
-    assert main(["purge", session_id(5), "-y"]) == ExitCode.DONE
+    assert main(["purge", session_id(5), "-y"]) == ExitCode.SUCCESS
     assert session_id(5) not in sessions(archive)
     assert not remembered.exists()
 
@@ -297,7 +301,7 @@ def test_a_day_that_no_clock_goes_back_to_is_asked_wrongly(
 ) -> None:
     words = ["purge", "--before", "0001-01-01", "-n"]
 
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
 
     assert "name another day" in capsys.readouterr().err
     assert len(sessions(archive)) == 3
@@ -320,7 +324,7 @@ def test_kin_that_share_records_are_named(
 def test_nobody_is_asked_in_a_pipe(archive: Path) -> None:
     done = piped("purge", FIRST, given="y\n")
 
-    assert done.returncode == ExitCode.ASKED_WRONGLY
+    assert done.returncode == ExitCode.USAGE_ERROR
     assert "give --yes" in done.stderr
     assert FIRST in sessions(archive)
 
@@ -334,12 +338,12 @@ def test_a_person_is_asked_first(archive: Path, answer: str, *, is_left: bool) -
     screen.type(f"{answer}\n")
     code = screen.end()
 
-    assert code == (ExitCode.INTERRUPTED if is_left else ExitCode.DONE)
+    assert code == (ExitCode.INTERRUPTED if is_left else ExitCode.SUCCESS)
     assert (FIRST in sessions(archive)) is is_left
 
 
 def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["purge", FIRST, "--json", "--dry-run"]) == ExitCode.DONE
+    assert main(["purge", FIRST, "--json", "--dry-run"]) == ExitCode.SUCCESS
 
     begin, *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
     assert begin["command"] == "purge"
@@ -351,17 +355,17 @@ def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("words", [[], ["x", "--project", "y"], ["x", "--before", "z"]])
 @pytest.mark.usefixtures("archive")
 def test_a_contradiction_is_asked_wrongly(words: list[str]) -> None:
-    assert main(["purge", *words, "-y"]) == ExitCode.ASKED_WRONGLY
+    assert main(["purge", *words, "-y"]) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize("name", ["5", "5e5", "1"])
 def test_what_could_be_a_number_of_a_search_erases_nothing(
     name: str, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["search", SECRET, "--quiet"]) == ExitCode.DONE
+    assert main(["search", SECRET, "--quiet"]) == ExitCode.SUCCESS
     before = sessions(archive)
 
-    assert main(["purge", name, "--yes"]) == ExitCode.ASKED_WRONGLY
+    assert main(["purge", name, "--yes"]) == ExitCode.USAGE_ERROR
 
     assert "at least 4 signs" in capsys.readouterr().err
     assert sessions(archive) == before

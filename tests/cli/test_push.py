@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.model.ids import SessionId
-from bygones.team.contract import Selector
+from bygones.model.base import SessionId
+from bygones.team.contract import ErasureSelector
 from tests.build import Home, jsonl, prompt, session_id, thread
 from tests.hub.hubs import TestHub, serving
 from tests.push.sending import KEY, NOW, PROJECT, worked
@@ -47,13 +47,13 @@ def named(place: Path, hub: str = "", token: str = "", project: str = PROJECT) -
 def test_nothing_leaves_unless_it_was_named(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["push"]) == ExitCode.ASKED_WRONGLY
+    assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "names no project" in capsys.readouterr().err
     named(place)
-    assert main(["push"]) == ExitCode.ASKED_WRONGLY
+    assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "names no hub" in capsys.readouterr().err
     named(place, hub="https://hub.example.com")
-    assert main(["push"]) == ExitCode.ASKED_WRONGLY
+    assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "names no token" in capsys.readouterr().err
 
 
@@ -66,7 +66,7 @@ def test_a_token_is_never_sent_in_the_clear(
 ) -> None:
     named(place, hub, "rcl_x")
 
-    assert main(["push"]) == ExitCode.FAILED
+    assert main(["push"]) == ExitCode.FAILURE
     assert "refused" in capsys.readouterr().err
 
 
@@ -78,7 +78,7 @@ def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
     settings = place / ".config" / "bygones" / "settings.toml"
     settings.write_text('[push]\nprojects = ["/nowhere"]\n')
 
-    assert main(["push", "--dry-run"]) == ExitCode.DONE
+    assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
     assert "no session was begun in the projects" in capsys.readouterr().out
 
@@ -97,7 +97,7 @@ def test_a_dry_run_names_projects_as_the_hub_will_know_them(
     home.session(session_id(70), thread(prompt("Said", cwd=cwd)), project="-shop")
     named(place, project=cwd)
 
-    assert main(["push", "--dry-run"]) == ExitCode.DONE
+    assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if "1 session" in line][1:] == [told]
@@ -109,7 +109,7 @@ def test_a_dry_run_says_what_would_go_and_what_is_hidden(
 ) -> None:
     named(place)
 
-    assert main(["push", "--dry-run"]) == ExitCode.DONE
+    assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
     assert told.startswith("would send 3 sessions, 3 files, 24 lines: ")
@@ -123,14 +123,14 @@ def test_a_push_goes_once_and_then_what_is_new(
     secret, _ = hub.token("ann")
     named(place, hub=hub.address, token=secret)
 
-    assert main(["push"]) == ExitCode.DONE
+    assert main(["push"]) == ExitCode.SUCCESS
     first = capsys.readouterr().out
-    assert main(["push"]) == ExitCode.DONE
+    assert main(["push"]) == ExitCode.SUCCESS
     second = capsys.readouterr().out
     path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
     with path.open("ab") as file:
         file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
-    assert main(["push", "--json"]) == ExitCode.DONE
+    assert main(["push", "--json"]) == ExitCode.SUCCESS
     third = json.loads(capsys.readouterr().out.splitlines()[-1])
 
     assert first.startswith("sent 3 sessions, 3 files, 24 lines: ")
@@ -148,16 +148,16 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
 ) -> None:
     secret, _ = hub.token("ann")
     named(place, hub=hub.address, token=secret)
-    assert main(["push"]) == ExitCode.DONE
+    assert main(["push"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    hub.store.erase(Selector(session=SessionId(session_id(1))), now=NOW)
-    assert main(["push"]) == ExitCode.DONE
+    hub.store.erase(ErasureSelector(session=SessionId(session_id(1))), now=NOW)
+    assert main(["push"]) == ExitCode.SUCCESS
     some = capsys.readouterr().out
-    hub.store.erase(Selector(person="ann"), now=NOW)
-    assert main(["push"]) == ExitCode.DONE
+    hub.store.erase(ErasureSelector(person="ann"), now=NOW)
+    assert main(["push"]) == ExitCode.SUCCESS
     every = capsys.readouterr().out
-    assert main(["push", "--json"]) == ExitCode.DONE
+    assert main(["push", "--json"]) == ExitCode.SUCCESS
     row = json.loads(capsys.readouterr().out.splitlines()[-1])
 
     assert some == (
@@ -175,7 +175,7 @@ def test_a_wrong_token_is_told(
 ) -> None:
     named(place, hub.address, "rcl_wrong")
 
-    assert main(["push"]) == ExitCode.FAILED
+    assert main(["push"]) == ExitCode.FAILURE
     assert "needs a token" in capsys.readouterr().err
 
 
@@ -185,15 +185,15 @@ def test_what_is_written_while_it_watches_goes_too(
     secret, _ = hub.token("ann")
     named(place, hub=hub.address, token=secret)
     quickly = (
-        "from bygones.push.following import Following; Following.pause = 0.1;"
-        " from bygones.cli import program; program()"
+        "from bygones.hub.client import PushLoop; PushLoop.interval = 0.1;"
+        " from bygones.cli.main import entry_point; entry_point()"
     )
     words = [sys.executable, "-c", quickly, "push", "--watch"]
 
     def lines() -> int:
         return sum(
-            hub.objects.bytes_of(span.address).count(b"\n")
-            for batch in hub.store.batches()
+            hub.objects.get(span.address).count(b"\n")
+            for batch in hub.store.export_updates()
             for span in batch.spans
         )
 

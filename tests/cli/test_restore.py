@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones import Archive, read
-from bygones.cli import main
+from bygones import Archive, read_sessions
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.sources import project_key
+from bygones.sources.paths import project_key
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 
 FIRST = session_id(1)
@@ -37,7 +37,7 @@ def lost(kept_home: Home) -> tuple[Home, Files]:
     """Return a home that was archived and then deleted, and what was in it."""
     for number, path in enumerate(sorted(kept_home.path.rglob("*.*"))):
         os.utime(path, ns=(10**18 + number, 10**18 + number))
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     before = files(kept_home.path)
     shutil.rmtree(kept_home.path)
     return kept_home, before
@@ -48,7 +48,7 @@ def test_a_session_comes_back_with_all_that_belongs_to_it(
 ) -> None:
     home, before = lost
 
-    assert main(["restore", FIRST]) == ExitCode.DONE
+    assert main(["restore", FIRST]) == ExitCode.SUCCESS
 
     after = files(home.path)
     assert after == {name: before[name] for name in before if FIRST in name}
@@ -61,7 +61,7 @@ def test_everything_comes_back(
 ) -> None:
     home, before = lost
 
-    assert main(["restore", "--all"]) == ExitCode.DONE
+    assert main(["restore", "--all"]) == ExitCode.SUCCESS
     assert files(home.path) == before
 
 
@@ -69,7 +69,7 @@ def test_everything_comes_back(
 def test_a_project_comes_back_by_its_path_and_by_its_name(tmp_path: Path) -> None:
     for number, name in enumerate(("/work/demo", "demo")):
         to = tmp_path / str(number)
-        assert main(["restore", name, "--to", str(to)]) == ExitCode.DONE
+        assert main(["restore", name, "--to", str(to)]) == ExitCode.SUCCESS
         assert {name for name in files(to) if name.endswith(".jsonl")} == {
             f"projects/-work-demo/{FIRST}.jsonl",
             f"projects/-work-demo/{FIRST}/subagents/agent-a1.jsonl",
@@ -80,10 +80,10 @@ def test_a_project_comes_back_by_its_path_and_by_its_name(tmp_path: Path) -> Non
 def test_a_beginning_that_two_sessions_have_is_not_enough(
     lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["restore", "5e551000"]) == ExitCode.ASKED_WRONGLY
+    assert main(["restore", "5e551000"]) == ExitCode.USAGE_ERROR
     assert f"may be session {FIRST} (Counting lines) or" in capsys.readouterr().err
 
-    assert main(["restore", "5e551001"]) == ExitCode.ASKED_WRONGLY
+    assert main(["restore", "5e551001"]) == ExitCode.USAGE_ERROR
     assert "did you mean 5e551000" in capsys.readouterr().err
     assert not lost[0].path.exists()
 
@@ -91,7 +91,7 @@ def test_a_beginning_that_two_sessions_have_is_not_enough(
 def test_a_name_that_is_neither_session_nor_project_is_said_to_be_neither(
     lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["restore", "nosuch", FIRST]) == ExitCode.ASKED_WRONGLY
+    assert main(["restore", "nosuch", FIRST]) == ExitCode.USAGE_ERROR
 
     assert "has no session or project 'nosuch'" in capsys.readouterr().err
     assert not lost[0].path.exists()
@@ -106,7 +106,7 @@ def test_projects_and_sessions_can_be_named_together(
     main(["ingest", "-q"])
     to = tmp_path / "to"
 
-    assert main(["restore", "far6", "far7", FIRST, "--to", str(to)]) == ExitCode.DONE
+    assert main(["restore", "far6", "far7", FIRST, "--to", str(to)]) == ExitCode.SUCCESS
 
     assert {Path(name).stem for name in files(to) if "subagents" not in name} >= {
         FIRST,
@@ -121,7 +121,7 @@ def test_a_dry_run_tells_and_writes_nothing(
 ) -> None:
     home, _ = lost
 
-    assert main(["restore", FIRST, "--dry-run"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--dry-run"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 7
@@ -136,7 +136,7 @@ def test_what_is_there_already_is_left_as_it_is(
     main(["ingest", "-q"])
     before = files(kept_home.path)
 
-    assert main(["restore", "--all"]) == ExitCode.DONE
+    assert main(["restore", "--all"]) == ExitCode.SUCCESS
 
     assert files(kept_home.path) == before
     assert "restored 0 files, 0 B; 9 were there already" in capsys.readouterr().out
@@ -150,17 +150,17 @@ def test_a_file_that_differs_is_left_alone_unless_told(
     original = path.read_bytes()
     path.write_bytes(original + b"mine\n")
 
-    assert main(["restore", FIRST]) == ExitCode.FAILED
+    assert main(["restore", FIRST]) == ExitCode.FAILURE
     assert path.read_bytes() == original + b"mine\n"
     assert "1 file differs from the archive" in capsys.readouterr().err
 
-    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.SUCCESS
     assert path.read_bytes() == original
     copy = path.with_name(f"{path.name}.before-restore")
     assert copy.read_bytes() == original + b"mine\n"
 
     path.write_bytes(b"again\n")
-    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.SUCCESS
     assert copy.read_bytes() == original + b"mine\n"
     assert copy.with_name(f"{copy.name}-1").read_bytes() == b"again\n"
     assert not list(path.parent.glob(".*"))
@@ -173,7 +173,7 @@ def test_a_moved_project_gets_its_sessions_under_its_new_key(
     place = tmp_path / "new place"
     place.mkdir()
 
-    assert main(["restore", FIRST, "--as", str(place)]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--as", str(place)]) == ExitCode.SUCCESS
 
     path = home.path / "projects" / project_key(str(place)) / f"{FIRST}.jsonl"
     assert path.read_bytes() == before[f"projects/-work-demo/{FIRST}.jsonl"][0]
@@ -201,7 +201,7 @@ def test_the_working_directory_moves_only_on_request(place: Path) -> None:
     there = place / "there"
 
     words = ["restore", FIRST, "--as", str(there), "--rewrite-cwd"]
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
 
     moved = home.path / "projects" / project_key(str(there)) / f"{FIRST}.jsonl"
     after = moved.read_bytes().split(b"\n")
@@ -217,7 +217,7 @@ def test_the_working_directory_moves_only_on_request(place: Path) -> None:
     )
     assert after[4:6] == before[4:6]
     assert after[6] == b'{"type":"user","cwd":"' + new + b'"}'
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
     assert not list(moved.parent.glob("*before*"))
 
 
@@ -227,7 +227,7 @@ def test_homes_that_hold_the_same_names_are_kept_apart(place: Path) -> None:
         Home(place / f"h{number}").session(session_id(number), thread(prompt("x")))
     main(["ingest", "-q", "--home", "h1", "--home", "h2"])
 
-    assert main(["restore", "--all", "--to", "out"]) == ExitCode.DONE
+    assert main(["restore", "--all", "--to", "out"]) == ExitCode.SUCCESS
 
     found = files(place / "out")
     told = {name: raw for name, (raw, _) in found.items() if "history" in name}
@@ -241,7 +241,7 @@ def test_programs_get_the_plan_and_what_was_done(
 ) -> None:
     _, before = lost
 
-    assert main(["restore", FIRST, "--json"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--json"]) == ExitCode.SUCCESS
 
     begin, *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
     assert begin["command"] == "restore"
@@ -262,7 +262,7 @@ def test_programs_get_the_plan_and_what_was_done(
 )
 @pytest.mark.usefixtures("lost")
 def test_a_contradiction_is_asked_wrongly(words: list[str]) -> None:
-    assert main(["restore", *words]) == ExitCode.ASKED_WRONGLY
+    assert main(["restore", *words]) == ExitCode.USAGE_ERROR
 
 
 def test_what_is_restored_is_known_again(
@@ -273,13 +273,16 @@ def test_what_is_restored_is_known_again(
     main(["restore", "--all"])
     capsys.readouterr()
 
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
     assert "new" not in capsys.readouterr().out.splitlines()[0].replace(
         "nothing new", ""
     )
     with Archive.open(home.path.parent / "archive") as archive:
-        mine = {one.id: archive.session(one.id) for one in archive.sessions(empty=True)}
-    assert mine == {session.id: session for session in read(home.path)}
+        mine = {
+            one.id: archive.session(one.id)
+            for one in archive.sessions(include_empty=True)
+        }
+    assert mine == {session.id: session for session in read_sessions(home.path)}
 
 
 def test_a_long_line_comes_back_whole(place: Path) -> None:
@@ -292,7 +295,7 @@ def test_a_long_line_comes_back_whole(place: Path) -> None:
     main(["ingest", "-q"])
     path.unlink()
 
-    assert main(["restore", FIRST]) == ExitCode.DONE
+    assert main(["restore", FIRST]) == ExitCode.SUCCESS
     assert path.read_bytes() == raw
 
 
@@ -306,14 +309,14 @@ def test_an_older_version_takes_the_place_of_the_newest(
     newer = path.read_bytes()
     main(["ingest", "-q"])
 
-    assert main(["restore", FIRST, "--older", "1"]) == ExitCode.FAILED
+    assert main(["restore", FIRST, "--older", "1"]) == ExitCode.FAILURE
     assert path.read_bytes() == newer
-    assert main(["restore", FIRST, "--older", "1", "--overwrite"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--older", "1", "--overwrite"]) == ExitCode.SUCCESS
     assert path.read_bytes() == older
     capsys.readouterr()
-    assert main(["restore", FIRST, "--older", "1"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--older", "1"]) == ExitCode.SUCCESS
     assert "1 was there already" in capsys.readouterr().out
-    assert main(["restore", FIRST, "--older", "9"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--older", "9"]) == ExitCode.SUCCESS
     assert "no file was rewritten so often" in capsys.readouterr().err
 
 
@@ -324,7 +327,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(
     odd = min(before)
     (home.path / odd).mkdir(parents=True)
 
-    assert main(["restore", "--all", "--overwrite"]) == ExitCode.FAILED
+    assert main(["restore", "--all", "--overwrite"]) == ExitCode.FAILURE
 
     assert set(files(home.path)) == set(before) - {odd}
     assert f"not written: {odd}" in capsys.readouterr().err.replace("~/.claude/", "")
@@ -336,10 +339,10 @@ def test_what_a_restore_leaves_beside_files_is_not_taken_in(
     main(["ingest", "-q"])
     (path,) = kept_home.path.rglob("tool-results/*.txt")
     path.write_bytes(b"another")
-    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--overwrite"]) == ExitCode.SUCCESS
     path.with_name(".bygones-0a1b2c3d").write_bytes(b"half of it")
     capsys.readouterr()
 
-    assert main(["ingest", "--json"]) == ExitCode.DONE
+    assert main(["ingest", "--json"]) == ExitCode.SUCCESS
 
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["new"] == 0

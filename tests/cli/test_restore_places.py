@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bygones import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.sources import project_key
-from bygones.store.vault import Vault
-from bygones.upkeep import Restored
+from bygones.maintenance.restore import RestoreResult
+from bygones.sources.paths import project_key
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import Home, prompt, reply, session_id, thread
 
 FIRST = session_id(1)
@@ -35,7 +35,7 @@ def copies(home: Path, newer: str, older: str) -> tuple[bytes, bytes]:
         path = Home(home).session(FIRST, told, project=key)
         raws.append(path.read_bytes())
         os.utime(path, ns=(10**18 + number, 10**18 + number))
-    assert main(["ingest", "-q", "--home", str(home)]) == ExitCode.DONE
+    assert main(["ingest", "-q", "--home", str(home)]) == ExitCode.SUCCESS
     shutil.rmtree(home)
     return raws[1], raws[0]
 
@@ -47,7 +47,7 @@ def homes_of_one_key(place: Path) -> list[bytes]:
         told = thread(prompt(f"Said in {name}"), reply("Yes" * number))
         Home(place / name).session(FIRST, told)
     asked = [word for name in names for word in ("--home", name)]
-    assert main(["ingest", "-q", *asked]) == ExitCode.DONE
+    assert main(["ingest", "-q", *asked]) == ExitCode.SUCCESS
     return sorted(b"".join(written(place / n / "projects").values()) for n in names[:3])
 
 
@@ -57,7 +57,7 @@ def test_homes_whose_paths_share_a_key_get_a_folder_each(
 ) -> None:
     raws = homes_of_one_key(place)
 
-    assert main(["restore", "--all", "--to", "out", *more]) == ExitCode.DONE
+    assert main(["restore", "--all", "--to", "out", *more]) == ExitCode.SUCCESS
 
     found = written(place / "out")
     assert len(found) == 5
@@ -66,7 +66,7 @@ def test_homes_whose_paths_share_a_key_get_a_folder_each(
     assert len({name.casefold() for name in folders}) == 5
     assert project_key(str(place / "y")) in folders
 
-    assert main(["restore", "--all", "--to", "out", *more]) == ExitCode.DONE
+    assert main(["restore", "--all", "--to", "out", *more]) == ExitCode.SUCCESS
     assert written(place / "out") == found
 
 
@@ -95,18 +95,18 @@ def test_of_copies_that_would_go_to_one_place_the_newest_does(
     newer, _ = copies(home, newer="-w1", older="-w3")
     words = ["restore", FIRST, "--as", "/w3", *more]
 
-    assert main([*words, "--dry-run"]) == ExitCode.DONE
+    assert main([*words, "--dry-run"]) == ExitCode.SUCCESS
     shown = capsys.readouterr()
     assert [line.split()[0] for line in shown.out.splitlines()] == ["write", "taken"]
     assert "would write 1 file" in shown.err
     assert "1 would go where a newer copy goes" in shown.err
 
-    assert main(words) == ExitCode.FAILED
+    assert main(words) == ExitCode.FAILURE
     assert written(home) == {f"projects/-w3/{FIRST}.jsonl": newer}
     told = capsys.readouterr().err
     assert f"not written: ~/.claude/projects/-w3/{FIRST}.jsonl (another copy" in told
 
-    assert main([*words, "--json"]) == ExitCode.FAILED
+    assert main([*words, "--json"]) == ExitCode.FAILURE
     *_, first, second, done = map(json.loads, capsys.readouterr().out.splitlines())
     assert [first["state"], second["state"]] == ["same", "taken"]
     assert (done["written"], done["same"], len(done["refused"])) == (0, 1, 1)
@@ -123,7 +123,7 @@ def test_copies_that_are_equal_are_one_where_they_meet(place: Path) -> None:
     main(["ingest", "-q"])
     shutil.rmtree(home)
 
-    assert main(["restore", FIRST, "--as", "/w3"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--as", "/w3"]) == ExitCode.SUCCESS
 
     assert list(written(home)) == [f"projects/-w3/{FIRST}.jsonl"]
 
@@ -135,10 +135,10 @@ def test_two_restores_at_once_leave_each_file_whole_and_once(place: Path) -> Non
     Home(home).session(session_id(2), thread(prompt("Short")))
     before = written(home)
     main(["ingest", "-q"])
-    inner: list[Restored] = []
+    inner: list[RestoreResult] = []
 
     with Archive.open(place / "archive") as one, Archive.open(place / "archive") as two:
-        plans = one.plan_restore(one.sources(), to=place / "to")
+        plans = one.plan_restore(one.sources(), target=place / "to")
 
         def meanwhile(line: bytes) -> bytes:
             if not inner:
@@ -166,13 +166,13 @@ def test_a_name_that_leads_out_is_never_written(
     Home(place / ".claude").session(FIRST, thread(prompt("Said")))
     main(["ingest", "-q"])
     shutil.rmtree(place / ".claude")
-    with Vault(place / "archive", write=True) as vault:
-        vault.chunks.db.execute("UPDATE source SET path = ?", (name,))
+    with ArchiveDir(place / "archive", write=True) as vault:
+        vault.byte_store.db.execute("UPDATE source SET path = ?", (name,))
     before = written(place)
 
-    assert main(["restore", "--all", *more, "--dry-run"]) == ExitCode.DONE
+    assert main(["restore", "--all", *more, "--dry-run"]) == ExitCode.SUCCESS
     assert "lead out of their home" in capsys.readouterr().err
-    assert main(["restore", "--all", *more]) == ExitCode.FAILED
+    assert main(["restore", "--all", *more]) == ExitCode.FAILURE
 
     told = capsys.readouterr().err
     assert f"not written: {name} (the name leads out of the home)" in told
@@ -190,7 +190,7 @@ def test_a_session_of_a_projects_folder_alone_follows_its_project(
     raw = path.read_bytes()
     main(["ingest", "-q", "--home", str(home)])
 
-    assert main(["restore", FIRST, "--as", "/x"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--as", "/x"]) == ExitCode.SUCCESS
 
     assert (place / ".claude/projects/-x" / path.name).read_bytes() == raw
 
@@ -208,10 +208,10 @@ def test_a_session_of_no_home_follows_its_project_into_a_named_one_only(
 
     for more in ([], ["--dry-run"]):
         words = ["restore", FIRST, "--as", "/x", *more]
-        assert main(words) == ExitCode.ASKED_WRONGLY
+        assert main(words) == ExitCode.USAGE_ERROR
         assert "lies in no home" in capsys.readouterr().err
 
-    assert main(["restore", FIRST, "--as", "/x", "--to", "new"]) == ExitCode.DONE
+    assert main(["restore", FIRST, "--as", "/x", "--to", "new"]) == ExitCode.SUCCESS
     assert written(place / "new" / "projects" / "-x") == before
     assert len(before) == 2
 
@@ -224,8 +224,8 @@ def test_so_many_versions_back_is_asked_wrongly(
     main(["ingest", "-q"])
     words = ["restore", "--all", "--older", steps]
 
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
 
     assert "is not in the range" in capsys.readouterr().err
     with Archive.open(kept_home.path.parent / "archive") as archive:
-        assert archive.plan_restore(archive.sources(), steps=10**30) == []
+        assert archive.plan_restore(archive.sources(), generations_back=10**30) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.cli.terminals import piped
 
@@ -29,7 +29,7 @@ def claude(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def last(capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["list", "--json", "-n", "1"]) == ExitCode.DONE
+    assert main(["list", "--json", "-n", "1"]) == ExitCode.SUCCESS
     return str(json.loads(capsys.readouterr().out.splitlines()[1])["id"])
 
 
@@ -38,7 +38,7 @@ def test_the_command_is_printed(
 ) -> None:
     id_ = last(capsys)
 
-    assert main(["resume"]) == ExitCode.DONE
+    assert main(["resume"]) == ExitCode.SUCCESS
 
     assert capsys.readouterr().out == (
         f"cd {place}/shop && CLAUDE_CONFIG_DIR={invented} claude --resume {id_}\n"
@@ -51,7 +51,7 @@ def test_the_usual_home_need_not_be_named(
     invented.rename(place / ".claude")
     os.environ["BYGONES_HOME"] = str(place / ".claude")
 
-    assert main(["resume"]) == ExitCode.DONE
+    assert main(["resume"]) == ExitCode.SUCCESS
 
     assert "CLAUDE_CONFIG_DIR" not in capsys.readouterr().out
 
@@ -63,7 +63,7 @@ def test_what_was_deleted_is_restored_first(
     (path,) = invented.glob(f"projects/*/{id_}.jsonl")
     path.unlink()
 
-    assert main(["resume", id_]) == ExitCode.DONE
+    assert main(["resume", id_]) == ExitCode.SUCCESS
 
     assert capsys.readouterr().out.startswith(f"bygones restore {id_} && cd ")
 
@@ -92,7 +92,7 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
     monkeypatch.chdir(place)
     shutil.rmtree(place / "shop")
 
-    assert main(["resume", "--run"]) == ExitCode.FAILED
+    assert main(["resume", "--run"]) == ExitCode.FAILURE
 
     told = capsys.readouterr().err
     assert "shop is not there any more" in told
@@ -105,13 +105,13 @@ def test_without_the_program_that_is_said(
 ) -> None:
     monkeypatch.setenv("PATH", "")
 
-    assert main(["resume", "--run"]) == ExitCode.FAILED
+    assert main(["resume", "--run"]) == ExitCode.FAILURE
     assert "claude cannot be started: it is not installed" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("invented")
 def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], place: Path) -> None:
-    assert main(["resume", "--json"]) == ExitCode.DONE
+    assert main(["resume", "--json"]) == ExitCode.SUCCESS
 
     row = json.loads(capsys.readouterr().out.splitlines()[1])
     assert row["row"] == "resume"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import (
     Home,
@@ -45,11 +45,11 @@ def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
         ],
         project="-work-zoo",
     )
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
-    assert main(["search", *words]) == ExitCode.DONE
+    assert main(["search", *words]) == ExitCode.SUCCESS
     captured = capsys.readouterr()
     return captured.out, captured.err
 
@@ -64,7 +64,7 @@ def test_a_pipe_gets_sessions_with_their_hits(
 def test_a_terminal_gets_lines_that_fit_and_colours() -> None:
     terminal = Terminal("search", "count", "the", "walruses", columns=50)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert b"\x1b[1;33mwalruses\x1b[0m" in terminal.raw
     assert max(map(len, terminal.shown.splitlines())) <= 50
     assert "1 " in terminal.shown
@@ -75,7 +75,7 @@ def test_a_terminal_gets_lines_that_fit_and_colours() -> None:
 def test_nothing_that_is_found_steers_a_terminal() -> None:
     terminal = Terminal("search", "walrus", "evil")
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert b"\x1b]0" not in terminal.raw
     assert b"\x1b[2J" not in terminal.raw
     assert "\u202e" not in terminal.shown
@@ -87,10 +87,10 @@ def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
     begin, answer, found = map(json.loads, out.splitlines())
 
     assert (begin["row"], begin["command"]) == ("begin", "search")
-    assert answer["repairs"] == [{"typed": "walurs", "meant": "walrus"}]
+    assert answer["repairs"] == [{"original": "walurs", "corrected": "walrus"}]
     assert (answer["total"], answer["words"]) == (1, ["walrus"])
     assert (found["number"], found["id"]) == (1, session_id(3))
-    (start, stop) = found["hits"][0]["excerpt"]["marks"][0]
+    (start, stop) = found["hits"][0]["excerpt"]["highlights"][0]
     assert found["hits"][0]["excerpt"]["text"][start:stop].lower().startswith("walrus")
     assert {hit["part"] for hit in found["hits"]} <= {"prompt", "tool"}
 
@@ -131,9 +131,9 @@ def test_show_takes_numbers_of_the_last_search(
     told(capsys, "walrus")
 
     for words in (["show", "1"], ["show", "1.2"], ["show", "1.0"]):
-        assert main(words) == ExitCode.DONE
+        assert main(words) == ExitCode.SUCCESS
         assert capsys.readouterr().out.startswith("Walruses\n")
-    assert main(["open", "2"]) == ExitCode.ASKED_WRONGLY
+    assert main(["open", "2"]) == ExitCode.USAGE_ERROR
     assert "there is no 2: the last search found 1" in capsys.readouterr().err
     kept = place / ".local" / "state" / "bygones" / "last-search.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 or os.name == "nt"
@@ -153,7 +153,7 @@ def test_a_hit_is_shown_with_what_stands_around_it(
     assert "Bash: ls «pelicans»" in out
     pages = []
     for number in ("1.1", "1.2"):
-        assert main(["show", number]) == ExitCode.DONE
+        assert main(["show", number]) == ExitCode.SUCCESS
         pages.append(capsys.readouterr().out)
     assert all("Here comes the pelican" in page for page in pages)
     assert not any("Step 20 of" in page or "Step 59 of" in page for page in pages)
@@ -175,7 +175,7 @@ def test_a_number_that_is_not_there_is_told_with_those_that_are(
 ) -> None:
     told(capsys, "walrus")
 
-    assert main([command, number]) == ExitCode.ASKED_WRONGLY
+    assert main([command, number]) == ExitCode.USAGE_ERROR
     assert sentence in capsys.readouterr().err
 
 
@@ -211,12 +211,12 @@ def test_what_cannot_be_remembered_is_found_all_the_same(
     (place / ".local").write_text("in the way")
 
     assert "Walruses" in told(capsys, "walrus")[0]
-    assert main(["open", "1"]) == ExitCode.ASKED_WRONGLY
+    assert main(["open", "1"]) == ExitCode.USAGE_ERROR
     assert "there is no 1: nothing was searched for" in capsys.readouterr().err
 
 
 def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["search", "walrus is:errr"]) == ExitCode.ASKED_WRONGLY
+    assert main(["search", "walrus is:errr"]) == ExitCode.USAGE_ERROR
     errors = capsys.readouterr().err
 
     assert "did you mean is:error" in errors

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home
 
@@ -84,7 +84,7 @@ def test_other_machines_are_let_in_on_purpose_only(
 
     code = main(["serve", "--archive", archive, "--host", host, "--no-browser"])
 
-    assert code == ExitCode.ASKED_WRONGLY
+    assert code == ExitCode.USAGE_ERROR
     assert "--allow-network" in capsys.readouterr().err
 
 
@@ -98,7 +98,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(
 
         code = main(["serve", "--archive", archive, "--port", port, "--no-browser"])
 
-    assert code == ExitCode.FAILED
+    assert code == ExitCode.FAILURE
     assert "address already in use" in capsys.readouterr().err
 
 

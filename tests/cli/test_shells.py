@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such shells there")
@@ -41,7 +41,7 @@ def taught(
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     for shell in ("bash", "zsh", "fish"):
-        assert main(["completion", shell]) == ExitCode.DONE
+        assert main(["completion", shell]) == ExitCode.SUCCESS
         (place / f"taught.{shell}").write_text(capsys.readouterr().out)
     return place
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import (
     SESSION,
@@ -80,7 +80,7 @@ def on_terminal(*words: str, **more: str) -> bytes:
 def test_the_newest_session_is_shown_and_the_others_are_named(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["show", str(home)]) == ExitCode.DONE
+    assert main(["show", str(home)]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert "▌ A newer question\n\nA newer answer\n" in shown.out
@@ -97,28 +97,28 @@ def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
 
     shown = capsys.readouterr()
     if words == SESSION:
-        assert (code, shown.err) == (ExitCode.DONE, "")
+        assert (code, shown.err) == (ExitCode.SUCCESS, "")
         assert "An older answer" in shown.out
     else:
-        assert code == ExitCode.ASKED_WRONGLY
+        assert code == ExitCode.USAGE_ERROR
         assert "2 sessions begin with" in shown.err
 
 
 def test_a_session_that_is_not_there_is_asked_wrongly(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["show", str(home), "5e441000"]) == ExitCode.ASKED_WRONGLY
+    assert main(["show", str(home), "5e441000"]) == ExitCode.USAGE_ERROR
     assert "did you mean 5e551000 (" in capsys.readouterr().err
 
-    assert main(["show", str(home), "zz"]) == ExitCode.ASKED_WRONGLY
+    assert main(["show", str(home), "zz"]) == ExitCode.USAGE_ERROR
     assert "there are 5e551000 (Newer), 5e551000 (Older)" in capsys.readouterr().err
 
 
 def test_a_path_that_is_not_there_and_one_without_transcripts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["show", str(tmp_path / "gone")]) == ExitCode.ASKED_WRONGLY
-    assert main(["show", str(tmp_path)]) == ExitCode.FAILED
+    assert main(["show", str(tmp_path / "gone")]) == ExitCode.USAGE_ERROR
+    assert main(["show", str(tmp_path)]) == ExitCode.FAILURE
 
     assert capsys.readouterr().err.count("error: ") == 2
 
@@ -129,7 +129,7 @@ def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
 ) -> None:
     STORIES["rewound"](tmp_path)
 
-    assert main(["show", str(tmp_path), "--branch", words]) == ExitCode.DONE
+    assert main(["show", str(tmp_path), "--branch", words]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
     assert "▌ Of the wind\n\nAir.\n" in shown
@@ -141,7 +141,7 @@ def test_a_record_that_is_not_there_is_not_called_a_branch(
 ) -> None:
     words = ["show", str(home), SESSION, "--around", "zzz"]
 
-    assert main(words) == ExitCode.ASKED_WRONGLY
+    assert main(words) == ExitCode.USAGE_ERROR
     told = capsys.readouterr().err
     assert "no branch of this session has a record 'zzz'" in told
 
@@ -159,7 +159,7 @@ def test_turns_are_shown_around_the_answer_to_a_call(
     Home(tmp_path).session(SESSION, records)
 
     words = ["show", str(tmp_path), "--around", str(records[2]["uuid"])]
-    assert main(words) == ExitCode.DONE
+    assert main(words) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
     assert "Three." in shown
@@ -172,7 +172,7 @@ def test_a_branch_that_is_not_there_is_asked_wrongly(
 ) -> None:
     STORIES["rewound"](tmp_path)
 
-    assert main(["show", str(tmp_path), "--branch", "9"]) == ExitCode.ASKED_WRONGLY
+    assert main(["show", str(tmp_path), "--branch", "9"]) == ExitCode.USAGE_ERROR
     assert "no branch '9'; there are 0 (Write a poem), 2 (" in capsys.readouterr().err
 
 
@@ -181,7 +181,9 @@ def test_json_is_one_object_a_line(
 ) -> None:
     hostile(tmp_path)
 
-    assert main(["show", str(tmp_path), "--json", "--all", "--tools"]) == ExitCode.DONE
+    assert (
+        main(["show", str(tmp_path), "--json", "--all", "--tools"]) == ExitCode.SUCCESS
+    )
 
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["row"] for line in lines][:2] == ["session", "turn"]
@@ -250,23 +252,13 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     shown.stderr.close()
 
 
-def test_starting_up_imports_nothing_that_renders() -> None:
-    code = (
-        "import sys, bygones.cli, bygones.cli.group;"
-        "sys.exit(any('render' in name for name in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=False, env=environment())
-
-    assert done.returncode == 0
-
-
 def test_a_record_must_be_on_the_branch_that_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     STORIES["rewound"](tmp_path)
     words = ["show", str(tmp_path), "--around", "p3", "--branch"]
 
-    assert main([*words, "0"]) == ExitCode.ASKED_WRONGLY
+    assert main([*words, "0"]) == ExitCode.USAGE_ERROR
     assert "'p3' is not on branch 0, but on 2" in capsys.readouterr().err
-    assert main([*words, "2"]) == ExitCode.DONE
+    assert main([*words, "2"]) == ExitCode.SUCCESS
     assert "Of the wind" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id
 
@@ -29,13 +29,13 @@ def archived(kept_home: Home) -> Home:
     for number, record in enumerate(records):
         record["timestamp"] = f"2026-01-05T09:00:{number:02}.000Z"
     kept_home.session(OURS, records)
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     shutil.rmtree(kept_home.path)
     return kept_home
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["show", *words]) == ExitCode.DONE
+    assert main(["show", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -63,9 +63,9 @@ def test_a_record_shows_the_branch_that_it_is_on(
 def test_a_name_that_is_nowhere_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["show", "7778"]) == ExitCode.ASKED_WRONGLY
+    assert main(["show", "7778"]) == ExitCode.USAGE_ERROR
     assert "the archive has no session '7778'" in capsys.readouterr().err
-    assert main(["show", "5e55"]) == ExitCode.ASKED_WRONGLY
+    assert main(["show", "5e55"]) == ExitCode.USAGE_ERROR
     assert "may be session" in capsys.readouterr().err
 
 
@@ -80,7 +80,7 @@ def test_without_an_archive_nobody_knows_a_name(
 def test_who_names_a_file_does_not_wait_for_the_archive(place: Path) -> None:
     path = Home(place / "home").session(OURS, [prompt("Hello")])
     code = (
-        "import sys; from bygones.cli import main; main(sys.argv[1:]);"
+        "import sys; from bygones.cli.main import main; main(sys.argv[1:]);"
         "sys.exit(bool({'apsw', 'tantivy', 'watchfiles'} & set(sys.modules)))"
     )
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
-from bygones.mcp.glance import Glance
-from bygones.mcp.status import status_line
+from bygones.cli.main import main
+from bygones.integrations.statusline_cache import StatusLineCache
+from bygones.mcp.statusline import build_status_line
 from tests.build import (
     CWD,
     Home,
@@ -98,7 +98,9 @@ def told_of(place: Path, session: str) -> str:
     """Return what is said while somebody is in a session."""
     about = json.dumps({"cwd": CWD, "session_id": session}).encode()
     archive, now = place / "archive", datetime.now(UTC)
-    return status_line(archive, about, now=now, zone=UTC, prices=place / "no")
+    return build_status_line(
+        archive, about, now=now, zone=UTC, prices_path=place / "no"
+    )
 
 
 @pytest.mark.usefixtures("home")
@@ -163,23 +165,23 @@ def test_where_there_is_no_archive_the_line_is_empty(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
-    asked = Glance(json.dumps(ABOUT).encode(), os.environ)
+    asked = StatusLineCache(json.dumps(ABOUT).encode(), os.environ)
 
-    assert main(["statusline", "--now", os.fsdecode(asked.about)]) == 0
+    assert main(["statusline", "--now", os.fsdecode(asked.context_json)]) == 0
 
-    assert asked.known() == ("", True)
+    assert asked.load() == ("", True)
 
 
 def test_a_line_is_known_by_directory_session_and_archive() -> None:
     told = json.dumps(ABOUT).encode()
-    one = Glance(told, {"XDG_CACHE_HOME": "c"})
+    one = StatusLineCache(told, {"XDG_CACHE_HOME": "c"})
 
-    assert Glance(one.about, {"XDG_CACHE_HOME": "c"}).path == one.path
-    assert Glance(told, {"XDG_CACHE_HOME": "c", "BYGONES_ARCHIVE": "x"}) != one
-    assert Glance(b"{}", {"XDG_CACHE_HOME": "c"}).path != one.path
+    assert StatusLineCache(one.context_json, {"XDG_CACHE_HOME": "c"}).path == one.path
+    assert StatusLineCache(told, {"XDG_CACHE_HOME": "c", "BYGONES_ARCHIVE": "x"}) != one
+    assert StatusLineCache(b"{}", {"XDG_CACHE_HOME": "c"}).path != one.path
 
 
 def test_a_quote_in_a_path_ends_nothing() -> None:
-    asked = Glance(json.dumps({"cwd": 'a "b" \\'}).encode(), {})
+    asked = StatusLineCache(json.dumps({"cwd": 'a "b" \\'}).encode(), {})
 
-    assert json.loads(asked.about)["cwd"] == 'a "b" \\'
+    assert json.loads(asked.context_json)["cwd"] == 'a "b" \\'

@@ -12,19 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.cli.terminal import (
-    Colour,
-    Paint,
+    ColorMode,
     ProgressBar,
-    StageBar,
-    columns,
-    fit_left,
-    fit_right,
-    has_colour,
-    plain,
-    readable_size,
-    short_path,
-    table,
-    width,
+    StagedProgressBar,
+    Style,
+    format_size,
+    format_table,
+    is_color_enabled,
+    output_width,
+    shorten_path,
+)
+from bygones.render.text.primitives import (
+    display_width,
+    truncate_end,
+    truncate_start,
+)
+from bygones.render.text.primitives import (
+    sanitize_name as plain,
 )
 
 
@@ -71,35 +75,35 @@ def test_what_steers_is_shown_instead(text: str, shown: str) -> None:
     [("abc", 3), ("日本語", 6), ("e\u0301", 1), ("한글!", 5), ("", 0)],
 )
 def test_wide_and_combining_characters_take_their_room(text: str, taken: int) -> None:
-    assert width(text) == taken
+    assert display_width(text) == taken
 
 
 @given(st.text().map(plain), st.integers(0, 20))
 def test_fitted_text_fits(text: str, room: int) -> None:
-    assert width(fit_right(text, room)) <= room
-    assert width(fit_left(text, room)) <= room
+    assert display_width(truncate_end(text, room)) <= room
+    assert display_width(truncate_start(text, room)) <= room
 
 
 def test_the_end_or_the_beginning_is_cut_off() -> None:
-    assert fit_right("projects/demo", 9) == "projects…"
-    assert fit_left("projects/demo", 9) == "…cts/demo"
-    assert fit_left("日本語", 5) == "…本語"
-    assert fit_right("as it is", 8) == fit_left("as it is", 8) == "as it is"
+    assert truncate_end("projects/demo", 9) == "projects…"
+    assert truncate_start("projects/demo", 9) == "…cts/demo"
+    assert truncate_start("日本語", 5) == "…本語"
+    assert truncate_end("as it is", 8) == truncate_start("as it is", 8) == "as it is"
 
 
 def test_columns_stand_below_each_other_also_in_wide_scripts() -> None:
-    assert table([("日本", "1", "x"), ("abc", "1,000", "")], right="lrl") == [
+    assert format_table([("日本", "1", "x"), ("abc", "1,000", "")], align="lrl") == [
         "日本      1  x",
         "abc   1,000",
     ]
 
 
 def test_an_empty_table_has_no_lines() -> None:
-    assert table([]) == []
+    assert format_table([]) == []
 
 
 def test_a_cell_cannot_break_the_table() -> None:
-    assert table([("a\nb", "1")]) == [r"a\nb  1"]
+    assert format_table([("a\nb", "1")]) == [r"a\nb  1"]
 
 
 @pytest.mark.parametrize(
@@ -117,69 +121,71 @@ def test_a_cell_cannot_break_the_table() -> None:
     ],
 )
 def test_sizes_are_in_the_unit_that_suits_them(size: int, shown: str) -> None:
-    assert readable_size(size) == shown
+    assert format_size(size) == shown
 
 
 @pytest.mark.parametrize(
     ("choice", "stream", "environ", "expected"),
     [
-        (Colour.AUTO, Screen(), {}, True),
-        (Colour.AUTO, io.StringIO(), {}, False),
-        (Colour.AUTO, Screen(), {"NO_COLOR": "1"}, False),
-        (Colour.AUTO, Screen(), {"NO_COLOR": ""}, True),
-        (Colour.AUTO, Screen(), {"TERM": "dumb"}, False),
-        (Colour.ALWAYS, io.StringIO(), {"NO_COLOR": "1"}, True),
-        (Colour.NEVER, Screen(), {}, False),
+        (ColorMode.AUTO, Screen(), {}, True),
+        (ColorMode.AUTO, io.StringIO(), {}, False),
+        (ColorMode.AUTO, Screen(), {"NO_COLOR": "1"}, False),
+        (ColorMode.AUTO, Screen(), {"NO_COLOR": ""}, True),
+        (ColorMode.AUTO, Screen(), {"TERM": "dumb"}, False),
+        (ColorMode.ALWAYS, io.StringIO(), {"NO_COLOR": "1"}, True),
+        (ColorMode.NEVER, Screen(), {}, False),
     ],
 )
 def test_colour_is_for_terminals_and_for_those_who_ask(
-    choice: Colour, stream: io.StringIO, environ: dict[str, str], *, expected: bool
+    choice: ColorMode, stream: io.StringIO, environ: dict[str, str], *, expected: bool
 ) -> None:
-    assert has_colour(choice, stream, environ) is expected
+    assert is_color_enabled(choice, stream, environ) is expected
 
 
 def test_paint_leaves_text_alone_without_colour() -> None:
-    on, off = Paint(coloured=True), Paint(coloured=False)
+    on, off = Style(is_colored=True), Style(is_colored=False)
 
-    assert on.alert("3 odd") == "\x1b[33m3 odd\x1b[0m"
-    assert on.faint("") == ""
-    assert {off.heading("x"), off.faint("x"), off.alert("x"), off.place("x")} == {"x"}
+    assert on.warning("3 odd") == "\x1b[33m3 odd\x1b[0m"
+    assert on.dim("") == ""
+    assert {off.heading("x"), off.dim("x"), off.warning("x"), off.location("x")} == {
+        "x"
+    }
 
 
 def test_a_pipe_has_a_width_of_its_own() -> None:
-    assert columns(io.StringIO(), {}) == 100
-    assert columns(io.StringIO(), {"COLUMNS": "60"}) == 60
+    assert output_width(io.StringIO(), {}) == 100
+    assert output_width(io.StringIO(), {"COLUMNS": "60"}) == 60
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 def test_a_terminal_is_as_wide_as_it_is_or_as_it_is_said_to_be() -> None:
-    import pty  # noqa: PLC0415 (Unix only)
-    import termios  # noqa: PLC0415
+    import pty
+    import termios
 
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 72))
     with open(ours, "rb"), open(theirs, "w", encoding="utf-8") as stream:  # noqa: PTH123 (descriptors)
-        assert columns(stream, {}) == 72
-        assert columns(stream, {"COLUMNS": "60"}) == 60
-        assert columns(stream, {"COLUMNS": "wide"}) == 72
+        assert output_width(stream, {}) == 72
+        assert output_width(stream, {"COLUMNS": "60"}) == 60
+        assert output_width(stream, {"COLUMNS": "wide"}) == 72
 
 
 def test_no_terminal_is_too_narrow() -> None:
-    assert columns(Screen(), {"COLUMNS": "3"}) == 40
+    assert output_width(Screen(), {"COLUMNS": "3"}) == 40
 
 
 def test_a_terminal_that_cannot_be_measured_has_the_usual_width() -> None:
-    assert columns(Screen(), {}) == 80
+    assert output_width(Screen(), {}) == 80
 
 
 def test_a_path_is_shown_as_one_would_type_it() -> None:
     here, home = Path("/home/me/src"), Path("/home/me")
 
-    assert short_path("/home/me/src/a.jsonl", here=here, home=home) == "a.jsonl"
-    assert short_path("/home/me/.claude", here=here, home=home) == "~/.claude"
-    assert short_path("/home/meadow", here=here, home=home) == "/home/meadow"
-    assert short_path("/home/me/src", here=here, home=home) == "~/src"
-    assert short_path("/x", here=Path("/"), home=home) == "x"
+    assert shorten_path("/home/me/src/a.jsonl", cwd=here, home=home) == "a.jsonl"
+    assert shorten_path("/home/me/.claude", cwd=here, home=home) == "~/.claude"
+    assert shorten_path("/home/meadow", cwd=here, home=home) == "/home/meadow"
+    assert shorten_path("/home/me/src", cwd=here, home=home) == "~/src"
+    assert shorten_path("/x", cwd=Path("/"), home=home) == "x"
 
 
 def test_the_bar_waits_a_second(clock: list[float]) -> None:
@@ -229,7 +235,7 @@ def test_the_bar_says_how_fast_it_is_and_how_long_it_will_be(
 ) -> None:
     screen = Screen()
     monkeypatch.setenv("COLUMNS", "100")
-    with ProgressBar(10_000_000, screen, what="reading") as bar:
+    with ProgressBar(10_000_000, screen, label="reading") as bar:
         clock[0] = 2.0
         bar.advance(4_000_000)
 
@@ -242,18 +248,18 @@ def test_a_narrow_terminal_gets_less_to_read(
 ) -> None:
     screen = Screen()
     monkeypatch.setenv("COLUMNS", "44")
-    with ProgressBar(10_000_000, screen, what="reading") as bar:
+    with ProgressBar(10_000_000, screen, label="reading") as bar:
         clock[0] = 2.0
         bar.advance(4_000_000)
 
     (line,) = screen.getvalue().replace("\x1b[K", "").split("\r")[1:2]
-    assert width(line) < 44
+    assert display_width(line) < 44
     assert "left" not in line
 
 
 def test_stages_share_one_line_and_one_second(clock: list[float]) -> None:
     screen = Screen()
-    with StageBar(screen) as bar:
+    with StagedProgressBar(screen) as bar:
         bar.advance(1)
         clock[0] = 0.9
         bar.begin("reading", 100)

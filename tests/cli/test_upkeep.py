@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from bygones import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.upkeep import Verdict
+from bygones.maintenance.verify import VerificationResult
 from tests.build import Home, prompt, session_id, thread
 
 
 @pytest.fixture
 def archive(kept_home: Home) -> Path:
     """Return a small archive."""
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     return kept_home.path.parent / "archive"
 
 
@@ -41,13 +41,13 @@ def damage(archive: Path, name: str) -> None:
 def test_a_sound_archive_is_said_to_be_so(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["verify"]) == ExitCode.DONE
+    assert main(["verify"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.startswith("sound: 9 files, ")
 
-    assert main(["verify", "--deep"]) == ExitCode.DONE
+    assert main(["verify", "--deep"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")
 
-    assert main(["verify", "--quiet"]) == ExitCode.DONE
+    assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out == ""
     assert archive.exists()
 
@@ -101,7 +101,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
         db.execute("DELETE FROM spend")
         db.commit()
 
-    assert main(["verify"]) == ExitCode.DONE
+    assert main(["verify"]) == ExitCode.SUCCESS
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_DAMAGED
 
     shown = capsys.readouterr()
@@ -118,7 +118,7 @@ def test_an_index_that_lags_is_not_damaged(
         db.execute("DELETE FROM spend")
         db.commit()
 
-    assert main(["verify", "--deep"]) == ExitCode.DONE
+    assert main(["verify", "--deep"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
     assert shown.out.startswith("sound: 9 files")
@@ -137,15 +137,15 @@ def test_a_damaged_index_costs_a_rebuild_and_nothing_else(
         index.write_bytes(b"garbage" * 1000)
     else:
         index.write_bytes(index.read_bytes()[:5000])
-    failed = {ExitCode.FAILED, ExitCode.ARCHIVE_DAMAGED}
+    failed = {ExitCode.FAILURE, ExitCode.ARCHIVE_DAMAGED}
     assert main(["list", "--no-ingest"]) in failed
-    assert main(["verify"]) == ExitCode.DONE
+    assert main(["verify"]) == ExitCode.SUCCESS
 
-    assert main(["rebuild"]) == ExitCode.DONE
+    assert main(["rebuild"]) == ExitCode.SUCCESS
 
     assert "rebuilt: 2 sessions, " in capsys.readouterr().out
-    assert main(["verify", "--deep", "-q"]) == ExitCode.DONE
-    assert main(["list"]) == ExitCode.DONE
+    assert main(["verify", "--deep", "-q"]) == ExitCode.SUCCESS
+    assert main(["list"]) == ExitCode.SUCCESS
     assert "Counting lines" in capsys.readouterr().out
 
 
@@ -175,18 +175,20 @@ def test_a_database_that_is_none_is_a_sentence(
 def test_a_backup_is_an_archive(
     archive: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["backup", "copy"]) == ExitCode.DONE
+    assert main(["backup", "copy"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.endswith(" in ~/copy\n")
 
     copy = place / "copy"
     assert [path.name for path in copy.glob("archive*")] == ["archive.db"]
     assert stat.S_IMODE((copy / "archive.db").stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700
-    assert main(["verify", "--archive", "copy"]) == ExitCode.DONE
-    assert main(["list", "--archive", "copy"]) == ExitCode.FAILED
-    assert main(["rebuild", "--archive", "copy"]) == ExitCode.DONE
+    assert main(["verify", "--archive", "copy"]) == ExitCode.SUCCESS
+    assert main(["list", "--archive", "copy"]) == ExitCode.FAILURE
+    assert main(["rebuild", "--archive", "copy"]) == ExitCode.SUCCESS
     with Archive.open(copy) as one, Archive.open(archive) as other:
-        assert list(one.sessions(empty=True)) == list(other.sessions(empty=True))
+        assert list(one.sessions(include_empty=True)) == list(
+            other.sessions(include_empty=True)
+        )
 
 
 @pytest.mark.usefixtures("archive")
@@ -196,8 +198,8 @@ def test_an_older_backup_is_replaced(kept_home: Home, place: Path) -> None:
     kept_home.session(session_id(9), thread(prompt("More")))
     main(["ingest", "-q"])
 
-    assert main(["backup", "copy", "-q"]) == ExitCode.DONE
-    assert main(["rebuild", "--archive", "copy", "-q"]) == ExitCode.DONE
+    assert main(["backup", "copy", "-q"]) == ExitCode.SUCCESS
+    assert main(["rebuild", "--archive", "copy", "-q"]) == ExitCode.SUCCESS
 
     with Archive.open(place / "copy") as opened:
         assert len(list(opened.sessions())) == 3
@@ -213,7 +215,7 @@ def test_nothing_else_is_replaced_by_a_backup(
     main(["ingest", "-q", "--archive", "another"])
 
     for dest in ("mine", "file", "archive", "another"):
-        assert main(["backup", dest]) == ExitCode.ASKED_WRONGLY
+        assert main(["backup", dest]) == ExitCode.USAGE_ERROR
         assert "something other than a backup" in capsys.readouterr().err
 
 
@@ -224,17 +226,17 @@ def test_a_backup_can_be_made_while_something_is_written(
         db.execute("BEGIN IMMEDIATE")
         db.execute("DELETE FROM source")
 
-        assert main(["backup", "copy", "-q"]) == ExitCode.DONE
+        assert main(["backup", "copy", "-q"]) == ExitCode.SUCCESS
         db.rollback()
 
-    assert main(["verify", "--archive", "copy", "-q"]) == ExitCode.DONE
+    assert main(["verify", "--archive", "copy", "-q"]) == ExitCode.SUCCESS
     with closing(sqlite3.connect(place / "copy" / "archive.db")) as db:
         assert db.execute("SELECT count(*) FROM source").fetchone() == (9,)
 
 
 def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["backup", "copy", "--json"]) == ExitCode.DONE
-    assert main(["rebuild", "--json"]) == ExitCode.DONE
+    assert main(["backup", "copy", "--json"]) == ExitCode.SUCCESS
+    assert main(["rebuild", "--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["row"] for row in rows] == ["begin", "backup", "begin", "report"]
@@ -259,10 +261,10 @@ def test_a_backup_has_no_index_and_every_command_says_so(
     archive: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = str(archive.parent / "copy")
-    assert main(["backup", copy]) == ExitCode.DONE
+    assert main(["backup", copy]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    assert main([*words, "--no-ingest", "--archive", copy]) == ExitCode.FAILED
+    assert main([*words, "--no-ingest", "--archive", copy]) == ExitCode.FAILURE
 
     told = capsys.readouterr().err
     assert "has no index that can be used" in told
@@ -273,11 +275,11 @@ def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = str(archive.parent / "copy")
-    assert main(["backup", copy]) == ExitCode.DONE
-    assert main(["verify", "--archive", copy]) == ExitCode.DONE
+    assert main(["backup", copy]) == ExitCode.SUCCESS
+    assert main(["verify", "--archive", copy]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    assert main(["verify", "--deep", "--archive", copy]) == ExitCode.FAILED
+    assert main(["verify", "--deep", "--archive", copy]) == ExitCode.FAILURE
 
     told = capsys.readouterr()
     assert told.out.startswith("sound: 9 files")
@@ -290,7 +292,7 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    busy = Verdict(sources=9, is_busy=True, is_level=False)
+    busy = VerificationResult(sources=9, is_busy=True, is_index_current=False)
     monkeypatch.setattr("bygones.archive.Archive.verify", lambda *_, **__: busy)
 
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_IN_USE
@@ -305,20 +307,20 @@ def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
     archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = str(archive.parent / "copy")
-    assert main(["backup", copy]) == ExitCode.DONE
+    assert main(["backup", copy]) == ExitCode.SUCCESS
     kept_home.session(session_id(7), thread(prompt("after the backup")))
-    assert main(["ingest"]) == ExitCode.DONE
-    assert main(["star", "last"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
+    assert main(["star", "last"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
     code = main(["backup", str(archive), "--archive", copy])
 
-    assert code == ExitCode.ASKED_WRONGLY
+    assert code == ExitCode.USAGE_ERROR
     told = capsys.readouterr().err
     assert f"{archive} is newer than the archive in {copy}" in told
     assert "it has 1 file, 1 annotation that" in told
     assert "back it up the other way round" in told
-    assert main(["list", "--no-ingest", "--json"]) == ExitCode.DONE
+    assert main(["list", "--no-ingest", "--json"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.count('"is_starred":true') == 1
 
 
@@ -328,12 +330,12 @@ def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
     (index,) = (archive / "index").glob("*/index.db")
     spoil_table(index, "record", "spend", "spell")
 
-    assert main(["usage", "--no-ingest"]) == ExitCode.FAILED
+    assert main(["usage", "--no-ingest"]) == ExitCode.FAILURE
     told = capsys.readouterr().err
     assert told.startswith("error: the index of the archive in ")
     assert "hint: run `bygones rebuild`" in told
 
-    assert main(["verify"]) == ExitCode.DONE
+    assert main(["verify"]) == ExitCode.SUCCESS
     assert "there is no sound index" in capsys.readouterr().err
 
 
@@ -344,10 +346,10 @@ def test_an_ingestion_makes_a_damaged_index_anew(
     spoil_table(index, "record")
     kept_home.session(session_id(7), thread(prompt("after the damage")))
 
-    assert main(["ingest"]) == ExitCode.DONE
+    assert main(["ingest"]) == ExitCode.SUCCESS
 
     assert "10 files: 1 new" in capsys.readouterr().out
-    assert main(["verify", "--deep"]) == ExitCode.DONE
+    assert main(["verify", "--deep"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")
 
 
@@ -402,7 +404,7 @@ def test_a_database_of_another_program_is_left_alone(
 
     code = main([*words, "--archive", str(place / "there")])
 
-    assert code == ExitCode.ASKED_WRONGLY
+    assert code == ExitCode.USAGE_ERROR
     assert "is a database of another program" in capsys.readouterr().err
     assert path.read_bytes() == before
 
@@ -434,5 +436,5 @@ def test_a_file_where_the_folder_would_be_is_called_one(
 
     code = main([*words, "--archive", str(place / "afile")])
 
-    assert code == ExitCode.ASKED_WRONGLY
+    assert code == ExitCode.USAGE_ERROR
     assert "afile is not a folder" in capsys.readouterr().err

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
-from bygones.cli.terminal import width
+from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.render.text.primitives import display_width
 from tests.build import (
     Home,
     compact,
@@ -52,11 +52,11 @@ def home(place: Path) -> Home:
 @pytest.fixture(autouse=True)
 def _ingested(home: Home) -> None:
     assert home.path.exists()
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
 def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["usage", *words]) == ExitCode.DONE
+    assert main(["usage", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -101,7 +101,7 @@ def test_programs_get_the_rows_and_then_the_report(
     assert [row["key"] for row in found] == [SONNET, OPUS, "glm-4.6"]
     assert [row.get("cost") for row in found] == [15_000_030_000, 25_000_000, None]
     assert last["row"] == "usage-report"
-    assert last["unpriced"] == ["glm-4.6"]
+    assert last["unpriced_models"] == ["glm-4.6"]
     assert "rows" not in last
 
 
@@ -114,7 +114,7 @@ def test_a_spreadsheet_gets_whole_numbers_and_no_formulas(
     assert [row["output_tokens"] for row in found] == ["1001000", "2", "10"]
     assert found[2]["title"].startswith("'=cmd")
     assert "\x1b" not in found[2]["title"]
-    assert found[0]["first"] == "2026-01-05T09:00:01Z"
+    assert found[0]["first_at"] == "2026-01-05T09:00:01Z"
 
 
 def test_a_spreadsheet_gets_what_a_block_has_more(
@@ -123,8 +123,8 @@ def test_a_spreadsheet_gets_what_a_block_has_more(
     blocks = list(csv.DictReader(out(capsys, "--by", "block", "--csv").splitlines()))
 
     assert len(blocks) == 3
-    assert blocks[0]["start"] == "2026-01-05T09:00:00Z"
-    assert blocks[0]["end"] == "2026-01-05T14:00:00Z"
+    assert blocks[0]["started_at"] == "2026-01-05T09:00:00Z"
+    assert blocks[0]["ends_at"] == "2026-01-05T14:00:00Z"
     assert blocks[0]["cost_per_hour"] == "60.100000000"
     assert blocks[0]["projected_cost"] == ""
     assert "block" not in blocks[0]
@@ -154,7 +154,7 @@ def test_the_newest_session_is_called_last(capsys: pytest.CaptureFixture[str]) -
 def test_a_context_is_not_limited(
     capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
-    assert main(["usage", "--context", "last", *more]) == ExitCode.ASKED_WRONGLY
+    assert main(["usage", "--context", "last", *more]) == ExitCode.USAGE_ERROR
     assert "--context is about all of one session" in capsys.readouterr().err
 
 
@@ -255,12 +255,12 @@ def test_ones_own_prices_count(
     assert (glm["key"], glm["cost"]) == ("glm-4.6", 20_000)
 
     monkeypatch.setenv("BYGONES_PRICES", str(place / "nowhere.toml"))
-    assert main(["usage"]) == ExitCode.ASKED_WRONGLY
+    assert main(["usage"]) == ExitCode.USAGE_ERROR
 
     other = place / "other.toml"
     other.write_text("prices = 3")
     monkeypatch.setenv("BYGONES_PRICES", str(other))
-    assert main(["usage"]) == ExitCode.ASKED_WRONGLY
+    assert main(["usage"]) == ExitCode.USAGE_ERROR
     assert "other.toml holds no prices" in capsys.readouterr().err
 
 
@@ -281,7 +281,7 @@ def test_ones_own_prices_count(
 def test_what_is_asked_wrongly_is_told_in_a_sentence(
     capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ) -> None:
-    assert main(["usage", *words]) == ExitCode.ASKED_WRONGLY
+    assert main(["usage", *words]) == ExitCode.USAGE_ERROR
 
     assert told in capsys.readouterr().err
 
@@ -289,7 +289,7 @@ def test_what_is_asked_wrongly_is_told_in_a_sentence(
 def test_nothing_spent_is_said_and_is_no_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["usage", "before:2020"]) == ExitCode.DONE
+    assert main(["usage", "before:2020"]) == ExitCode.SUCCESS
 
     assert "nothing was spent" in capsys.readouterr().err
     assert out(capsys, "before:2020", "--csv") == ""
@@ -301,13 +301,13 @@ def test_nothing_spent_is_said_and_is_no_error(
 def test_a_terminal_gets_lines_that_fit_it(columns: int, by: str) -> None:
     terminal = Terminal("usage", "--by", by, columns=columns)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     rows = [
         line
         for line in terminal.shown.splitlines()
         if not line.startswith(("prices", "no price", "tokens by"))
     ]
-    assert all(width(line) <= columns for line in rows)
+    assert all(display_width(line) <= columns for line in rows)
     assert "\x07" not in terminal.shown
     assert "\u202e" not in terminal.shown
 
@@ -317,10 +317,10 @@ def test_bars_are_as_long_as_what_was_spent(home: Home) -> None:
     home.session(
         session_id(7), thread(prompt("half"), answer(7, output=501_668), start=300_000)
     )
-    assert main(["ingest", "--quiet"]) == ExitCode.DONE  # which may draw bars too
+    assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS  # which may draw bars too
     terminal = Terminal("usage", "--zone", "UTC", columns=100)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     bars = [line.count("█") for line in terminal.shown.splitlines()[1:5]]
     assert bars == [24, 0, 0, 12]
 
@@ -332,7 +332,7 @@ def test_many_rows_are_cut_to_the_newest_on_a_terminal(home: Home) -> None:
         home.session(session_id(100 + day), records)
     terminal = Terminal("usage", "--zone", "UTC", columns=100)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert "2026-02-13" in terminal.shown
     assert "2026-01-14" not in terminal.shown
     assert "30 of 40 rows; -n shows more" in terminal.shown

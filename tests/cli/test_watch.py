@@ -14,9 +14,9 @@ from threading import Event, Thread
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import ArchiveError, ExitCode, NotArchived
-from bygones.ingest import Report
-from bygones.store.lock import writing
+from bygones.errors import ArchiveError, ExitCode, NotInArchive
+from bygones.ingest.runtime import IngestReport
+from bygones.store.connect import writer_lock
 from bygones.watch import watch
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.cli.terminals import words_of
@@ -31,7 +31,7 @@ class Watched:
     def __init__(self, home: Home) -> None:
         self.home = home
         self.folder = home.path.parent / "archive"
-        self.reports: list[Report] = []
+        self.reports: list[IngestReport] = []
         self.stop = Event()
 
     def has(self, uuid: str) -> bool:
@@ -39,7 +39,7 @@ class Watched:
         try:
             with Archive.open(self.folder) as archive:
                 return archive.record(uuid).id == uuid
-        except (ArchiveError, NotArchived):
+        except (ArchiveError, NotInArchive):
             return False
 
     def wait_for(self, uuid: str) -> float:
@@ -126,7 +126,7 @@ def test_another_writer_is_waited_for(kept_home: Home) -> None:
     with watching(kept_home, polling=False) as watched:
         watched.wait_for(first["uuid"])
 
-        with writing(watched.folder), path.open("ab") as file:
+        with writer_lock(watched.folder), path.open("ab") as file:
             file.write(jsonl([second]))
             file.flush()
             time.sleep(1.5)
@@ -160,7 +160,7 @@ def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
 def test_a_watch_begins_while_another_writes_and_catches_up(kept_home: Home) -> None:
     folder = kept_home.path.parent / "archive"
     Archive.ingest(folder, [kept_home.path])
-    with writing(folder):
+    with writer_lock(folder):
         child = subprocess.Popen(
             words_of("watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
-from bygones.cli.table import COMMANDS
+from bygones.cli.commands.registry import COMMANDS
+from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, session_id, thread
 from tests.cli.terminals import Terminal
@@ -23,7 +23,7 @@ no_terminals = pytest.mark.skipif(os.name == "nt", reason="terminals are others 
 def test_on_a_terminal_this_directory_comes_first() -> None:
     terminal = Terminal()
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
 
     here, _, elsewhere = terminal.shown.partition("Elsewhere")
     assert here.startswith("In this directory")
@@ -37,7 +37,7 @@ def test_on_a_terminal_this_directory_comes_first() -> None:
 def test_the_first_time_says_what_is_taken_in() -> None:
     terminal = Terminal()
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
 
     assert "no archive yet: taking in ~/.claude, once, into ~/archive" in terminal.shown
     assert "9 files: 9 new" in terminal.shown
@@ -49,22 +49,22 @@ def test_the_first_time_says_what_is_taken_in() -> None:
 def test_without_claude_code_the_demo_is_offered() -> None:
     terminal = Terminal()
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert "bygones demo" in terminal.shown
 
 
 @pytest.mark.usefixtures("invented")
 def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == ExitCode.DONE
+    assert main([]) == ExitCode.SUCCESS
     alone = capsys.readouterr().out
 
-    assert main(["list"]) == ExitCode.DONE
+    assert main(["list"]) == ExitCode.SUCCESS
     assert alone == capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("invented")
 def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--json"]) == ExitCode.DONE
+    assert main(["--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line)["row"] for line in capsys.readouterr().out.splitlines()]
     assert rows == ["begin", *["session"] * 5]
@@ -75,9 +75,11 @@ def test_options_may_stand_before_a_command(
 ) -> None:
     other = place / "other"
     words = ["--archive", str(other), "--home", str(invented)]
-    assert main([*words, "-q", "ingest"]) == ExitCode.DONE
+    assert main([*words, "-q", "ingest"]) == ExitCode.SUCCESS
 
-    assert main(["--archive", str(other), "--json", "list", "-n", "1"]) == ExitCode.DONE
+    assert (
+        main(["--archive", str(other), "--json", "list", "-n", "1"]) == ExitCode.SUCCESS
+    )
 
     begin, session = capsys.readouterr().out.splitlines()
     assert json.loads(begin)["archive"] == str(other)
@@ -89,11 +91,11 @@ def test_what_a_command_has_no_use_for_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for words in (["--json", "completion", "bash"], ["completion", "bash", "--json"]):
-        assert main(words) == ExitCode.ASKED_WRONGLY
+        assert main(words) == ExitCode.USAGE_ERROR
         told = capsys.readouterr().err
         assert "completion takes no --json: it prints a script for a shell" in told
     for words in (["--home", "x"], ["-v", "--color", "never"]):
-        assert main([*words, "help"]) == ExitCode.DONE
+        assert main([*words, "help"]) == ExitCode.SUCCESS
         assert capsys.readouterr().err == ""
 
 
@@ -109,12 +111,12 @@ def test_settings_are_the_last_word_but_one(
         f'archive = "~/mine"\nhomes = ["{kept_home.path}"]\ncolor = "always"\n'
     )
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
-    assert main(["ingest", "-q"]) == ExitCode.DONE
+    assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
     assert (place / "mine" / "archive.db").exists()
-    assert main(["list"]) == ExitCode.DONE
+    assert main(["list"]) == ExitCode.SUCCESS
     assert "\x1b[" in capsys.readouterr().out
-    assert main(["list", "--color", "never"]) == ExitCode.DONE
+    assert main(["list", "--color", "never"]) == ExitCode.SUCCESS
     assert "\x1b[" not in capsys.readouterr().out
 
 
@@ -126,7 +128,7 @@ def test_settings_are_the_last_word_but_one(
 def test_help_is_had_in_both_ways(
     topic: str | None, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["help", *([topic] if topic else [])]) == ExitCode.DONE
+    assert main(["help", *([topic] if topic else [])]) == ExitCode.SUCCESS
     assert words.lower() in capsys.readouterr().out.lower()
 
 
@@ -134,16 +136,16 @@ def test_help_about_nothing_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for slip, topic in (("lisst", "list"), ("qury", "query")):
-        assert main(["help", slip]) == ExitCode.ASKED_WRONGLY
+        assert main(["help", slip]) == ExitCode.USAGE_ERROR
         assert f"did you mean {topic}?" in capsys.readouterr().err
 
 
 def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "--json"]) == ExitCode.DONE
+    assert main(["help", "--json"]) == ExitCode.SUCCESS
     begin, *rows = map(json.loads, capsys.readouterr().out.splitlines())
     assert begin["command"] == "help"
     assert [row["topic"] for row in rows] == [*(row.name for row in COMMANDS), "query"]
-    assert main(["help", "list", "--json"]) == ExitCode.DONE
+    assert main(["help", "list", "--json"]) == ExitCode.SUCCESS
     _, row = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["page"].startswith("Usage: bygones list")
 
@@ -160,11 +162,11 @@ def test_what_is_set_counts_without_a_command(
     monkeypatch.setenv("BYGONES_INGEST", "false")
     Home(invented).session(session_id(7), thread(prompt("Brand new")))
 
-    assert main([]) == ExitCode.DONE
+    assert main([]) == ExitCode.SUCCESS
     shown = capsys.readouterr().out
     assert "\x1b[" in shown
     assert "Brand new" not in shown
-    assert main(["--color", "never"]) == ExitCode.DONE
+    assert main(["--color", "never"]) == ExitCode.SUCCESS
     assert "\x1b[" not in capsys.readouterr().out
 
 
@@ -176,5 +178,5 @@ def test_times_that_are_set_to_be_times_are_so_without_a_command(
     monkeypatch.setenv("BYGONES_ISO", "true")
     terminal = Terminal(columns=120)
 
-    assert terminal.end() == ExitCode.DONE
+    assert terminal.end() == ExitCode.SUCCESS
     assert re.search(r"2026-\d\d-\d\dT\d\d:", terminal.shown)

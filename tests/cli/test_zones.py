@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 import click
 import pytest
 
-from bygones.cli.zones import LocalZone, zone_named
+from bygones.cli.commands.usage import parse_zone
+from bygones.config import LocalTimezone
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no TZ there")
 
@@ -32,7 +33,7 @@ def test_the_local_clock_shows_what_that_of_its_zone_shows(place: ZoneInfo) -> N
     moment = datetime(2025, 1, 1, tzinfo=UTC)
     for _ in range(365 * 8):
         moment += timedelta(hours=3)
-        here, there = moment.astimezone(LocalZone()), moment.astimezone(place)
+        here, there = moment.astimezone(LocalTimezone()), moment.astimezone(place)
 
         assert here.replace(tzinfo=None) == there.replace(tzinfo=None)
         assert here.utcoffset() == there.utcoffset()
@@ -44,14 +45,14 @@ def test_a_time_on_the_wall_is_the_moment_that_it_is_in_its_zone(
     wall = datetime(2025, 1, 1, 12)  # noqa: DTZ001 (a clock on the wall)
     for _ in range(365):
         wall += timedelta(days=1)
-        here = wall.replace(tzinfo=LocalZone()).astimezone(UTC)
+        here = wall.replace(tzinfo=LocalTimezone()).astimezone(UTC)
 
         assert here == wall.replace(tzinfo=place).astimezone(UTC)
 
 
 def test_a_zone_is_known_by_its_name() -> None:
-    assert zone_named("utc") is UTC
-    assert str(zone_named("Europe/Paris")) == "Europe/Paris"
-    assert str(zone_named(None)) == "local time"
+    assert parse_zone("utc") is UTC
+    assert str(parse_zone("Europe/Paris")) == "Europe/Paris"
+    assert str(parse_zone(None)) == "local time"
     with pytest.raises(click.BadParameter, match="no time zone"):
-        zone_named("Nowhere")
+        parse_zone("Nowhere")

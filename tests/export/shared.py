@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones.export import Chosen, Format, Making
+from bygones.export.folder import ExportItem
+from bygones.export.formats import ExportFormat, ExportOptions
 from bygones.model.sessions import Session
-from bygones.reading import raws, read
-from bygones.render.redact import Redactor
+from bygones.reader import read_sessions, read_source_file
+from bygones.redact.engine import Redactor
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 __all__ = ["KEY", "OPEN", "chosen", "home_of", "making", "sessions"]
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
-OPEN = Making(raws=raws)
+OPEN = ExportOptions(open_source=read_source_file)
 """How sessions are written if nothing is hidden."""
 
 
@@ -34,19 +35,25 @@ def home_of(folder: Path, count: int = 3) -> Home:
 
 
 def sessions(folder: Path) -> list[Session]:
-    return sorted(read(folder), key=lambda session: session.id)
+    return sorted(read_sessions(folder), key=lambda session: session.id)
 
 
-def chosen(folder: Path) -> list[Chosen]:
+def chosen(folder: Path) -> list[ExportItem]:
     return [
-        Chosen(
+        ExportItem(
             id=session.id,
-            stamp=repr([(one.size, one.mtime_ns) for one in session.sources]).encode(),
-            open=lambda session=session: session,  # type: ignore[misc]
+            fingerprint=repr(
+                [(one.size, one.mtime_ns) for one in session.sources]
+            ).encode(),
+            load=lambda session=session: session,  # type: ignore[misc]
         )
         for session in sessions(folder)
     ]
 
 
-def making(form: Format, *, redact: bool = True) -> Making:
-    return Making(format=form, redactor=Redactor() if redact else None, raws=raws)
+def making(form: ExportFormat, *, redact: bool = True) -> ExportOptions:
+    return ExportOptions(
+        format=form,
+        redactor=Redactor() if redact else None,
+        open_source=read_source_file,
+    )

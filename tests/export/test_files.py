@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from bygones.export.files import encoded, file_name, write_changed, write_whole
+from bygones.export.files import (
+    encode_chunks,
+    make_file_name,
+    write_atomic,
+    write_if_changed,
+)
 
 
 def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
-    assert write_whole(tmp_path / "a" / "b", [b"x", b"yz"]) == 3
+    assert write_atomic(tmp_path / "a" / "b", [b"x", b"yz"]) == 3
     assert (tmp_path / "a" / "b").read_bytes() == b"xyz"
 
 
@@ -25,14 +30,14 @@ def test_what_fails_half_way_leaves_the_old_file(tmp_path: Path) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        write_whole(path, failing())
+        write_atomic(path, failing())
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [
         ("page", b"old")
     ]
 
 
 def test_what_hides_nothing_is_for_its_owner_alone(tmp_path: Path) -> None:
-    write_whole(tmp_path / "page", [b""], private=True)
+    write_atomic(tmp_path / "page", [b""], private=True)
 
     assert stat.S_IMODE((tmp_path / "page").stat().st_mode) & 0o077 == 0
 
@@ -40,21 +45,21 @@ def test_what_hides_nothing_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_the_same_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "page"
 
-    assert write_changed(path, b"x")
-    assert not write_changed(path, b"x")
-    assert write_changed(path, b"y")
+    assert write_if_changed(path, b"x")
+    assert not write_if_changed(path, b"x")
+    assert write_if_changed(path, b"y")
 
 
 @pytest.mark.parametrize(
     "id_", ["../x", "a/b", ".hidden", "a b", "", "x" * 300, "\x00"]
 )
 def test_an_odd_id_is_no_name(id_: str) -> None:
-    assert file_name(id_).isalnum()
-    assert file_name("5e55-a_b") == "5e55-a_b"
+    assert make_file_name(id_).isalnum()
+    assert make_file_name("5e55-a_b") == "5e55-a_b"
 
 
 @pytest.mark.parametrize("size", [0, 1, 200_000])
 def test_texts_are_written_as_they_follow_each_other(size: int) -> None:
     texts = ["é" * size, "", "b" * size, "\ud800"]
 
-    assert b"".join(encoded(texts)) == "".join(texts).encode("utf-8", "replace")
+    assert b"".join(encode_chunks(texts)) == "".join(texts).encode("utf-8", "replace")

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bygones.export import Format, export_folder
+from bygones.export.folder import export_folder
+from bygones.export.formats import ExportFormat
 from tests.build import prompt, reply, session_id, thread
 from tests.export.shared import KEY, chosen, home_of, making
 
-HTML = making(Format.HTML)
+HTML = making(ExportFormat.HTML)
 
 
 def written(folder: Path) -> dict[str, int]:
@@ -27,7 +28,7 @@ def test_pages_come_with_lists_and_what_they_need(tmp_path: Path) -> None:
 
     done = export_folder(chosen(home.path), site, HTML)
 
-    assert (done.written, done.same) == (3, 0)
+    assert (done.written_sessions, done.unchanged_sessions) == (3, 0)
     assert set(written(site)) == {
         *(f"sessions/{session_id(number)}.html" for number in range(3)),
         *(
@@ -40,8 +41,8 @@ def test_pages_come_with_lists_and_what_they_need(tmp_path: Path) -> None:
     assert not any(KEY in p.read_text("utf-8") for p in site.rglob("*") if p.is_file())
 
 
-@pytest.mark.parametrize("form", list(Format))
-def test_only_what_changed_is_written_again(form: Format, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", list(ExportFormat))
+def test_only_what_changed_is_written_again(form: ExportFormat, tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
     export_folder(chosen(home.path), site, making(form))
@@ -52,8 +53,8 @@ def test_only_what_changed_is_written_again(form: Format, tmp_path: Path) -> Non
     home.session(session_id(1), thread(prompt("Something else"), reply("Yes")))
     grown = export_folder(chosen(home.path), site, making(form))
 
-    assert (same.written, same.same, unchanged) == (0, 3, before)
-    assert (grown.written, grown.same) == (1, 2)
+    assert (same.written_sessions, same.unchanged_sessions, unchanged) == (0, 3, before)
+    assert (grown.written_sessions, grown.unchanged_sessions) == (1, 2)
     page = site / "sessions" / f"{session_id(1)}{form.suffix}"
     assert "Something else" in page.read_text("utf-8")
 
@@ -62,10 +63,10 @@ def test_another_wish_writes_everything_again(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     export_folder(chosen(home.path), tmp_path / "site", HTML)
 
-    bare = making(Format.HTML, redact=False)
+    bare = making(ExportFormat.HTML, redact=False)
     done = export_folder(chosen(home.path), tmp_path / "site", bare)
 
-    assert done.written == 3
+    assert done.written_sessions == 3
 
 
 def test_a_page_that_was_deleted_is_written_again(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_a_page_that_was_deleted_is_written_again(tmp_path: Path) -> None:
     export_folder(chosen(home.path), site, HTML)
     (site / "sessions" / f"{session_id(2)}.html").unlink()
 
-    assert export_folder(chosen(home.path), site, HTML).written == 1
+    assert export_folder(chosen(home.path), site, HTML).written_sessions == 1
 
 
 def test_sessions_that_are_not_chosen_stay_in_the_list(tmp_path: Path) -> None:
@@ -96,13 +97,13 @@ def test_a_manifest_that_says_nothing_is_made_anew(
     site.mkdir()
     (site / ".bygones-export.json").write_text(manifest)
 
-    assert export_folder(chosen(home.path), site, HTML).written == 3
+    assert export_folder(chosen(home.path), site, HTML).written_sessions == 3
 
 
 def test_places_are_kept_for_a_report(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
 
-    done = export_folder(chosen(home.path), tmp_path / "site", HTML, report=True)
+    done = export_folder(chosen(home.path), tmp_path / "site", HTML, keep_details=True)
 
-    kinds = [row.kind for row in done.tally.rows]
+    kinds = [row.kind for row in done.report.rows]
     assert kinds.count("github-token") == 3

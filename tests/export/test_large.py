@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.export import Format, export_session
-from bygones.render.redact import Finds
+from bygones.export.formats import ExportFormat, export_session
+from bygones.redact.session import RedactionLog
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.export.shared import making, sessions
 
@@ -36,15 +36,15 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home.path
 
 
-@pytest.mark.parametrize("form", [Format.HTML, Format.JSONL])
+@pytest.mark.parametrize("form", [ExportFormat.HTML, ExportFormat.JSONL])
 def test_ten_megabytes_are_written_in_one_pass(
-    large: Path, tmp_path: Path, form: Format
+    large: Path, tmp_path: Path, form: ExportFormat
 ) -> None:
     (session,) = sessions(large)
     path = tmp_path / f"one{form.suffix}"
     tracemalloc.start()
 
-    export_session(session, path, making(form), Finds())
+    export_session(session, path, making(form), RedactionLog())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from bygones.export import Format, pages
-from bygones.export.pages import index_pages, session_pages
-from bygones.export.rows import Row
+from bygones.export import folder
+from bygones.export.folder import (
+    ExportedSession,
+    render_index_pages,
+    render_session_pages,
+)
+from bygones.export.formats import ExportFormat
 from bygones.model.sessions import Session
 from tests.build import prompt, reply, thread
 from tests.export.shared import making
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import session_of
 
-HTML = making(Format.HTML)
+HTML = making(ExportFormat.HTML)
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def long(tmp_path: Path) -> Session:
 def parted(session: Session) -> dict[str, str]:
     return {
         name: "".join(pieces)
-        for name, pieces in session_pages(session, "sessions/x", HTML)
+        for name, pieces in render_session_pages(session, "sessions/x", HTML)
     }
 
 
@@ -38,7 +42,7 @@ def test_a_long_session_is_parted_and_nothing_is_lost(
     long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (whole,) = parted(long).values()
-    monkeypatch.setattr(pages, "_LONGEST", 1500)
+    monkeypatch.setattr(folder, "_MAX_PAGE_CHARS", 1500)
 
     found = parted(long)
 
@@ -54,7 +58,7 @@ def test_a_long_session_is_parted_and_nothing_is_lost(
 def test_parts_lead_to_each_other_and_list_their_own_prompts(
     long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_LONGEST", 1500)
+    monkeypatch.setattr(folder, "_MAX_PAGE_CHARS", 1500)
 
     found = [attributes(text) for text in parted(long).values()]
 
@@ -66,20 +70,20 @@ def test_parts_lead_to_each_other_and_list_their_own_prompts(
         assert links <= names
 
 
-def rows(*projects: str) -> list[Row]:
+def rows(*projects: str) -> list[ExportedSession]:
     return [
-        Row(
+        ExportedSession(
             page=f"sessions/{n}.html",
             title=f"<t{n}>",
             project=project,
-            words="</script>",
+            search_text="</script>",
         )
         for n, project in enumerate(projects)
     ]
 
 
 def test_the_index_lists_sessions_and_projects() -> None:
-    found = dict(index_pages(rows("~/a", "~/b", "~/a"), HTML))
+    found = dict(render_index_pages(rows("~/a", "~/b", "~/a"), HTML))
 
     index = outline(found["index.html"].decode())
     assert "3 sessions of 2 projects" in index
@@ -88,7 +92,7 @@ def test_the_index_lists_sessions_and_projects() -> None:
 
 
 def test_one_project_needs_no_list_of_projects() -> None:
-    found = dict(index_pages(rows("~/a", "~/a"), HTML))
+    found = dict(render_index_pages(rows("~/a", "~/a"), HTML))
 
     assert not any(name.startswith("projects/") for name in found)
     assert "<h1>\n" in outline(found["index.html"].decode())
@@ -96,7 +100,7 @@ def test_one_project_needs_no_list_of_projects() -> None:
 
 
 def test_the_words_to_search_cannot_end_their_script() -> None:
-    script = dict(index_pages(rows("~/a"), HTML))["assets/index.js"].decode()
+    script = dict(render_index_pages(rows("~/a"), HTML))["assets/index.js"].decode()
 
     assert "<" not in script
     told = json.loads(script.removeprefix("globalThis.bygonesIndex = ").rstrip(";\n"))

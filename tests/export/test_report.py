@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import json
 
-from bygones.export import Tally
-from bygones.model.ids import Position, SessionId, SourceId
-from bygones.render.redact import Finds, Found
+from bygones.export.report import RedactionReport
+from bygones.model.base import Position, SessionId, SourceId
+from bygones.redact.engine import Redaction
+from bygones.redact.session import RedactionLog
 
 
-def finds() -> Finds:
-    found = Finds()
+def finds() -> RedactionLog:
+    found = RedactionLog()
     place = Position(SourceId("a.jsonl"), 0, 70, 9)
-    jwt = Found(12, 20, "jwt", ".content[0].text")
-    found.note(place, (Found(4, 9, "home"), jwt))
-    found.private = 1
+    jwt = Redaction(12, 20, "jwt", ".content[0].text")
+    found.add(place, (Redaction(4, 9, "home"), jwt))
+    found.private_records = 1
     return found
 
 
 def test_counts_are_told_in_words() -> None:
-    tally = Tally()
+    tally = RedactionReport()
     tally.add(SessionId("s"), finds())
     tally.add(SessionId("t"), finds())
 
-    assert tally.sentence() == "hidden: 2 home folders, 2 jwts, 2 private records"
-    assert Tally().sentence() == ""
-    assert tally.report() == b""
+    assert tally.summary() == "hidden: 2 home folders, 2 jwts, 2 private records"
+    assert RedactionReport().summary() == ""
+    assert tally.to_jsonl() == b""
 
 
 def test_a_report_has_a_line_for_each_place() -> None:
-    tally = Tally()
-    tally.add(SessionId("s"), finds(), keep=True)
+    tally = RedactionReport()
+    tally.add(SessionId("s"), finds(), keep_details=True)
 
-    rows = [json.loads(line) for line in tally.report().splitlines()]
+    rows = [json.loads(line) for line in tally.to_jsonl().splitlines()]
 
     assert rows[1] == {
         "session": "s",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones.export.rows import row_of
+from bygones.export.folder import summarize_session
 from tests.export.shared import home_of, sessions
 
 
 def test_a_row_tells_what_a_session_is_about(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path).path)[1]
 
-    row = row_of(session, "sessions/x.html")
+    row = summarize_session(session, "sessions/x.html")
 
     assert row.facts == ("/work/demo", "2026-01-05 10:00", "1 prompt", "3.2k tokens")
-    assert row.words.endswith("for number 1")
+    assert row.search_text.endswith("for number 1")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones.errors import ScannerFailed, ScannerMissing
-from bygones.export.making import Making
-from bygones.export.scanning import SCANNERS, Suspicion, installed, suspicions
-from bygones.render.redact import Redactor
+from bygones.errors import ScannerFailed, ScannerNotFound
+from bygones.export.formats import ExportOptions
+from bygones.export.scanner import SCANNERS, ScannerFinding, find_scanner, scan_sessions
+from bygones.redact.engine import Redactor
 from tests.export.shared import home_of, sessions
 
 GITLEAKS = """#!{python}
@@ -43,18 +43,19 @@ def program(folder: Path, name: str, text: str) -> None:
 
 def test_without_a_program_there_is_no_opinion(programs: Path) -> None:
     assert not any(programs.iterdir())
-    with pytest.raises(ScannerMissing, match="gitleaks, kingfisher"):
-        installed()
+    with pytest.raises(ScannerNotFound, match="gitleaks, kingfisher"):
+        find_scanner()
 
 
 def test_what_is_found_is_told_by_its_record(tmp_path: Path, programs: Path) -> None:
     program(programs, "gitleaks", GITLEAKS.replace("{python}", sys.executable))
     found = sessions(home_of(tmp_path, 2).path)
 
-    seen = suspicions(found, Making(redactor=Redactor()))
+    seen = scan_sessions(found, ExportOptions(redactor=Redactor()))
 
     prompts = {
-        Suspicion(session.id, session.prompts[0].id, "odd-word") for session in found
+        ScannerFinding(session.id, session.prompts[0].id, "odd-word")
+        for session in found
     }
     assert len(prompts) == len(found)
     assert prompts <= set(seen)
@@ -67,7 +68,9 @@ def test_a_program_that_fails_stops_everything(
     program(programs, "gitleaks", text)
 
     with pytest.raises(ScannerFailed, match="gitleaks"):
-        suspicions(sessions(home_of(tmp_path, 1).path), Making(redactor=Redactor()))
+        scan_sessions(
+            sessions(home_of(tmp_path, 1).path), ExportOptions(redactor=Redactor())
+        )
 
 
 def test_answers_of_both_are_understood() -> None:
@@ -79,5 +82,9 @@ def test_answers_of_both_are_understood() -> None:
         b'"finding": {"path": "/t/1.txt", "line": 4, "snippet": "x"}}]}'
     )
 
-    assert gitleaks.read(leaks) == kingfisher.read(findings) == [("/t/1.txt", 4, "r")]
-    assert gitleaks.read(b"") == []
+    assert (
+        gitleaks.parse_report(leaks)
+        == kingfisher.parse_report(findings)
+        == [("/t/1.txt", 4, "r")]
+    )
+    assert gitleaks.parse_report(b"") == []

@@ -8,10 +8,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bygones.export import transcripts
-from bygones.model.ids import SourceId
-from bygones.reading import raws
-from bygones.render.redact import Finds, Redactor
+from bygones.export.files import iter_transcript_files
+from bygones.model.base import SourceId
+from bygones.reader import read_source_file
+from bygones.redact.engine import Redactor
+from bygones.redact.session import RedactionLog
 from tests.build import meta, prompt, session_id, thread
 from tests.export.shared import KEY, home_of, sessions
 
@@ -22,8 +23,10 @@ def test_without_a_redactor_they_are_the_bytes_that_were_written(
     session = sessions(home_of(tmp_path).path)[0]
 
     found = {
-        one.name: b"".join(one.raws)
-        for one in transcripts(session, raws, None, Finds())
+        one.name: b"".join(one.chunks)
+        for one in iter_transcript_files(
+            session, read_source_file, None, RedactionLog()
+        )
     }
 
     assert set(found) == {"", "subagents/agent-a1.jsonl"}
@@ -33,10 +36,11 @@ def test_without_a_redactor_they_are_the_bytes_that_were_written(
 
 def test_with_one_only_lines_that_hide_something_differ(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path).path)[0]
-    finds = Finds()
+    finds = RedactionLog()
 
     first, _ = (
-        b"".join(one.raws) for one in transcripts(session, raws, Redactor(), finds)
+        b"".join(one.chunks)
+        for one in iter_transcript_files(session, read_source_file, Redactor(), finds)
     )
 
     before = Path(session.sources[0].id).read_bytes().split(b"\n")
@@ -59,31 +63,35 @@ def private_home(folder: Path) -> Path:
 
 def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
     (session,) = sessions(private_home(tmp_path))
-    finds = Finds()
+    finds = RedactionLog()
 
     found = [
-        b"".join(one.raws) for one in transcripts(session, raws, Redactor(), finds)
+        b"".join(one.chunks)
+        for one in iter_transcript_files(session, read_source_file, Redactor(), finds)
     ]
 
     assert b"bridge-session" not in b"".join(found)
-    assert finds.private == 1
+    assert finds.private_records == 1
 
 
 def test_private_records_stay_where_nothing_else_is_hidden(tmp_path: Path) -> None:
     session = sessions(private_home(tmp_path))[0]
-    whole = b"".join(b"".join(raws(one.id)) for one in session.sources)
-    finds = Finds()
+    whole = b"".join(b"".join(read_source_file(one.id)) for one in session.sources)
+    finds = RedactionLog()
 
     found = b"".join(
-        b"".join(one.raws) for one in transcripts(session, raws, None, finds)
+        b"".join(one.chunks)
+        for one in iter_transcript_files(session, read_source_file, None, finds)
     )
     every = b"".join(
-        b"".join(one.raws)
-        for one in transcripts(session, raws, None, Finds(), private=True)
+        b"".join(one.chunks)
+        for one in iter_transcript_files(
+            session, read_source_file, None, RedactionLog(), include_private=True
+        )
     )
 
     private = [line for line in whole.splitlines(True) if b"bridge-session" in line]
-    assert finds.private == len(private) == 1
+    assert finds.private_records == len(private) == 1
     assert found == whole.replace(private[0], b"")
     assert every == whole
 
@@ -97,7 +105,7 @@ def test_lines_are_told_apart_however_the_bytes_come(
     session = sessions(home_of(folder, 1).path)[0]
 
     def pieces(source: SourceId) -> Iterator[bytes]:
-        whole = b"".join(raws(source))
+        whole = b"".join(read_source_file(source))
         at = 0
         for size in sizes:
             yield whole[at : at + size]
@@ -105,10 +113,14 @@ def test_lines_are_told_apart_however_the_bytes_come(
         yield whole[at:]
 
     parted = [
-        b"".join(o.raws) for o in transcripts(session, pieces, Redactor(), Finds())
+        b"".join(o.chunks)
+        for o in iter_transcript_files(session, pieces, Redactor(), RedactionLog())
     ]
     at_once = [
-        b"".join(o.raws) for o in transcripts(session, raws, Redactor(), Finds())
+        b"".join(o.chunks)
+        for o in iter_transcript_files(
+            session, read_source_file, Redactor(), RedactionLog()
+        )
     ]
 
     assert parted == at_once

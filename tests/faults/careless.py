@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 from starlette.responses import Response
 
-from bygones.team import objects
-from bygones.team.objects import FolderBytes, RawObjects
-from bygones.web import api, app, gate
-from bygones.web.gate import Keys
+from bygones.team import blobs
+from bygones.team.blobs import ExternalBlobStore, FolderBackend
+from bygones.web import api, app, security
+from bygones.web.context import RequestContext
 from bygones.web.pages import session
-from bygones.web.visit import Visit
+from bygones.web.security import LoginKeys
 from tests.faults.mutations import Set
 
 __all__ = [
@@ -32,10 +32,10 @@ __all__ = [
 def pictures_by_name(put: Set) -> None:
     """Look for a picture among the archive's files before those of messages."""
 
-    def picture(visit: Visit) -> Response:
-        path = (visit.readers.folder or Path()) / unquote(visit.part("name"))
+    def picture(visit: RequestContext) -> Response:
+        path = (visit.pool.folder or Path()) / unquote(visit.path_param("name"))
         is_file = "\0" not in str(path) and path.is_file()
-        return Response(path.read_bytes()) if is_file else session.picture(visit)
+        return Response(path.read_bytes()) if is_file else session.message_image(visit)
 
     _reroute(put, "/session/{id}/picture/{name}", picture)
 
@@ -43,8 +43,8 @@ def pictures_by_name(put: Set) -> None:
 def files_by_path(put: Set) -> None:
     """Show a file that somebody names, if it is there."""
 
-    def files(visit: Visit) -> Response:
-        path = Path(visit.text("path"))
+    def files(visit: RequestContext) -> Response:
+        path = Path(visit.query_param("path"))
         is_file = "\0" not in str(path) and path.is_file()
         return Response(path.read_bytes()) if is_file else api.files(visit)
 
@@ -53,35 +53,35 @@ def files_by_path(put: Set) -> None:
 
 def any_key(put: Set) -> None:
     """Let in whoever has some key."""
-    put(Keys, "use", lambda _, given: bool(given))
+    put(LoginKeys, "redeem", lambda _, given: bool(given))
 
 
 def leading_anywhere(put: Set) -> None:
     """Lead whoever comes in to where a link says."""
-    put(gate, "own_path", str)
+    put(security, "safe_redirect_path", str)
 
 
-def _reroute(put: Set, path: str, answer: Callable[[Visit], Response]) -> None:
+def _reroute(put: Set, path: str, answer: Callable[[RequestContext], Response]) -> None:
     rows = (
-        row._replace(answer=answer) if row.path == path else row for row in app.ROUTES
+        row._replace(handler=answer) if row.path == path else row for row in app.ROUTES
     )
     put(app, "ROUTES", tuple(rows))
 
 
 def objects_by_name(put: Set) -> None:
     """Keep what is sent to a hub under the names that it comes with."""
-    put(RawObjects, "below", staticmethod("{}/{}/".format))
-    put(objects, "_name", lambda address: address)
+    put(ExternalBlobStore, "source_prefix", staticmethod("{}/{}/".format))
+    put(blobs, "_object_name", lambda address: address)
 
 
 def held_back(put: Set) -> None:
     """Acknowledge what is sent to a hub, and write it when more has come."""
     waiting: list[tuple[str, bytes]] = []
-    plainly = FolderBytes.write
+    plainly = FolderBackend.write
 
-    def write(self: FolderBytes, name: str, raw: bytes) -> None:
+    def write(self: FolderBackend, name: str, raw: bytes) -> None:
         waiting.append((name, raw))
         if len(waiting) > 1:
             plainly(self, *waiting.pop(0))
 
-    put(FolderBytes, "write", write)
+    put(FolderBackend, "write", write)

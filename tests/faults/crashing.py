@@ -16,16 +16,19 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from bygones.ingest import derive, ingest
-from bygones.store import chunks, migrate
-from bygones.store.chunks import Chunks
-from bygones.store.derived import Derived
-from bygones.store.index import Index
-from bygones.store.text import TextIndex
-from bygones.store.vault import Vault
-from bygones.upkeep import plan_restore, purge, rebuild, restore
+from bygones.ingest import indexer
+from bygones.ingest.run import ingest
+from bygones.maintenance.purge import purge
+from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.restore import plan_restore, restore
+from bygones.store import archive_db, connect
+from bygones.store.archive_db import ArchiveDB
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.derived_tables import DerivedTables
+from bygones.store.index_db import IndexDB
+from bygones.store.text_index import TextIndex
 from tests.faults.disk import listening
-from tests.faults.mutations import MUTATIONS, Set
+from tests.faults.mutations import MUTATIONS, Set, put
 
 __all__ = [
     "BEFORE",
@@ -41,25 +44,42 @@ __all__ = [
 
 POINTS: dict[str, tuple[type, tuple[str, ...]]] = {
     "archive": (
-        Chunks,
+        ArchiveDB,
         (
             "add_source",
-            "begin_anew",
-            "move",
+            "start_generation",
+            "move_source",
             "set_gone",
-            "set_mark",
+            "save_read_state",
             "add_chunk",
-            "take_last_chunk",
+            "pop_small_last_chunk",
             "set_fragment",
         ),
     ),
     "index": (
-        Index,
-        ("set_seen", "forget_source", "add_nodes", "note_next", "note_level"),
+        IndexDB,
+        (
+            "save_indexed_source",
+            "remove_source",
+            "add_nodes",
+            "save_last_record",
+            "mark_text_index_current",
+        ),
     ),
-    "sessions": (Derived, ("finish_schema", "spread_titles", "write", "remove")),
+    "sessions": (
+        DerivedTables,
+        (
+            "create_deferred_indexes",
+            "mark_titled_sessions_dirty",
+            "insert_session",
+            "delete_session",
+        ),
+    ),
     "words": (TextIndex, ("add", "remove", "remove_after", "commit")),
-    "folder": (Vault, ("begin_index", "finish_index", "drop_index")),
+    "folder": (
+        ArchiveDir,
+        ("begin_index_build", "publish_index", "remove_all_indexes"),
+    ),
 }
 """What is written, by part: each call is a point before and a point behind it."""
 BEFORE = "before "
@@ -75,7 +95,7 @@ def _patch(strike: Strike) -> None:
         for name in names:
             _wrap(owner, name, strike)
     # Sessions in batches of one, so that there are commits between them.
-    vars(derive)["_BATCH"] = 1
+    put(indexer, "_FAMILIES_PER_COMMIT", 1)
 
 
 def _wrap(owner: object, name: str, strike: Strike) -> None:
@@ -106,14 +126,14 @@ class _Killer:
 
 def add_step(put: Set) -> None:
     """Be a version with a step more, to which an archive must be brought."""
-    more = [*migrate.steps(), (migrate.LATEST + 1, _STEP)]
-    put(migrate, "steps", lambda: iter(more))
-    put(migrate, "LATEST", migrate.LATEST + 1)
-    put(chunks, "LATEST", migrate.LATEST)
+    more = [*connect.migration_steps(), (connect.LATEST_VERSION + 1, _STEP)]
+    put(connect, "migration_steps", lambda: iter(more))
+    put(connect, "LATEST_VERSION", connect.LATEST_VERSION + 1)
+    put(archive_db, "LATEST_VERSION", connect.LATEST_VERSION)
 
 
 def _migrate(folder: Path, home: Path) -> None:
-    add_step(setattr)
+    add_step(put)
     ingest(folder, [home])
 
 
@@ -121,15 +141,15 @@ _STEP = "-- More.\nCREATE TABLE more (id INTEGER) STRICT; INSERT INTO more VALUE
 
 
 def _restore(folder: Path, home: Path) -> None:
-    with Vault(folder) as vault:
-        plans = plan_restore(vault, vault.chunks.sources(), to=home)
+    with ArchiveDir(folder) as vault:
+        plans = plan_restore(vault, vault.byte_store.sources(), target=home)
         restore(vault, plans, overwrite=True)
 
 
 def purge_first(folder: Path) -> None:
     """Purge the source that was taken in first."""
-    with Vault(folder) as vault:
-        kept = vault.chunks.source(1)
+    with ArchiveDir(folder) as vault:
+        kept = vault.byte_store.source(1)
     purge(folder, [kept] if kept else [])
 
 
@@ -146,7 +166,7 @@ CALLS = (
     (os, ("fsync", "utime", "link", "open")),
     (Path, ("replace", "rename", "unlink", "mkdir")),
     (shutil, ("rmtree", "copy2")),
-    (Chunks, ("_open",)),
+    (ArchiveDB, ("_load_chunk",)),
 )
 """What the product asks of the system itself, and where it fetches what it writes next:
 each is a point as well."""
@@ -168,7 +188,7 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
     # Whoever runs tests in the background has Ctrl-C ignored; here it must be heard.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
-        MUTATIONS[mutation](setattr)
+        MUTATIONS[mutation](put)
     if begun is not None:
         begun.send_bytes(b"begun")
     if at:
@@ -193,7 +213,7 @@ def _run_with(strike: Strike, deed: str, folder: Path, home: Path) -> None:
 def _counted(folder: Path, home: Path, told: Path, *, deed: str, mutation: str) -> None:
     killer = _Killer(0)
     if mutation:
-        MUTATIONS[mutation](setattr)
+        MUTATIONS[mutation](put)
     _run_with(killer, deed, folder, home)
     told.write_text("\n".join(killer.passed), "utf-8")
 

@@ -24,10 +24,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bygones.cli import main
-from bygones.store.dump import dump
-from bygones.store.vault import Vault
-from tests.faults.mutations import MUTATIONS
+from bygones.cli.main import main
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.export_rows import hash_tables
+from tests.faults.mutations import MUTATIONS, put
 from tests.faults.sizes import PART
 from tests.store.keeping import Keeping
 
@@ -160,8 +160,8 @@ class Trial:
         keeping = Keeping(self.folder)
         keeping.archive = self.archive
         keeping.ingest()
-        with Vault(self.archive) as vault:
-            told = dump(vault)
+        with ArchiveDir(self.archive) as vault:
+            told = hash_tables(vault)
         assert told
         kept = kept_in(self.archive)
         for path in keeping.home.path.rglob("*.jsonl"):
@@ -353,7 +353,7 @@ def fillings(disk: Disk, looks: int) -> Iterator[Ending]:
 if __name__ == "__main__":
     _, where, command, which, some, lasts, *mutations = sys.argv
     for mutation in mutations:
-        MUTATIONS[mutation](setattr)
+        MUTATIONS[mutation](put)
     if which == "disk":
         full = Disk(Path(where), command)
         try:

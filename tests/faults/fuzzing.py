@@ -21,17 +21,23 @@ from zlib import crc32
 import msgspec
 
 from bygones.errors import QueryError
-from bygones.model.ids import Line, Position, SourceId
-from bygones.model.problems import Problem
-from bygones.model.sketches import Sketched
-from bygones.parse import node_of, parse_line, sketch_line, texts_of
-from bygones.parse.salvage import Part, salvage
-from bygones.query import parse, write
-from bygones.query.help import hints
-from bygones.render.html.prose import prose
-from bygones.render.safe import safe, safe_json, safe_line, safe_name
-from bygones.sources.lines import read_at, read_lines, read_stretches
-from bygones.store.press import press, unpress
+from bygones.model.base import Line, Position, Problem, SourceId
+from bygones.model.nodes import LocatedRecord
+from bygones.parse.decode import SalvagedObject, salvage_line
+from bygones.parse.full import parse_line
+from bygones.parse.light import build_node, parse_line_light
+from bygones.parse.texts import extract_text_spans
+from bygones.query.fields import list_hints
+from bygones.query.parser import format_query, parse_query
+from bygones.render.html.markdown_html import render_markdown
+from bygones.render.text.primitives import (
+    sanitize,
+    sanitize_json,
+    sanitize_line,
+    sanitize_name,
+)
+from bygones.sources.lines import read_at, read_line_blocks, read_lines
+from bygones.store.compression import compress_and_hash, decompress
 
 __all__ = ["TARGETS", "beginnings", "tampered"]
 
@@ -50,10 +56,10 @@ def _line(raw: bytes) -> Line:
 
 def lines(raw: bytes) -> None:
     """Read a line in the light way, down to the words for the index."""
-    for found in sketch_line(_line(raw)):
-        if isinstance(found, Sketched):
-            node_of(found)
-            texts_of(found)
+    for found in parse_line_light(_line(raw)):
+        if isinstance(found, LocatedRecord):
+            build_node(found)
+            extract_text_spans(found)
 
 
 def reader(raw: bytes) -> None:
@@ -61,15 +67,15 @@ def reader(raw: bytes) -> None:
     path = SourceId(str(_file()))
     _file().write_bytes(raw)
     size = 1 + crc32(raw) % 64
-    lines = [one for one in read_lines(path, block=size) if isinstance(one, Line)]
-    told = b"".join(line.raw + b"\n" * line.ended for line in lines)
+    lines = [one for one in read_lines(path, buffer_size=size) if isinstance(one, Line)]
+    told = b"".join(line.raw + b"\n" * line.has_newline for line in lines)
     assert told == raw
-    assert all(line.ended for line in lines[:-1])
+    assert all(line.has_newline for line in lines[:-1])
     for line in lines[-3:]:
         assert read_at(line.position) == line.raw
     stretches = [
         one
-        for one in read_stretches(path, size=3 * size, block=size)
+        for one in read_line_blocks(path, target_size=3 * size, buffer_size=size)
         if not isinstance(one, Problem)
     ]
     assert b"".join(part for _, part in stretches) == raw
@@ -96,7 +102,7 @@ def records(raw: bytes) -> None:
 def recovery(raw: bytes) -> None:
     """Find what is whole on a damaged line: all of it JSON, each once, in order."""
     line = _line(_damaged(raw))
-    parts = [one for one in salvage(line) if isinstance(one, Part)]
+    parts = [one for one in salvage_line(line) if isinstance(one, SalvagedObject)]
     places = [part.position for part in parts]
     assert all(one.offset + one.length <= len(line.raw) for one in places)
     for one, other in pairwise(places):
@@ -133,14 +139,19 @@ class _Page(HTMLParser):
 def markdown(raw: bytes) -> None:
     """Render Markdown: no script, no handler of an event, no picture from afar."""
     page = _Page()
-    page.feed(prose(raw.decode("utf-8", "replace")))
+    page.feed(render_markdown(raw.decode("utf-8", "replace")))
     page.close()
 
 
 def terminal(raw: bytes) -> None:
     """Make text safe for a terminal: nothing steers it, in any of the ways."""
     text = raw.decode("utf-8", "surrogateescape")
-    for made in (safe(text), safe_line(text), safe_name(text), safe_json(text)):
+    for made in (
+        sanitize(text),
+        sanitize_line(text),
+        sanitize_name(text),
+        sanitize_json(text),
+    ):
         assert not _STEERS.search(made), made
 
 
@@ -148,8 +159,8 @@ def queries(raw: bytes) -> None:
     """Parse a query, and write it so that it parses to the same."""
     text = raw.decode("utf-8", "replace")
     try:
-        asked = parse(text, now=_NOW, zone=UTC)
-        again = parse(write(asked.root), now=_NOW, zone=UTC)
+        asked = parse_query(text, now=_NOW, zone=UTC)
+        again = parse_query(format_query(asked.root), now=_NOW, zone=UTC)
     except QueryError:
         return
     assert again.root == asked.root
@@ -157,13 +168,13 @@ def queries(raw: bytes) -> None:
 
 def chunks(raw: bytes) -> None:
     """Open a chunk that rotted: refused, or what was pressed, and never a crash."""
-    sign, frame = press(raw)
-    assert unpress(frame) == raw
+    sign, frame = compress_and_hash(raw)
+    assert decompress(frame) == raw
     at = crc32(raw) % len(frame)
     rotten = frame[:at] + bytes([frame[at] ^ 1 << crc32(frame) % 8]) + frame[at + 1 :]
     for bytes_ in (rotten, raw):
         try:
-            unpress(bytes_, size=1 << 20)
+            decompress(bytes_, expected_size=1 << 20)
         except Exception as error:  # noqa: BLE001 (one class of the engine's is allowed)
             assert type(error).__name__ == "ZstdError"  # noqa: PT017
     assert len(sign) == 32
@@ -197,7 +208,7 @@ def beginnings(name: str) -> list[bytes]:
         case "terminal":
             return [*texts[::4], *_STEERING]
         case "queries":
-            return [hint.example.encode() for hint in hints()]
+            return [hint.example.encode() for hint in list_hints()]
         case _:
             files = sorted((_TESTS / "cases").rglob("*.jsonl"))
             found = b"\n".join(path.read_bytes() for path in files).split(b"\n")

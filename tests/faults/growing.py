@@ -24,7 +24,7 @@ def grow(archive: Path, home: Path) -> None:
         said = prompt(f"{number} " + "words " * 900) | {"sessionId": name}
         with (folder / f"{name}.jsonl").open("ab") as file:
             file.write(jsonl([said] * 20))
-        Archive.ingest(archive, [home], wait=60)
+        Archive.ingest(archive, [home], lock_timeout=60)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,7 @@ from random import Random
 from typing import NamedTuple
 
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.faults.crashing import (
-    BEFORE,
-    context,
-    points_of,
-    purge_first,
-    start,
-)
+from tests.faults.crashing import BEFORE, context, points_of, purge_first, start
 from tests.faults.sizes import sized
 from tests.faults.traces import traces
 from tests.store.keeping import Keeping, unlike_rebuilt

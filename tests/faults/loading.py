@@ -31,10 +31,10 @@ __all__ = ["KINDS", "Load", "Memory", "Read", "opened"]
 
 PROGRAM = """
 import sys
-from bygones.cli import main
-from tests.faults.mutations import MUTATIONS
+from bygones.cli.main import main
+from tests.faults.mutations import MUTATIONS, put
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](setattr)
+    MUTATIONS[sys.argv[1]](put)
 sys.exit(main(sys.argv[2:]))
 """
 ASKED = (
@@ -45,7 +45,7 @@ ASKED = (
 )
 PAGES = ("/", "/search/answer?q=words", f"/session/{session_id(1)}", "/projects")
 KINDS = len(ASKED) + len(PAGES)
-_BENIGN = {int(ExitCode.DONE), int(ExitCode.ARCHIVE_IN_USE)}
+_BENIGN = {int(ExitCode.SUCCESS), int(ExitCode.ARCHIVE_IN_USE)}
 
 
 class Read(NamedTuple):

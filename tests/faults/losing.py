@@ -17,10 +17,10 @@ from random import Random
 from typing import Any
 
 from bygones.ingest import run as running
-from bygones.store import chunks as chunking
-from bygones.store.chunks import UNFINISHED
-from bygones.store.text import TextIndex
-from bygones.store.vault import Vault
+from bygones.store import archive_db as chunking
+from bygones.store.archive_db import UNFINISHED_SUFFIX
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.text_index import TextIndex
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.crashing import context, purge_first
 from tests.faults.disk import Act, Disk, lay, listening
@@ -89,12 +89,12 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     """Let a home grow and be taken in, several times; return all that was written."""
     random = Random(3)  # noqa: S311 (the same every time)
     recorded = Recorded()
-    inner, said = running._Ingestion._commit, TextIndex.commit
-    finished, dropped = Vault.finish_index, Vault.drop_index
-    made = chunking._make
+    inner, said = running._IngestRun._commit, TextIndex.commit
+    finished, dropped = ArchiveDir.publish_index, ArchiveDir.remove_all_indexes
+    made = chunking._create_archive
 
-    def commit(self: running._Ingestion, *, last: bool = False) -> None:
-        inner(self, last=last)
+    def commit(self: running._IngestRun, *, is_last: bool = False) -> None:
+        inner(self, is_last=is_last)
         recorded.states.append(told(keeping))
 
     def look() -> None:
@@ -106,13 +106,13 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
         said(self)
         look()
 
-    def finish(self: Vault) -> None:
-        before = str(self.place)
+    def finish(self: ArchiveDir) -> None:
+        before = str(self.index_path)
         finished(self)
-        recorded.hear(Act("move", before, raw=str(self.place).encode()))
+        recorded.hear(Act("move", before, raw=str(self.index_path).encode()))
         look()
 
-    def drop(self: Vault) -> None:
+    def drop(self: ArchiveDir) -> None:
         dropped(self)
         recorded.hear(Act("move", str(self.folder / "index" / "any")))
         look()
@@ -120,14 +120,14 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     def make(path: Path) -> None:
         made(path)
         raw = str(path).encode()
-        recorded.hear(Act("rename", f"{path}{UNFINISHED}", raw=raw))
+        recorded.hear(Act("rename", f"{path}{UNFINISHED_SUFFIX}", raw=raw))
 
-    patch.setattr(chunking, "_make", make)
-    patch.setattr(Vault, "finish_index", finish)
-    patch.setattr(Vault, "drop_index", drop)
-    patch.setattr(running._Ingestion, "_commit", commit)
+    patch.setattr(chunking, "_create_archive", make)
+    patch.setattr(ArchiveDir, "publish_index", finish)
+    patch.setattr(ArchiveDir, "remove_all_indexes", drop)
+    patch.setattr(running._IngestRun, "_commit", commit)
     patch.setattr(TextIndex, "commit", say)
-    patch.setattr(running, "BATCH", 6000)
+    patch.setattr(running, "COMMIT_BYTES", 6000)
     with listening(recorded.hear):
         for number in range(4):
             _grow(keeping, random, number)

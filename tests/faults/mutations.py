@@ -23,31 +23,36 @@ from apsw import SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, Connection, FullEr
 from msgspec.structs import replace
 
 from bygones.archive import Archive
-from bygones.assemble import listed
-from bygones.ingest import changes, tasks
+from bygones.assemble.summary import summarize_session
+from bygones.ingest import changes, workers
 from bygones.ingest import run as running
-from bygones.ingest.changes import Change, Changes
-from bygones.model.ids import SourceId
-from bygones.model.listing import Listed
-from bygones.model.problems import Problem
+from bygones.ingest.changes import ChangeDetector, ChangedSource
+from bygones.maintenance.restore import RestoreResult, TargetState, WriteResult
+from bygones.model.base import Problem, SourceFile, SourceId
 from bygones.model.sessions import Session
-from bygones.model.sources import Source
+from bygones.model.summary import SessionSummary
 from bygones.render.html import markup
-from bygones.sources import Growth, opening, read_stretches, walk
-from bygones.sources.places import Place, classify
-from bygones.store import chunks, connect, index, migrate, text
-from bygones.store.chunks import Chunks, Kept
-from bygones.store.index import Index
-from bygones.store.lock import writing
-from bygones.store.press import Press, Pressed, unpress
-from bygones.store.vault import Vault
-from bygones.upkeep.placing import Put, Standing
-from bygones.upkeep.restore import Restored
+from bygones.sources import lines, walk
+from bygones.sources.fingerprint import SourceChange
+from bygones.sources.layout import DirInfo, classify_file
+from bygones.sources.lines import read_line_blocks
+from bygones.store import archive_db, connect, index_db, text_index
+from bygones.store.archive_db import ArchiveDB, StoredSource
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.compression import CompressionQueue, HashedFrame, decompress
+from bygones.store.connect import writer_lock
+from bygones.store.index_db import IndexDB
 
-__all__ = ["MUTATIONS", "Set"]
+__all__ = ["MUTATIONS", "Set", "put"]
 
 Set = Callable[[object, str, object], None]
-"""Sets an attribute, as ``setattr`` or ``monkeypatch.setattr`` do."""
+"""Replaces an attribute, as :func:`put` or ``monkeypatch.setattr`` do."""
+
+
+def put(owner: object, name: str, value: object) -> None:
+    """Replace an attribute; raise AttributeError if there is none of that name."""
+    getattr(owner, name)
+    setattr(owner, name, value)
 
 
 def _lazily(opened: Callable[..., Connection]) -> Callable[..., Connection]:
@@ -61,45 +66,49 @@ def _lazily(opened: Callable[..., Connection]) -> Callable[..., Connection]:
 
 def lazy_archive(put: Set) -> None:
     """Acknowledge in the archive what no sync has made certain."""
-    put(chunks, "open_archive", _lazily(connect.open_archive))
+    put(archive_db, "open_archive_db", _lazily(connect.open_archive_db))
 
 
 def lazy_index(put: Set) -> None:
     """Let the rows of the index be less durable than its words."""
-    put(index, "open_index", _lazily(connect.open_index))
+    put(index_db, "open_index_db", _lazily(connect.open_index_db))
 
 
 def offset_first(put: Set) -> None:
     """Note how far a source was read before its bytes are in the archive."""
-    kept = Chunks.set_mark
+    kept = ArchiveDB.save_read_state
 
-    def early(self: Chunks, *words: object) -> None:
+    def early(self: ArchiveDB, *words: object) -> None:
         kept(self, *words)  # type: ignore[arg-type]
         if self.db.in_transaction:
             self.db.execute("COMMIT")
             self.db.execute("BEGIN IMMEDIATE")
 
-    put(Chunks, "set_mark", early)
-    put(running, "BATCH", 1)
+    put(ArchiveDB, "save_read_state", early)
+    put(running, "COMMIT_BYTES", 1)
 
 
 def half_built(put: Set) -> None:
     """Build an index where readers look for it, and note early what it has seen."""
-    begun, finished, seen = Vault.begin_index, Vault.finish_index, Index.set_seen
+    begun, finished, seen = (
+        ArchiveDir.begin_index_build,
+        ArchiveDir.publish_index,
+        IndexDB.save_indexed_source,
+    )
 
-    def begin(self: Vault) -> None:
+    def begin(self: ArchiveDir) -> None:
         begun(self)
         finished(self)
 
-    def early(self: Index, *words: object) -> None:
+    def early(self: IndexDB, *words: object) -> None:
         seen(self, *words)  # type: ignore[arg-type]
         if self.db.in_transaction:
             self.db.execute("COMMIT")
             self.db.execute("BEGIN IMMEDIATE")
 
-    put(Vault, "begin_index", begin)
-    put(Vault, "finish_index", lambda _: None)
-    put(Index, "set_seen", early)
+    put(ArchiveDir, "begin_index_build", begin)
+    put(ArchiveDir, "publish_index", lambda _: None)
+    put(IndexDB, "save_indexed_source", early)
 
 
 def numbered_first(put: Set) -> None:
@@ -107,35 +116,35 @@ def numbered_first(put: Set) -> None:
 
     def hasty(db: Connection, _path: Path) -> int:
         found = int(str(db.pragma("user_version")))
-        for number, sql in migrate.steps():
+        for number, sql in connect.migration_steps():
             if number > found:
                 db.pragma("user_version", number)
                 db.execute(sql)
         return found
 
-    put(chunks, "migrate", hasty)
+    put(archive_db, "migrate", hasty)
 
 
 def index_last(put: Set) -> None:
     """Erase what is purged first, and then the index that tells of it."""
-    dropped, packed = Vault.drop_index, Chunks.pack
-    waiting: list[Vault] = []
+    dropped, packed = ArchiveDir.remove_all_indexes, ArchiveDB.vacuum
+    waiting: list[ArchiveDir] = []
 
-    def drop(self: Vault) -> None:
+    def drop(self: ArchiveDir) -> None:
         waiting.append(self)
 
-    def pack(self: Chunks) -> bool:
+    def pack(self: ArchiveDB) -> bool:
         for vault in waiting:
             dropped(vault)
         return packed(self)
 
-    put(Vault, "drop_index", drop)
-    put(Chunks, "pack", pack)
+    put(ArchiveDir, "remove_all_indexes", drop)
+    put(ArchiveDB, "vacuum", pack)
 
 
 def engine_unheard(put: Set) -> None:
     """Let the text engine's own words through to whoever runs a command."""
-    put(text, "_refusal", lambda _: None)
+    put(text_index, "_system_failure", lambda _: None)
 
 
 def restoring_in_place(put: Set) -> None:
@@ -143,14 +152,14 @@ def restoring_in_place(put: Set) -> None:
 
     def write(
         path: Path, raws: Iterable[bytes], mtime_ns: int, *_: object, overwrite: bool
-    ) -> Put:
+    ) -> WriteResult:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb" if overwrite else "xb", buffering=0) as file:
             size = sum(file.write(raw) for raw in raws)
         os.utime(path, ns=(mtime_ns, mtime_ns))
-        return Put(found=Standing.NEW, size=size)
+        return WriteResult(target_state=TargetState.NEW, size=size)
 
-    put(import_module(Restored.__module__), "put_file", write)
+    put(import_module(RestoreResult.__module__), "write_file", write)
 
 
 def never_synced(put: Set) -> None:
@@ -171,34 +180,34 @@ def files_unsynced(put: Set) -> None:
 
 def names_unsynced(put: Set) -> None:
     """Note that words are there before the disk has the name of their file."""
-    put(text, "sync_folder", lambda _: None)
+    put(text_index, "fsync_folder", lambda _: None)
 
 
 def open_words(put: Set) -> None:
     """Let the text engine make its files as it likes."""
-    put(text, "_PRIVATE", 0)
+    put(text_index, "_PRIVATE_UMASK", 0)
 
 
 def hasty(put: Set) -> None:
     """Take a line that is being written for a whole one."""
-    inner = read_stretches
+    inner = read_line_blocks
 
     def read(
-        source: Source, *, size: int, start: int = 0
+        source: SourceFile, *, target_size: int, start: int = 0
     ) -> Iterator[tuple[int, bytes] | Problem]:
-        for found in inner(source, size=size, start=start):
+        for found in inner(source, target_size=target_size, start=start):
             if isinstance(found, Problem) or found[1].endswith(b"\n"):
                 yield found
             else:
                 yield found[0], found[1] + b"\n"
 
-    put(running, "read_stretches", read)
+    put(running, "read_line_blocks", read)
 
 
 def trusting_times(put: Set) -> None:
     """Take a file of the same size and time for the same file."""
 
-    def looks_same(source: Source, kept: Kept, **_: bool) -> bool:
+    def looks_same(source: SourceFile, kept: StoredSource, **_: bool) -> bool:
         return (source.size, source.mtime_ns) == (kept.size, kept.mtime_ns)
 
     put(changes, "_looks_same", looks_same)
@@ -206,100 +215,110 @@ def trusting_times(put: Set) -> None:
 
 def moves_unknown(put: Set) -> None:
     """Take a file that has another name for a new one, and keep it twice."""
-    put(changes._Missing, "like", lambda *_: [])
+    put(changes._MissingSources, "find_candidates", lambda *_: [])
 
 
 def always_anew(put: Set) -> None:
     """Begin a new generation whenever a file grew, with all that is kept already."""
-    inner = Changes._growth
+    inner = ChangeDetector._classify_growth
 
-    def growth(self: Changes, source: Source, kept: Kept) -> Growth | Problem:
+    def growth(
+        self: ChangeDetector, source: SourceFile, kept: StoredSource
+    ) -> SourceChange | Problem:
         found = inner(self, source, kept)
-        return Growth.ANEW if found is Growth.GROWN else found
+        return SourceChange.REWRITTEN if found is SourceChange.APPENDED else found
 
-    put(Changes, "_growth", growth)
+    put(ChangeDetector, "_classify_growth", growth)
 
 
 def following_links(put: Set) -> None:
     """Take what a link leads to for a file of the home."""
 
     def followed(
-        child: os.DirEntry[str], source: SourceId, place: Place, root: walk._Root
-    ) -> Source | None:
-        role = classify(place, child.name)
-        where = (root.text, source[root.skip :])
+        child: os.DirEntry[str], source: SourceId, place: DirInfo, root: walk._WalkRoot
+    ) -> SourceFile | None:
+        role = classify_file(place, child.name)
+        where = (root.path, source[root.prefix_length :])
         return (
-            walk._source(source, where, (role, place), child.stat()) if role else None
+            walk._make_source(source, where, (role, place), child.stat())
+            if role
+            else None
         )
 
-    put(walk, "_linked", followed)
-    put(opening, "_FLAGS", os.O_RDONLY)
+    put(walk, "_symlink_problem", followed)
+    put(lines, "_OPEN_FLAGS", os.O_RDONLY)
 
 
 def hash_unheeded(put: Set) -> None:
     """Take whatever can be unpacked for what was stored."""
-    put(Chunks, "_sound", lambda _self, _what, _expected, frame, *_: unpress(frame))
+    put(
+        ArchiveDB,
+        "_decompress_verified",
+        lambda _self, _what, _expected, frame, *_: decompress(frame),
+    )
 
 
 def forgetful_only(put: Set) -> None:
     """Take rows away on a purge, and leave their bytes where they lie."""
 
-    def opened(path: Path, *, write: bool, known: int) -> Connection:
-        db = connect.open_archive(path, write=write, known=known)
+    def opened(path: Path, *, write: bool, latest_version: int) -> Connection:
+        db = connect.open_archive_db(path, write=write, latest_version=latest_version)
         if write:
             db.pragma("secure_delete", "OFF")
         return db
 
-    put(chunks, "open_archive", opened)
-    put(Chunks, "pack", lambda _: True)
+    put(archive_db, "open_archive_db", opened)
+    put(ArchiveDB, "vacuum", lambda _: True)
 
 
 def words_left(put: Set) -> None:
     """Remove the rows of an index that was purged, and not its words."""
 
-    def dropped(self: Vault) -> None:
+    def dropped(self: ArchiveDir) -> None:
         self._close_index()
         for rows in (self.folder / "index").rglob("index.db*"):
             rows.unlink()
         self._open_index(None)
 
-    put(Vault, "drop_index", dropped)
-    put(Vault, "_remove_but", lambda *_: None)
+    put(ArchiveDir, "remove_all_indexes", dropped)
+    put(ArchiveDir, "_remove_other_indexes", lambda *_: None)
 
 
 def piecemeal(put: Set) -> None:
     """Keep every piece that a source grows by as a chunk of its own."""
-    put(Chunks, "take_last_chunk", lambda _self, kept: (kept.kept, b""))
+    put(ArchiveDB, "pop_small_last_chunk", lambda _self, kept: (kept.stored_bytes, b""))
 
 
 def copied_only(put: Set) -> None:
     """Back up by copying the file, without what is in the log beside it."""
-    put(Chunks, "backup", lambda self, path: path.write_bytes(self.path.read_bytes()))
+    put(
+        ArchiveDB, "backup", lambda self, path: path.write_bytes(self.path.read_bytes())
+    )
 
 
 def any_version(put: Set) -> None:
     """Take an archive for one's own, whatever version has written it."""
-    put(chunks, "LATEST", 9999)
-    put(migrate, "LATEST", 9999)
+    put(archive_db, "LATEST_VERSION", 9999)
+    put(connect, "LATEST_VERSION", 9999)
 
 
 def by_the_clock(put: Set) -> None:
     """Take the time at which a session is taken in for the time of its end."""
 
-    def now(session: Session) -> Listed:
-        return replace(listed(session), ended=datetime.now(UTC))
+    def now(session: Session) -> SessionSummary:
+        return replace(summarize_session(session), ended_at=datetime.now(UTC))
 
-    put(tasks, "listed", now)
+    put(workers, "summarize_session", now)
 
 
 def lockless(put: Set) -> None:
     """Let several write at once."""
-    put(running, "writing", lambda *_, **__: nullcontext())
+    put(running, "writer_lock", lambda *_, **__: nullcontext())
 
 
 def patient(put: Set) -> None:
     """Have pages wait, a while at most, until nobody writes."""
-    opened, beats = Vault.__init__, "beat"
+    opened, beats = ArchiveDir.__init__, "beat"
 
     def go_on(beat: Path) -> None:
         while beat.parent.exists():
@@ -307,21 +326,21 @@ def patient(put: Set) -> None:
             time.sleep(0.05)
 
     def open_(
-        self: Vault, folder: Path, *, write: bool = False, **more: object
+        self: ArchiveDir, folder: Path, *, write: bool = False, **more: object
     ) -> None:
         if write:
             beat = folder / beats
             threading.Thread(target=go_on, args=(beat,), daemon=True).start()
         opened(self, folder, write=write, **more)  # type: ignore[arg-type]
 
-    put(Vault, "__init__", open_)
+    put(ArchiveDir, "__init__", open_)
     if "serve" not in sys.argv:
         return  # who takes something in shows no pages
     app = import_module("bygones.web.app")
-    answered = app._answered
+    answered = app._handle_request
 
     def wait(row: object, visit: Any) -> object:  # noqa: ANN401 (handed through)
-        beat = visit.readers.folder / beats
+        beat = visit.pool.folder / beats
         until = time.monotonic() + 4
         while beat.exists() and time.monotonic() < until:
             if time.time() - beat.stat().st_mtime > 0.3:
@@ -329,20 +348,20 @@ def patient(put: Set) -> None:
             time.sleep(0.02)
         return answered(row, visit)
 
-    put(app, "_answered", wait)
+    put(app, "_handle_request", wait)
 
 
 def leaking(put: Set) -> None:
     """Hold whatever a page was asked for, for ever."""
     app = import_module("bygones.web.app")  # few need it, and it is long in coming
-    answered = app._answered
+    answered = app._handle_request
     held: list[bytes] = []
 
     def answer(*asked: object) -> object:
         held.append(b"x" * 3_000_000)
         return answered(*asked)
 
-    put(app, "_answered", answer)
+    put(app, "_handle_request", answer)
 
 
 def rereading(put: Set) -> None:
@@ -352,21 +371,25 @@ def rereading(put: Set) -> None:
 
 def looking_through_all(put: Set) -> None:
     """Look for every file among all that are known, one by one."""
-    inner = Changes._known_change
+    inner = ChangeDetector._check_known
 
-    def known(self: Changes, source: Source, kept: Kept) -> list[Change]:
-        for one in self._known.values():
+    def known(
+        self: ChangeDetector, source: SourceFile, kept: StoredSource
+    ) -> list[ChangedSource]:
+        for one in self._stored_sources.values():
             kept = one if one.id == source.id else kept
         return inner(self, source, kept)
 
-    put(Changes, "_known_change", known)
+    put(ChangeDetector, "_check_known", known)
 
 
 def listing_all(put: Set) -> None:
     """Make a line of every session before the first of them is shown."""
     inner = Archive.sessions
 
-    def sessions(self: Archive, *words: object, **more: object) -> Iterator[Listed]:
+    def sessions(
+        self: Archive, *words: object, **more: object
+    ) -> Iterator[SessionSummary]:
         return iter(list(inner(self, *words, **more)))  # type: ignore[arg-type]
 
     put(Archive, "sessions", sessions)
@@ -374,34 +397,36 @@ def listing_all(put: Set) -> None:
 
 def dropped_when_gone(put: Set) -> None:
     """Let go of what is kept of a file once that is gone."""
-    inner = Chunks.set_gone
+    inner = ArchiveDB.set_gone
 
-    def drop(self: Chunks, numbers: Iterable[int], when: int | None) -> None:
+    def drop(self: ArchiveDB, numbers: Iterable[int], when: int | None) -> None:
         gone = list(numbers)
         inner(self, gone, when)
         for number in gone if when else []:
             self.db.execute("DELETE FROM chunk WHERE source = ?", (number,))
 
-    put(Chunks, "set_gone", drop)
+    put(ArchiveDB, "set_gone", drop)
 
 
 def full_for_damaged(put: Set) -> None:
     """Take an archive on a full disk for a damaged one."""
-    refusals = [one for one in connect._REFUSALS if one is not FullError]
-    put(connect, "_REFUSALS", tuple(refusals))
-    put(connect, "_DAMAGES", (*connect._DAMAGES, FullError))
+    refusals = [one for one in connect._SYSTEM_ERRORS if one is not FullError]
+    put(connect, "_SYSTEM_ERRORS", tuple(refusals))
+    put(connect, "_CORRUPTION_ERRORS", (*connect._CORRUPTION_ERRORS, FullError))
 
 
 def hoarding(put: Set) -> None:
     """Hold what is pressed several times, and for ever."""
     held: list[bytes] = []
 
-    def add(self: Press, raw: bytes, then: Callable[[Pressed], None]) -> None:
+    def add(
+        self: CompressionQueue, raw: bytes, then: Callable[[HashedFrame], None]
+    ) -> None:
         held.extend(raw + bytes([number]) for number in range(9))
         inner(self, raw, then)
 
-    inner = Press.add
-    put(Press, "add", add)
+    inner = CompressionQueue.submit
+    put(CompressionQueue, "submit", add)
 
 
 def unescaped(put: Set) -> None:
@@ -411,15 +436,15 @@ def unescaped(put: Set) -> None:
 
 def lone_readers(put: Set) -> None:
     """Have whoever reads hold the lock that is the writer's."""
-    opened = Vault.__init__
+    opened = ArchiveDir.__init__
     held = ExitStack()
 
-    def alone(self: Vault, folder: Path, *, write: bool = False) -> None:
+    def alone(self: ArchiveDir, folder: Path, *, write: bool = False) -> None:
         opened(self, folder, write=write)
         if not write:
-            held.enter_context(writing(folder, wait=0))
+            held.enter_context(writer_lock(folder, timeout=0))
 
-    put(Vault, "__init__", alone)
+    put(ArchiveDir, "__init__", alone)
 
 
 def notes_of_readers(put: Set) -> None:
@@ -435,10 +460,10 @@ def notes_of_readers(put: Set) -> None:
 def words_where_they_lie(put: Set) -> None:
     """Open words only where the text engine can leave its lock."""
 
-    def opened(self: text.TextIndex) -> None:
+    def opened(self: text_index.TextIndex) -> None:
         self.index = tantivy.Index.open(str(self._folder))
 
-    put(text.TextIndex, "_open", opened)
+    put(text_index.TextIndex, "_open", opened)
 
 
 MUTATIONS: dict[str, Callable[[Set], None]] = {

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
-from bygones.upkeep import plan_restore, restore, verify
+from bygones.cli.main import main
+from bygones.maintenance.restore import plan_restore, restore
+from bygones.maintenance.verify import verify
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -39,10 +40,10 @@ MOMENTS = (0, -1, -(10**9), 2**31, 2**32 + 5, 4_102_444_800, 10**11, 253_402_300
 """When files say that they were written: before computers, tomorrow, beyond dates."""
 PROGRAM = """
 import sys
-from bygones.cli import main
-from tests.faults.mutations import MUTATIONS
+from bygones.cli.main import main
+from tests.faults.mutations import MUTATIONS, put
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](setattr)
+    MUTATIONS[sys.argv[1]](put)
 sys.exit(main(sys.argv[2:]))
 """
 QUESTIONS = (
@@ -176,7 +177,7 @@ def test_a_file_may_say_that_it_was_written_at_any_time(
     page = asking(Kept(keeping.home, keeping.archive))
     assert {page.get(path).status for path in ("/", "/about", "/files")} == {200}
     with keeping.vault() as vault:
-        plans = plan_restore(vault, vault.chunks.sources(), to=tmp_path / "to")
+        plans = plan_restore(vault, vault.byte_store.sources(), target=tmp_path / "to")
         restore(vault, plans)
     (restored,) = (tmp_path / "to").rglob(path.name)
     assert restored.read_bytes() == kept

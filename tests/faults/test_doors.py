@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC
-from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from itertools import product
 from pathlib import Path
@@ -21,19 +20,19 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bygones.cli import main
-from bygones.cli.table import COMMANDS, CommandRow
+from bygones.cli.commands.registry import COMMANDS, CommandSpec
+from bygones.cli.group import CommandGroup
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.mcp.asking import FileHistoryAsked
-from bygones.mcp.offers import prompt_listing
-from bygones.mcp.protocol import Refused, Speaker
-from bygones.mcp.recall import Caller, Recall
-from bygones.mcp.tools import BY_NAME, listing
+from bygones.mcp.arguments import FileHistoryArguments
+from bygones.mcp.server import JsonRpcError, McpDispatcher
+from bygones.mcp.tool_service import Caller, ToolService
+from bygones.mcp.tools import TOOLS_BY_NAME, list_prompts, list_tools
 from bygones.web import app
 from bygones.web.api import PARAMETERS
-from bygones.web.app import ROUTES, RouteRow
-from bygones.web.gate import Gate
-from bygones.web.visit import Visit
+from bygones.web.app import ROUTES, RouteSpec
+from bygones.web.context import RequestContext
+from bygones.web.security import SecurityMiddleware
 from tests.build import CWD
 from tests.faults.addresses import (
     CANARY,
@@ -106,14 +105,14 @@ class Watched:
         self.asked = {one.path: one for one in hostile(kept, page, asked)}
         self.faults: list[str] = []
         self.seen: set[tuple[str, str]] = set()
-        answered = app._answered
+        answered = app._handle_request
 
-        def watching(row: RouteRow, visit: Visit) -> Response:
+        def watching(row: RouteSpec, visit: RequestContext) -> Response:
             way = visit.request.scope["raw_path"], visit.request.scope["query_string"]
             self.seen.add((row.path, b"?".join(filter(None, way)).decode()))
             return answered(row, visit)
 
-        put(app, "_answered", watching)
+        put(app, "_handle_request", watching)
         ways = [(one.method, one.path) for one in self.asked.values()]
         page.ask_many(ways, self.look, STARRED)
 
@@ -149,7 +148,7 @@ def test_every_value_that_is_described_is_given_hostile_names(page: Asking) -> N
     known = {route.path: parameters(as_usual(page), route) for route in limited()}
 
     for row in ROUTES:
-        declared = PARAMETERS.get(row.answer.__name__, ()) if row.is_api else ()
+        declared = PARAMETERS.get(row.handler.__name__, ()) if row.is_api else ()
         assert {one.name for one in declared} <= known[row.path], row.path
 
 
@@ -157,9 +156,9 @@ def test_every_value_that_is_described_is_given_hostile_names(page: Asking) -> N
 def test_a_route_that_opens_what_it_is_told_is_caught(
     mutation: Callable[[Set], None], kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {row.path: row.answer for row in app.ROUTES}
+    known = {row.path: row.handler for row in app.ROUTES}
     mutation(monkeypatch.setattr)
-    changed = {row.path for row in app.ROUTES if row.answer is not known[row.path]}
+    changed = {row.path for row in app.ROUTES if row.handler is not known[row.path]}
 
     asked = [route for route in routes() if route.path in changed]
     watched = Watched(kept, monkeypatch.setattr, asked)
@@ -184,7 +183,7 @@ def test_a_gate_that_does_not_look_at_the_host_is_caught(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert open_to_others(asking(kept)) is None
-    monkeypatch.setattr(Gate, "_is_host", lambda *_: True)
+    monkeypatch.setattr(SecurityMiddleware, "_is_allowed_host", lambda *_: True)
 
     assert open_to_others(asking(kept))
 
@@ -234,9 +233,11 @@ def test_no_command_stumbles_over_a_name(
     reached("hostile names given to commands", len(chosen))
 
 
-def values_of(row: CommandRow) -> list[str]:
+def values_of(row: CommandSpec) -> list[str]:
     """Return the options of a command to which a value is given."""
-    command = getattr(import_module(row.module), row.module.rpartition(".")[2])
+    group = CommandGroup(COMMANDS)
+    command = group.get_command(click.Context(group), row.name)
+    assert command
     return [
         one.opts[0]
         for one in command.params
@@ -253,7 +254,7 @@ def values_of(row: CommandRow) -> list[str]:
     ids=lambda row: row.name,
 )
 def test_no_command_stumbles_over_a_value(
-    row: CommandRow, surroundings: Path, capfd: pytest.CaptureFixture[str]
+    row: CommandSpec, surroundings: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     own = str(furnished(surroundings / "own").folder)
     # Whoever runs a command may have it write where they like: not over our own files.
@@ -267,15 +268,15 @@ def test_no_command_stumbles_over_a_value(
     reached("hostile values given to options of commands", count)
 
 
-def tools_of(kept: Kept) -> Speaker:
+def tools_of(kept: Kept) -> McpDispatcher:
     """Return the server for agents over an archive."""
     caller = Caller(directory=Path(CWD), session=None, clock=lambda: kept.now, zone=UTC)
-    return Speaker(Recall(kept.folder, caller))
+    return McpDispatcher(ToolService(kept.folder, caller))
 
 
 def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield what can be asked of the server, with each word in each place."""
-    for tool in listing():
+    for tool in list_tools():
         schema = tool["inputSchema"]
         needed = dict.fromkeys(schema.get("required", ()), PLAIN)
         for name, word in product(schema["properties"], words):
@@ -285,7 +286,7 @@ def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
         yield "resources/read", {"uri": f"bygones://session/{word}"}
         yield "resources/read", {"uri": word}
         yield "tools/call", {"name": word, "arguments": {}}
-        for prompt in prompt_listing():
+        for prompt in list_prompts():
             (place,) = prompt["arguments"]
             words_of = {place["name"]: word}
             yield "prompts/get", {"name": prompt["name"], "arguments": words_of}
@@ -297,8 +298,8 @@ def told_to_agents(kept: Kept, words: list[str]) -> list[str]:
     told = []
     for method, given in requests(words):
         try:
-            told.append(text_of(speaker.answer(method, given)))
-        except Refused as error:
+            told.append(text_of(speaker.dispatch(method, given)))
+        except JsonRpcError as error:
             told.append(str(error))
     return told
 
@@ -341,12 +342,12 @@ def test_no_tool_leads_out_or_changes_anything(kept: Kept) -> None:
 def test_a_tool_that_opens_what_it_is_told_is_caught(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def careless(_: Recall, asked: FileHistoryAsked) -> str:
+    def careless(_: ToolService, asked: FileHistoryArguments) -> str:
         path = Path(asked.path)
         return path.read_text("utf-8") if path.exists() else ""
 
-    tool = BY_NAME["file_history"]._replace(answer=careless)
-    monkeypatch.setitem(BY_NAME, "file_history", tool)
+    tool = TOOLS_BY_NAME["file_history"]._replace(run=careless)
+    monkeypatch.setitem(TOOLS_BY_NAME, "file_history", tool)
 
     told = told_to_agents(kept, ways_out(kept)[:1])
 

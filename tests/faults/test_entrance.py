@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 
 import pytest
 
-from bygones.web import gate
-from bygones.web.gate import ENTRANCE
+from bygones.web import security
+from bygones.web.security import LOGIN_PATH
 from tests.faults.addresses import NAMES, leading_to
 from tests.faults.careless import any_key, leading_anywhere
 from tests.faults.mutations import Set
@@ -57,8 +57,8 @@ def values(page: Asking) -> list[str]:
             heard.add(key)
             return super().get(key, default)
 
-    with patch.object(gate, "parse_qs", lambda text: Listening(parse_qs(text))):
-        page.ask("GET", f"{ENTRANCE}?key={page.keys.once}", HOST)
+    with patch.object(security, "parse_qs", lambda text: Listening(parse_qs(text))):
+        page.ask("GET", f"{LOGIN_PATH}?key={page.keys.one_time_key}", HOST)
     return sorted(heard)
 
 
@@ -76,7 +76,7 @@ def faults(answer: Answer, value: str) -> Iterator[str]:
     found = PAGE.fullmatch(answer.text)
     if answer.status != 200 or not found:
         yield f"no page of ours: {answer.status} {answer.text}"
-    elif urlsplit(urljoin(OURS + ENTRANCE, found[1]))[:2] != urlsplit(OURS)[:2]:
+    elif urlsplit(urljoin(OURS + LOGIN_PATH, found[1]))[:2] != urlsplit(OURS)[:2]:
         yield f"leads to {found[1]}"
 
 
@@ -87,9 +87,9 @@ def entered(kept: Kept, value: str) -> tuple[int, list[str]]:
     for number, name in enumerate(names()):
         if not number % TRIES:
             page = asking(kept)
-        given = {"key": page.keys.once, "to": "/"} | {value: name}
+        given = {"key": page.keys.one_time_key, "to": "/"} | {value: name}
         query = "&".join(f"{one}={text}" for one, text in given.items())
-        answer = page.ask("GET", f"{ENTRANCE}?{query}", HOST)
+        answer = page.ask("GET", f"{LOGIN_PATH}?{query}", HOST)
         wrong += [f"{value}={name} {fault}" for fault in faults(answer, value)]
     return len(names()), wrong
 

@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from bygones.cli import main
-from bygones.store.vault import Vault
+from bygones.cli.main import main
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import (
     Home,
     image,
@@ -143,7 +143,7 @@ def live(place: Place) -> None:
 
 def assert_erased(place: Place) -> None:
     """Purge a session, and look for it everywhere."""
-    with Vault(place.folder / "data" / "archive") as reader:
+    with ArchiveDir(place.folder / "data" / "archive") as reader:
         assert reader.index is not None
         assert main(["purge", ONE, session_id(3), "--yes"]) == 0
     assert place.left() == []

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.failing import COMMANDS, KINDS, Ending, Run
 from tests.faults.sizes import is_usual, reached, sized

@@ -15,8 +15,8 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bygones.render.html.prose import _markdown
-from bygones.store.press import squeeze
+from bygones.render.html.markdown_html import _markdown_parser
+from bygones.store.compression import compress
 from tests.faults.fuzzing import TARGETS, beginnings, tampered
 from tests.faults.sizes import is_usual, reached, seeded, sized
 
@@ -96,17 +96,22 @@ def test_a_fuzzer_finds_nothing(name: str, tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[tuple[str, object], ...]] = {
-    "reader": (("sources.lines._last", lambda start, raw: [(start, raw)]),),
-    "lines": (("parse.texts._FAILURES", ()), ("parse.salvage._FAILURES", ())),
-    "records": (("parse.salvage._FAILURES", UnicodeDecodeError),),
-    "recovery": (("parse.salvage._mend", lambda raw: raw),),
+    "reader": (("sources.lines._split_unfinished", lambda start, raw: [(start, raw)]),),
+    "lines": (("parse.texts._DECODE_ERRORS", ()), ("parse.decode._SALVAGE_ERRORS", ())),
+    "records": (("parse.decode._SALVAGE_ERRORS", UnicodeDecodeError),),
+    "recovery": (("parse.decode._repair_json", lambda raw: raw),),
     "markdown": (
-        ("render.html.prose._walled", str),
-        ("render.html.prose._is_link", bool),
+        ("render.html.markdown_html._clean", str),
+        ("render.html.markdown_html._is_allowed_link", bool),
     ),
-    "terminal": (("render.safe._rare", lambda: re.compile("[\u202a-\u202e]")),),
-    "queries": (("query.write._quoted", lambda term: term.text),),
-    "chunks": (("store.press.squeeze", lambda raw: squeeze(raw)[:-1]),),
+    "terminal": (
+        (
+            "render.text.primitives._rare_pattern",
+            lambda: re.compile("[\u202a-\u202e]"),
+        ),
+    ),
+    "queries": (("query.parser._format_quoted", lambda term: term.text),),
+    "chunks": (("store.compression.compress", lambda raw: compress(raw)[:-1]),),
 }
 """For each target a part of the product, and how somebody might get it wrong."""
 
@@ -118,8 +123,8 @@ def test_a_fault_of_what_takes_the_bytes_is_caught(
     for what, wrong in FAULTS[name]:
         module, _, name_there = what.rpartition(".")
         monkeypatch.setattr(import_module(f"bygones.{module}"), name_there, wrong)
-    _markdown.cache_clear()
+    _markdown_parser.cache_clear()
 
     with pytest.raises((AssertionError, ValueError, zstandard.ZstdError)):
         tamper(name, 2_000)
-    _markdown.cache_clear()
+    _markdown_parser.cache_clear()

@@ -15,14 +15,15 @@ import apsw
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
-from bygones.cli.table import COMMANDS
+from bygones.cli.commands.registry import COMMANDS
+from bygones.cli.main import main
 from bygones.errors import BygonesError, ExitCode
-from bygones.model.annotations import Annotations
-from bygones.model.ids import SessionId
-from bygones.store import chunks
-from bygones.store.migrate import LATEST
-from bygones.upkeep import rebuild, verify
+from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import verify
+from bygones.model.base import SessionId
+from bygones.model.summary import Annotations
+from bygones.store import archive_db
+from bygones.store.connect import LATEST_VERSION
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.failing import kept_in
 from tests.faults.losing import told
@@ -51,7 +52,7 @@ def answers(archive: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
         assert main([name, "--archive", str(archive), *words]) in {0, 1}
         said.append(_timeless(capfd.readouterr().out))
     with Archive.open(archive) as opened:
-        for one in opened.sessions(empty=True):
+        for one in opened.sessions(include_empty=True):
             main(["show", "--archive", str(archive), one.id, "--full"])
             said.append(capfd.readouterr().out)
     return said
@@ -157,7 +158,7 @@ def test_a_backup_that_only_copies_a_file_is_caught(
         assert_backups(Keeping(tmp_path), 30)
 
 
-@pytest.mark.parametrize("version", range(1, LATEST + 1))
+@pytest.mark.parametrize("version", range(1, LATEST_VERSION + 1))
 def test_every_version_that_was_can_be_opened(version: int, tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     keeping.archive.mkdir()
@@ -170,7 +171,7 @@ def test_every_version_that_was_can_be_opened(version: int, tmp_path: Path) -> N
     with Archive.open(keeping.archive) as archive:
         (one,) = archive.sessions()
         found = archive.session(one.id)
-    assert len(found.live.messages) == 2
+    assert len(found.live_branch.messages) == 2
     (path,) = [path for path in keeping.bytes() if path.endswith(".jsonl")]
     assert len(keeping.bytes()[path]) == 2  # generations
     assert keeping.rows("SELECT count(*) FROM annotation") == [(1,)]
@@ -205,7 +206,7 @@ def made_newer(place: Path) -> Path:
     """Return an archive that a later version has written."""
     kept = furnished(place)
     db = apsw.Connection(str(kept.folder / "archive.db"))
-    db.pragma("user_version", LATEST + 1)
+    db.pragma("user_version", LATEST_VERSION + 1)
     db.pragma("journal_mode", "DELETE")
     db.close()
     return kept.folder
@@ -248,4 +249,4 @@ def make_version(folder: Path) -> Path:
     with Archive.open(archive) as opened:
         one = SessionId(session_id(1))
         opened.annotate([one], lambda _: Annotations(is_starred=True))
-    return archive / chunks.ARCHIVE_FILE
+    return archive / archive_db.ARCHIVE_FILE

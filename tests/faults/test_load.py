@@ -14,10 +14,10 @@ from statistics import mean, quantiles
 import pytest
 
 from benchmarks.inputs import session_path, write_session
-from bygones.ingest import ingest
-from bygones.store.dump import dump
-from bygones.store.vault import Vault
-from bygones.upkeep import verify
+from bygones.ingest.run import ingest
+from bygones.maintenance.verify import verify
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.export_rows import hash_tables
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.loading import KINDS, Load, Memory, Read, opened
 from tests.faults.mutations import MUTATIONS
@@ -156,8 +156,8 @@ def larger(keeping: Keeping, *homes: Path) -> dict[str, float]:
     """
     idle = keeping.folder / "idle"
     ingest(idle, homes)
-    with keeping.vault() as loaded, Vault(idle) as quiet:
-        mine, theirs = dump(loaded), dump(quiet)
+    with keeping.vault() as loaded, ArchiveDir(idle) as quiet:
+        mine, theirs = hash_tables(loaded), hash_tables(quiet)
     assert [table for table in OF_SESSIONS if mine[table] != theirs[table]] == []
     found = {
         what: size(keeping.archive / what) / size(idle / what)

@@ -13,11 +13,11 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import BygonesError, SystemRefused
-from bygones.ingest import ingest
-from bygones.model.blocks import Text
+from bygones.errors import BygonesError, SystemFailure
+from bygones.ingest.run import ingest
+from bygones.maintenance.verify import verify
 from bygones.model.query import Query, Words
-from bygones.upkeep import verify
+from bygones.model.records import TextBlock
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, sized
@@ -28,14 +28,14 @@ FORKING = """
 import os, sys
 from bygones.archive import Archive
 from bygones.model.query import Query, Words
-from tests.faults.mutations import MUTATIONS
+from tests.faults.mutations import MUTATIONS, put
 
 if sys.argv[3]:
-    MUTATIONS[sys.argv[3]](setattr)
+    MUTATIONS[sys.argv[3]](put)
 
 def ask():
     with Archive.open(sys.argv[1]) as archive:
-        found = archive.search(Query(Words(("words",)))).total
+        found = archive.search(Query(Words(("words",)))).session_count
         return len(list(archive.sessions())), found
 
 with Archive.open(sys.argv[1]) as mine:
@@ -109,10 +109,10 @@ def read_all(archive: Path, count: int) -> None:
     """List, search and show an archive in which there are so many sessions."""
     with Archive.open(archive) as opened:
         assert len(list(opened.sessions())) == count
-        assert opened.search(Query(Words(("words",)))).total == count
+        assert opened.search(Query(Words(("words",)))).session_count == count
         for number in range(1, count + 1):
-            (said,) = opened.session(session_id(number)).live.messages[0].blocks
-            assert said == Text(text=f"words {number}")
+            (said,) = opened.session(session_id(number)).live_branch.messages[0].blocks
+            assert said == TextBlock(text=f"words {number}")
 
 
 def test_an_archive_that_nobody_can_write_to_is_read(keeping: Keeping) -> None:
@@ -133,7 +133,7 @@ def test_a_log_that_nobody_can_take_in_is_told_of(keeping: Keeping) -> None:
         copytree(keeping.archive, left, ignore=ignore_patterns("*-shm"))
     assert (left / "archive.db-wal").stat().st_size
 
-    with fixed(left) as place, pytest.raises(SystemRefused):
+    with fixed(left) as place, pytest.raises(SystemFailure):
         read_all(place, 4)
 
     read_all(left, 4)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli import main
-from bygones.store import lock
+from bygones.cli.main import main
+from bygones.store import connect
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.disk import Act
 from tests.faults.failing import PURGED
@@ -97,7 +97,7 @@ def test_a_folder_of_another_user_is_not_written_to(
     os.chown(foreign, 65534, 65534)
     before = contents(keeping.archive)
     if not is_mended:
-        monkeypatch.setattr(lock, "_check_owner", lambda _: None)
+        monkeypatch.setattr(connect, "_check_folder_owner", lambda _: None)
     keeping.home.session(session_id(2), thread(prompt("more"), reply("words")))
 
     place = ["--archive", str(keeping.archive)]

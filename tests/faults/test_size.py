@@ -39,8 +39,8 @@ class Noted(subprocess.Popen):
         super().__init__(*words, **more)
         others.append(str(self.pid))
 subprocess.Popen = Noted
-from bygones.ingest import ingest
-from tests.faults.mutations import MUTATIONS
+from bygones.ingest.run import ingest
+from tests.faults.mutations import MUTATIONS, put
 def resident(status):
     return int(status.read_text().split()[1]) * resource.getpagesize()
 def look():
@@ -49,7 +49,7 @@ def look():
         most[0] = max(most[0], sum(resident(one) for one in found if one.exists()))
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](setattr)
+    MUTATIONS[sys.argv[1]](put)
 looking = threading.Thread(target=look)
 looking.start()
 report = ingest(Path(sys.argv[2]), [Path(sys.argv[3])])
@@ -68,14 +68,14 @@ import json, sys
 from itertools import islice
 from pathlib import Path
 from bygones.archive import Archive
-from bygones.ingest import ingest
-from tests.faults.mutations import MUTATIONS
+from bygones.ingest.run import ingest
+from tests.faults.mutations import MUTATIONS, put
 folder, home = Path(sys.argv[2]), Path(sys.argv[3])
 ingest(folder, [home])
 one = next(home.rglob("*.jsonl"))  # so that the others must be looked for
 one.with_name("00000000-0000-4000-8000-00000000000f.jsonl").write_bytes(b"{}\\n")
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](setattr)
+    MUTATIONS[sys.argv[1]](put)
 lines, opened = [0], [0]
 def step(_frame, event, _):
     lines[0] += event == "line"

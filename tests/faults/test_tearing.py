@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.disk import Act, lay
 from tests.faults.failing import PURGED, Kept, kept_in

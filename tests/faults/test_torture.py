@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.faults.torture import (
-    FIGURES,
-    HARNESSES,
-    PAGE,
-    command,
-    page,
-    row_with,
-    told,
-)
+from tests.faults.torture import FIGURES, HARNESSES, PAGE, command, page, row_with, told
 
 
 def test_the_page_says_what_the_runs_reached() -> None:

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from bygones.store.press import squeeze
-from bygones.store.text import TextIndex
-from bygones.store.words import words_of
+from bygones.store.compression import compress
+from bygones.store.text_index import TextIndex
+from bygones.store.tokenizer import prepare_with_checksum
 from tests.faults.traces import opened, traces
 
 CANARY = b"canaryabcdefghijkl"
@@ -24,7 +24,7 @@ PAGES = 10
 def frame() -> bytes:
     """Return a frame of several pages with the canary in it, where nobody sees it."""
     around = bytes(RANDOM.choices(b"abcdefghijkl", k=PAGES * 4_096))
-    found = squeeze(around + CANARY + around[::-1])
+    found = compress(around + CANARY + around[::-1])
     assert CANARY not in found
     assert len(found) > PAGES / 2 * 4_096
     return found
@@ -98,7 +98,7 @@ def test_what_a_log_held_before_is_found(tmp_path: Path) -> None:
 
 def test_words_are_found_also_if_no_index_names_them_any_more(tmp_path: Path) -> None:
     text = TextIndex(tmp_path / "text", write=True)
-    text.add(1, 1, 1, words_of(f"A {CANARY.decode()}, and others"))
+    text.add(1, 1, 1, prepare_with_checksum(f"A {CANARY.decode()}, and others"))
     text.commit()
     text.close()
     raw = b"".join(one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())

@@ -33,10 +33,10 @@ _MEMORY = ("-shm", ".lock")
 """What is shared between programs, and is nothing once they are gone."""
 PROGRAM = """
 import sys
-from bygones.cli import main
-from tests.faults.mutations import MUTATIONS
+from bygones.cli.main import main
+from tests.faults.mutations import MUTATIONS, put
 for name in sys.argv[1].split():
-    MUTATIONS[name](setattr)
+    MUTATIONS[name](put)
 sys.exit(main(sys.argv[2:]))
 """
 """The command, with faults of ours in it if there shall be any."""

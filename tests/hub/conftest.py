@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bygones.team.contract import Objects, TeamStore
+from bygones.team.contract import BlobStore, TeamStore
 from tests.team.engines import opened
 
 
 @pytest.fixture(scope="session")
-def make() -> Iterator[Callable[[], tuple[TeamStore, Objects]]]:
+def make() -> Iterator[Callable[[], tuple[TeamStore, BlobStore]]]:
     """Return a function that makes an empty store on PostgreSQL."""
     with opened("postgresql") as make:
         yield make

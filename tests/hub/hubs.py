@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
-from bygones.hub.serving import HubPlace, HubServing
-from bygones.push import Courier, push
-from bygones.render.redact import Redactor
-from bygones.store.folder import FolderShelf
-from bygones.store.shelf import Shelf
-from bygones.store.vault import Vault
-from bygones.team.contract import Scope, TeamStore
-from bygones.team.deriving import derive
-from bygones.team.objects import open_objects
-from bygones.team.tokens import Token, Tokens
+from bygones.hub.client import HubClient, push
+from bygones.hub.server import HubConfig, HubServer
+from bygones.redact.engine import Redactor
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.local_reader import LocalReader
+from bygones.store.protocols import StoreReader
+from bygones.team.access import AccessToken, TokenStore
+from bygones.team.blobs import open_blob_store
+from bygones.team.contract import AccessScope, TeamStore
+from bygones.team.worker import derive_all
 from tests.push.sending import NOW
 from tests.team.fake import MemoryStore
 
@@ -48,29 +48,29 @@ class TestHub:
         self, place: Path, folders: dict[str, Path], engine: TeamStore | None
     ) -> None:
         self.store: TeamStore = engine or MemoryStore()
-        self.objects = open_objects(str(place / "raw"))
+        self.objects = open_blob_store(str(place / "raw"))
         self.folders = folders
         self._engine = engine
         self.derived = 0
-        self.serving = HubServing(
+        self.serving = HubServer(
             self.store,
             self.objects,
-            HubPlace(names=("hub.example.com",)),
-            opening=self._opened,
+            HubConfig(hostnames=("hub.example.com",)),
+            open_reader=self._opened,
             derive=self._derive,
             notes=self.store,
         )
         self.address = self.serving.address
 
-    def token(self, person: str) -> tuple[str, Token]:
-        return Tokens(self.store).issue(person, teams=("shop",), now=NOW)
+    def token(self, person: str) -> tuple[str, AccessToken]:
+        return TokenStore(self.store).issue(person, teams=("shop",), now=NOW)
 
     def push_all(self) -> None:
         """Have everybody send everything, and wait until it can be seen."""
         for person, folder in self.folders.items():
-            with Courier(self.address, self.token(person)[0]) as courier:
-                push(folder, ["/"], redactor=Redactor(), courier=courier)
-        while self.store.touched():
+            with HubClient(self.address, self.token(person)[0]) as courier:
+                push(folder, ["/"], redactor=Redactor(), transport=courier)
+        while self.store.pending_sources():
             time.sleep(0.05)
 
     def ask(
@@ -85,14 +85,14 @@ class TestHub:
         finally:
             line.close()
 
-    def _opened(self, scope: Scope) -> Shelf:
+    def _opened(self, scope: AccessScope) -> StoreReader:
         if self._engine is None:
-            return FolderShelf(Vault(self.folders[scope.person]))
-        return self._engine.shelf(scope, self.objects)
+            return LocalReader(ArchiveDir(self.folders[scope.person]))
+        return self._engine.open_reader(scope, self.objects)
 
     def _derive(self) -> bool:
         self.derived += 1
-        return self._engine is not None and derive(self._engine, self.objects) > 0
+        return self._engine is not None and derive_all(self._engine, self.objects) > 0
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def serving(
     hub = TestHub(place, folders, engine)
     thread = threading.Thread(target=hub.serving.run, daemon=True)
     thread.start()
-    while not hub.serving.is_up:
+    while not hub.serving.is_started:
         time.sleep(0.01)
     try:
         yield hub

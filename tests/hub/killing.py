@@ -12,15 +12,15 @@ from importlib import import_module
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import HubUnreachable
-from bygones.push import Courier, push
-from bygones.render.redact import Redactor
+from bygones.hub.client import HubClient, push
+from bygones.redact.engine import Redactor
 
 __all__ = ["Child", "context", "free_port", "push_all", "serve"]
 
 # What a hub needs is loaded once, in the process that all children are copies of.
-for _name in ("hub.serving", "hub.place", "cli.hub", "team.deriving", "team.postgres"):
+for _name in ("hub.server", "cli.commands.hub", "team.worker", "team.stores.postgres"):
     with suppress(ImportError):
         import_module(f"bygones.{_name}")
 
@@ -52,7 +52,8 @@ def serve(store: str, raw: str, port: int, mutation: str = "") -> Child:
 def _serve(words: list[str], mutation: str, surroundings: dict[str, str]) -> None:
     os.environ.update(surroundings)
     if mutation:
-        getattr(import_module("tests.faults.careless"), mutation)(setattr)
+        put = import_module("tests.faults.mutations").put
+        getattr(import_module("tests.faults.careless"), mutation)(put)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -73,7 +74,10 @@ def push_all(folder: Path, project: str, address: str, token: str) -> Child:
 
 def _push(folder: Path, project: str, address: str, token: str) -> None:
     while True:
-        with suppress(HubUnreachable), Courier(address, token, tries=2) as courier:
-            push(folder, [project], redactor=Redactor(), courier=courier)
+        with (
+            suppress(HubUnreachable),
+            HubClient(address, token, max_attempts=2) as courier,
+        ):
+            push(folder, [project], redactor=Redactor(), transport=courier)
             return
         time.sleep(0.05)

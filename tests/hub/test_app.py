@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from bygones.errors import HubRefused, HubUnreachable
+from bygones.errors import HubRejected, HubUnreachable
+from bygones.hub.client import HubClient, push
 from bygones.mcp.tools import TOOLS
-from bygones.push import Courier, push
-from bygones.push.wire import LONGEST_FRAME
-from bygones.render.redact import Redactor
-from bygones.team.tokens import Tokens
+from bygones.redact.engine import Redactor
+from bygones.team.access import TokenStore
+from bygones.team.protocol import MAX_FRAME_BYTES
 from bygones.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
@@ -71,7 +71,7 @@ def places(id_: str) -> list[str]:
 
 def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
     revoked, token = hub.token("ann")
-    Tokens(hub.store).revoke(token.id, NOW)
+    TokenStore(hub.store).revoke(token.id, NOW)
     told = [
         {},
         bearer("rcl_wrong"),
@@ -96,9 +96,9 @@ def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
 
 
 def test_health_says_what_could_not_be_derived(hub: TestHub) -> None:
-    hub.serving.deriving._withheld = lambda: "1 file could not"
-    hub.serving.deriving.wake()
-    while not hub.serving.deriving.trouble:
+    hub.serving.worker._describe_failures = lambda: "1 file could not"
+    hub.serving.worker.notify()
+    while not hub.serving.worker.warning:
         time.sleep(0.01)
 
     assert hub.ask("GET", "/health").body == b"alive; 1 file could not\n"
@@ -164,26 +164,30 @@ def test_every_tool_tells_a_person_their_own_and_nothing_else(hub: TestHub) -> N
 
 def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
     secret, _ = hub.token("cat")
-    with Courier(hub.address, secret) as courier:
-        done = push(hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier)
+    with HubClient(hub.address, secret) as courier:
+        done = push(
+            hub.folders["ann"], [PROJECT], redactor=Redactor(), transport=courier
+        )
         again = push(
-            hub.folders["ann"], [PROJECT], redactor=Redactor(), courier=courier
+            hub.folders["ann"], [PROJECT], redactor=Redactor(), transport=courier
         )
 
     assert (done.files, again.files) == (3, 0)
-    own = [b for b in hub.store.batches() if b.source.person == "cat"]
+    own = [b for b in hub.store.export_updates() if b.source.person == "cat"]
     assert sum(span.length for b in own for span in b.spans) == done.bytes
     assert {b.source.teams for b in own} == {("shop",)}
     assert hub.derived
 
 
 def test_a_wrong_token_and_no_hub_are_told_apart(hub: TestHub) -> None:
-    wrong = Courier(hub.address, "rcl_wrong")
-    with wrong, pytest.raises(HubRefused, match="token"):
-        wrong.known("0" * 32)
-    nobody = Courier("http://127.0.0.1:9", "rcl_x", tries=2, sleep=lambda _: None)
+    wrong = HubClient(hub.address, "rcl_wrong")
+    with wrong, pytest.raises(HubRejected, match="token"):
+        wrong.fetch_state("0" * 32)
+    nobody = HubClient(
+        "http://127.0.0.1:9", "rcl_x", max_attempts=2, sleep=lambda _: None
+    )
     with pytest.raises(HubUnreachable):
-        nobody.known("0" * 32)
+        nobody.fetch_state("0" * 32)
 
 
 def test_the_gate_keeps_out_foreign_hosts_pages_and_floods(hub: TestHub) -> None:
@@ -195,7 +199,7 @@ def test_the_gate_keeps_out_foreign_hosts_pages_and_floods(hub: TestHub) -> None
     assert hub.ask("GET", "/", {**mine, "Host": "hub.example.com"}).status == 200
     assert hub.ask("POST", "/push", {**mine, **evil}, b"x").status == 403
     assert hub.ask("POST", "/push", mine, b"x").status == 400
-    huge = {**mine, "Content-Length": str(2 * LONGEST_FRAME)}
+    huge = {**mine, "Content-Length": str(2 * MAX_FRAME_BYTES)}
     assert hub.ask("POST", "/push", huge).status == 413
     assert hub.ask("POST", "/enter", mine, b"x" * 100_000).status == 413
     assert hub.ask("GET", "/push/acks?machine=../..", mine).status == 400

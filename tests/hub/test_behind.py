@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
-from bygones.hub import behind
-from bygones.hub.behind import Deriving
+from bygones.team import worker
+from bygones.team.worker import IndexWorker
 
 LONG = 30.0
 
@@ -21,12 +21,12 @@ def test_what_comes_in_many_parcels_is_derived_a_few_times() -> None:
         is_derived.set()
         return False
 
-    deriving = Deriving(derive, lambda: None)
-    deriving.begin()
+    deriving = IndexWorker(derive, lambda: None)
+    deriving.start()
     for _ in range(1000):
-        deriving.wake()
+        deriving.notify()
     assert is_derived.wait(LONG)
-    deriving.end()
+    deriving.stop()
 
     assert len(calls) < 10
 
@@ -41,12 +41,12 @@ def test_what_failed_is_tried_again_and_told() -> None:
             raise OSError
         return len(calls) == 2
 
-    deriving = Deriving(derive, is_told.set)
-    deriving.begin()
+    deriving = IndexWorker(derive, is_told.set)
+    deriving.start()
     assert is_told.wait(LONG)
-    deriving.end()
+    deriving.stop()
 
-    assert deriving.failure == ""
+    assert deriving.last_error == ""
 
 
 class Counting:
@@ -71,9 +71,9 @@ def test_nothing_is_derived_while_a_sender_has_more(
 ) -> None:
     looks = 0
     has_waited = Event()
-    is_expecting = Deriving._is_expecting
+    is_expecting = IndexWorker._expects_more
 
-    def looked(self: Deriving) -> bool:
+    def looked(self: IndexWorker) -> bool:
         nonlocal looks
         found = is_expecting(self)
         looks += found
@@ -81,39 +81,39 @@ def test_nothing_is_derived_while_a_sender_has_more(
             has_waited.set()
         return found
 
-    monkeypatch.setattr(behind, "_QUIET", 0.01)
-    monkeypatch.setattr(Deriving, "_is_expecting", looked)
+    monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
+    monkeypatch.setattr(IndexWorker, "_expects_more", looked)
     made = Counting()
-    deriving = Deriving(made.derive, lambda: None)
-    deriving.begin()
+    deriving = IndexWorker(made.derive, lambda: None)
+    deriving.start()
     made.wait()
 
-    deriving.wake("ann", more=True)
+    deriving.notify("ann", has_more=True)
     assert has_waited.wait(LONG)
     before = made.count
-    deriving.wake("ben")
-    deriving.wake("ann")
+    deriving.notify("ben")
+    deriving.notify("ann")
     made.wait()
-    deriving.end()
+    deriving.stop()
 
     assert before == 1
     assert made.count >= 2
 
 
-@pytest.mark.parametrize("limit", ["_SILENT", "_LONGEST"])
+@pytest.mark.parametrize("limit", ["_SENDER_TIMEOUT", "_MAX_WAIT"])
 def test_a_sender_that_is_killed_or_never_ends_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(behind, "_QUIET", 0.01)
-    monkeypatch.setattr(behind, limit, 0.02)
+    monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
+    monkeypatch.setattr(worker, limit, 0.02)
     made = Counting()
-    deriving = Deriving(made.derive, lambda: None)
-    deriving.begin()
+    deriving = IndexWorker(made.derive, lambda: None)
+    deriving.start()
     made.wait()
 
-    deriving.wake("ann", more=True)
+    deriving.notify("ann", has_more=True)
     made.wait()
-    deriving.end()
+    deriving.stop()
 
     assert made.count >= 2
 
@@ -121,9 +121,9 @@ def test_a_sender_that_is_killed_or_never_ends_is_not_waited_for(
 def test_what_is_withheld_or_fails_is_said_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(behind, "_AGAIN", 0.01)
-    monkeypatch.setattr(behind, "_QUIET", 0.01)
-    monkeypatch.setattr(behind, "_PAUSE", 0.01)
+    monkeypatch.setattr(worker, "_RETRY_DELAY", 0.01)
+    monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
+    monkeypatch.setattr(worker, "_POLL_INTERVAL", 0.01)
     calls: list[int] = []
     said: list[str] = []
     is_done = Event()
@@ -136,12 +136,15 @@ def test_what_is_withheld_or_fails_is_said_once(
             is_done.set()
         return False
 
-    deriving = Deriving(
-        derive, lambda: None, withheld=lambda: "1 file was not", say=said.append
+    deriving = IndexWorker(
+        derive,
+        lambda: None,
+        describe_failures=lambda: "1 file was not",
+        on_warning=said.append,
     )
-    deriving.begin()
+    deriving.start()
     assert is_done.wait(LONG)
-    deriving.end()
+    deriving.stop()
 
     assert said == ["deriving failed (OSError), it is tried on", "1 file was not"]
-    assert deriving.trouble == "1 file was not"
+    assert deriving.warning == "1 file was not"

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from bygones.archive import Archive
-from bygones.team.contract import Scope
-from bygones.team.deriving import derive
+from bygones.team.contract import AccessScope
+from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.push.sending import KEY, PROJECT, MemoryHub, sent, worked
 from tests.team.engines import opened
@@ -43,10 +43,12 @@ def test_copies_of_an_archive_send_each_session_once(tmp_path: Path) -> None:
         for _ in range(2):
             for place, host in ((folder, "one"), (copy, "other")):
                 sent(place, hub, host=host)
-        derive(store, hub.objects)
+        derive_all(store, hub.objects)
 
-        with Archive.on(store.shelf(Scope(person="ann"), hub.objects)) as team:
-            names = [listed.id for listed in team.sessions(empty=True)]
+        with Archive.from_store(
+            store.open_reader(AccessScope(person="ann"), hub.objects)
+        ) as team:
+            names = [listed.id for listed in team.sessions(include_empty=True)]
             assert sorted(names) == sorted(
                 session_id(number) for number in (0, 1, 2, 10, 20)
             )

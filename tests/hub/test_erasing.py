@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones.hub.erasing import erase, sweep
-from bygones.model.ids import SessionId
-from bygones.team.contract import Selector
-from bygones.team.tokens import Tokens
+from bygones.model.base import SessionId
+from bygones.team.access import TokenStore
+from bygones.team.admin import erase, remove_orphaned_blobs
+from bygones.team.contract import ErasureSelector
 from tests.build import session_id
 from tests.push.sending import NOW, MemoryHub, sent, worked
 
@@ -31,61 +31,64 @@ def test_of_an_erased_session_no_object_is_left(hub: MemoryHub, tmp_path: Path) 
     assert len(bytes_in(tmp_path / "raw")) == 3
 
     receipt = erase(
-        hub.store, hub.objects, Selector(session=SessionId(session_id(1))), now=NOW
+        hub.store,
+        hub.objects,
+        ErasureSelector(session=SessionId(session_id(1))),
+        now=NOW,
     )
 
     assert receipt.sessions == (session_id(1),)
     assert len(bytes_in(tmp_path / "raw")) == 2
     assert not any(b"of 1," in text for text in hub.texts().values())
-    assert list(hub.store.stray()) == []
-    assert sent(hub.folder, hub).refused == 1
+    assert list(hub.store.orphaned_blobs()) == []
+    assert sent(hub.folder, hub).erased_files == 1
     assert len(bytes_in(tmp_path / "raw")) == 2
 
 
 def test_whoever_is_erased_whole_has_no_token(hub: MemoryHub, tmp_path: Path) -> None:
-    secret, _ = Tokens(hub.store).issue("ann", now=NOW)
-    other, _ = Tokens(hub.store).issue("ben", now=NOW)
+    secret, _ = TokenStore(hub.store).issue("ann", now=NOW)
+    other, _ = TokenStore(hub.store).issue("ben", now=NOW)
 
-    erase(hub.store, hub.objects, Selector(person="ann"), now=NOW)
+    erase(hub.store, hub.objects, ErasureSelector(person="ann"), now=NOW)
 
     assert bytes_in(tmp_path / "raw") == {}
-    assert Tokens(hub.store).known(secret) is None
-    assert Tokens(hub.store).known(other) is not None
+    assert TokenStore(hub.store).authenticate(secret) is None
+    assert TokenStore(hub.store).authenticate(other) is not None
 
 
 def test_what_is_held_stays_until_it_is_released(
     hub: MemoryHub, tmp_path: Path
 ) -> None:
-    hold = Selector(session=SessionId(session_id(2)))
+    hold = ErasureSelector(session=SessionId(session_id(2)))
     hub.store.hold(hold, reason="a dispute")
 
-    receipt = erase(hub.store, hub.objects, Selector(person="ann"), now=NOW)
+    receipt = erase(hub.store, hub.objects, ErasureSelector(person="ann"), now=NOW)
 
-    assert receipt.held == (session_id(2),)
+    assert receipt.held_sessions == (session_id(2),)
     assert len(bytes_in(tmp_path / "raw")) == 1
     hub.store.release(hold)
-    erase(hub.store, hub.objects, Selector(person="ann"), now=NOW)
+    erase(hub.store, hub.objects, ErasureSelector(person="ann"), now=NOW)
     assert bytes_in(tmp_path / "raw") == {}
 
 
 def test_an_erasure_that_was_stopped_goes_on(hub: MemoryHub, tmp_path: Path) -> None:
     # Stopped after the engine's part: nothing of the raw store is gone yet.
-    hub.store.erase(Selector(session=SessionId(session_id(0))), now=NOW)
+    hub.store.erase(ErasureSelector(session=SessionId(session_id(0))), now=NOW)
     assert len(bytes_in(tmp_path / "raw")) == 3
 
-    assert sweep(hub.store, hub.objects) == 1
+    assert remove_orphaned_blobs(hub.store, hub.objects) == 1
 
     assert len(bytes_in(tmp_path / "raw")) == 2
-    assert sweep(hub.store, hub.objects) == 0
+    assert remove_orphaned_blobs(hub.store, hub.objects) == 0
 
 
 def test_what_a_killed_hub_wrote_and_never_told_goes_too(
     hub: MemoryHub, tmp_path: Path
 ) -> None:
-    hub.objects.of("ann", "a source that the engine never had").put(b"canary\n")
+    hub.objects.for_source("ann", "a source that the engine never had").put(b"canary\n")
     kept = dict(hub.texts())
 
-    assert sweep(hub.store, hub.objects) == 1
+    assert remove_orphaned_blobs(hub.store, hub.objects) == 1
 
     assert len(bytes_in(tmp_path / "raw")) == 3
     assert hub.texts() == kept

@@ -14,9 +14,8 @@ from typing import Any
 import click
 import pytest
 
-from bygones.cli.hub import hub
-from bygones.cli.hub_options import RAW_VARIABLE, STORE_VARIABLE
-from bygones.hub.gate import HEALTH
+from bygones.cli.commands.hub import RAW_VARIABLE, STORE_VARIABLE, hub
+from bygones.hub.server import HEALTH_PATH
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "team.md"
 UNIT = "bygones-hub.service"
@@ -93,7 +92,7 @@ def test_the_service_runs_a_command_that_there_is(unit: ConfigParser) -> None:
     assert asked["names"] == ("hub.example.com",)
     folder = unit["Service"]["ReadWritePaths"]
     assert f"{RAW_VARIABLE}={folder}" in GUIDE.read_text("utf-8")
-    assert f"`{HEALTH}` answers" in GUIDE.read_text("utf-8")
+    assert f"`{HEALTH_PATH}` answers" in GUIDE.read_text("utf-8")
 
 
 @pytest.mark.skipif(

@@ -11,18 +11,17 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.errors import ParcelRefused
-from bygones.hub.intake import checked_parcel
-from bygones.model.ids import SessionId
-from bygones.model.sources import SourceKind
-from bygones.push.wire import Packed, Parcel, pack
-from bygones.store.press import press, squeeze
-from bygones.team.contract import Selector
+from bygones.errors import UploadRejected
+from bygones.hub.uploads import parse_request
+from bygones.model.base import SessionId, SourceKind
+from bygones.store.compression import compress, compress_and_hash
+from bygones.team.contract import ErasureSelector
+from bygones.team.protocol import UploadChunk, UploadRequest, encode_message
 from tests.push.sending import NOW, MemoryHub
 
 RAW = b'{"type":"user","uuid":"a"}\n'
-SHA, FRAME = press(RAW)
-PIECE = Packed(
+SHA, FRAME = compress_and_hash(RAW)
+PIECE = UploadChunk(
     home="0" * 16,
     path="projects/-work/5e55.jsonl",
     kind=SourceKind.SESSION,
@@ -33,18 +32,18 @@ PIECE = Packed(
     generation=0,
     offset=0,
     length=len(RAW),
-    origin=len(RAW),
+    client_offset=len(RAW),
     sha256=SHA,
     frame=FRAME,
 )
 MACHINE = "0" * 32
 
 
-def parcel(*pieces: Packed, machine: str = MACHINE) -> Parcel:
-    return Parcel(machine=machine, pieces=pieces)
+def parcel(*pieces: UploadChunk, machine: str = MACHINE) -> UploadRequest:
+    return UploadRequest(machine=machine, chunks=pieces)
 
 
-def other(**fields: object) -> Packed:
+def other(**fields: object) -> UploadChunk:
     return msgspec.structs.replace(PIECE, **fields)
 
 
@@ -52,7 +51,7 @@ def unsized(raw: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_content_size=False).compress(raw)
 
 
-BOMB = squeeze(b"\n" * (80 * 1024 * 1024))
+BOMB = compress(b"\n" * (80 * 1024 * 1024))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ BOMB = squeeze(b"\n" * (80 * 1024 * 1024))
         other(session="x\x1b[2J"),
         other(project="..\\up"),
         other(offset=-1),
-        other(origin=1 << 60),
+        other(client_offset=1 << 60),
         other(generation=1 << 31),
         other(mtime_ns=-1),
         other(length=len(RAW) + 1),
@@ -77,43 +76,49 @@ BOMB = squeeze(b"\n" * (80 * 1024 * 1024))
         other(frame=unsized(RAW)),
         other(frame=BOMB, length=80 * 1024 * 1024),
         other(frame=BOMB),
-        other(frame=squeeze(RAW[:-1]), length=len(RAW) - 1, sha256=press(RAW[:-1])[0]),
-        other(mark=b"1"),
-        other(mark=b"1" * 33, length=0, frame=b""),
-        other(mark=b"1", length=0, frame=b"", kind=SourceKind.SIDECAR),
+        other(
+            frame=compress(RAW[:-1]),
+            length=len(RAW) - 1,
+            sha256=compress_and_hash(RAW[:-1])[0],
+        ),
+        other(fingerprint=b"1"),
+        other(fingerprint=b"1" * 33, length=0, frame=b""),
+        other(fingerprint=b"1", length=0, frame=b"", kind=SourceKind.SIDECAR),
     ],
     ids=range(23),
 )
-def test_a_piece_that_lies_is_refused_whole(piece: Packed) -> None:
-    with pytest.raises(ParcelRefused):
-        checked_parcel(pack(parcel(PIECE, piece)))
+def test_a_piece_that_lies_is_refused_whole(piece: UploadChunk) -> None:
+    with pytest.raises(UploadRejected):
+        parse_request(encode_message(parcel(PIECE, piece)))
 
 
 @pytest.mark.parametrize("machine", ["", "laptop", "0" * 33, "../" + "0" * 29])
 def test_a_parcel_says_which_machine_it_is_from(machine: str) -> None:
-    with pytest.raises(ParcelRefused, match="machine"):
-        checked_parcel(pack(parcel(PIECE, machine=machine)))
+    with pytest.raises(UploadRejected, match="machine"):
+        parse_request(encode_message(parcel(PIECE, machine=machine)))
 
 
 @pytest.mark.parametrize("signs", [(b"",), (b"1" * 33,), (SHA,) * 10_001], ids=range(3))
 def test_a_question_that_cannot_be_is_refused(signs: tuple[bytes, ...]) -> None:
-    with pytest.raises(ParcelRefused, match="cannot be"):
-        checked_parcel(pack(Parcel(machine=MACHINE, pieces=(), signs=signs)))
+    with pytest.raises(UploadRejected, match="cannot be"):
+        parse_request(
+            encode_message(UploadRequest(machine=MACHINE, chunks=(), hashes=signs))
+        )
 
 
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
 def test_no_bytes_whatever_do_more_than_be_refused(
     junk: bytes, at: int, sign: int
 ) -> None:
-    whole = bytearray(pack(parcel(PIECE)))
+    whole = bytearray(encode_message(parcel(PIECE)))
     whole[at % len(whole)] = sign
 
     for raw in (junk, bytes(whole)):
         try:
-            checked = checked_parcel(raw)
-        except ParcelRefused:
+            checked = parse_request(raw)
+        except UploadRejected:
             continue
-        assert all(one.sha256 == SHA for one in checked.pieces)
+        assert all(one.sha256 == SHA for one in checked.chunks)
 
 
 def test_whose_it_is_comes_from_the_token_alone(tmp_path: Path) -> None:
@@ -121,12 +126,14 @@ def test_whose_it_is_comes_from_the_token_alone(tmp_path: Path) -> None:
     ben.store, ben.intake = ann.store, ann.intake
     ann.send(parcel(PIECE))
 
-    assert ben.known(MACHINE).sources == ()
+    assert ben.fetch_state(MACHINE).sources == ()
     ben.send(parcel(PIECE))
 
-    people = sorted(batch.source.person for batch in ann.store.batches())
+    people = sorted(batch.source.person for batch in ann.store.export_updates())
     assert people == ["ann", "ben"]
-    addresses = {b.source.person: b.spans[0].address for b in ann.store.batches()}
+    addresses = {
+        b.source.person: b.spans[0].address for b in ann.store.export_updates()
+    }
     assert addresses["ann"].startswith("ann/")
     assert addresses["ben"].startswith("ben/")
 
@@ -142,13 +149,13 @@ def test_whose_it_is_comes_from_the_token_alone(tmp_path: Path) -> None:
     ],
 )
 def test_only_what_goes_on_is_kept_and_the_answer_says_how_far(
-    tmp_path: Path, pieces: list[Packed], upto: int
+    tmp_path: Path, pieces: list[UploadChunk], upto: int
 ) -> None:
     hub = MemoryHub(tmp_path)
 
     (known,) = hub.send(parcel(*pieces)).sources
 
-    assert known.upto == upto
+    assert known.stored_bytes == upto
     assert sum(map(len, hub.texts().values())) == upto
     assert len(set(hub.objects.addresses())) == min(upto, 1)
 
@@ -159,7 +166,7 @@ def test_an_older_generation_does_not_come_back(tmp_path: Path) -> None:
 
     (known,) = hub.send(parcel(other(generation=2, offset=len(RAW)))).sources
 
-    assert (known.generation, known.upto) == (3, len(RAW))
+    assert (known.generation, known.stored_bytes) == (3, len(RAW))
 
 
 def test_whoever_only_asks_leaves_nothing(tmp_path: Path) -> None:
@@ -167,20 +174,20 @@ def test_whoever_only_asks_leaves_nothing(tmp_path: Path) -> None:
 
     (known,) = hub.send(parcel(other(length=0, frame=b"", sha256=b""))).sources
 
-    assert (known.upto, known.is_refused) == (0, False)
-    assert list(hub.store.batches()) == []
+    assert (known.stored_bytes, known.is_erased) == (0, False)
+    assert list(hub.store.export_updates()) == []
     assert list(hub.objects.addresses()) == []
 
 
 def test_no_byte_is_written_of_what_was_erased(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     hub.send(parcel(PIECE))
-    receipt = hub.store.erase(Selector(session=SessionId("5e55")), now=NOW)
-    hub.objects.remove(receipt.addresses)
+    receipt = hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
+    hub.objects.remove(receipt.blob_addresses)
 
     (known,) = hub.send(parcel(PIECE)).sources
 
-    assert known.is_refused
+    assert known.is_erased
     assert list(hub.objects.addresses()) == []
 
 
@@ -192,13 +199,13 @@ def test_what_is_erased_while_it_comes_is_taken_back(
 
     def late(batch: object) -> object:
         if getattr(batch, "spans", ()):
-            hub.store.erase(Selector(session=SessionId("5e55")), now=NOW)
+            hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
         return put(batch)
 
     monkeypatch.setattr(hub.store, "put", late)
     (known,) = hub.send(parcel(PIECE)).sources
 
-    assert known.is_refused
+    assert known.is_erased
     assert list(hub.objects.addresses()) == []
 
 
@@ -206,13 +213,13 @@ def test_a_source_is_known_before_its_first_byte_is_kept(tmp_path: Path) -> None
     hub = MemoryHub(tmp_path)
     # Whoever sweeps the raw store removes what is of no source.
     known: list[int] = []
-    write = hub.objects.place.write
+    write = hub.objects.backend.write
 
     def noted(name: str, raw: bytes) -> None:
-        known.append(len(hub.store.acks("ann", MACHINE)))
+        known.append(len(hub.store.upload_progress("ann", MACHINE)))
         write(name, raw)
 
-    hub.objects.place.write = noted  # type: ignore[method-assign]
+    hub.objects.backend.write = noted  # type: ignore[method-assign]
     hub.send(parcel(PIECE, other(path="projects/-work/5e56.jsonl", session="5e56")))
 
     assert known == [2, 2]
@@ -221,10 +228,10 @@ def test_a_source_is_known_before_its_first_byte_is_kept(tmp_path: Path) -> None
 def test_what_is_refused_keeps_nothing_else_back(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     hub.send(parcel(PIECE))
-    hub.store.erase(Selector(session=SessionId("5e55")), now=NOW)
+    hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
 
     other_one = other(path="projects/-work/5e56.jsonl", session="5e56")
     answer = hub.send(parcel(PIECE, other_one, PIECE))
 
-    told = {one.path: (one.upto, one.is_refused) for one in answer.sources}
+    told = {one.path: (one.stored_bytes, one.is_erased) for one in answer.sources}
     assert told == {PIECE.path: (0, True), other_one.path: (len(RAW), False)}

@@ -18,13 +18,12 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged
-from bygones.hub.erasing import erase
-from bygones.model.ids import SessionId
-from bygones.store.press import unpress
-from bygones.team.contract import Scope, Selector, TeamStore
-from bygones.team.objects import RawObjects, open_objects
-from bygones.team.opening import open_store
-from bygones.team.tokens import Tokens
+from bygones.model.base import SessionId
+from bygones.store.compression import decompress
+from bygones.team.access import TokenStore, open_store
+from bygones.team.admin import erase
+from bygones.team.blobs import ExternalBlobStore, open_blob_store
+from bygones.team.contract import AccessScope, ErasureSelector, TeamStore
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import opened
@@ -57,7 +56,7 @@ class Scene:
         self.port = free_port()
         store = open_store(engine.address)
         store.prepare()
-        self.token, _ = Tokens(store).issue("ann", teams=("shop",), now=NOW)
+        self.token, _ = TokenStore(store).issue("ann", teams=("shop",), now=NOW)
         store.close()
         self.hub = self.serve()
         self.pusher: Child | None = None
@@ -143,20 +142,20 @@ def written(home: Home) -> Counter[str]:
     return sum((uuids(p.read_bytes()) for p in home.path.rglob("*.jsonl")), Counter())
 
 
-def kept(store: TeamStore, objects: RawObjects) -> Counter[str]:
+def kept(store: TeamStore, objects: ExternalBlobStore) -> Counter[str]:
     """Return every record of which the hub has the bytes."""
     found: Counter[str] = Counter()
-    for batch in store.batches():
+    for batch in store.export_updates():
         for span in batch.spans:
-            found += uuids(objects.bytes_of(span.address))
+            found += uuids(objects.get(span.address))
         if batch.fragment:
-            found += uuids(unpress(batch.fragment.frame))
+            found += uuids(decompress(batch.fragment.frame))
     return found
 
 
 def wait_until_derived(store: TeamStore) -> None:
     begun = time.monotonic()
-    while store.touched():
+    while store.pending_sources():
         assert time.monotonic() - begun < LONG, "nobody derives"
         time.sleep(0.1)
 
@@ -178,16 +177,22 @@ def suffer(scene: Scene, kills: int, victims: Sequence[str]) -> None:
 def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) -> None:
     suffer(scene, KILLS, VICTIMS)
 
-    store, objects = open_store(scene.engine.address), open_objects(scene.raw)
+    store, objects = open_store(scene.engine.address), open_blob_store(scene.raw)
     wait_until_derived(store)
     with (
         Archive.open(scene.folder) as here,
-        Archive.on(store.shelf(Scope(person="ann"), objects)) as there,
+        Archive.from_store(
+            store.open_reader(AccessScope(person="ann"), objects)
+        ) as there,
     ):
         assert kept(store, objects) == written(scene.home)
-        own = {one.id: (one.messages, one.prompts) for one in here.sessions()}
-        assert own == {one.id: (one.messages, one.prompts) for one in there.sessions()}
-    with Archive.on(store.shelf(Scope(person="ben"), objects)) as nobody:
+        own = {one.id: (one.message_count, one.prompt_count) for one in here.sessions()}
+        assert own == {
+            one.id: (one.message_count, one.prompt_count) for one in there.sessions()
+        }
+    with Archive.from_store(
+        store.open_reader(AccessScope(person="ben"), objects)
+    ) as nobody:
         assert list(nobody.sessions()) == []
     assert store.verify().faults == ()
     store.close()
@@ -202,7 +207,7 @@ def test_a_hub_that_acknowledges_before_it_has_written_is_caught(
         suffer(scene, 2, ["hub"])
         store = open_store(scene.engine.address)
         with pytest.raises(ArchiveDamaged, match="is missing"):
-            kept(store, open_objects(raw))
+            kept(store, open_blob_store(raw))
         store.close()
 
 
@@ -221,7 +226,7 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
     Archive.ingest(scene.folder, [scene.home.path])
     scene.pusher = scene.push()
     scene.pusher.join(LONG)
-    store, objects = open_store(scene.engine.address), open_objects(scene.raw)
+    store, objects = open_store(scene.engine.address), open_blob_store(scene.raw)
     wait_until_derived(store)
     data = scene.engine.folder / "data"
     assert in_files(data, canary)
@@ -229,7 +234,12 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
     assert any("source" in name for name in rows)  # a last line without a newline
 
     for number in (40, 41):
-        erase(store, objects, Selector(session=SessionId(session_id(number))), now=NOW)
+        erase(
+            store,
+            objects,
+            ErasureSelector(session=SessionId(session_id(number))),
+            now=NOW,
+        )
     scene.push().join(LONG)
     wait_until_derived(store)
     store.close()
@@ -237,14 +247,14 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
     vacuum(scene.engine.address)
     left = {*objects.addresses()}
     assert left
-    assert not any(canary.encode() in objects.bytes_of(one) for one in left)
+    assert not any(canary.encode() in objects.get(one) for one in left)
     assert in_rows(scene.engine.address, canary) == []
     assert in_files(data / "base", canary) == []
 
 
 def in_rows(address: str, word: str) -> list[str]:
     """Return our tables of which a row holds a word, also where it is packed."""
-    import psycopg  # noqa: PLC0415 (only where it is installed)
+    import psycopg
 
     with psycopg.connect(address) as db:
         tables = db.execute(
@@ -272,7 +282,7 @@ def held(value: object) -> Iterator[bytes]:
 
 
 def vacuum(address: str) -> None:
-    import psycopg  # noqa: PLC0415 (only where it is installed)
+    import psycopg
 
     with psycopg.connect(address, autocommit=True) as db:
         db.execute("VACUUM FULL")

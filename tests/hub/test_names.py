@@ -11,14 +11,18 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
-from bygones.hub.app import _Hub
-from bygones.hub.behind import Deriving
-from bygones.hub.gate import HEALTH, STYLE
-from bygones.hub.intake import Intake
+from bygones.hub.server import HEALTH_PATH, LOGIN_CSS_PATH, _HubRoutes
+from bygones.hub.uploads import UploadHandler
 from bygones.mcp.http import PATH
-from bygones.push.wire import ACKS, PUSH, Parcel, pack
-from bygones.team.tokens import Tokens
-from bygones.web.gate import ENTRANCE
+from bygones.team.access import TokenStore
+from bygones.team.protocol import (
+    PROGRESS_PATH,
+    PUSH_PATH,
+    UploadRequest,
+    encode_message,
+)
+from bygones.team.worker import IndexWorker
+from bygones.web.security import LOGIN_PATH
 from tests.faults.addresses import (
     CANARY,
     NAMES,
@@ -56,8 +60,8 @@ class Door:
         sure = leading_to(self.place / "canary.txt")
         return [*sure, *NAMES[number % STEP :: STEP]]
 
-    def send(self, sent: Parcel) -> int:
-        return self.ask("POST", PUSH, pack(sent)).status
+    def send(self, sent: UploadRequest) -> int:
+        return self.ask("POST", PUSH_PATH, encode_message(sent)).status
 
     def objects(self) -> list[str]:
         raw = self.place / "raw"
@@ -91,8 +95,10 @@ def door(tmp_path: Path) -> Iterator[Door]:
 
 def own_routes(hub: TestHub) -> list[Route]:
     """Return what a hub answers by itself, as its router knows it."""
-    intake = Intake(hub.store, hub.objects)
-    return _Hub(intake, Tokens(hub.store), Deriving(lambda: False, print)).routes()
+    intake = UploadHandler(hub.store, hub.objects)
+    return _HubRoutes(
+        intake, TokenStore(hub.store), IndexWorker(lambda: False, print)
+    ).routes()
 
 
 def test_no_route_of_a_hub_leads_out(door: Door) -> None:
@@ -108,7 +114,7 @@ def test_no_route_of_a_hub_leads_out(door: Door) -> None:
             assert one.faults(answer.status, told) == []
             count += 1
 
-    assert asked[ACKS] == {"machine"}
+    assert asked[PROGRESS_PATH] == {"machine"}
     assert asked["/api/files"] == {"session", "path"}
     assert door.led_out() == []
     reached("addresses with a name that leads out, of a hub", count)
@@ -136,12 +142,14 @@ def test_only_the_entrance_of_a_hub_answers_without_a_token(door: Door) -> None:
     }
 
     is_open = {asked for asked, answer in told.items() if answer.status != 401}
-    assert is_open == {("GET", path) for path in (HEALTH, STYLE, ENTRANCE)}
+    assert is_open == {
+        ("GET", path) for path in (HEALTH_PATH, LOGIN_CSS_PATH, LOGIN_PATH)
+    }
     assert not [one for one in told.values() if "set-cookie" in one.headers]
     reached("routes of a hub that are shut without a token", len(told) - len(is_open))
 
 
-def parcels(door: Door) -> Iterator[Parcel]:
+def parcels(door: Door) -> Iterator[UploadRequest]:
     """Yield parcels in which one text is a name that leads out."""
     fields = msgspec.structs.fields(PIECE)
     texts = [one.name for one in fields if one.type in {str, str | None}]

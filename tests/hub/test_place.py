@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.hub.place import scratch
+from bygones.team.admin import scratch_directory
 
 DEAD = 2**22 + 1
 """A number that no process has."""
@@ -25,7 +25,7 @@ def test_what_a_hub_that_died_left_is_removed_and_what_lives_stays(
         folder.mkdir()
         (folder / "archive.db").write_text("canary")
 
-    with scratch() as own:
+    with scratch_directory() as own:
         assert not left.exists()
         assert (alive / "archive.db").exists()
         with tempfile.NamedTemporaryFile(delete=False) as file:

@@ -8,17 +8,17 @@ from threading import Event, Thread
 
 import pytest
 
-from bygones.hub.erasing import erase
-from bygones.model.ids import SessionId
-from bygones.team.contract import Objects, Scope, Selector, TeamStore
-from bygones.team.deriving import derive
-from bygones.team.objects import RawObjects
-from bygones.team.postgres import receiving, writing
+from bygones.model.base import SessionId
+from bygones.team.admin import erase
+from bygones.team.blobs import ExternalBlobStore
+from bygones.team.contract import AccessScope, BlobStore, ErasureSelector, TeamStore
+from bygones.team.stores import postgres_rows
+from bygones.team.worker import derive_all
 from tests.build import session_id
 from tests.push.sending import NOW, MemoryHub, sent, worked
 
-GONE = Selector(session=SessionId(session_id(1)))
-Made = Callable[[], tuple[TeamStore, Objects]]
+GONE = ErasureSelector(session=SessionId(session_id(1)))
+Made = Callable[[], tuple[TeamStore, BlobStore]]
 
 
 @pytest.fixture
@@ -33,15 +33,17 @@ def hub(make: Made, tmp_path: Path) -> Iterator[MemoryHub]:
     store.close()
 
 
-def other(hub: MemoryHub) -> tuple[TeamStore, RawObjects]:
+def other(hub: MemoryHub) -> tuple[TeamStore, ExternalBlobStore]:
     """Return the same store over a connection of its own."""
     return type(hub.store)(hub.store._address), hub.objects  # type: ignore[attr-defined, call-arg]
 
 
 def sessions(hub: MemoryHub) -> list[str]:
-    shelf = hub.store.shelf(Scope(person="ann"), hub.objects)
+    shelf = hub.store.open_reader(AccessScope(person="ann"), hub.objects)
     try:
-        return sorted(one.id for one in shelf.derived.listed(empty=True))
+        return sorted(
+            one.id for one in shelf.sessions.iter_summaries(include_empty=True)
+        )
     finally:
         shelf.close()
 
@@ -66,8 +68,8 @@ def stalled(
 def test_rows_that_are_being_written_do_not_outlive_an_erasure(
     hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_there, may_go = stalled(monkeypatch, writing, "_put")
-    writer = Thread(target=derive, args=(hub.store, hub.objects))
+    is_there, may_go = stalled(monkeypatch, postgres_rows, "_insert_sessions")
+    writer = Thread(target=derive_all, args=(hub.store, hub.objects))
     writer.start()
     assert is_there.wait(30)
 
@@ -75,7 +77,7 @@ def test_rows_that_are_being_written_do_not_outlive_an_erasure(
     erase(store, objects, GONE, now=NOW)
     may_go.set()
     writer.join(30)
-    derive(store, objects)
+    derive_all(store, objects)
     store.close()
 
     assert sessions(hub) == [session_id(0), session_id(2)]
@@ -84,11 +86,11 @@ def test_rows_that_are_being_written_do_not_outlive_an_erasure(
 def test_what_comes_while_it_is_erased_is_refused_or_erased(
     hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    derive(hub.store, hub.objects)
+    derive_all(hub.store, hub.objects)
     store, objects = other(hub)
-    late = MemoryHub(Path(objects.place.folder))  # type: ignore[attr-defined]
+    late = MemoryHub(Path(objects.backend.folder))  # type: ignore[attr-defined]
     late.use(store)
-    is_there, may_go = stalled(monkeypatch, receiving, "_add_sources")
+    is_there, may_go = stalled(monkeypatch, postgres_rows, "_add_sources")
     late_push = Thread(target=_push_as_another_machine, args=(hub.folder, late))
     late_push.start()
     assert is_there.wait(30)
@@ -96,16 +98,14 @@ def test_what_comes_while_it_is_erased_is_refused_or_erased(
     erase(hub.store, hub.objects, GONE, now=NOW)
     may_go.set()
     late_push.join(60)
-    derive(store, objects)
+    derive_all(store, objects)
     store.close()
 
     assert session_id(1) not in sessions(hub)
-    assert not any(
-        b"of 1," in hub.objects.bytes_of(one) for one in hub.objects.addresses()
-    )
+    assert not any(b"of 1," in hub.objects.get(one) for one in hub.objects.addresses())
 
 
 def _push_as_another_machine(folder: Path, hub: MemoryHub) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bygones.push.run.machine_of", lambda *_: "f" * 32)
+        patch.setattr("bygones.hub.client.machine_id", lambda *_: "f" * 32)
         sent(folder, hub)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bygones.archive import Archive
-from bygones.ingest.windows import Conversation, Cut
+from bygones.ingest.conversations import AssembledConversation, Conversation
 from bygones.model.sessions import Session
 
 __all__ = ["check", "talks"]
@@ -13,26 +13,31 @@ __all__ = ["check", "talks"]
 SIZES = (1, 3, 16)
 
 
-def talks(archive: Archive, session: Session) -> Iterator[tuple[Conversation, Cut]]:
+def talks(
+    archive: Archive, session: Session
+) -> Iterator[tuple[Conversation, AssembledConversation]]:
     """Yield every conversation of a session as the index has it, and cut out of it."""
     for agent in ("", *(run.id for run in session.all_agents)):
-        yield archive.conversation(session.id, agent), Cut(session, agent)
+        yield (
+            archive.conversation(session.id, agent),
+            AssembledConversation(session, agent),
+        )
 
 
 def check(archive: Archive, sizes: tuple[int, ...] = SIZES) -> int:
     """Compare all windows of all branches; return how many there were."""
     count = 0
-    for listed in archive.sessions(empty=True):
+    for listed in archive.sessions(include_empty=True):
         session = archive.session(listed.id)
         for talk, cut in talks(archive, session):
             assert talk.facts == cut.facts
-            assert sorted(talk.runs) == sorted(cut.runs)
+            assert sorted(talk.agent_ids) == sorted(cut.agent_ids)
             for branch in cut.facts.branches:
                 whole = list(cut.messages(branch.number))
                 assert list(talk.messages(branch.number)) == whole
-                assert len(whole) == branch.total
+                assert len(whole) == branch.message_count
                 for size in sizes:
-                    for start in range(0, branch.total + 1, size):
+                    for start in range(0, branch.message_count + 1, size):
                         asked = (branch.number, start, start + size)
                         assert talk.window(*asked) == cut.window(*asked)
                         count += 1

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest import ingest, run
-from bygones.model.ids import SourceId
-from bygones.model.problems import Problem
-from bygones.sources import read_stretches
-from bygones.sources.opening import problem_of
+from bygones.ingest import run
+from bygones.ingest.run import ingest
+from bygones.model.base import Problem, SourceId
+from bygones.sources.lines import problem_from_error, read_line_blocks
 from tests.build import jsonl, line, prompt, session, session_id
 from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
@@ -44,7 +43,7 @@ def test_of_a_file_that_grew_only_what_is_new_is_read(keeping: Keeping) -> None:
 
     report = keeping.ingest()
 
-    assert (report.grown, report.anew, report.bytes) == (1, 0, len(more))
+    assert (report.grown, report.rewritten, report.bytes) == (1, 0, len(more))
     assert keeping.generations(path) == [first + more]
     assert level(keeping)
 
@@ -60,7 +59,7 @@ def test_a_file_that_shrank_is_read_anew_and_the_old_bytes_stay(
 
     report = keeping.ingest()
 
-    assert report.anew == 1
+    assert report.rewritten == 1
     assert keeping.generations(path) == [before, after]
     assert level(keeping)
 
@@ -79,7 +78,7 @@ def test_a_rewrite_in_place_is_seen_whatever_size_and_time_say(
 
     report = keeping.ingest()
 
-    assert report.anew == 1
+    assert report.rewritten == 1
     assert keeping.generations(path) == [LONG, other]
     assert level(keeping)
 
@@ -109,7 +108,7 @@ def test_another_file_in_the_same_place_is_a_new_generation(keeping: Keeping) ->
     path.unlink()
     after = keeping.home.session(ONE, session("x", "y<x", "z<y")).read_bytes()
 
-    assert keeping.ingest().anew == 1
+    assert keeping.ingest().rewritten == 1
     assert keeping.generations(path) == [before, after]
     assert level(keeping)
 
@@ -125,7 +124,7 @@ def test_every_generation_stays_readable(keeping: Keeping) -> None:
     assert keeping.generations(path) == written
     with keeping.vault() as vault:
         for generation, raw in enumerate(written):
-            assert vault.chunks.read(1, generation, 0, 10**6) == raw
+            assert vault.byte_store.read_bytes(1, generation, 0, 10**6) == raw
 
 
 def test_a_copy_is_a_source_of_its_own(keeping: Keeping) -> None:
@@ -167,7 +166,7 @@ def test_a_file_that_is_back_is_not_gone_any_more(keeping: Keeping) -> None:
 
     report = keeping.ingest()
 
-    assert (report.back, report.anew, report.bytes) == (1, 0, 0)
+    assert (report.returned, report.rewritten, report.bytes) == (1, 0, 0)
     assert keeping.sources()[path.name].gone_ns is None
     assert level(keeping)
 
@@ -184,7 +183,7 @@ def test_half_a_line_is_kept_and_gives_way_when_it_is_whole(keeping: Keeping) ->
     path.write_bytes(whole)
     report = keeping.ingest()
 
-    assert (report.grown, report.anew) == (1, 0)
+    assert (report.grown, report.rewritten) == (1, 0)
     assert keeping.generations(path) == [whole]
     assert keeping.rows("SELECT count(*) FROM fragment") == [(0,)]
     assert level(keeping)
@@ -255,9 +254,9 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
 
     def reading(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
         act()
-        return read_stretches(*words, **more)
+        return read_line_blocks(*words, **more)
 
-    monkeypatch.setattr("bygones.ingest.run.read_stretches", reading)
+    monkeypatch.setattr("bygones.ingest.run.read_line_blocks", reading)
 
 
 def test_a_new_file_that_vanishes_after_the_walk_is_a_problem(
@@ -379,8 +378,8 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(
     path = keeping.home.session(ONE, session("a"))
     keeping.ingest()
     refusal = PermissionError(13, "Permission denied")
-    unseen = problem_of(refusal, SourceId(str(path)))
-    monkeypatch.setattr(run, "discover", lambda _: [unseen])
+    unseen = problem_from_error(refusal, SourceId(str(path)))
+    monkeypatch.setattr(run, "discover_sources", lambda _: [unseen])
     keeping.home.session(TWO, session("b"))  # or nobody would walk
 
     report = keeping.ingest()
@@ -408,7 +407,7 @@ def test_a_file_that_was_rewritten_in_the_middle_and_grew_in_its_place(
     other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
     path.write_bytes(other)
 
-    assert keeping.ingest().anew == 1
+    assert keeping.ingest().rewritten == 1
 
     assert keeping.generations(path) == [LONG, other]
     assert level(keeping)
@@ -422,13 +421,13 @@ def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
     path.write_bytes(line(prompt("half") | {"sessionId": "other"}))
     keeping.ingest()
     with Archive.open(keeping.archive) as archive:
-        assert [one.id for one in archive.sessions(empty=True)] == ["other"]
+        assert [one.id for one in archive.sessions(include_empty=True)] == ["other"]
 
     path.write_bytes(b"")
     keeping.ingest()
 
     with Archive.open(keeping.archive) as archive:
-        assert [one.id for one in archive.sessions(empty=True)] == ["notes"]
+        assert [one.id for one in archive.sessions(include_empty=True)] == ["notes"]
     assert unlike_rebuilt(keeping) == []
 
 
@@ -436,7 +435,7 @@ def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
 def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.ingest.changes.SOON_READ", len(LONG) // 2)
+    monkeypatch.setattr("bygones.ingest.changes.FULL_COMPARE_BYTES", len(LONG) // 2)
     path = keeping.home.session(ONE, [])
     path.write_bytes(LONG)
     keeping.ingest()
@@ -446,7 +445,7 @@ def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
 
     report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
 
-    assert report.anew == 1
+    assert report.rewritten == 1
     assert keeping.generations(path) == [LONG, other]
     assert level(keeping)
 
@@ -454,7 +453,7 @@ def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
 def test_a_long_file_that_was_looked_at_in_passing_is_compared_on_purpose(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.ingest.changes.SOON_READ", len(LONG) // 2)
+    monkeypatch.setattr("bygones.ingest.changes.FULL_COMPARE_BYTES", len(LONG) // 2)
     path = keeping.home.session(ONE, [])
     path.write_bytes(LONG)
     keeping.ingest()
@@ -466,7 +465,7 @@ def test_a_long_file_that_was_looked_at_in_passing_is_compared_on_purpose(
 
     report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
 
-    assert report.anew == 1
+    assert report.rewritten == 1
     assert keeping.generations(path)[-1] == other
     assert level(keeping)
     assert ingest(keeping.archive, [keeping.home.path], is_thorough=True).unchanged == 1
@@ -484,6 +483,6 @@ def test_an_agent_whose_first_line_is_unfinished_belongs_to_its_session(
     keeping.ingest()
 
     with Archive.open(keeping.archive) as archive:
-        (one,) = archive.sessions(empty=True)
-    assert (one.id, one.messages, one.agents) == (ONE, 2, 1)
+        (one,) = archive.sessions(include_empty=True)
+    assert (one.id, one.message_count, one.agent_count) == (ONE, 2, 1)
     assert unlike_rebuilt(keeping) == []

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest.indexing import Indexer
-from bygones.model.ids import SessionId
-from bygones.upkeep import verify
+from bygones.ingest.indexer import Indexer
+from bygones.maintenance.verify import verify
+from bygones.model.base import SessionId
 from tests.build import (
     compact,
     jsonl,
@@ -54,11 +54,11 @@ def test_what_is_committed_to_the_archive_alone_comes_into_the_index_later(
         patched.setattr(Indexer, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             keeping.ingest()
-    assert not verify(keeping.archive).is_level
+    assert not verify(keeping.archive).is_index_current
     keeping.ingest()
 
     assert unlike_rebuilt(keeping) == []
-    assert verify(keeping.archive).is_level
+    assert verify(keeping.archive).is_index_current
 
 
 @pytest.mark.parametrize("count", [10**12, 10**17, 10**20, 10**400])

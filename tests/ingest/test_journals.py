@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bygones import reading
+from bygones import reader
 from bygones.archive import Archive
-from bygones.errors import NothingFound
-from bygones.model.ids import SessionId
-from bygones.model.sessions import AgentStatus
-from bygones.store.chunks import CHUNK_SIZE
+from bygones.errors import NoTranscriptsFound
+from bygones.model.base import SessionId
+from bygones.model.summary import AgentStatus
+from bygones.store.archive_db import CHUNK_SIZE
 from tests.build import SESSION, jsonl, line, prompt, session
 from tests.cases.shape import written
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -36,7 +36,7 @@ def told(keeping: Keeping) -> tuple[str | None, AgentStatus]:
     """Return what is known of the agent, once both ways of reading agree."""
     with Archive(keeping.archive) as archive:
         kept = archive.session(SessionId(SESSION))
-    (read,) = reading.read(keeping.home.path)
+    (read,) = reader.read_sessions(keeping.home.path)
     assert written([kept]) == written([read])
     assert unlike_rebuilt(keeping) == []
     (run,) = kept.agents
@@ -51,11 +51,11 @@ def test_a_journal_counts_that_arrives_after_its_agent_and_grows(
     assert told(keeping) == UNTOLD
 
     write_journal(keeping.home, STARTED)
-    assert keeping.ingest().touched == [SESSION]
+    assert keeping.ingest().updated_sessions == [SESSION]
     assert told(keeping) == RUNS
 
     write_journal(keeping.home, STARTED, RESULT)
-    assert keeping.ingest().touched == [SESSION]
+    assert keeping.ingest().updated_sessions == [SESSION]
     assert told(keeping) == ENDED
 
 
@@ -135,7 +135,7 @@ def test_a_chunk_of_a_journal_that_rotted_costs_its_lines(keeping: Keeping) -> N
     keeping.ingest()
     with keeping.vault(write=True) as vault:
         journal = keeping.sources()["journal.jsonl"].number
-        vault.chunks.db.execute(
+        vault.byte_store.db.execute(
             "UPDATE chunk SET frame = x'00' WHERE source = ? AND start = 0", (journal,)
         )
     with Archive(keeping.archive) as archive:
@@ -168,5 +168,5 @@ def test_a_journal_alone_makes_no_session(tmp_path: Path) -> None:
 
     with Archive(keeping.archive) as archive:
         assert list(archive.sessions()) == []
-    with pytest.raises(NothingFound):
-        list(reading.read(keeping.home.path))
+    with pytest.raises(NoTranscriptsFound):
+        list(reader.read_sessions(keeping.home.path))

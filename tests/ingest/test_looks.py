@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest import ingest, looks, run
-from bygones.model.ids import SessionId
-from bygones.model.problems import Problem
+from bygones.ingest import changes, run
+from bygones.ingest.run import ingest
+from bygones.maintenance.backup import backup
+from bygones.maintenance.purge import purge
+from bygones.model.base import Problem, SessionId, SourceFile
 from bygones.model.query import Query, Words
-from bygones.model.sources import Source
-from bygones.sources import discover
-from bygones.upkeep import purge
-from bygones.upkeep.backup import backup
+from bygones.sources.walk import discover_sources
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 
@@ -28,11 +27,11 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that were walked."""
     found: list[Path] = []
 
-    def walk(path: Path) -> Iterator[Source | Problem]:
+    def walk(path: Path) -> Iterator[SourceFile | Problem]:
         found.append(path)
-        yield from discover(path)
+        yield from discover_sources(path)
 
-    monkeypatch.setattr(run, "discover", walk)
+    monkeypatch.setattr(run, "discover_sources", walk)
     return found
 
 
@@ -67,9 +66,9 @@ def test_what_grows_is_taken_in_without_a_walk(
 
     report = keeping.ingest()
 
-    assert (report.grown, report.new, report.gone, report.anew) == (1, 0, 0, 0)
+    assert (report.grown, report.new, report.gone, report.rewritten) == (1, 0, 0, 0)
     assert (report.files, report.unchanged) == (4, 3)
-    assert report.touched == [session_id(1)]
+    assert report.updated_sessions == [session_id(1)]
     assert walks == []
     assert keeping.generations(path) == [path.read_bytes()]
     assert unlike_rebuilt(keeping) == []
@@ -133,7 +132,7 @@ def test_a_file_rewritten_in_place_is_anew_without_a_walk(
     before = path.read_bytes()
     set_back(path, before.replace(b"words 1", b"other 1"))
 
-    assert keeping.ingest().anew == 1
+    assert keeping.ingest().rewritten == 1
     assert walks == []
     assert keeping.generations(path) == [before, path.read_bytes()]
     assert unlike_rebuilt(keeping) == []
@@ -161,7 +160,7 @@ def test_who_looked_thoroughly_need_not_walk_again(
 
     path = transcript(keeping)
     set_back(path, path.read_bytes().replace(b"words 1", b"other 1"))
-    assert thoroughly().anew == 1
+    assert thoroughly().rewritten == 1
     assert walks == [keeping.home.path]
 
 
@@ -173,7 +172,7 @@ def test_what_was_felt_too_soon_is_felt_again_once(
     settle(keeping.home.path)
     keeping.ingest()
     walks.clear()
-    monkeypatch.setattr(looks, "feel", _stop)
+    monkeypatch.setattr(changes, "scan_tree", _stop)
 
     report = keeping.ingest()
 
@@ -246,7 +245,7 @@ def test_an_ingestion_that_was_stopped_leaves_the_next_to_a_walk(
 ) -> None:
     append(transcript(keeping))
     with monkeypatch.context() as stopped:
-        stopped.setattr(run, "derive", _stop)
+        stopped.setattr(run, "derive_sessions", _stop)
         with pytest.raises(KeyboardInterrupt):
             keeping.ingest()
 

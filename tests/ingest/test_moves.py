@@ -143,7 +143,7 @@ def test_a_copy_from_a_home_that_is_away_takes_no_other_along(
     homes = [one.home for one in keeping.sources().values()]
     assert homes.count(str(keeping.home.path)) == 2
     away.rename(keeping.home.path)
-    assert keeping.ingest().back == 2
+    assert keeping.ingest().returned == 2
     assert unlike_rebuilt(keeping) == []
 
 

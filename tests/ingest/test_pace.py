@@ -10,9 +10,9 @@ import pytest
 PROGRAM = """
 import ctypes, sys
 from threading import Barrier, Thread
-from bygones.ingest.pace import share_heaps
+from bygones.ingest.runtime import limit_malloc_arenas
 if sys.argv[1] == "shared":
-    share_heaps()
+    limit_malloc_arenas()
 told, kept = Barrier(9), []
 def work():
     kept.append([bytes(50_000) for _ in range(10)])

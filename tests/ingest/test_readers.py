@@ -14,68 +14,66 @@ from typing import Any
 
 import pytest
 
-from bygones.ingest import reader, readers
-from bygones.ingest.gist import Gist, Stretch, gist_of
-from bygones.ingest.reader import Reader
-from bygones.ingest.readers import Readers
-from bygones.ingest.tasks import READING, Task
-from bygones.model.ids import SourceId
-from bygones.upkeep import rebuild
+from bygones.ingest import workers
+from bygones.ingest.index_batch import IndexBatch, LineBlock, index_block
+from bygones.ingest.workers import INDEX_TASK, Worker, WorkerPool, WorkerTask
+from bygones.maintenance.rebuild import rebuild
+from bygones.model.base import SourceId
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 
-def stretch(words: str, start: int = 0) -> Stretch:
+def stretch(words: str, start: int = 0) -> LineBlock:
     raw = jsonl(thread(prompt(words), reply("so be it")))
-    return Stretch(SourceId("/h/a.jsonl"), 0, start, raw)
+    return LineBlock(SourceId("/h/a.jsonl"), 0, start, raw)
 
 
-def ask(some: Readers, asked: Stretch, then: Callable[[Gist], None]) -> None:
-    some.add(READING, asked, then, weight=len(asked.raw))
+def ask(some: WorkerPool, asked: LineBlock, then: Callable[[IndexBatch], None]) -> None:
+    some.submit(INDEX_TASK, asked, then, size=len(asked.raw))
 
 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processes are worth it however little there is to read."""
-    monkeypatch.setattr(readers, "WORTH", 0)
-    monkeypatch.setattr(readers, "spare_cores", lambda: 2)
+    monkeypatch.setattr(workers, "MIN_PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "spare_cpu_count", lambda: 2)
 
 
 @pytest.fixture
-def one() -> Iterator[Reader]:
-    found = Reader()
+def one() -> Iterator[Worker]:
+    found = Worker()
     yield found
     found.close()
 
 
-def test_another_process_reads_what_this_one_does(one: Reader) -> None:
+def test_another_process_reads_what_this_one_does(one: Worker) -> None:
     for asked in (stretch("one"), stretch("two \u4e2d\u6587 \U0001f389", 99)):
-        assert one.ask(READING, asked) == gist_of(asked)
+        assert one.call(INDEX_TASK, asked) == index_block(asked)
     assert isinstance(one._child, Popen)
-    assert not one._is_away
+    assert not one._is_unavailable
 
 
-def test_a_reader_that_dies_costs_nothing(one: Reader) -> None:
-    one.ask(READING, stretch("one"))
+def test_a_reader_that_dies_costs_nothing(one: Worker) -> None:
+    one.call(INDEX_TASK, stretch("one"))
     assert one._child is not None
     one._child.kill()
     one._child.wait()
 
-    assert one.ask(READING, stretch("two")) == gist_of(stretch("two"))
-    assert one.ask(READING, stretch("three")) == gist_of(stretch("three"))
+    assert one.call(INDEX_TASK, stretch("two")) == index_block(stretch("two"))
+    assert one.call(INDEX_TASK, stretch("three")) == index_block(stretch("three"))
 
 
 def test_a_reader_that_cannot_be_started_costs_nothing(
-    one: Reader, monkeypatch: pytest.MonkeyPatch
+    one: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
 
-    assert one.ask(READING, stretch("one")) == gist_of(stretch("one"))
+    assert one.call(INDEX_TASK, stretch("one")) == index_block(stretch("one"))
 
 
 def test_a_reader_imports_nothing_from_the_folder_that_it_is_called_in(
-    one: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    one: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap = tmp_path / "bygones"
     trap.mkdir()
@@ -85,14 +83,14 @@ def test_a_reader_imports_nothing_from_the_folder_that_it_is_called_in(
     )
     monkeypatch.chdir(tmp_path)
 
-    one.ask(READING, stretch("one"))
+    one.call(INDEX_TASK, stretch("one"))
 
     assert not (tmp_path / "sprung").exists()
-    assert not one._is_away
+    assert not one._is_unavailable
 
 
-def test_a_reader_ends_with_who_asked(one: Reader) -> None:
-    one.ask(READING, stretch("one"))
+def test_a_reader_ends_with_who_asked(one: Worker) -> None:
+    one.call(INDEX_TASK, stretch("one"))
     child = one._child
     assert child is not None
     one.close()
@@ -102,13 +100,13 @@ def test_a_reader_ends_with_who_asked(one: Reader) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing is stopped there")
 def test_a_reader_that_was_stopped_ends_with_who_asked(
-    one: Reader, monkeypatch: pytest.MonkeyPatch
+    one: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one.ask(READING, stretch("one"))
+    one.call(INDEX_TASK, stretch("one"))
     child = one._child
     assert child is not None
     child.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(reader, "_PARTING", 0.01)
+    monkeypatch.setattr(workers, "_EXIT_TIMEOUT", 0.01)
     one.close()
 
     assert child.returncode == -signal.SIGKILL
@@ -120,10 +118,10 @@ def test_who_interrupts_does_not_wait_for_a_reader_that_was_stopped() -> None:
     children: list[Popen[bytes]] = []
 
     def interrupted() -> None:
-        with Readers() as some:
-            some.expect(1)
-            for one in some._readers:
-                one.ask(READING, stretch("one"))
+        with WorkerPool() as some:
+            some.start_if_worthwhile(1)
+            for one in some._workers:
+                one.call(INDEX_TASK, stretch("one"))
                 assert one._child is not None
                 children.append(one._child)
             for child in children:
@@ -142,16 +140,16 @@ def test_who_interrupts_does_not_wait_for_a_reader_that_was_stopped() -> None:
 def test_what_is_asked_for_is_handed_on_in_order() -> None:
     done: list[int] = []
 
-    def then(number: int, gist: Gist) -> None:
-        assert gist == gist_of(stretch(f"words {number}"))
+    def then(number: int, gist: IndexBatch) -> None:
+        assert gist == index_block(stretch(f"words {number}"))
         done.append(number)
 
-    with Readers() as some:
-        some.expect(1)
+    with WorkerPool() as some:
+        some.start_if_worthwhile(1)
         for number in range(40):
             ask(some, stretch(f"words {number}"), partial(then, number))
-            some.then(partial(done.append, -number))
-        some.finish()
+            some.call_in_order(partial(done.append, -number))
+        some.drain()
 
     assert done == [sign * number for number in range(40) for sign in (1, -1)]
 
@@ -162,40 +160,40 @@ def test_what_no_other_process_has_begun_is_done_here(
 ) -> None:
     here = Event()
 
-    def wait(_: Reader, __: Task[Any, Any], asked: Stretch) -> Gist:
+    def wait(_: Worker, __: WorkerTask[Any, Any], asked: LineBlock) -> IndexBatch:
         # Nobody answers until this process has done something itself.
         here.wait(timeout=60)
-        return gist_of(asked)
+        return index_block(asked)
 
-    def read(asked: Stretch) -> Gist:
+    def read(asked: LineBlock) -> IndexBatch:
         here.set()
-        return gist_of(asked)
+        return index_block(asked)
 
-    monkeypatch.setattr(Reader, "ask", wait)
-    monkeypatch.setattr(READING, "deed", read)
-    done: list[Gist] = []
+    monkeypatch.setattr(Worker, "call", wait)
+    monkeypatch.setattr(INDEX_TASK, "func", read)
+    done: list[IndexBatch] = []
     asked = [stretch(f"words {number}") for number in range(10)]
-    with Readers() as some:
-        some.expect(1)
+    with WorkerPool() as some:
+        some.start_if_worthwhile(1)
         for one in asked:
             ask(some, one, done.append)
-        some.finish()
+        some.drain()
 
     assert here.is_set()
-    assert done == [gist_of(one) for one in asked]
+    assert done == [index_block(one) for one in asked]
 
 
 @pytest.mark.usefixtures("beside")
 def test_turns_leave_nothing_for_the_collector() -> None:
-    with Readers() as some:
-        some.expect(1)
+    with WorkerPool() as some:
+        some.start_if_worthwhile(1)
         gc.collect()
         gc.disable()
         try:
             for number in range(10):
                 ask(some, stretch(f"words {number}"), lambda _: None)
-            some.finish()
-            left = [one for one in gc.get_objects() if isinstance(one, Gist)]
+            some.drain()
+            left = [one for one in gc.get_objects() if isinstance(one, IndexBatch)]
         finally:
             gc.enable()
 
@@ -205,8 +203,8 @@ def test_turns_leave_nothing_for_the_collector() -> None:
 @pytest.mark.usefixtures("beside")
 def test_threads_take_turns_as_before_once_all_is_read() -> None:
     before = sys.getswitchinterval()
-    with Readers() as some:
-        some.expect(1)
+    with WorkerPool() as some:
+        some.start_if_worthwhile(1)
         assert sys.getswitchinterval() < before
 
     assert sys.getswitchinterval() == before
@@ -214,14 +212,14 @@ def test_threads_take_turns_as_before_once_all_is_read() -> None:
 
 @pytest.mark.usefixtures("beside")
 def test_what_fails_while_it_is_handed_on_is_not_kept_quiet() -> None:
-    def fail(_: Gist) -> None:
+    def fail(_: IndexBatch) -> None:
         raise OSError("no room")
 
-    with Readers() as some:
-        some.expect(1)
+    with WorkerPool() as some:
+        some.start_if_worthwhile(1)
         ask(some, stretch("one"), fail)
         with pytest.raises(OSError, match="no room"):
-            some.finish()
+            some.drain()
 
 
 @pytest.mark.usefixtures("beside")
@@ -232,7 +230,7 @@ def test_an_archive_read_by_many_equals_one_read_by_one(
     many = Keeping(tmp_path / "many")
     many.ingest(*homes)
     with monkeypatch.context() as alone:
-        alone.setattr(readers, "spare_cores", lambda: 0)
+        alone.setattr(workers, "spare_cpu_count", lambda: 0)
         one = Keeping(tmp_path / "one")
         one.ingest(*homes)
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from bygones.model.ids import Position
-from bygones.model.problems import Problem
-from bygones.model.sources import Source
-from bygones.sources import read_stretches
+from bygones.model.base import Position, Problem, SourceFile
+from bygones.sources.lines import read_line_blocks
 from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -19,7 +17,7 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 def test_what_was_read_before_an_interruption_is_kept_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.ingest.run.PATIENCE", 0.0)
+    monkeypatch.setattr("bygones.ingest.run.COMMIT_INTERVAL", 0.0)
     keeping = Keeping(tmp_path)
     first = keeping.home.session(session_id(1), [prompt("a")]).read_bytes()
     keeping.home.session(session_id(2), [prompt("b")])
@@ -29,9 +27,9 @@ def test_what_was_read_before_an_interruption_is_kept_after_a_while(
         if begun:
             raise KeyboardInterrupt
         begun.append(words)
-        return read_stretches(*words, **more)
+        return read_line_blocks(*words, **more)
 
-    monkeypatch.setattr("bygones.ingest.run.read_stretches", interrupted)
+    monkeypatch.setattr("bygones.ingest.run.read_line_blocks", interrupted)
     with pytest.raises(KeyboardInterrupt):
         keeping.ingest()
     monkeypatch.undo()
@@ -50,15 +48,15 @@ def test_a_file_that_could_never_be_read_is_not_kept_until_it_can(
     keeping.home.session(session_id(3), [])  # really empty, which can be read
 
     def refused(
-        source: Source, *, size: int, start: int = 0
+        source: SourceFile, *, target_size: int, start: int = 0
     ) -> Iterator[tuple[int, bytes] | Problem]:
         if source.id == str(closed):
             yield Problem("unreadable", Position(source.id, 0, 0, 0))
         else:
-            yield from read_stretches(source, size=size, start=start)
+            yield from read_line_blocks(source, target_size=target_size, start=start)
 
     with monkeypatch.context() as patched:
-        patched.setattr("bygones.ingest.run.read_stretches", refused)
+        patched.setattr("bygones.ingest.run.read_line_blocks", refused)
         report = keeping.ingest()
 
     assert (report.new, len(report.problems)) == (2, 1)

@@ -15,8 +15,8 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 MEASURED = """
 import sys
 from pathlib import Path
-from bygones.ingest import ingest
-from bygones.upkeep import rebuild
+from bygones.ingest.run import ingest
+from bygones.maintenance.rebuild import rebuild
 archive, home = map(Path, sys.argv[1:])
 if home.name == "rebuild":
     rebuild(archive)
@@ -94,7 +94,7 @@ def test_a_thousand_files_are_taken_in_and_looked_at_again(tmp_path: Path) -> No
 
     first, again = keeping.ingest(), keeping.ingest()
 
-    assert (first.new, first.sessions) == (1000, 1000)
+    assert (first.new, first.derived_sessions) == (1000, 1000)
     assert (again.unchanged, again.bytes) == (1000, 0)
     assert unlike_rebuilt(keeping) == []
 
@@ -126,7 +126,7 @@ def test_free_memory_is_given_back_with_every_batch_and_before_deriving(
     keeping.home.session(session_id(1), [prompt("one")])
     keeping.ingest()
     assert given == []
-    monkeypatch.setattr("bygones.ingest.run.BATCH", 1)
+    monkeypatch.setattr("bygones.ingest.run.COMMIT_BYTES", 1)
     keeping.home.session(session_id(2), [prompt("two")])
     keeping.ingest()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bygones.ingest.loading import gather_family, load_family
-from bygones.ingest.tasks import DERIVING
-from bygones.model.parts import Loader
-from bygones.store.derived import Derived
+from bygones.ingest.workers import DERIVE_TASK
+from bygones.model.summary import Loader
+from bygones.store.derived_tables import DerivedTables
 from tests.cases.make import CASES, copied, stories
 from tests.store.keeping import Keeping
 
@@ -22,16 +22,25 @@ def test_a_family_is_derived_from_bytes_as_from_values(
     keeping.ingest(copied(CASES / name, tmp_path / "case"))
     with keeping.vault() as vault:
         assert vault.index is not None
-        derived = Derived(vault.index)
-        numbers = [derived.number_of(line.id) or 0 for line in derived.listed()]
-        for family in {tuple(derived.family_of(number)) for number in numbers}:
-            gathered = gather_family(vault, derived, family, pages=vault.index.frames)
-            sheets = DERIVING.deed(gathered)
+        derived = DerivedTables(vault.index)
+        numbers = [
+            derived.session_number(line.id) or 0 for line in derived.iter_summaries()
+        ]
+        for family in {tuple(derived.family_members(number)) for number in numbers}:
+            gathered = gather_family(
+                vault, derived, family, page_frames=vault.index.load_node_frames
+            )
+            sheets = DERIVE_TASK.func(gathered)
 
-            assert DERIVING.told(DERIVING.answer(DERIVING.question(gathered))) == sheets
-            assert gathered.sessions(Loader()) == load_family(
+            assert (
+                DERIVE_TASK.decode_result(
+                    DERIVE_TASK.run_encoded(DERIVE_TASK.encode_argument(gathered))
+                )
+                == sheets
+            )
+            assert gathered.assemble_sessions(Loader()) == load_family(
                 vault, derived, family, Loader()
             )
             assert [sheet.session for sheet in sheets] == [
-                session.id for session in gathered.sessions(Loader())
+                session.id for session in gathered.assemble_sessions(Loader())
             ]

@@ -10,15 +10,26 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from bygones.archive import Archive
-from bygones.errors import NotArchived
-from bygones.ingest import tasks
-from bygones.ingest.windows import Begun, Cut, Reeled
-from bygones.render.html import Setting, fragments, window_fragments
-from bygones.render.html.fragments import Fragment
+from bygones.errors import NotInArchive
+from bygones.ingest import workers
+from bygones.ingest.conversations import (
+    AssembledConversation,
+    PreviewConversation,
+    StoredConversation,
+)
 from bygones.render.html.markup import Html
-from bygones.render.markdown import branch_markdown, markdown
-from bygones.render.walk import View
-from bygones.store import reels
+from bygones.render.html.session import (
+    HtmlFragment,
+    HtmlOptions,
+    render_fragments,
+    render_window_fragments,
+)
+from bygones.render.markdown.session import (
+    render_branch_markdown,
+    render_session_markdown,
+)
+from bygones.render.walk import SessionView
+from bygones.store import messages
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
 from tests.ingest.slices import check, talks
@@ -30,8 +41,8 @@ every_case = pytest.mark.parametrize("name", sorted(stories()))
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write down also what is short, a few messages in a row."""
-    monkeypatch.setattr(tasks, "LONG", 0)
-    monkeypatch.setattr(reels, "FRAME", 3)
+    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 0)
+    monkeypatch.setattr(messages, "MESSAGES_PER_BLOCK", 3)
 
 
 @every_case
@@ -41,9 +52,9 @@ def test_every_window_of_a_case_is_a_slice_of_its_session(
     Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
 
     with Archive.open(tmp_path / "archive") as archive:
-        everything = archive.sessions(empty=True)
+        everything = archive.sessions(include_empty=True)
         kinds = {type(archive.conversation(listed.id)) for listed in everything}
-        assert kinds == {Reeled}
+        assert kinds == {StoredConversation}
         assert check(archive)
 
 
@@ -61,7 +72,7 @@ def test_every_window_of_any_home_is_a_slice(layout: dict[str, bytes]) -> None:
             check(archive)
 
 
-def _unled(fragment: Fragment) -> Fragment:
+def _unled(fragment: HtmlFragment) -> HtmlFragment:
     """Return a line to a branch without the place there, which a whole has none of."""
     return replace(fragment, html=Html(re.sub(r"&amp;at=[^\"]+", "", fragment.html)))
 
@@ -69,24 +80,25 @@ def _unled(fragment: Fragment) -> Fragment:
 @every_case
 def test_windows_are_drawn_as_the_whole_is(name: str, tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
-    setting = Setting(agents="/agent/", branches="?branch=")
+    setting = HtmlOptions(agent_url="/agent/", branch_url="?branch=")
     with Archive.open(tmp_path / "archive") as archive:
-        for listed in archive.sessions(empty=True):
+        for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
             for talk, cut in talks(archive, session):
                 for branch in cut.facts.branches:
-                    for start in range(0, branch.total, 3):
-                        view = View(
+                    for start in range(0, branch.message_count, 3):
+                        view = SessionView(
                             branch=branch.number,
-                            start=start,
-                            stop=start + 3,
-                            thinking=True,
-                            tools=True,
+                            first_message=start,
+                            stop_message=start + 3,
+                            include_thinking=True,
+                            include_tools=True,
                         )
-                        drawn = fragments(cut.session, view, setting)
+                        drawn = render_fragments(cut.session, view, setting)
                         window = talk.window(branch.number, start, start + 3)
                         made = [
-                            _unled(one) for one in window_fragments(window, setting)
+                            _unled(one)
+                            for one in render_window_fragments(window, setting)
                         ]
                         assert made == list(drawn)
 
@@ -95,15 +107,15 @@ def test_windows_are_drawn_as_the_whole_is(name: str, tmp_path: Path) -> None:
 def test_all_windows_are_the_markdown_of_the_whole(name: str, tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
     with Archive.open(tmp_path / "archive") as archive:
-        for listed in archive.sessions(empty=True):
+        for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
             for talk, cut in talks(archive, session):
                 for branch in cut.facts.branches:
-                    view = View(branch=branch.number, tools=True)
-                    starts = range(0, max(branch.total, 1), 3)
+                    view = SessionView(branch=branch.number, include_tools=True)
+                    starts = range(0, max(branch.message_count, 1), 3)
                     windows = (talk.window(branch.number, n, n + 3) for n in starts)
-                    made = "".join(branch_markdown(windows))
-                    assert made == "".join(markdown(cut.session, view))
+                    made = "".join(render_branch_markdown(windows))
+                    assert made == "".join(render_session_markdown(cut.session, view))
 
 
 def test_a_window_grows_with_its_session(tmp_path: Path) -> None:
@@ -117,7 +129,7 @@ def test_a_window_grows_with_its_session(tmp_path: Path) -> None:
         with Archive.open(tmp_path / "archive") as archive:
             check(archive)
             talk = archive.conversation(session_id(1))
-            assert talk.facts.branches[0].total == count
+            assert talk.facts.branches[0].message_count == count
 
 
 def test_names_are_found_where_they_stand(tmp_path: Path) -> None:
@@ -132,13 +144,13 @@ def test_names_are_found_where_they_stand(tmp_path: Path) -> None:
         near = dict(talk.messages(0, [seventh.id]))
 
     assert near[7] == seventh
-    assert len(near) <= reels.FRAME
+    assert len(near) <= messages.MESSAGES_PER_BLOCK
 
 
 def test_what_is_short_is_not_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "LONG", 7)
+    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 7)
     home = Home(tmp_path / "home")
     said = [one for at in range(4) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))]
     records = thread(*said)
@@ -149,11 +161,11 @@ def test_what_is_short_is_not_written_down(
         with Archive.open(tmp_path / "archive") as archive:
             talk = archive.conversation(session_id(1))
             kinds.append(type(talk))
-            assert talk.window(0, 2, 4) == Cut(archive.session(session_id(1))).window(
-                0, 2, 4
-            )
+            assert talk.window(0, 2, 4) == AssembledConversation(
+                archive.session(session_id(1))
+            ).window(0, 2, 4)
 
-    assert kinds == [Begun, Reeled, Reeled]
+    assert kinds == [PreviewConversation, StoredConversation, StoredConversation]
 
 
 def test_a_branch_or_an_agent_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -163,13 +175,13 @@ def test_a_branch_or_an_agent_that_is_not_there_is_an_error(tmp_path: Path) -> N
 
     with Archive.open(tmp_path / "archive") as archive:
         talk = archive.conversation(session_id(1))
-        whole = Cut(archive.session(session_id(1)))
+        whole = AssembledConversation(archive.session(session_id(1)))
         for one in (talk, whole):
-            with pytest.raises(NotArchived):
+            with pytest.raises(NotInArchive):
                 one.window(3, 0, 1)
-            with pytest.raises(NotArchived):
+            with pytest.raises(NotInArchive):
                 list(one.messages(3))
-        with pytest.raises(NotArchived):
+        with pytest.raises(NotInArchive):
             archive.conversation(session_id(1), "nobody")
-        with pytest.raises(NotArchived):
-            Cut(archive.session(session_id(1)), "nobody")
+        with pytest.raises(NotInArchive):
+            AssembledConversation(archive.session(session_id(1)), "nobody")

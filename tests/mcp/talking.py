@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bygones.mcp.protocol import Speaker
-from bygones.mcp.recall import Caller, Recall
-from bygones.render.redact import Redactor
+from bygones.mcp.server import McpDispatcher
+from bygones.mcp.tool_service import Caller, ToolService
+from bygones.redact.engine import Redactor
 from tests.build import CWD
 from tests.store.keeping import Keeping
 
@@ -30,12 +30,12 @@ class Talk:
             directory=Path(CWD), session=session, clock=lambda: NOW, zone=UTC
         )
         redactor = Redactor(names=["zebraquux"])
-        recall = Recall(self.keeping.archive, caller, redactor=redactor)
-        self.speaker = Speaker(recall)
+        recall = ToolService(self.keeping.archive, caller, redactor=redactor)
+        self.speaker = McpDispatcher(recall)
 
     def call(self, tool: str, **arguments: Any) -> tuple[str, bool]:  # noqa: ANN401
         params = {"name": tool, "arguments": arguments}
-        result = self.speaker.answer("tools/call", params)
+        result = self.speaker.dispatch("tools/call", params)
         (block,) = result["content"]
         return block["text"], result["isError"]
 

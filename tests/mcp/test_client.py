@@ -21,7 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
-from bygones.mcp.http import PATH, application
+from bygones.mcp.http import PATH, create_mcp_app
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
 from tests.mcp.talking import Talk, body, cursor
 
@@ -63,7 +63,7 @@ def serving(talk: Talk) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    app = application(talk.speaker, TOKEN)
+    app = create_mcp_app(talk.speaker, TOKEN)
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

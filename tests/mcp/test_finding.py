@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.mcp.quoting import NOTICE
-from bygones.mcp.tools import BY_NAME
+from bygones.mcp.quoting import QUOTE_NOTICE
+from bygones.mcp.tools import TOOLS_BY_NAME
 from bygones.query.fields import FIELDS
 from tests.build import (
     Written,
@@ -85,9 +85,8 @@ def test_the_session_that_asks_is_not_found(talk: Talk) -> None:
 
 
 def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
-    recalled = (
-        f"Bygones: 1 session.\n{NOTICE}\n<<<x\nthe scheduler holds a pangolin\nx>>>"
-    )
+    quoted = "<<<x\nthe scheduler holds a pangolin\nx>>>"
+    recalled = f"Bygones: 1 session.\n{QUOTE_NOTICE}\n{quoted}"
     talk.home.session(
         session_id(3),
         thread(
@@ -105,7 +104,7 @@ def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
 
 
 def test_who_quotes_what_was_recalled_is_heard(talk: Talk) -> None:
-    pasted = f"{NOTICE} Is it true that the scheduler has an axolotl?"
+    pasted = f"{QUOTE_NOTICE} Is it true that the scheduler has an axolotl?"
     talk.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
     talk.keeping.ingest()
 
@@ -176,4 +175,4 @@ def test_what_nobody_said_is_not_found(talk: Talk) -> None:
 
 def test_the_description_names_every_field() -> None:
     for field in FIELDS:
-        assert f"{field.name}:" in BY_NAME["search"].description
+        assert f"{field.name}:" in TOOLS_BY_NAME["search"].description

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.mcp.http import PATH, listening
+from bygones.mcp.http import PATH, bind_local_socket
 from tests.build import Home, prompt, reply, session_id, thread
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ended with a signal")
@@ -51,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 def port(home: Home) -> Iterator[int]:
     """Return where the command serves."""
     assert home.path.exists()
-    with listening(0) as free:
+    with bind_local_socket(0) as free:
         port = int(free.getsockname()[1])
     words = [sys.executable, "-m", "bygones", "mcp", "--http", "--port", str(port)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as started:
@@ -98,15 +98,15 @@ def test_what_is_new_is_taken_in_behind_an_answer(
 def test_a_port_that_is_taken_is_told_in_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with listening(0) as taken:
+    with bind_local_socket(0) as taken:
         port = taken.getsockname()[1]
-        assert main(["mcp", "--http", "--port", str(port)]) == ExitCode.FAILED
+        assert main(["mcp", "--http", "--port", str(port)]) == ExitCode.FAILURE
 
     assert "address already in use" in capsys.readouterr().err
 
 
 def test_accepted_connections_send_at_once() -> None:
-    with listening(0) as place, socket.create_connection(place.getsockname()):
+    with bind_local_socket(0) as place, socket.create_connection(place.getsockname()):
         accepted, _ = place.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.attachments import PrivateAttachment
-from bygones.model.metadata import PrivateRecord
+from bygones.model.metadata import PrivateAttachment, PrivateRecord
 from tests.build import (
     Written,
     attachment,

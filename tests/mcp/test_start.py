@@ -17,14 +17,14 @@ from tests.mcp.talking import Talk, body, cursor
 
 
 def test_the_server_starts_without_what_takes_long_to_import() -> None:
-    code = "import bygones.cli.mcp, sys; print(*sys.modules)"
+    code = "import bygones.cli.commands.mcp, sys; print(*sys.modules)"
 
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
 
     loaded = set(found.stdout.split())
-    assert "bygones.mcp.stdio" in loaded
+    assert "bygones.mcp.server" in loaded
     assert not loaded & {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn"}
     assert not loaded & {"tantivy", "asyncio", "subprocess", "markdown_it"}
 

@@ -11,18 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.mcp import stdio
-from bygones.mcp.protocol import VERSIONS, Refused, Speaker
-from bygones.mcp.stdio import serve_stdio
+from bygones.mcp import server
+from bygones.mcp.server import (
+    PROTOCOL_VERSIONS,
+    JsonRpcError,
+    McpDispatcher,
+    serve_stdio,
+)
 from tests.mcp.talking import Talk
 
 
 @pytest.fixture
-def speaker(tmp_path: Path) -> Speaker:
+def speaker(tmp_path: Path) -> McpDispatcher:
     return Talk(tmp_path).speaker
 
 
-def said(speaker: Speaker, *lines: bytes) -> list[Any]:
+def said(speaker: McpDispatcher, *lines: bytes) -> list[Any]:
     out = io.BytesIO()
     serve_stdio(speaker, io.BytesIO(b"".join(line + b"\n" for line in lines)), out)
     return [json.loads(line) for line in out.getvalue().splitlines()]
@@ -33,21 +37,21 @@ def request(method: str, id: object = 1, **params: object) -> bytes:  # noqa: A0
     return json.dumps(asked).encode()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_known_version_is_agreed_on(speaker: Speaker, version: str) -> None:
+@pytest.mark.parametrize("version", PROTOCOL_VERSIONS)
+def test_a_known_version_is_agreed_on(speaker: McpDispatcher, version: str) -> None:
     (answer,) = said(speaker, request("initialize", protocolVersion=version))
 
     assert answer["result"]["protocolVersion"] == version
     assert answer["result"]["serverInfo"]["name"] == "bygones"
 
 
-def test_an_unknown_version_gets_our_newest(speaker: Speaker) -> None:
+def test_an_unknown_version_gets_our_newest(speaker: McpDispatcher) -> None:
     (answer,) = said(speaker, request("initialize", protocolVersion="1999-01-01"))
 
-    assert answer["result"]["protocolVersion"] == VERSIONS[0]
+    assert answer["result"]["protocolVersion"] == PROTOCOL_VERSIONS[0]
 
 
-def test_notifications_and_answers_get_no_answer(speaker: Speaker) -> None:
+def test_notifications_and_answers_get_no_answer(speaker: McpDispatcher) -> None:
     note = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
     assert (
@@ -77,7 +81,7 @@ def test_notifications_and_answers_get_no_answer(speaker: Speaker) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_refused_by_number(
-    speaker: Speaker, line: bytes, code: int
+    speaker: McpDispatcher, line: bytes, code: int
 ) -> None:
     (answer,) = said(speaker, line)
 
@@ -85,9 +89,9 @@ def test_what_cannot_be_answered_is_refused_by_number(
 
 
 def test_a_line_that_never_ends_is_refused_and_the_next_is_answered(
-    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+    speaker: McpDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio, "_LONGEST", 1000)
+    monkeypatch.setattr(server, "_MAX_MESSAGE_BYTES", 1000)
 
     long, short = said(speaker, b'"' + b"x" * 5000 + b'"', request("ping", id="next"))
 
@@ -95,7 +99,7 @@ def test_a_line_that_never_ends_is_refused_and_the_next_is_answered(
     assert short == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_several_in_one_line_are_answered_in_one(speaker: Speaker) -> None:
+def test_several_in_one_line_are_answered_in_one(speaker: McpDispatcher) -> None:
     (answers,) = said(
         speaker, b"[" + request("ping", 1) + b"," + request("x", 2) + b"]"
     )
@@ -104,12 +108,12 @@ def test_several_in_one_line_are_answered_in_one(speaker: Speaker) -> None:
 
 
 def test_a_failure_of_ours_ends_nothing(
-    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+    speaker: McpDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(speaker, "answer", broken)
+    monkeypatch.setattr(speaker, "dispatch", broken)
 
     first, second = said(speaker, request("ping", 1), request("ping", 2))
 
@@ -126,7 +130,7 @@ def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("what", ["tools", "prompts", "resources"])
-def test_a_list_has_no_cursors(speaker: Speaker, what: str) -> None:
-    assert speaker.answer(f"{what}/list", {})[what] is not None
-    with pytest.raises(Refused, match="ask without one"):
-        speaker.answer(f"{what}/list", {"cursor": "abc"})
+def test_a_list_has_no_cursors(speaker: McpDispatcher, what: str) -> None:
+    assert speaker.dispatch(f"{what}/list", {})[what] is not None
+    with pytest.raises(JsonRpcError, match="ask without one"):
+        speaker.dispatch(f"{what}/list", {"cursor": "abc"})

@@ -6,17 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.tools import PatchHunk
-from bygones.reading import read
-from tests.build import (
-    SESSION,
-    Home,
-    prompt,
-    reply,
-    thread,
-    tool_result,
-    tool_use,
-)
+from bygones.model.outcomes import PatchHunk
+from bygones.reader import read_sessions
+from tests.build import SESSION, Home, prompt, reply, thread, tool_result, tool_use
 
 pytestmark = pytest.mark.req("H3")
 
@@ -32,7 +24,7 @@ def changed(
     )
     home = Home(folder)
     home.session(SESSION, records)
-    (session,) = read(folder)
+    (session,) = read_sessions(folder)
     (edit,) = session.edits
     return edit.diff
 

@@ -5,43 +5,59 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bygones.model.rest import Paid, Rest, each_run, rest_of, summed
+from bygones.model.sessions import (
+    ModelUsage,
+    TurnRemainder,
+    collect_remainder,
+    merge_by_model,
+    walk_agents,
+)
 from bygones.model.usage import Usage
 from tests.render.stories import STORIES
 
 
-def paid(model: str, tokens: int, hour: int | None) -> Paid:
+def paid(model: str, tokens: int, hour: int | None) -> ModelUsage:
     time = None if hour is None else datetime(2026, 1, 1, hour, tzinfo=UTC)
     usage = Usage(input=tokens)
-    return Paid(
-        model=model, usage=usage, least=tokens, most=tokens, first=time, last=time
+    return ModelUsage(
+        model=model,
+        usage=usage,
+        min_context=tokens,
+        max_context=tokens,
+        first_at=time,
+        last_at=time,
     )
 
 
 def test_answers_of_a_model_are_summed_and_their_bounds_kept() -> None:
-    rest = Rest((paid("a", 5, 3), paid("b", 7, 4), paid("a", 9, 1)))
+    rest = TurnRemainder((paid("a", 5, 3), paid("b", 7, 4), paid("a", 9, 1)))
 
-    one, other = summed(rest).paid
+    one, other = merge_by_model(rest).usages
 
-    assert (one.model, one.usage.total, one.least, one.most) == ("a", 14, 5, 9)
-    assert one.first is not None
-    assert one.last is not None
-    assert (one.first.hour, one.last.hour) == (1, 3)
+    assert (one.model, one.usage.total, one.min_context, one.max_context) == (
+        "a",
+        14,
+        5,
+        9,
+    )
+    assert one.first_at is not None
+    assert one.last_at is not None
+    assert (one.first_at.hour, one.last_at.hour) == (1, 3)
     assert other == paid("b", 7, 4)
 
 
 def test_what_has_no_time_is_summed_by_itself() -> None:
-    rest = Rest((paid("a", 5, 3), paid("a", 7, None)))
+    rest = TurnRemainder((paid("a", 5, 3), paid("a", 7, None)))
 
-    assert summed(rest) == rest
+    assert merge_by_model(rest) == rest
 
 
 def test_agents_are_told_once_with_those_below_them(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
 
-    rest = rest_of(session.live.messages)
+    rest = collect_remainder(session.live_branch.messages)
 
-    called = [run for run in session.agents if run.calls]
-    assert sorted(rest.runs) == sorted(run.id for run in each_run(called))
-    spent = sum(m.usage.total for m in session.live.messages if m.usage)
-    assert sum(one.usage.total for one in rest.paid) == spent
+    called = [run for run in session.agents if run.call_ids]
+    assert sorted(rest.agent_ids) == sorted(run.id for run in walk_agents(called))
+    spent = sum(m.usage.total for m in session.live_branch.messages if m.usage)
+    assert sum(one.usage.total for one in rest.usages) == spent

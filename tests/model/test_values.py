@@ -7,15 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.attachments import ATTACHMENTS, Attachment
-from bygones.model.blocks import BLOCKS
-from bygones.model.ids import Position, SourceId
-from bygones.model.metadata import METADATA, MetadataRecord
-from bygones.model.problems import PROBLEM_KINDS, Problem
-from bygones.model.sources import SourceKind
+from bygones.model.base import (
+    PROBLEM_KINDS,
+    Position,
+    Problem,
+    SourceId,
+    SourceKind,
+    WireStruct,
+    wire_name,
+)
+from bygones.model.metadata import (
+    ATTACHMENTS_BY_TYPE,
+    METADATA_BY_TYPE,
+    RECORDS_BY_TYPE,
+    Attachment,
+    MetadataRecord,
+)
+from bygones.model.records import BLOCKS_BY_TYPE
 from bygones.model.usage import Usage
-from bygones.model.wire import Wire, wire_name
-from bygones.parse.full import RECORDS
 
 PLACE = Position(SourceId("a.jsonl"), 0, 0, 1)
 
@@ -58,7 +67,8 @@ def test_a_field_is_called_as_it_is_written(field: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "parent"), [(METADATA, MetadataRecord), (ATTACHMENTS, Attachment)]
+    ("table", "parent"),
+    [(METADATA_BY_TYPE, MetadataRecord), (ATTACHMENTS_BY_TYPE, Attachment)],
 )
 def test_a_type_belongs_to_one_struct(
     table: dict[str, type[MetadataRecord | Attachment]],
@@ -70,7 +80,11 @@ def test_a_type_belongs_to_one_struct(
 
 
 def test_what_is_written_may_lack_any_field_but_its_type() -> None:
-    kinds = [*RECORDS.values(), *ATTACHMENTS.values(), *BLOCKS.values()]
+    kinds = [
+        *RECORDS_BY_TYPE.values(),
+        *ATTACHMENTS_BY_TYPE.values(),
+        *BLOCKS_BY_TYPE.values(),
+    ]
 
     for kind in kinds:
         needed = {
@@ -80,8 +94,8 @@ def test_what_is_written_may_lack_any_field_but_its_type() -> None:
 
 
 def test_values_are_frozen_and_nothing_is_private_by_accident() -> None:
-    assert not Wire.is_private
-    assert all(kind.__struct_config__.frozen for kind in RECORDS.values())
+    assert not WireStruct.is_private
+    assert all(kind.__struct_config__.frozen for kind in RECORDS_BY_TYPE.values())
 
 
 @given(usages, usages)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.model.metadata import FileDelta, FileSnapshot
-from bygones.model.versions import versions_of
-from bygones.parse import parse_line
+from bygones.model.metadata import (
+    FileDeltaRecord,
+    FileSnapshotRecord,
+    collect_file_versions,
+)
+from bygones.parse.full import parse_line
 from tests.build import Written, delta, lines, snapshot
 
 
-def kept(*records: Written) -> list[FileSnapshot | FileDelta]:
+def kept(*records: Written) -> list[FileSnapshotRecord | FileDeltaRecord]:
     parsed = [found for line in lines(records) for found in parse_line(line)]
-    return [one for one in parsed if isinstance(one, FileSnapshot | FileDelta)]
+    return [
+        one for one in parsed if isinstance(one, FileSnapshotRecord | FileDeltaRecord)
+    ]
 
 
 @pytest.mark.req("H1")
@@ -24,16 +29,16 @@ def test_snapshots_and_deltas_give_the_versions_of_every_file() -> None:
         delta("p3", "p2", "a.py", "0f1e2d3c4b5a6978@v3"),
     )
 
-    versions = versions_of(records)
+    versions = collect_file_versions(records)
 
-    assert [(v.version, v.message, v.is_new) for v in versions["a.py"]] == [
+    assert [(v.version, v.message_id, v.is_new) for v in versions["a.py"]] == [
         (1, "p1", True),
         (2, "p2", False),
         (3, "p3", False),
     ]
-    assert [v.message for v in versions["b.py"]] == ["p2"]
-    assert versions["a.py"][1].backup == "0f1e2d3c4b5a6978@v2"
-    assert versions["a.py"][1].time is not None
+    assert [v.message_id for v in versions["b.py"]] == ["p2"]
+    assert versions["a.py"][1].backup_name == "0f1e2d3c4b5a6978@v2"
+    assert versions["a.py"][1].saved_at is not None
 
 
 @pytest.mark.req("H1")
@@ -46,4 +51,4 @@ def test_snapshots_that_say_nothing_give_no_versions() -> None:
     )
 
     assert len(records) == 3
-    assert versions_of(records) == {}
+    assert collect_file_versions(records) == {}

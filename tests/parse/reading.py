@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from bygones.model.blocks import Block
-from bygones.model.ids import Line
-from bygones.model.problems import Problem
-from bygones.model.sketches import Sketch, Sketched
-from bygones.model.texts import Passage
-from bygones.parse import parse_line, parse_outcome, sketch_line, texts_of
-from bygones.parse.full import Record
-from bygones.parse.salvage import Part, salvage
+from bygones.model.base import Line, Problem
+from bygones.model.metadata import Record
+from bygones.model.nodes import LightRecord, LocatedRecord, TextSpan
+from bygones.model.records import Block
+from bygones.parse.decode import SalvagedObject, salvage_line
+from bygones.parse.full import parse_line
+from bygones.parse.light import parse_line_light
+from bygones.parse.loader import parse_outcome
+from bygones.parse.texts import extract_text_spans
 from tests.build import line, prompt, source_line
 
 __all__ = [
@@ -39,18 +40,18 @@ def pieces(record: object, *, ended: bool = True) -> tuple[Record | Problem, ...
     return parse_line(_line(record, ended=ended))
 
 
-def light(record: object) -> Sketch:
+def light(record: object) -> LightRecord:
     """Return the last sketch of what is written there."""
-    sketched = sketch_line(_line(record))[-1]
-    assert isinstance(sketched, Sketched)
-    return sketched.sketch
+    sketched = parse_line_light(_line(record))[-1]
+    assert isinstance(sketched, LocatedRecord)
+    return sketched.record
 
 
-def passages(record: object) -> list[Passage]:
+def passages(record: object) -> list[TextSpan]:
     """Return what is indexed of a record."""
-    sketched = sketch_line(_line(record))[-1]
-    assert isinstance(sketched, Sketched)
-    return list(texts_of(sketched))
+    sketched = parse_line_light(_line(record))[-1]
+    assert isinstance(sketched, LocatedRecord)
+    return list(extract_text_spans(sketched))
 
 
 def block(written: object) -> Block:
@@ -68,7 +69,7 @@ def kinds(record: object, *, ended: bool = True, offset: int = 7) -> list[str]:
     """Return the kinds of the problems with a line, in both depths the same."""
     one = _line(record, ended=ended, offset=offset)
     full = [part.kind for part in parse_line(one) if isinstance(part, Problem)]
-    light = [part.kind for part in sketch_line(one) if isinstance(part, Problem)]
+    light = [part.kind for part in parse_line_light(one) if isinstance(part, Problem)]
     assert light == full
     return full
 
@@ -84,8 +85,8 @@ def odd_fields(record: object) -> list[str]:
 
 def raws(record: object, *, ended: bool = True, offset: int = 7) -> list[bytes]:
     """Return the bytes of the whole objects on a line."""
-    parts = salvage(_line(record, ended=ended, offset=offset))
-    return [part.raw for part in parts if isinstance(part, Part)]
+    parts = salvage_line(_line(record, ended=ended, offset=offset))
+    return [part.raw for part in parts if isinstance(part, SalvagedObject)]
 
 
 def _line(record: object, *, ended: bool = True, offset: int = 7) -> Line:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.model.attachments import Attachment, AttachmentRecord
-from bygones.parse import node_of, parse_line
-from bygones.parse.attached import text_of_attachment
+from bygones.model.metadata import Attachment, AttachmentRecord
+from bygones.parse.full import parse_line
+from bygones.parse.light import build_node
+from bygones.parse.metadata import attachment_text
 from tests.build import Written, attachment, lines, sketches, tool_result
 
 
@@ -14,7 +15,7 @@ def text(record: Written) -> str:
     (found,) = parse_line(lines([record])[0])
     assert isinstance(found, AttachmentRecord)
     assert isinstance(found.attachment, Attachment)
-    return text_of_attachment(found.attachment)
+    return attachment_text(found.attachment)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,6 @@ def test_an_attachment_has_the_text_that_a_reader_wants(
 )
 def test_a_text_may_say_where_its_output_is_kept(said: str, place: str | None) -> None:
     (sketched,) = sketches([tool_result("t", said)])
-    result = node_of(sketched).result
+    result = build_node(sketched).result
 
-    assert (result.stored_at if result else None) == place
+    assert (result.stored_path if result else None) == place

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from bygones.model.blocks import (
-    BLOCKS,
-    Document,
+from bygones.model.records import (
+    BLOCKS_BY_TYPE,
+    DocumentBlock,
     FallbackBlock,
-    Image,
-    RedactedThinking,
-    SearchResult,
-    ServerResult,
-    Text,
-    Thinking,
-    ToolReference,
-    ToolResult,
-    ToolUse,
+    ImageBlock,
+    RedactedThinkingBlock,
+    SearchResultBlock,
+    ServerToolResultBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolReferenceBlock,
+    ToolResultBlock,
+    ToolUseBlock,
     UnknownBlock,
 )
 from tests.build import (
@@ -34,7 +34,9 @@ from tests.build import (
 from tests.parse.reading import block, full, light, pieces
 
 SERVER = [
-    kind for kind in BLOCKS if kind.endswith("_tool_result") and kind[:3] != "mcp"
+    kind
+    for kind in BLOCKS_BY_TYPE
+    if kind.endswith("_tool_result") and kind[:3] != "mcp"
 ]
 
 
@@ -63,7 +65,10 @@ def test_content_may_be_a_string() -> None:
 
 @pytest.mark.req("R2")
 def test_content_may_be_a_list_of_blocks() -> None:
-    assert contents([text("one"), text("two")]) == (Text(text="one"), Text(text="two"))
+    assert contents([text("one"), text("two")]) == (
+        TextBlock(text="one"),
+        TextBlock(text="two"),
+    )
     assert sketched([text("one"), text("two")]) == ["one", "two"]
 
 
@@ -78,8 +83,8 @@ def test_content_may_be_null_or_missing() -> None:
 @pytest.mark.req("R2")
 def test_bare_strings_in_content_are_read_as_text_in_both_depths() -> None:
     assert contents(["bare", text("block"), None]) == (
-        Text(text="bare"),
-        Text(text="block"),
+        TextBlock(text="bare"),
+        TextBlock(text="block"),
         UnknownBlock("", b"null"),
     )
     assert sketched(["bare", text("block"), None]) == ["bare", "block", None]
@@ -87,7 +92,7 @@ def test_bare_strings_in_content_are_read_as_text_in_both_depths() -> None:
 
 @pytest.mark.req("R2", "E1")
 def test_content_that_is_one_block_is_read_as_a_list_of_it() -> None:
-    assert contents(text("alone")) == (Text(text="alone"),)
+    assert contents(text("alone")) == (TextBlock(text="alone"),)
     assert sketched(text("alone")) == ["alone"]
 
 
@@ -102,20 +107,20 @@ search_result container_upload compaction fallback tool_addition tool_removal
 
 @pytest.mark.req("R4")
 def test_every_documented_block_type_is_known_and_no_other() -> None:
-    assert set(BLOCKS) == set(TYPES.split())
+    assert set(BLOCKS_BY_TYPE) == set(TYPES.split())
 
 
 @pytest.mark.req("R4")
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", BLOCKS_BY_TYPE)
 def test_every_block_type_is_decoded_to_its_struct(name: str) -> None:
-    assert isinstance(block({"type": name}), BLOCKS[name])
+    assert isinstance(block({"type": name}), BLOCKS_BY_TYPE[name])
 
 
 @pytest.mark.req("R4")
 def test_text_and_thinking_are_kept() -> None:
-    assert block(text("words")) == Text(text="words")
-    assert block(thinking("hm")) == Thinking(thinking="hm", signature="sig")
-    assert block({"type": "redacted_thinking", "data": "xx"}) == RedactedThinking(
+    assert block(text("words")) == TextBlock(text="words")
+    assert block(thinking("hm")) == ThinkingBlock(thinking="hm", signature="sig")
+    assert block({"type": "redacted_thinking", "data": "xx"}) == RedactedThinkingBlock(
         data="xx"
     )
 
@@ -131,7 +136,7 @@ def test_a_call_keeps_its_name_and_its_input_undecoded(kind: str) -> None:
 
     call = block(written)
 
-    assert isinstance(call, ToolUse)
+    assert isinstance(call, ToolUseBlock)
     assert (call.type, call.id, call.name) == (kind, "toolu_9", "Bash")
     assert bytes(call.input) == b'{"command":"ls"}'
     assert call.server_name == "s"
@@ -142,10 +147,10 @@ def test_a_call_keeps_its_name_and_its_input_undecoded(kind: str) -> None:
     ("content", "wanted"),
     [
         ("out", "out"),
-        ([text("one"), text("two")], (Text(text="one"), Text(text="two"))),
+        ([text("one"), text("two")], (TextBlock(text="one"), TextBlock(text="two"))),
         (
             [{"type": "tool_reference", "tool_name": "T"}],
-            (ToolReference(tool_name="T"),),
+            (ToolReferenceBlock(tool_name="T"),),
         ),
         ([], ()),
         (None, None),
@@ -157,7 +162,7 @@ def test_a_result_may_be_text_blocks_or_nothing(
 ) -> None:
     result = block({"type": "tool_result", "tool_use_id": "t", "content": content})
 
-    assert isinstance(result, ToolResult)
+    assert isinstance(result, ToolResultBlock)
     assert (result.tool_use_id, result.content) == ("t", wanted)
 
 
@@ -165,7 +170,7 @@ def test_a_result_may_be_text_blocks_or_nothing(
 def test_a_result_without_content_is_a_result() -> None:
     result = block({"type": "tool_result", "tool_use_id": "t"})
 
-    assert isinstance(result, ToolResult)
+    assert isinstance(result, ToolResultBlock)
     assert (result.tool_use_id, result.content, result.is_error) == ("t", None, None)
 
 
@@ -185,13 +190,13 @@ def test_a_result_may_hold_pictures_and_documents() -> None:
         {"type": "tool_result", "tool_use_id": "t", "content": [image(), document]}
     )
 
-    assert isinstance(result, ToolResult)
+    assert isinstance(result, ToolResultBlock)
     assert isinstance(result.content, tuple)
     picture, paper = result.content
-    assert isinstance(picture, Image)
+    assert isinstance(picture, ImageBlock)
     assert picture.source is not None
     assert picture.source.media_type == "image/png"
-    assert isinstance(paper, Document)
+    assert isinstance(paper, DocumentBlock)
     assert paper.title == "Paper"
 
 
@@ -200,7 +205,7 @@ def test_a_result_may_hold_pictures_and_documents() -> None:
 def test_results_of_the_apis_own_tools_are_kept_as_written(kind: str) -> None:
     result = block({"type": kind, "tool_use_id": "srvtoolu_1", "content": {"e": 1}})
 
-    assert isinstance(result, ServerResult)
+    assert isinstance(result, ServerToolResultBlock)
     assert (result.type, result.tool_use_id) == (kind, "srvtoolu_1")
     assert bytes(result.content) == b'{"e":1}'
 
@@ -210,7 +215,7 @@ def test_a_found_page_and_a_change_of_model_are_kept() -> None:
     page = block({"type": "search_result", "source": "u", "title": "t", "content": []})
     change = block({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}})
 
-    assert isinstance(page, SearchResult)
+    assert isinstance(page, SearchResultBlock)
     assert (page.source, page.title) == ("u", "t")
     assert isinstance(change, FallbackBlock)
     assert bytes(change.origin) == b'{"model":"a"}'
@@ -256,5 +261,5 @@ def test_an_outcome_inside_the_block_is_kept_as_a_fallback() -> None:
         {"type": "tool_result", "tool_use_id": "t", "toolUseResult": {"agentId": "a1"}}
     )
 
-    assert isinstance(result, ToolResult)
+    assert isinstance(result, ToolResultBlock)
     assert bytes(result.outcome) == b'{"agentId":"a1"}'

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.model.blocks import Text, Thinking, ToolUse
-from bygones.model.metadata import FileSnapshot, QueueOperation, Summary
-from bygones.model.problems import Problem
-from bygones.parse import parse_line
+from bygones.model.base import Problem
+from bygones.model.metadata import (
+    FileSnapshotRecord,
+    QueueOperationRecord,
+    SummaryRecord,
+)
+from bygones.model.records import TextBlock, ThinkingBlock, ToolUseBlock
+from bygones.parse.full import parse_line
 from tests.build import (
     Written,
     compact,
@@ -33,21 +37,21 @@ def test_line_1_a_simple_exchange_of_texts() -> None:
     asked, answered = thread(prompt("Why?"), reply("Because."))
 
     assert full(asked).message.content == "Why?"
-    assert full(answered).message.content == (Text(text="Because."),)
+    assert full(answered).message.content == (TextBlock(text="Because."),)
     assert full(answered).parent_uuid == full(asked).uuid
 
 
 def test_line_2_messages_with_thinking() -> None:
     blocks = full(reply([thinking("Hm"), text("So")])).message.content
 
-    assert [type(block) for block in blocks] == [Thinking, Text]
+    assert [type(block) for block in blocks] == [ThinkingBlock, TextBlock]
 
 
 @pytest.mark.parametrize("name", ["Bash", "Read", "Write", "Edit", "Grep", "Glob"])
 def test_line_3_calls_of_the_usual_tools(name: str) -> None:
     (call,) = full(reply([tool_use(name, id="t", file_path="/a")])).message.content
 
-    assert isinstance(call, ToolUse)
+    assert isinstance(call, ToolUseBlock)
     assert (call.name, call.id) == (name, "t")
 
 
@@ -87,7 +91,7 @@ def test_line_7_interrupted_tools() -> None:
 def test_line_8_snapshots_of_files() -> None:
     record = full(snapshot("z", {"main.go": "2ac9f4c88c39e759@v2"}))
 
-    assert isinstance(record, FileSnapshot)
+    assert isinstance(record, FileSnapshotRecord)
 
 
 def test_line_9_compaction() -> None:
@@ -98,11 +102,11 @@ def test_line_9_compaction() -> None:
 
 
 def test_line_10_summaries() -> None:
-    assert isinstance(full(summary("Mended", "z")), Summary)
+    assert isinstance(full(summary("Mended", "z")), SummaryRecord)
 
 
 def test_line_11_queue_operations() -> None:
-    assert isinstance(full(queue("enqueue", "wait")), QueueOperation)
+    assert isinstance(full(queue("enqueue", "wait")), QueueOperationRecord)
 
 
 def test_line_12_transcripts_with_hardly_anything_in_them() -> None:
@@ -134,7 +138,7 @@ def test_line_14_all_scripts_and_signs(words: str) -> None:
 def test_line_15_code_in_texts() -> None:
     code = '```python\nprint("{\\"type\\": 1}")\n```'
 
-    assert full(reply(code)).message.content == (Text(text=code),)
+    assert full(reply(code)).message.content == (TextBlock(text=code),)
 
 
 def test_line_16_long_outputs_are_kept_whole_and_indexed_in_part() -> None:
@@ -144,4 +148,4 @@ def test_line_16_long_outputs_are_kept_whole_and_indexed_in_part() -> None:
     (found,) = passages(tool_result("t", output))
 
     assert result.content == output
-    assert (found.text, found.is_cut) == (output[:500], True)
+    assert (found.text, found.is_truncated) == (output[:500], True)

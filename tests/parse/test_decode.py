@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from bygones.model.attachments import UnknownAttachment
-from bygones.model.blocks import Text, ToolUse, UnknownBlock
-from bygones.model.problems import Problem
-from bygones.parse import parse_record, sketch_line
+from bygones.model.base import Problem
+from bygones.model.metadata import UnknownAttachment
+from bygones.model.records import TextBlock, ToolUseBlock, UnknownBlock
 from bygones.parse.decode import decode_struct, field_names
+from bygones.parse.full import parse_record
+from bygones.parse.light import parse_line_light
 from tests.build import (
     Written,
     attachment,
@@ -134,11 +135,11 @@ def test_case_11_bare_strings_nulls_and_numbers_among_blocks_cost_nothing() -> N
     found = full(prompt(content)).message.content
 
     assert found == (
-        Text(text="bare"),
+        TextBlock(text="bare"),
         UnknownBlock("", b"null"),
         UnknownBlock("", b"7"),
-        Text(text="block"),
-        Text(),
+        TextBlock(text="block"),
+        TextBlock(),
     )
     assert [part.text for part in passages(prompt(content))] == ["bare", "block"]
 
@@ -150,7 +151,7 @@ def test_case_11_a_malformed_call_is_kept_as_it_is(given: str) -> None:
 
     call = full(raw.replace(b'"?"', given.encode())).message.content[0]
 
-    assert isinstance(call, ToolUse)
+    assert isinstance(call, ToolUseBlock)
     assert (call.id, call.name) == ("t", "Bash")
     assert bytes(call.input) == (b"" if given == "null" else given.encode())
 
@@ -162,7 +163,7 @@ def test_case_11_an_odd_block_costs_its_odd_field_only() -> None:
     record = prompt(content)
 
     assert odd_fields(record) == ["message.content[0].id"]
-    assert last(record).message.content[1] == Text(text="behind")
+    assert last(record).message.content[1] == TextBlock(text="behind")
     assert [part.text for part in passages(record)] == ["Bash", "behind"]
 
 
@@ -328,7 +329,7 @@ def test_flags_written_as_null_or_text_are_understood() -> None:
 def test_a_problem_stands_before_its_record_at_the_records_place() -> None:
     one = source_line(line(system("informational", "x") | {"level": 7}), offset=40)
 
-    (light_record,) = sketch_line(one)
+    (light_record,) = parse_line_light(one)
     problem, _ = parse_record(one.raw, one.position)
 
     assert not isinstance(light_record, Problem)
@@ -365,7 +366,7 @@ def test_an_odd_record_too_deep_for_the_light_pass_is_said(
 
     monkeypatch.setattr("bygones.parse.light.decode_struct", give_up)
 
-    (problem,) = sketch_line(source_line(line(prompt("x") | {"uuid": 7})))
+    (problem,) = parse_line_light(source_line(line(prompt("x") | {"uuid": 7})))
 
     assert isinstance(problem, Problem)
     assert problem.kind == "too-deep"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.ids import Position, SourceId
+from bygones.model.base import Position, SourceId
 from bygones.model.records import UserRecord
-from bygones.parse.full import parse_record, spoken_of
-from bygones.parse.loading import RecordLoader, blocks_of
+from bygones.parse.full import parse_record, parse_record_content
+from bygones.parse.loader import RecordLoader, record_blocks
 from tests.build import image, prompt, reply, text, thinking, tool_result, tool_use
 
 HERE = Position(SourceId("a"), 0, 0, 9)
@@ -38,22 +38,25 @@ def full(raw: bytes) -> tuple[object, bytes]:
     """Return what the full decode of a record says."""
     record = parse_record(raw, HERE)[-1]
     result = record.tool_use_result if isinstance(record, UserRecord) else b""
-    return blocks_of(record), bytes(result)  # type: ignore[arg-type]
+    return record_blocks(record), bytes(result)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=range(len(RECORDS)))
 def test_the_short_way_says_what_the_full_decode_says(record: object) -> None:
     raw = json.dumps(record).encode()
-    spoken = spoken_of(raw)
+    spoken = parse_record_content(raw)
 
     if spoken is not None:
         blocks, result = full(raw)
         assert spoken.blocks == blocks
-        assert spoken.result in {result, b"null"}
+        assert spoken.raw_result in {result, b"null"}
 
 
 def test_the_short_way_is_taken_for_what_is_sound() -> None:
-    taken = [spoken_of(json.dumps(record).encode()) is not None for record in RECORDS]
+    taken = [
+        parse_record_content(json.dumps(record).encode()) is not None
+        for record in RECORDS
+    ]
 
     assert taken[:8] == [True] * 8
     assert not any(taken[9:12])
@@ -61,8 +64,8 @@ def test_the_short_way_is_taken_for_what_is_sound() -> None:
 
 @given(st.binary(max_size=80))
 def test_no_bytes_raise(raw: bytes) -> None:
-    assert spoken_of(raw) is None
-    assert spoken_of(b'{"type":"user","message":' + raw) is None
+    assert parse_record_content(raw) is None
+    assert parse_record_content(b'{"type":"user","message":' + raw) is None
 
 
 @pytest.mark.parametrize(
@@ -73,9 +76,9 @@ def test_a_glance_tells_how_an_outcome_is_written(
     written: object, is_seen: bool
 ) -> None:
     class Holding(RecordLoader):
-        def raw(self, position: Position) -> bytes:
+        def read_raw(self, position: Position) -> bytes:
             assert position == HERE
             record = tool_result("t", '"interrupted": true')
             return json.dumps(record | {"toolUseResult": written}).encode()
 
-    assert Holding().glance(HERE, b'"interrupted": true', b"other") == is_seen
+    assert Holding().outcome_contains(HERE, b'"interrupted": true', b"other") == is_seen

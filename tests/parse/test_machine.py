@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.model.ids import ToolUseId
-from bygones.model.texts import Command, Notification, Origin, Told
-from bygones.parse import read_text
+from bygones.model.base import ToolUseId
+from bygones.model.nodes import Command, Notification, Origin, UserText
+from bygones.parse.harness_text import parse_user_text
 
 NOTICE = """<task-notification>
 <task-id>a1</task-id>
@@ -26,7 +26,7 @@ def test_a_command_has_name_message_and_arguments_in_any_order() -> None:
         "<command-args>the last change</command-args>"
     )
 
-    assert read_text(text) == Told(
+    assert parse_user_text(text) == UserText(
         Origin.COMMAND,
         command=Command("/review", "the last change", "review is running"),
     )
@@ -34,7 +34,7 @@ def test_a_command_has_name_message_and_arguments_in_any_order() -> None:
 
 @pytest.mark.req("C1")
 def test_an_old_commands_name_gets_its_slash() -> None:
-    command = read_text("<command-name>clear</command-name>").command
+    command = parse_user_text("<command-name>clear</command-name>").command
 
     assert command == Command("/clear")
 
@@ -46,7 +46,7 @@ def test_a_command_without_a_name_is_called_by_its_message() -> None:
         "<command-contents>Read all</command-contents>"
     )
 
-    command = read_text(text).command
+    command = parse_user_text(text).command
 
     assert command is not None
     assert (command.name, command.contents) == ("/init", "Read all")
@@ -55,35 +55,35 @@ def test_a_command_without_a_name_is_called_by_its_message() -> None:
 @pytest.mark.req("C1")
 @pytest.mark.parametrize("tag", ["local-command-stdout", "local-command-stderr"])
 def test_what_a_command_printed_is_its_output(tag: str) -> None:
-    assert read_text(f"<{tag}>Total cost: $1</{tag}>") == Told(
+    assert parse_user_text(f"<{tag}>Total cost: $1</{tag}>") == UserText(
         Origin.COMMAND_OUTPUT, output="Total cost: $1"
     )
 
 
 @pytest.mark.req("C2")
 def test_shell_mode_is_told_from_talk() -> None:
-    assert read_text("<bash-input>ls -l</bash-input>") == Told(
+    assert parse_user_text("<bash-input>ls -l</bash-input>") == UserText(
         Origin.SHELL, output="ls -l"
     )
-    assert read_text(
+    assert parse_user_text(
         "<bash-stdout>a.py</bash-stdout><bash-stderr>oops</bash-stderr>"
-    ) == Told(Origin.SHELL_OUTPUT, output="a.py\noops")
+    ) == UserText(Origin.SHELL_OUTPUT, output="a.py\noops")
 
 
 @pytest.mark.req("C2")
 def test_a_memory_note_is_one() -> None:
     text = "<user-memory-input>use tabs</user-memory-input>"
 
-    assert read_text(text) == Told(Origin.MEMORY, output="use tabs")
+    assert parse_user_text(text) == UserText(Origin.MEMORY, output="use tabs")
 
 
 @pytest.mark.req("C2")
 def test_a_notification_names_its_task_call_status_and_result() -> None:
-    assert read_text(NOTICE) == Told(
+    assert parse_user_text(NOTICE) == UserText(
         Origin.NOTIFICATION,
         notification=Notification(
-            task="a1",
-            tool_use=ToolUseId("toolu_1"),
+            task_id="a1",
+            tool_use_id=ToolUseId("toolu_1"),
             status="completed",
             summary='Agent "look" finished',
             result="It is <b>done</b>",
@@ -93,7 +93,7 @@ def test_a_notification_names_its_task_call_status_and_result() -> None:
 
 @pytest.mark.req("C2")
 def test_a_notification_that_says_nothing_is_one_too() -> None:
-    told = read_text("<task-notification></task-notification>")
+    told = parse_user_text("<task-notification></task-notification>")
 
     assert told.notification == Notification()
 
@@ -122,7 +122,7 @@ def test_a_notification_that_says_nothing_is_one_too() -> None:
     ],
 )
 def test_text_of_the_harness_is_not_a_persons(text: str, origin: str) -> None:
-    assert read_text(text) == Told(Origin(origin))
+    assert parse_user_text(text) == UserText(Origin(origin))
 
 
 @pytest.mark.req("R7")
@@ -131,7 +131,7 @@ def test_text_of_the_harness_is_not_a_persons(text: str, origin: str) -> None:
     ["[Request interrupted by user]", "[Request interrupted by user for tool use]"],
 )
 def test_an_interrupt_is_recognised(text: str) -> None:
-    assert read_text(text).origin is Origin.INTERRUPT
+    assert parse_user_text(text).origin is Origin.INTERRUPT
 
 
 @pytest.mark.req("C2")
@@ -153,7 +153,7 @@ def test_an_interrupt_is_recognised(text: str) -> None:
     ],
 )
 def test_a_text_that_only_mentions_a_tag_is_a_persons_exactly(text: str) -> None:
-    assert read_text(text) == Told(Origin.PERSON, text)
+    assert parse_user_text(text) == UserText(Origin.PERSON, text)
 
 
 @pytest.mark.req("C2")
@@ -169,37 +169,39 @@ def test_a_text_that_only_mentions_a_tag_is_a_persons_exactly(text: str) -> None
     ],
 )
 def test_what_was_put_around_a_prompt_is_not_part_of_it(around: str) -> None:
-    assert read_text(around.format("fix it")) == Told(Origin.PERSON, "fix it")
+    assert parse_user_text(around.format("fix it")) == UserText(Origin.PERSON, "fix it")
 
 
 @pytest.mark.req("C2")
 def test_a_command_behind_a_reminder_is_a_command() -> None:
     text = "<system-reminder>x</system-reminder><command-name>/cost</command-name>"
 
-    assert read_text(text).command == Command("/cost")
+    assert parse_user_text(text).command == Command("/cost")
 
 
 @pytest.mark.req("C2")
 def test_nothing_but_reminders_is_the_harness() -> None:
-    assert read_text("<system-reminder>x</system-reminder>") == Told(Origin.HARNESS)
+    assert parse_user_text("<system-reminder>x</system-reminder>") == UserText(
+        Origin.HARNESS
+    )
 
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_case_17_an_empty_prompt_is_a_persons(text: str) -> None:
-    assert read_text(text) == Told(Origin.PERSON)
+    assert parse_user_text(text) == UserText(Origin.PERSON)
 
 
 @pytest.mark.req("E1")
 def test_a_tag_that_is_never_closed_reaches_to_the_end() -> None:
-    assert read_text("<local-command-stdout>cut off").output == "cut off"
+    assert parse_user_text("<local-command-stdout>cut off").output == "cut off"
 
 
 @pytest.mark.req("E1")
 def test_megabytes_of_reminders_are_cut_off_in_one_go() -> None:
     many = "<system-reminder>x</system-reminder>\n" * 50_000
 
-    assert read_text(f"{many}hello\n{many}") == Told(Origin.PERSON, "hello")
+    assert parse_user_text(f"{many}hello\n{many}") == UserText(Origin.PERSON, "hello")
 
 
 @pytest.mark.req("C2")
@@ -212,4 +214,4 @@ def test_megabytes_of_reminders_are_cut_off_in_one_go() -> None:
     ],
 )
 def test_what_a_teammate_says_is_told_from_its_wrapping(text: str) -> None:
-    assert read_text(text) == Told(Origin.TEAMMATE, output="All green.")
+    assert parse_user_text(text) == UserText(Origin.TEAMMATE, output="All green.")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.model.attachments import (
-    ATTACHMENTS,
+from bygones.model.metadata import (
+    ATTACHMENTS_BY_TYPE,
+    METADATA_BY_TYPE,
     AttachmentRecord,
     ContextFile,
     HookReport,
+    MetadataRecord,
     PrivateAttachment,
+    PrivateRecord,
     QueuedCommand,
     UnknownAttachment,
 )
-from bygones.model.metadata import METADATA, MetadataRecord, PrivateRecord
-from bygones.parse import unknown_fields
+from bygones.parse.full import unknown_fields
 from tests.build import (
     SESSION,
     Written,
@@ -188,32 +190,32 @@ auto_mode_exit structured_output session_context credential_org prompt_snapshot
 
 @pytest.mark.req("R1")
 def test_every_documented_type_is_known_and_no_other() -> None:
-    assert set(METADATA) == set(TYPES.split())
-    assert set(ATTACHMENTS) == set(ATTACHMENT_TYPES.split())
+    assert set(METADATA_BY_TYPE) == set(TYPES.split())
+    assert set(ATTACHMENTS_BY_TYPE) == set(ATTACHMENT_TYPES.split())
 
 
 @pytest.mark.req("R1")
-@pytest.mark.parametrize("name", METADATA)
+@pytest.mark.parametrize("name", METADATA_BY_TYPE)
 def test_every_metadata_type_is_decoded_to_its_struct(name: str) -> None:
     written = meta(name, **RECORDS.get(name, {}))
 
     record = full(written)
 
-    assert isinstance(record, METADATA[name])
+    assert isinstance(record, METADATA_BY_TYPE[name])
     assert (record.type, record.session_id) == (name, SESSION)
     assert unknown_fields(line(written)) == ()
     assert light(written).type == name
 
 
 @pytest.mark.req("R1")
-@pytest.mark.parametrize("name", ATTACHMENTS)
+@pytest.mark.parametrize("name", ATTACHMENTS_BY_TYPE)
 def test_every_attachment_type_is_decoded_to_its_struct(name: str) -> None:
     written = attachment(name, uuid="x", parent="a", **ATTACHED.get(name, {}))
 
     record = full(written)
 
     assert isinstance(record, AttachmentRecord)
-    assert isinstance(record.attachment, ATTACHMENTS[name])
+    assert isinstance(record.attachment, ATTACHMENTS_BY_TYPE[name])
     assert record.attachment.type == name
     assert (record.uuid, record.parent_uuid) == ("x", "a")
     assert unknown_fields(line(written)) == ()
@@ -347,6 +349,6 @@ def test_case_32_private_records_are_typed_so_and_never_indexed(
 
 
 def test_what_is_not_private_says_so() -> None:
-    kinds: list[type[MetadataRecord]] = [*METADATA.values()]
+    kinds: list[type[MetadataRecord]] = [*METADATA_BY_TYPE.values()]
 
     assert {kind for kind in kinds if kind.is_private} == {PrivateRecord}

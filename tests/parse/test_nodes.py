@@ -6,25 +6,26 @@ from typing import Any
 
 import pytest
 
-from bygones.model.ids import AgentId
+from bygones.model.base import AgentId
 from bygones.model.nodes import (
-    HEAD_LIMIT,
-    AgentNote,
+    PREVIEW_LIMIT,
+    AgentSidecar,
+    Command,
     CompactionFacts,
-    CostFacts,
+    DirectoryFacts,
     DurationFacts,
     JournalFacts,
     LineageFacts,
-    Node,
-    PlaceFacts,
+    Origin,
     QueueFacts,
+    RecordNode,
+    ReportedCostFacts,
     RetractionFacts,
     TitleFacts,
 )
-from bygones.model.texts import Command, Origin
-from bygones.model.usage import Claim, Usage
-from bygones.parse import node_of
-from bygones.parse.sidecars import parse_note
+from bygones.model.usage import ReportedCost, Usage
+from bygones.parse.light import build_node
+from bygones.parse.metadata import parse_agent_sidecar
 from tests.build import (
     SESSION,
     Written,
@@ -53,7 +54,7 @@ NEWS = "<task-notification><summary>done</summary></task-notification>"
 
 def node(record: object) -> Any:  # noqa: ANN401 (its optional fields are known here)
     (sketched,) = sketches([record])
-    return node_of(sketched)
+    return build_node(sketched)
 
 
 def test_a_node_has_the_place_of_its_record_in_the_tree() -> None:
@@ -72,12 +73,12 @@ def test_a_node_has_the_place_of_its_record_in_the_tree() -> None:
         )
     )
 
-    assert isinstance(found, Node)
-    assert (found.uuid, found.parent, found.session) == ("b", "a", SESSION)
-    assert (found.kind, found.message, found.model) == ("assistant", "msg_1", "m")
-    assert (found.agent, found.is_sidechain) == ("a1", True)
+    assert isinstance(found, RecordNode)
+    assert (found.uuid, found.parent_uuid, found.session_id) == ("b", "a", SESSION)
+    assert (found.kind, found.message_id, found.model) == ("assistant", "msg_1", "m")
+    assert (found.agent_id, found.is_sidechain) == ("a1", True)
     assert found.forked_from == LineageFacts("s", "u")  # type: ignore[arg-type]
-    assert (found.supersedes, found.source_record) == (("c",), "d")
+    assert (found.supersedes_ids, found.source_record_id) == (("c",), "d")
     assert found.is_conversation
 
 
@@ -135,7 +136,7 @@ def test_claudes_own_words_have_no_origin() -> None:
     ("record", "head"),
     [
         (prompt([text("one"), text("two")]), "one\ntwo"),
-        (prompt("x" * 1000), "x" * HEAD_LIMIT),
+        (prompt("x" * 1000), "x" * PREVIEW_LIMIT),
         (reply([thinking("hm"), text("said"), text("more")]), "said"),
         (prompt("<command-name>/review</command-name>"), "/review"),
         (prompt(NEWS), "done"),
@@ -154,7 +155,7 @@ def test_claudes_own_words_have_no_origin() -> None:
 def test_a_node_keeps_the_beginning_of_what_was_said(
     record: Written, head: str
 ) -> None:
-    assert node(record).head == head
+    assert node(record).preview == head
 
 
 def test_equal_texts_have_equal_digests() -> None:
@@ -198,14 +199,14 @@ def test_a_block_is_kept_without_its_content() -> None:
 def test_a_call_is_told_from_others_by_a_note(given: Written, note: str) -> None:
     (fact,) = node(reply([tool_use("T", id="t1") | {"input": given}])).blocks
 
-    assert (fact.id, fact.name, fact.note) == ("t1", "T", note)
+    assert (fact.id, fact.name, fact.label) == ("t1", "T", note)
 
 
 @pytest.mark.parametrize("given", ["ls", None, 7, []])
 def test_a_malformed_call_is_a_call(given: object) -> None:
     (fact,) = node(reply([tool_use("T") | {"input": given}])).blocks
 
-    assert (fact.name, fact.note) == ("T", None)
+    assert (fact.name, fact.label) == ("T", None)
 
 
 def test_an_agents_call_keeps_its_type_and_the_digest_of_its_prompt() -> None:
@@ -230,9 +231,9 @@ def test_a_text_within_a_result_is_not_said_beside_it() -> None:
     found = node(prompt([both, text("said beside it")]))
 
     assert found.origin is Origin.TOOL
-    assert found.beside is not None
-    assert found.beside.head == "said beside it"
-    assert node(prompt([both])).beside is None
+    assert found.side_text is not None
+    assert found.side_text.preview == "said beside it"
+    assert node(prompt([both])).side_text is None
 
 
 def test_an_outcome_gives_its_facts() -> None:
@@ -254,9 +255,14 @@ def test_an_outcome_gives_its_facts() -> None:
     ).result
     read = node(tool_result("t", outcome={"file": {"filePath": "/r"}})).result
 
-    assert (edit.path, edit.added, edit.removed, edit.has_patch) == ("/a", 2, 1, True)
-    assert (agent.agent, agent.status, agent.tokens) == ("a1", "completed", 9)
-    assert (agent.duration_ms, agent.tool_count) == (100, 2)
+    assert (edit.path, edit.added_lines, edit.removed_lines, edit.has_patch) == (
+        "/a",
+        2,
+        1,
+        True,
+    )
+    assert (agent.agent_id, agent.status, agent.tokens) == ("a1", "completed", 9)
+    assert (agent.duration_ms, agent.tool_call_count) == (100, 2)
     assert read.path == "/r"
 
 
@@ -271,17 +277,17 @@ def test_an_odd_field_of_an_outcome_costs_that_fact_only() -> None:
 
     facts = node(tool_result("t", "x", outcome=odd)).result
 
-    assert (facts.agent, facts.status, facts.tokens) == ("a1", None, None)
+    assert (facts.agent_id, facts.status, facts.tokens) == ("a1", None, None)
     assert not facts.has_patch
 
 
 def test_the_tail_of_a_result_may_name_its_agent() -> None:
     said = "Found it.\nagentId: a1b2 (for resuming)"
 
-    assert node(tool_result("t", said)).result.told_agent == "a1b2"
+    assert node(tool_result("t", said)).result.mentioned_agent_id == "a1b2"
     assert node(tool_result("t", said, outcome={"status": "x"})).result.status == "x"
     known = node(tool_result("t", said, outcome={"agentId": "known"})).result
-    assert (known.agent, known.told_agent) == ("known", None)
+    assert (known.agent_id, known.mentioned_agent_id) == ("known", None)
     assert node(tool_result("t", "the agentId is unknown")).result is None
 
 
@@ -325,7 +331,7 @@ def test_a_message_without_usage_has_none() -> None:
 def test_a_sign_of_life_names_what_and_whose_it_is() -> None:
     found = node(progress("agent_progress", call="t9", agentId="a1"))
 
-    assert (found.subtype, found.agent, found.source_call) == (
+    assert (found.subtype, found.agent_id, found.source_call_id) == (
         "agent_progress",
         "a1",
         "t9",
@@ -343,21 +349,24 @@ def test_a_sign_of_life_names_what_and_whose_it_is() -> None:
         (meta("tag", tag=""), TitleFacts("")),
         (
             meta("last-prompt", lastPrompt="go", leafUuid="z", explicit=True),
-            TitleFacts("go", "z", explicit=True),  # type: ignore[arg-type]
+            TitleFacts("go", "z", is_explicit=True),  # type: ignore[arg-type]
         ),
         (meta("continued-in", continuedInSessionId="s"), LineageFacts("s")),  # type: ignore[arg-type]
         (
             meta("fork-context-ref", parentSessionId="s", parentLastUuid="u"),
             LineageFacts("s", "u"),  # type: ignore[arg-type]
         ),
-        (meta("relocated", relocatedCwd="/w"), PlaceFacts("/w")),
+        (meta("relocated", relocatedCwd="/w"), DirectoryFacts("/w")),
         (
             meta("worktree-state", worktreeSession={"originalCwd": "/o"}),
-            PlaceFacts("/o"),
+            DirectoryFacts("/o"),
         ),
         (meta("worktree-state", worktreeSession=None), None),
         (meta("started", agentId="a1", label="l"), JournalFacts(AgentId("a1"), "l")),
-        (meta("cost-state", totalCostUSD=1.25), CostFacts(Claim(1_250_000))),
+        (
+            meta("cost-state", totalCostUSD=1.25),
+            ReportedCostFacts(ReportedCost(1_250_000)),
+        ),
         (meta("cost-state", totalCostUSD=1e305), None),
         (meta("cost-state", totalCostUSD="inf"), None),
         (meta("mode", mode="normal"), None),
@@ -394,8 +403,8 @@ def test_a_node_keeps_what_records_of_its_kind_tell(
 def test_a_compaction_keeps_its_anchor(kept: Written | None) -> None:
     extra = node(compact("z") | {"compactMetadata": kept}).extra
 
-    assert extra.anchor == ("a" if kept else None)
-    assert extra.preserved == (
+    assert extra.anchor_id == ("a" if kept else None)
+    assert extra.preserved_ids == (
         ("x", "y") if "preservedMessages" in (kept or {}) else ()
     )
 
@@ -432,22 +441,27 @@ def test_an_agents_sidecar_is_read() -> None:
         "new": 1,
     }
 
-    note = parse_note(line(written), AgentId("a1"))
+    note = parse_agent_sidecar(line(written), AgentId("a1"))
 
-    assert note == AgentNote(
-        agent=AgentId("a1"),
-        tool_use="t1",  # type: ignore[arg-type]
-        type="Explore",
+    assert note == AgentSidecar(
+        agent_id=AgentId("a1"),
+        tool_use_id="t1",  # type: ignore[arg-type]
+        agent_type="Explore",
         description="look",
-        parent=AgentId("a0"),
-        stopped_by_user=True,
+        parent_agent_id=AgentId("a0"),
+        is_stopped_by_user=True,
     )
-    assert parse_note(b"{}", AgentId("a1")) == AgentNote(agent=AgentId("a1"))
+    assert parse_agent_sidecar(b"{}", AgentId("a1")) == AgentSidecar(
+        agent_id=AgentId("a1")
+    )
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"agentType":7}', b'{"\xff":1}'])
 def test_a_sidecar_that_cannot_be_read_says_nothing(raw: bytes) -> None:
-    assert parse_note(raw, AgentId("a1")) in {None, AgentNote(agent=AgentId("a1"))}
+    assert parse_agent_sidecar(raw, AgentId("a1")) in {
+        None,
+        AgentSidecar(agent_id=AgentId("a1")),
+    }
 
 
 def test_a_text_block_with_an_empty_name_is_no_call() -> None:
@@ -468,13 +482,13 @@ def test_a_text_block_with_an_empty_name_is_no_call() -> None:
     ],
 )
 def test_an_api_error_says_which(error: object, said: str) -> None:
-    assert node(system("api_error", error=error)).head == said
+    assert node(system("api_error", error=error)).preview == said
 
 
 def test_an_api_error_says_which_try_failed() -> None:
     failed = system("api_error", error={}, retryAttempt=2, maxRetries=10)
 
-    assert node(failed).head == "try 2 of 10"
+    assert node(failed).preview == "try 2 of 10"
 
 
 @pytest.mark.parametrize(
@@ -492,6 +506,6 @@ def test_a_time_is_the_worlds_or_none_where_a_clock_has_no_year_for_it(
 ) -> None:
     (found,) = sketches([prompt("x", timestamp=told)])
 
-    time = node_of(found).time
+    time = build_node(found).timestamp
 
     assert (time.isoformat() if time else None) == expected

@@ -6,15 +6,14 @@ import json
 
 import pytest
 
-from bygones.model.tools import (
-    OUTCOMES,
-    TOOL_NAMES,
+from bygones.model.outcomes import (
+    CURRENT_TOOL_NAMES,
+    OUTCOME_TYPES,
     AgentOutcome,
     BashOutcome,
     EditOutcome,
-    FoundOutcome,
+    FileSearchOutcome,
     NotebookOutcome,
-    ObjectOutcome,
     PlanOutcome,
     QuestionOutcome,
     ReadOutcome,
@@ -23,12 +22,12 @@ from bygones.model.tools import (
     TaskStopOutcome,
     TextOutcome,
     TodoOutcome,
+    UnknownOutcome,
     WebFetchOutcome,
     WebSearchOutcome,
     WorkflowOutcome,
 )
-from bygones.parse import parse_outcome
-from bygones.parse.outcomes import parse_extent
+from bygones.parse.loader import parse_outcome, parse_read_extent
 from tests.build import Written, line, text, tool_result
 from tests.parse.reading import full, light, outcome
 
@@ -66,8 +65,12 @@ SHAPES: list[tuple[str, type, Written]] = [
         {"type": "create", "filePath": "/a", "content": "x", "structuredPatch": []},
     ),
     ("NotebookEdit", NotebookOutcome, {"notebook_path": "/n", "new_source": "x"}),
-    ("Glob", FoundOutcome, {"filenames": ["/a"], "numFiles": 1, "truncated": False}),
-    ("Grep", FoundOutcome, {"mode": "content", "filenames": [], "numMatches": 2}),
+    (
+        "Glob",
+        FileSearchOutcome,
+        {"filenames": ["/a"], "numFiles": 1, "truncated": False},
+    ),
+    ("Grep", FileSearchOutcome, {"mode": "content", "filenames": [], "numMatches": 2}),
     ("WebFetch", WebFetchOutcome, {"url": "u", "code": 200, "codeText": "OK"}),
     (
         "WebSearch",
@@ -131,7 +134,7 @@ def test_every_documented_outcome_is_decoded_to_its_struct(
 
 @pytest.mark.req("R6")
 def test_every_struct_of_an_outcome_has_a_documented_shape() -> None:
-    assert {kind for _, kind, _ in SHAPES} == set(OUTCOMES)
+    assert {kind for _, kind, _ in SHAPES} == set(OUTCOME_TYPES)
 
 
 @pytest.mark.req("R6")
@@ -168,9 +171,9 @@ def test_an_agents_result_keeps_its_id_counts_and_usage() -> None:
     ("written", "wanted"),
     [
         ("Error: no", TextOutcome("Error: no")),
-        ([text("x")], ObjectOutcome(line([text("x")]))),
-        ({"of": "no shape"}, ObjectOutcome(b'{"of":"no shape"}')),
-        (7, ObjectOutcome(b"7")),
+        ([text("x")], UnknownOutcome(line([text("x")]))),
+        ({"of": "no shape"}, UnknownOutcome(b'{"of":"no shape"}')),
+        (7, UnknownOutcome(b"7")),
         (None, None),
     ],
     ids=["text", "list", "object", "number", "null"],
@@ -186,8 +189,8 @@ def test_no_outcome_is_none() -> None:
 
 @pytest.mark.req("R6", "E1")
 def test_an_outcome_that_is_not_json_is_kept_as_it_is() -> None:
-    assert parse_outcome(b'{"stdout":') == ObjectOutcome(b'{"stdout":')
-    assert parse_outcome(b'"\xff"') == ObjectOutcome(b'"\xff"')
+    assert parse_outcome(b'{"stdout":') == UnknownOutcome(b'{"stdout":')
+    assert parse_outcome(b'"\xff"') == UnknownOutcome(b'"\xff"')
 
 
 @pytest.mark.req("R6")
@@ -207,7 +210,7 @@ def test_an_odd_field_of_an_outcome_costs_that_field_only() -> None:
 
 
 def test_old_names_of_tools_lead_to_names_of_today() -> None:
-    assert not set(TOOL_NAMES) & set(TOOL_NAMES.values())
+    assert not set(CURRENT_TOOL_NAMES) & set(CURRENT_TOOL_NAMES.values())
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_old_names_of_tools_lead_to_names_of_today() -> None:
 )
 def test_how_much_was_read_is_told_without_the_file(shape: Written) -> None:
     raw = json.dumps(shape).encode()
-    told, whole = parse_extent(raw), parse_outcome(raw)
+    told, whole = parse_read_extent(raw), parse_outcome(raw)
 
     assert told is not None
     assert isinstance(whole, ReadOutcome)
@@ -229,4 +232,4 @@ def test_how_much_was_read_is_told_without_the_file(shape: Written) -> None:
     "raw", [b"", b'"text"', b"{}", b'{"file": 3}', b'{"file": {"numLines": "x"}}']
 )
 def test_of_anything_else_it_is_not_told(raw: bytes) -> None:
-    assert parse_extent(raw) is None
+    assert parse_read_extent(raw) is None

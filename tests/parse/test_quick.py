@@ -8,11 +8,16 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from bygones.model.blocks import Block, Text, Thinking, ToolResult, ToolUse
-from bygones.model.ids import Position, SourceId
-from bygones.model.records import UserRecord
-from bygones.parse.full import parse_record
-from bygones.parse.quick import quick_content
+from bygones.model.base import Position, SourceId
+from bygones.model.records import (
+    Block,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserRecord,
+)
+from bygones.parse.full import decode_common_content, parse_record
 
 USUAL = [
     "words",
@@ -52,7 +57,7 @@ def opened(content: object) -> str | tuple[Block, ...] | None:
 
 @pytest.mark.parametrize("content", USUAL, ids=str)
 def test_usual_content_is_decoded_as_in_full(content: object) -> None:
-    found = quick_content(Raw(json.dumps(content).encode()))
+    found = decode_common_content(Raw(json.dumps(content).encode()))
 
     assert found == opened(content)
     assert found is not None
@@ -60,15 +65,17 @@ def test_usual_content_is_decoded_as_in_full(content: object) -> None:
 
 @pytest.mark.parametrize("content", UNUSUAL, ids=str)
 def test_unusual_content_is_left_to_the_full_decode(content: object) -> None:
-    assert quick_content(Raw(json.dumps(content).encode())) is None
+    assert decode_common_content(Raw(json.dumps(content).encode())) is None
 
 
 @pytest.mark.parametrize("raw", [b"", b"[", b'"\xff"', b"[" * 5_000, b'["\\ud800"]'])
 def test_what_is_no_json_is_left_to_the_full_decode(raw: bytes) -> None:
-    assert quick_content(Raw(raw)) is None
+    assert decode_common_content(Raw(raw)) is None
 
 
-@pytest.mark.parametrize("kind", [Text, Thinking, ToolUse, ToolResult])
+@pytest.mark.parametrize(
+    "kind", [TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock]
+)
 def test_every_field_of_a_usual_block_is_decoded(kind: type[msgspec.Struct]) -> None:
     name = kind.types[0]  # type: ignore[attr-defined]
     fields = [one for one in msgspec.structs.fields(kind) if one.name != "type"]
@@ -77,4 +84,4 @@ def test_every_field_of_a_usual_block_is_decoded(kind: type[msgspec.Struct]) -> 
     }
     content = [{"type": name, **given}]
 
-    assert quick_content(Raw(json.dumps(content).encode())) == opened(content)
+    assert decode_common_content(Raw(json.dumps(content).encode())) == opened(content)

@@ -9,13 +9,13 @@ import pytest
 from bygones.model.records import (
     AssistantRecord,
     HookContextRecord,
-    Progress,
+    ProgressData,
     ProgressRecord,
     SystemRecord,
     UnknownRecord,
     UserRecord,
 )
-from bygones.parse import unknown_fields
+from bygones.parse.full import unknown_fields
 from tests.build import (
     CWD,
     SESSION,
@@ -340,7 +340,7 @@ def test_superseded_and_retracted_records_are_named() -> None:
 @pytest.mark.req("R1")
 def test_every_documented_subtype_is_known_and_no_other() -> None:
     assert set(SystemRecord.subtypes) == set(SYSTEM)
-    assert set(Progress.types) == set(PROGRESS)
+    assert set(ProgressData.types) == set(PROGRESS)
 
 
 @pytest.mark.req("R1")
@@ -403,7 +403,7 @@ def test_a_failed_request_keeps_its_fractional_wait() -> None:
 
 
 @pytest.mark.req("R1")
-@pytest.mark.parametrize("kind", Progress.types)
+@pytest.mark.parametrize("kind", ProgressData.types)
 def test_every_sign_of_life_is_decoded_as_a_node_of_the_tree(kind: str) -> None:
     written = progress(kind, uuid="p", parent="b", call="toolu_9", **PROGRESS[kind])
 

@@ -7,9 +7,11 @@ from unittest.mock import patch
 
 import pytest
 
-from bygones.model.problems import Problem
-from bygones.parse import parse_line, salvage, sketch_line
-from bygones.parse.salvage import Part
+from bygones.model.base import Problem
+from bygones.parse import decode
+from bygones.parse.decode import SalvagedObject
+from bygones.parse.full import parse_line
+from bygones.parse.light import parse_line_light
 from tests.build import (
     attachment,
     line,
@@ -39,7 +41,9 @@ def test_what_is_whole_stands_where_it_is_said_to(before: bytes) -> None:
     told = source_line(raw, offset=700)
     start = told.position.offset
 
-    found = [part for part in salvage.salvage(told) if isinstance(part, Part)]
+    found = [
+        part for part in decode.salvage_line(told) if isinstance(part, SalvagedObject)
+    ]
 
     assert [part.raw for part in found] == [ONE, TWO]
     for part in found:
@@ -155,7 +159,7 @@ def test_case_2_a_problem_repeats_nothing_of_a_torn_record() -> None:
 def test_case_3_zero_bytes_before_a_record_are_stepped_over() -> None:
     one = source_line(b"\0\0\0\0" + ONE, offset=100)
 
-    problem, part = salvage.salvage(one)
+    problem, part = decode.salvage_line(one)
 
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.position.offset, problem.position.length) == (
@@ -163,7 +167,7 @@ def test_case_3_zero_bytes_before_a_record_are_stepped_over() -> None:
         100,
         4,
     )
-    assert isinstance(part, Part)
+    assert isinstance(part, SalvagedObject)
     assert (part.raw, part.position.offset) == (ONE, 104)
 
 
@@ -265,7 +269,7 @@ def test_case_7_a_type_that_is_no_text_is_none() -> None:
 
 
 def kinds_of_sketch(raw: bytes) -> list[str]:
-    found = sketch_line(source_line(raw))
+    found = parse_line_light(source_line(raw))
     return [part.kind for part in found if isinstance(part, Problem)]
 
 
@@ -366,14 +370,14 @@ def test_a_hostile_line_of_nested_lists_is_not_read_over_for_each_of_them() -> N
 def effort(hostile: bytes, length: int) -> int:
     """Return how many characters were read to salvage a line."""
     spent = []
-    extent = salvage._extent
+    extent = decode._scan_object
 
-    def counted(text: str, at: int) -> tuple[salvage._Fields, int, int]:
+    def counted(text: str, at: int) -> tuple[list[tuple[str, object]], int, int]:
         found = extent(text, at)
         spent.append(found[-1])
         return found
 
     raw = (hostile * (length // len(hostile) + 1))[:length]
-    with patch.object(salvage, "_extent", counted):
+    with patch.object(decode, "_scan_object", counted):
         assert parse_line(source_line(raw))
     return sum(spent)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from bygones.model.texts import IndexField, Passage
+from bygones.model.nodes import IndexField, TextSpan
 from bygones.parse import texts
 from tests.build import (
     Written,
@@ -69,8 +69,8 @@ def test_paths_are_indexed_whole_and_the_rest_of_an_input_up_to_its_limit() -> N
     found = passages(reply([call]))
 
     assert found[1:] == [
-        Passage(IndexField.PATH, path),
-        Passage(IndexField.INPUT, "x" * 200, is_cut=True),
+        TextSpan(IndexField.PATH, path),
+        TextSpan(IndexField.INPUT, "x" * 200, is_truncated=True),
     ]
 
 
@@ -88,9 +88,9 @@ def test_a_result_is_indexed_up_to_its_limit_with_its_error() -> None:
         tool_result("t", "x" * 501, is_error=True),
     )
 
-    assert passages(short) == [Passage(IndexField.RESULT, "x" * 500)]
+    assert passages(short) == [TextSpan(IndexField.RESULT, "x" * 500)]
     assert passages(long) == [
-        Passage(IndexField.RESULT, "x" * 500, is_cut=True, is_error=True)
+        TextSpan(IndexField.RESULT, "x" * 500, is_truncated=True, is_error=True)
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_result_without_text_gives_nothing(content: object) -> None:
 
 
 def test_content_that_is_cut_has_no_text() -> None:
-    assert texts.text_of_content(Raw(b'[{"text":"x"}')) == ""
+    assert texts.content_text(Raw(b'[{"text":"x"}')) == ""
 
 
 @given(
@@ -135,7 +135,7 @@ def test_the_beginning_of_a_long_result_is_exact_wherever_it_is_cut(
 
     (found,) = passages(raw.replace(b'"?"', said))
 
-    assert found == Passage(IndexField.RESULT, words[:500], is_cut=True)
+    assert found == TextSpan(IndexField.RESULT, words[:500], is_truncated=True)
 
 
 def ascii_json(words: str) -> bytes:
@@ -236,10 +236,10 @@ def test_text_beyond_the_limit_of_a_record_is_left_out_with_a_mark(
     found = passages(reply([thinking("123456"), text("7890ABC"), text("D")]))
 
     assert found == [
-        Passage(IndexField.THINKING, "123456"),
-        Passage(IndexField.TEXT, "7890", is_cut=True),
+        TextSpan(IndexField.THINKING, "123456"),
+        TextSpan(IndexField.TEXT, "7890", is_truncated=True),
     ]
-    assert passages(prompt("1234567890")) == [Passage(IndexField.TEXT, "1234567890")]
+    assert passages(prompt("1234567890")) == [TextSpan(IndexField.TEXT, "1234567890")]
 
 
 def test_the_limit_of_a_record_is_sixteen_mebi() -> None:

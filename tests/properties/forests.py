@@ -6,12 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from hypothesis import strategies as st
 
-from bygones.model.ids import AgentId, ProjectKey, RecordId, SessionId, SourceId
+from bygones.model.base import (
+    AgentId,
+    ProjectKey,
+    RecordId,
+    SessionId,
+    SourceFile,
+    SourceId,
+    SourceKind,
+)
 from bygones.model.nodes import Transcript
-from bygones.model.parts import Loader
 from bygones.model.sessions import AgentRun, Branch, Message, Session
-from bygones.model.sources import Source, SourceKind
-from bygones.parse import node_of
+from bygones.model.summary import Loader
+from bygones.parse.light import build_node
 from tests import build
 from tests.build import PROJECT, Written, moment, session_id, sketches
 from tests.forms import (
@@ -141,18 +148,18 @@ def transcript(
 ) -> Transcript:
     """Return the transcript of a file of this name, with these records."""
     path = f"projects/{PROJECT}/{name}.jsonl"
-    source = Source(
+    source = SourceFile(
         id=SourceId(f"/home/{path}"),
         home="/home",
-        path=path,
+        relative_path=path,
         kind=SourceKind.AGENT if agent else SourceKind.SESSION,
         size=0,
         mtime_ns=mtime,
-        project=ProjectKey(PROJECT),
-        session=SessionId(name.partition("/")[0]),
-        agent=AgentId(agent) if agent else None,
+        project_key=ProjectKey(PROJECT),
+        session_id=SessionId(name.partition("/")[0]),
+        agent_id=AgentId(agent) if agent else None,
     )
-    nodes = map(node_of, sketches(records, source=source.id))
+    nodes = map(build_node, sketches(records, source=source.id))
     return Transcript(source=source, nodes=tuple(nodes))
 
 
@@ -177,7 +184,7 @@ def messages(session: Session) -> Iterator[Message]:
     """Yield each message at the place that is its own: one branch, or an agent's."""
     for branches in _talks(session):
         for branch in branches:
-            for turn in branch.own:
+            for turn in branch.own_turns:
                 yield from turn.messages
 
 
@@ -189,9 +196,14 @@ def _talks(session: Session) -> Iterator[tuple[Branch, ...]]:
 
 def reached(session: Session) -> set[RecordId]:
     """Return all records that are in messages, agents, or hidden for a reason."""
-    found = {record for message in messages(session) for record in message.records}
+    found = {record for message in messages(session) for record in message.record_ids}
     holders: list[Session | AgentRun] = [session, *session.all_agents]
-    found |= {one.record for some in holders for one in some.hidden if one.record}
+    found |= {
+        one.record_id
+        for some in holders
+        for one in some.hidden_records
+        if one.record_id
+    }
     return found
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bygones.archive import Archive
+from bygones.maintenance.restore import plan_restore, restore
 from bygones.model.sessions import Session
-from bygones.reading import read
-from bygones.store import derived
-from bygones.upkeep import plan_restore, restore
+from bygones.reader import read_sessions
+from bygones.store import derived_tables
 from tests.properties import archives
 from tests.properties.archives import LONGER, kept_in, lay, layouts
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -45,7 +45,12 @@ def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
 
         again = keeping.ingest()
 
-        assert (again.changed, again.gone, again.bytes, again.sessions) == (0, 0, 0, 0)
+        assert (again.changed, again.gone, again.bytes, again.derived_sessions) == (
+            0,
+            0,
+            0,
+            0,
+        )
         assert (keeping.dump(), keeping.bytes()) == (before, kept)
 
 
@@ -86,7 +91,7 @@ def test_many_sessions_are_related_as_few_are(grown: list[dict[str, bytes]]) -> 
         for layout in grown:
             lay(keeping, layout)
             keeping.ingest()
-        patched.setattr(derived, "_MANY", -1)
+        patched.setattr(derived_tables, "_FULL_SCAN_MIN", -1)
 
         assert unlike_rebuilt(keeping) == []
 
@@ -100,7 +105,7 @@ def test_every_byte_comes_back_as_it_was(layout: dict[str, bytes]) -> None:
         to = keeping.folder / "restored"
 
         with keeping.vault() as vault:
-            restore(vault, plan_restore(vault, vault.chunks.sources(), to=to))
+            restore(vault, plan_restore(vault, vault.byte_store.sources(), target=to))
 
         assert {
             path.relative_to(to).as_posix(): path.read_bytes()
@@ -120,18 +125,18 @@ def test_a_session_from_the_archive_is_the_one_read_from_its_files(
         keeping.ingest()
 
         with Archive.open(keeping.archive) as archive:
-            for session in read(keeping.home.path):
+            for session in read_sessions(keeping.home.path):
                 found = archive.session(session.id)
                 assert found == session
                 assert blocks(found) == blocks(session)
-            listed = {line.id for line in archive.sessions(empty=True)}
-        assert listed == {session.id for session in read(keeping.home.path)}
+            listed = {line.id for line in archive.sessions(include_empty=True)}
+        assert listed == {session.id for session in read_sessions(keeping.home.path)}
 
 
 def blocks(session: Session) -> list[object]:
     """Return what is said in a session."""
     messages = [m for branch in session.branches for m in branch.messages]
-    messages += [m for run in session.all_agents for m in run.live.messages]
+    messages += [m for run in session.all_agents for m in run.live_branch.messages]
     return [message.blocks for message in messages]
 
 
@@ -144,9 +149,11 @@ def test_an_answer_is_paid_for_once(layout: dict[str, bytes]) -> None:
         keeping.ingest()
 
         with Archive.open(keeping.archive) as archive:
-            ids = [line.id for line in archive.sessions(empty=True)]
+            ids = [line.id for line in archive.sessions(include_empty=True)]
             sessions = [archive.session(id_) for id_ in ids]
-        paid = Counter(spend.key for session in sessions for spend in session.spends)
+        paid = Counter(
+            spend.key for session in sessions for spend in session.message_usages
+        )
         assert set(paid.values()) <= {1}
 
 

@@ -8,33 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.ids import Line
-from bygones.model.problems import Problem
+from bygones.model.base import Line, Problem
+from bygones.model.nodes import LocatedRecord
 from bygones.model.records import UnknownRecord
-from bygones.model.sketches import Sketched
-from bygones.parse import (
-    node_of,
-    parse_line,
-    parse_outcome,
-    parse_record,
-    read_text,
-    sketch_line,
-    texts_of,
-    unknown_fields,
-)
-from bygones.parse.salvage import Part, salvage
+from bygones.parse.decode import SalvagedObject, salvage_line
+from bygones.parse.full import parse_line, parse_record, unknown_fields
+from bygones.parse.harness_text import parse_user_text
+from bygones.parse.light import build_node, parse_line_light
+from bygones.parse.loader import parse_outcome
+from bygones.parse.texts import extract_text_spans
 from tests import strategies
 from tests.build import Written, line, source_line
 
 
-def sketched(one: Line) -> list[Sketched]:
-    return [part for part in sketch_line(one) if isinstance(part, Sketched)]
+def sketched(one: Line) -> list[LocatedRecord]:
+    return [part for part in parse_line_light(one) if isinstance(part, LocatedRecord)]
 
 
 @pytest.mark.req("E1")
 @given(strategies.any_lines)
 def test_every_line_is_a_record_or_a_problem_in_both_depths(one: Line) -> None:
-    assert sketch_line(one)
+    assert parse_line_light(one)
     assert parse_line(one)
 
 
@@ -43,12 +37,12 @@ def test_every_line_is_a_record_or_a_problem_in_both_depths(one: Line) -> None:
 def test_what_is_written_well_is_one_record_without_a_problem(record: Written) -> None:
     one = source_line(line(record))
 
-    (light,) = sketch_line(one)
+    (light,) = parse_line_light(one)
     (full,) = parse_line(one)
 
-    assert isinstance(light, Sketched)
+    assert isinstance(light, LocatedRecord)
     assert not isinstance(full, Problem)
-    assert light.sketch.type == full.type == record["type"]
+    assert light.record.type == full.type == record["type"]
 
 
 @given(strategies.any_lines)
@@ -56,29 +50,32 @@ def test_light_and_full_find_the_same_records(one: Line) -> None:
     light = sketched(one)
     full = [part for part in parse_line(one) if not isinstance(part, Problem)]
 
-    assert [part.sketch.type for part in light] == [record.type for record in full]
+    assert [part.record.type for part in light] == [record.type for record in full]
     for part, record in zip(light, full, strict=True):
         if not isinstance(record, UnknownRecord):
-            assert part.sketch.uuid == record.uuid
-            assert part.sketch.session_id == record.session_id
-            assert part.sketch.timestamp == record.timestamp
-            parent = getattr(record, "parent_uuid", part.sketch.parent_uuid)
-            assert part.sketch.parent_uuid == parent
+            assert part.record.uuid == record.uuid
+            assert part.record.session_id == record.session_id
+            assert part.record.timestamp == record.timestamp
+            parent = getattr(record, "parent_uuid", part.record.parent_uuid)
+            assert part.record.parent_uuid == parent
 
 
 @given(strategies.any_lines)
 def test_a_position_is_where_the_bytes_of_a_record_stand(one: Line) -> None:
     start = one.position.offset
 
-    for part in [*salvage(one), *sketch_line(one)]:
+    for part in [*salvage_line(one), *parse_line_light(one)]:
         place = part.position
-        assert (place.source, place.generation) == ("a.jsonl", 0)
+        assert (place.source_id, place.generation) == ("a.jsonl", 0)
         assert start <= place.offset
         assert place.offset + place.length <= start + len(one.raw)
-    mended = {p.position for p in salvage(one) if isinstance(p, Problem)}
-    for part in [*salvage(one), *sketched(one)]:
+    mended = {p.position for p in salvage_line(one) if isinstance(p, Problem)}
+    for part in [*salvage_line(one), *sketched(one)]:
         at = part.position.offset - start
-        if isinstance(part, Part | Sketched) and part.position not in mended:
+        if (
+            isinstance(part, SalvagedObject | LocatedRecord)
+            and part.position not in mended
+        ):
             assert part.raw == one.raw[at : at + part.position.length]
 
 
@@ -91,7 +88,7 @@ def test_a_record_opened_by_its_position_is_the_same(one: Line) -> None:
         (again,) = sketched(source_line(raw, offset=part.position.offset))
 
         assert again.position == part.position
-        assert again.sketch == part.sketch
+        assert again.record == part.record
 
 
 @pytest.mark.req("E1")
@@ -110,11 +107,11 @@ def test_every_record_that_stayed_whole_is_found_on_a_damaged_line(
 def test_a_line_says_the_same_whatever_was_read_before(
     several: list[Line], random: Random
 ) -> None:
-    before = {one: (sketch_line(one), parse_line(one)) for one in several}
+    before = {one: (parse_line_light(one), parse_line(one)) for one in several}
     shuffled = [*several]
     random.shuffle(shuffled)
 
-    after = {one: (sketch_line(one), parse_line(one)) for one in shuffled}
+    after = {one: (parse_line_light(one), parse_line(one)) for one in shuffled}
 
     assert {one: after[one] for one in several} == before
 
@@ -123,11 +120,11 @@ def test_a_line_says_the_same_whatever_was_read_before(
 @given(strategies.any_lines)
 def test_nothing_that_parsing_accepted_raises_later(one: Line) -> None:
     for part in sketched(one):
-        texts_of(part)
+        extract_text_spans(part)
         unknown_fields(part.raw)
-        node_of(part)
+        build_node(part)
         parse_record(part.raw, part.position)
-        parse_outcome(bytes(part.sketch.tool_use_result))
+        parse_outcome(bytes(part.record.tool_use_result))
 
 
 @given(st.binary(max_size=80) | strategies.raw_lines)
@@ -143,6 +140,6 @@ def test_an_outcome_of_any_form_is_kept(outcome: object) -> None:
 
 @given(strategies.user_texts() | st.text())
 def test_any_text_can_be_told_apart(text: str) -> None:
-    told = read_text(text)
+    told = parse_user_text(text)
 
-    assert told.typed in text
+    assert told.typed_text in text

@@ -9,33 +9,33 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bygones.ingest.gist import decode
-from bygones.ingest.pieces import lines_of
-from bygones.model.buckets import bucket_of
-from bygones.model.hits import Found
+from bygones.ingest.index_batch import decode_lines
 from bygones.model.query import (
-    Fact,
+    FieldTerm,
+    FieldValue,
     Part,
-    Period,
     Phrase,
     Prefix,
     Query,
     Regex,
-    Scoped,
     Term,
+    TimeRange,
     Word,
     Words,
+    pack_text_key,
 )
-from bygones.parse import said_in, texts_of
-from bygones.query import Subject, matches, parse
-from bygones.query.terms import counted
-from bygones.search import Searching
-from bygones.search.plan import relaxed
-from bygones.search.subjects import Subjects, of_session
-from bygones.store.folder import FolderShelf
-from bygones.store.places import Places
-from bygones.store.search import Text, stem_of
-from bygones.store.words import terms_of
+from bygones.model.summary import SearchResults
+from bygones.parse.texts import build_record_texts, extract_text_spans
+from bygones.query.matcher import SearchableText, matches_text
+from bygones.query.parser import parse_query
+from bygones.query.terms import drop_stop_words
+from bygones.search.plan import relax_query
+from bygones.search.service import Searcher
+from bygones.search.texts import TextLoader, make_session_text
+from bygones.sources.lines import split_lines
+from bygones.store.local_reader import IndexSearchFacts, LocalReader
+from bygones.store.text_index import TextMatch, stem_word
+from bygones.store.tokenizer import tokenize
 from tests.build import moment
 from tests.properties.archives import LONGER, ONE, kept_in, lay, layouts
 from tests.query.trees import joined, terms
@@ -72,34 +72,38 @@ VOCABULARY = (
 )
 FACTS = (
     *(
-        Fact("tool", "Write"),
-        Fact("tool", "T*"),
-        Fact("answers", "Write"),
-        Fact("answers", "T*"),
-        Fact("answers.file", "a"),
-        Scoped("answers.cmd", Word("look")),
-        Fact("file", "demo/a"),
-        Fact("git", "x"),
+        FieldValue("tool", "Write"),
+        FieldValue("tool", "T*"),
+        FieldValue("answers", "Write"),
+        FieldValue("answers", "T*"),
+        FieldValue("answers.file", "a"),
+        FieldTerm("answers.cmd", Word("look")),
+        FieldValue("file", "demo/a"),
+        FieldValue("git", "x"),
     ),
     *(
-        Fact("file", "*.py"),
-        Fact("in", "prompt"),
-        Fact("in", "tool"),
-        Fact("is", "agent"),
+        FieldValue("file", "*.py"),
+        FieldValue("in", "prompt"),
+        FieldValue("in", "tool"),
+        FieldValue("is", "agent"),
     ),
     *(
-        Fact("is", "error"),
-        Fact("is", "rewound"),
-        Fact("branch", "live"),
-        Fact("has", "edit"),
+        FieldValue("is", "error"),
+        FieldValue("is", "rewound"),
+        FieldValue("branch", "live"),
+        FieldValue("has", "edit"),
     ),
     *(
-        Fact("role", "user"),
-        Fact("agent", "a1*"),
-        Fact("project", "demo"),
-        Fact("model", "opus"),
+        FieldValue("role", "user"),
+        FieldValue("agent", "a1*"),
+        FieldValue("project", "demo"),
+        FieldValue("model", "opus"),
     ),
-    *(Fact("session", ONE[:9]), Fact("in", "result"), Fact("is", "interrupted")),
+    *(
+        FieldValue("session", ONE[:9]),
+        FieldValue("in", "result"),
+        FieldValue("is", "interrupted"),
+    ),
 )
 _words = st.sampled_from(VOCABULARY)
 _leaves = st.one_of(
@@ -107,9 +111,9 @@ _leaves = st.one_of(
     st.lists(_words, min_size=1, max_size=2).map(lambda words: Phrase(" ".join(words))),
     _words.map(lambda word: Prefix(word[:3])),
     st.sampled_from(FACTS),
-    st.builds(Scoped, st.sampled_from(["cmd", "title"]), _words.map(Word)),
+    st.builds(FieldTerm, st.sampled_from(["cmd", "title"]), _words.map(Word)),
     st.sampled_from(["hel+o", "(?:w|t)e", "na.ve", "^w", "[xl]{2}"]).map(Regex),
-    st.integers(0, 20).map(lambda second: Period(end=at(second))),
+    st.integers(0, 20).map(lambda second: TimeRange(end=at(second))),
     terms,
 )
 asked_for = st.recursive(_leaves, joined, max_leaves=6)
@@ -119,53 +123,61 @@ def at(second: int) -> datetime:
     return datetime.fromisoformat(moment(second))
 
 
-def said(keeping: Keeping) -> Iterator[tuple[int, Text, Subject]]:
+def said(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
     """Yield every text of an archive, from its lines and not from its words."""
     with keeping.vault() as vault:
         index = vault.index
         assert index is not None
-        places = Places(index)
-        opened = Subjects(vault.chunks, places)
-        listed = dict(places.each_listed())
+        places = IndexSearchFacts(index)
+        opened = TextLoader(vault.byte_store, places)
+        listed = dict(places.numbered_summaries())
         rows: list[Any] = index.db.execute(
             "SELECT id, session, source, offset, length FROM record"
         ).fetchall()
         for record, session, source, offset, length in rows:
-            kept = vault.chunks.source(source)
+            kept = vault.byte_store.source(source)
             assert kept is not None
-            raw = vault.chunks.read(source, kept.generation, offset, length)
-            sketched, nodes, _ = decode(lines_of(kept.id, kept.generation, offset, raw))
+            raw = vault.byte_store.read_bytes(source, kept.generation, offset, length)
+            sketched, nodes, _ = decode_lines(
+                split_lines(kept.id, kept.generation, offset, raw)
+            )
             for one, node in zip(sketched, nodes, strict=True):
                 if node.position.length != length:
                     continue
-                for text in said_in(node, texts_of(one)):
+                for text in build_record_texts(node, extract_text_spans(one)):
                     is_agent = (
                         kept.agent is not None
                         or node.is_sidechain
-                        or node.agent is not None
+                        or node.agent_id is not None
                     )
-                    bucket = bucket_of(
+                    bucket = pack_text_key(
                         session, text.part, is_error=text.is_error, is_agent=is_agent
                     )
-                    found = Text(record, bucket, 0)
-                    subject = opened.subject(found, listed[session])
+                    found = TextMatch(record, bucket, 0)
+                    subject = opened.load(found, listed[session])
                     assert subject is not None
                     yield session, found, subject[0]
         for session, line in listed.items():
-            if line.title.text and line.title.kind.is_given:
-                title = of_session(line, Part.TITLE)
-                yield session, Text(0, bucket_of(session, Part.TITLE), 0), title
+            if line.title.text and line.title.kind.is_explicit:
+                title = make_session_text(line, Part.TITLE)
+                yield (
+                    session,
+                    TextMatch(0, pack_text_key(session, Part.TITLE), 0),
+                    title,
+                )
 
 
-def answer(keeping: Keeping, query: Query) -> Found:
+def answer(keeping: Keeping, query: Query) -> SearchResults:
     with keeping.vault() as vault:
         assert vault.index is not None
-        return Searching(FolderShelf(vault)).search(query, limit=ALL, hits=ALL)
+        return Searcher(LocalReader(vault)).search(query, limit=ALL, hits=ALL)
 
 
-def told(found: Found) -> set[str]:
+def told(found: SearchResults) -> set[str]:
     """Return the sessions that were found, those with copies included."""
-    return {id_ for one in found.sessions for id_ in (one.listed.id, *one.also)}
+    return {
+        id_ for one in found.sessions for id_ in (one.summary.id, *one.duplicate_ids)
+    }
 
 
 @few
@@ -176,13 +188,13 @@ def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> N
         keeping.ingest()
         for _, _, subject in said(keeping):
             for word in dict.fromkeys(subject.text.split()):
-                if not terms_of(word):
+                if not tokenize(word):
                     continue
-                query = parse(f"\\{word}", now=NOW, zone=UTC)
+                query = parse_query(f"\\{word}", now=NOW, zone=UTC)
 
                 found = answer(keeping, query)
 
-                assert subject.session in told(found)
+                assert subject.session_id in told(found)
 
 
 @few
@@ -196,16 +208,18 @@ def test_the_store_finds_what_the_matcher_finds(
         texts = list(said(keeping))
         for term in asked:
             query = Query(term)
-            words = [w for w in counted(query.sentence) if terms_of(w)]
+            words = [w for w in drop_stop_words(query.plain_words) if tokenize(w)]
             found = answer(keeping, query)
-            if found.repairs or found.missing:
-                words = list(found.words)
+            if found.corrections or found.missing_words:
+                words = list(found.query_words)
             # Where nobody wrote any of the words, nothing is found.
             fitting = {
-                subject.session
+                subject.session_id
                 for _, _, subject in texts
-                if (words or not found.missing)
-                and matches(relaxed(query, words), subject, terms_of, stem_of)
+                if (words or not found.missing_words)
+                and matches_text(
+                    relax_query(query, words), subject, tokenize, stem_word
+                )
             }
 
-            assert told(found) == fitting or (found.is_loosened and not fitting)
+            assert told(found) == fitting or (found.is_phrase_relaxed and not fitting)

@@ -222,7 +222,7 @@ class Sources(RuleBasedStateMachine):
         report = self.keeping.ingest()
         assert_archived_once(self.keeping, before, self.own())
         told = {
-            one.position.source for one in report.problems if one.kind == "link-out"
+            one.position.source_id for one in report.problems if one.kind == "link-out"
         }
         made = {home / name for name in self.links if (home / name).is_symlink()}
         assert {str(path) for path in made if is_out(path, home)} <= told

@@ -13,15 +13,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from bygones.assemble import assemble, branches
-from bygones.assemble.branches import Growth, part
-from bygones.assemble.dedupe import each_once
-from bygones.assemble.tree import Tree, grow, in_sequence, join
-from bygones.model.ids import RecordId
+from bygones.assemble import branches
+from bygones.assemble.branches import BranchLayout, assign_branches
+from bygones.assemble.dedupe import deduplicate
+from bygones.assemble.sessions import assemble_sessions
+from bygones.assemble.tree import (
+    RecordTree,
+    build_tree,
+    join_fragments,
+    order_parents_first,
+)
+from bygones.model.base import RecordId, SourceKind
 from bygones.model.nodes import Transcript
-from bygones.model.sources import SourceKind
 from bygones.model.usage import Usage
-from bygones.reading import read
+from bygones.reader import read_sessions
 from tests import build, strategies
 from tests.build import SESSION, Home, Written, session_id
 from tests.properties.forests import (
@@ -34,11 +39,13 @@ from tests.properties.forests import (
 )
 
 
-def grown(one: Transcript) -> tuple[Tree, dict[RecordId, RecordId | None], Growth]:
-    once, _, _ = each_once(one.nodes)
-    tree = grow(in_sequence(once))
-    joined = join(tree)
-    return tree, joined, part(tree, joined)
+def grown(
+    one: Transcript,
+) -> tuple[RecordTree, dict[RecordId, RecordId | None], BranchLayout]:
+    once, _, _ = deduplicate(one.nodes)
+    tree = build_tree(order_parents_first(once))
+    joined = join_fragments(tree)
+    return tree, joined, assign_branches(tree, joined)
 
 
 @pytest.mark.req("T5")
@@ -51,23 +58,23 @@ def test_the_order_of_sources_and_of_records_does_not_matter(
         for one in chance.sample(files, len(files))
     ]
 
-    assert assemble(shuffled, LOADER) == assemble(files, LOADER)
+    assert assemble_sessions(shuffled, LOADER) == assemble_sessions(files, LOADER)
 
 
 @pytest.mark.req("T6")
 @given(projects)
 def test_a_record_is_in_one_place_only(files: list[Transcript]) -> None:
-    for session in assemble(files, LOADER):
+    for session in assemble_sessions(files, LOADER):
         pieces = Counter(
-            piece.record
+            piece.record_id
             for message in messages(session)
-            for piece in (*message.pieces, *message.attached)
+            for piece in (*message.record_refs, *message.attached_refs)
         )
         bodies = Counter(
-            piece.record
+            piece.record_id
             for message in messages(session)
-            for call in message.calls
-            for piece in call.attached
+            for call in message.tool_calls
+            for piece in call.attached_refs
         )
 
         assert [
@@ -78,13 +85,13 @@ def test_a_record_is_in_one_place_only(files: list[Transcript]) -> None:
 @pytest.mark.req("T2")
 @given(projects)
 def test_everything_that_was_said_is_reached(files: list[Transcript]) -> None:
-    sessions = {session.id: session for session in assemble(files, LOADER)}
+    sessions = {session.id: session for session in assemble_sessions(files, LOADER)}
     own = [one for one in files if one.source.kind is SourceKind.SESSION]
 
     for one in own:
         said = {n.uuid for n in one.nodes if n.is_conversation and n.uuid is not None}
-        assert one.source.session is not None
-        assert said <= reached(sessions[one.source.session])
+        assert one.source.session_id is not None
+        assert said <= reached(sessions[one.source.session_id])
 
 
 @pytest.mark.req("T1")
@@ -93,17 +100,19 @@ def test_branches_are_paths_from_a_root_to_a_leaf(one: Transcript) -> None:
     tree, joined, growth = grown(one)
     forks = {fork.number: fork for fork in growth.forks}
 
-    assert growth.branch.keys() == tree.nodes.keys()
-    for uuid, number in growth.branch.items():
+    assert growth.branch_of.keys() == tree.nodes.keys()
+    for uuid, number in growth.branch_of.items():
         above = joined[uuid]
-        if above is not None and growth.branch[above] == number:
+        if above is not None and growth.branch_of[above] == number:
             continue
         if number == 0:
             assert above is None
         else:
-            assert forks[number].at == above
-            assert above is None or growth.branch[above] == forks[number].parent
-    ends = {growth.branch[uuid] for uuid in tree.nodes} - {0}
+            assert forks[number].fork_point_id == above
+            assert (
+                above is None or growth.branch_of[above] == forks[number].parent_number
+            )
+    ends = {growth.branch_of[uuid] for uuid in tree.nodes} - {0}
     assert ends == forks.keys()
 
 
@@ -112,9 +121,9 @@ def test_every_branch_ends_at_a_leaf(one: Transcript) -> None:
     _, joined, growth = grown(one)
     parents = set(joined.values())
 
-    ends = {growth.branch[uuid] for uuid in joined if uuid not in parents}
+    ends = {growth.branch_of[uuid] for uuid in joined if uuid not in parents}
 
-    assert ends == set(growth.branch.values())
+    assert ends == set(growth.branch_of.values())
 
 
 @pytest.mark.req("T1")
@@ -141,8 +150,8 @@ def test_no_record_comes_before_its_parent(
 ) -> None:
     records = [build.prompt(name, uuid=name, parent=above) for name, above in pairs]
     records = [records[at] for at in order if at < len(records)]
-    told = in_sequence(transcript(SESSION, records).nodes)
-    tree = grow(told)
+    told = order_parents_first(transcript(SESSION, records).nodes)
+    tree = build_tree(told)
     place = {node.uuid: at for at, node in enumerate(told)}
 
     assert len(told) == len(records)
@@ -155,17 +164,21 @@ def test_no_record_comes_before_its_parent(
 def test_what_branches_and_agents_spent_is_what_was_spent(
     files: list[Transcript],
 ) -> None:
-    for session in assemble(files, LOADER):
-        spent = sum((spend.usage for spend in session.spends), Usage())
+    for session in assemble_sessions(files, LOADER):
+        spent = sum((spend.usage for spend in session.message_usages), Usage())
 
-        assert spent == session.total
+        assert spent == session.total_usage
         assert sum((b.usage for b in session.branches), Usage()) == session.usage
 
 
 @pytest.mark.req("T6", "U1")
 @given(projects)
 def test_an_answer_is_paid_for_once_in_a_project(files: list[Transcript]) -> None:
-    keys = [s.key for session in assemble(files, LOADER) for s in session.spends]
+    keys = [
+        s.key
+        for session in assemble_sessions(files, LOADER)
+        for s in session.message_usages
+    ]
 
     assert len(keys) == len(set(keys))
 
@@ -180,12 +193,16 @@ def test_no_input_raises(lines: list[bytes], records: list[Written]) -> None:
         home.agent(SESSION, "a1", [*lines, *records])
         home.session(session_id(1), reversed([*records, *lines]))
 
-        for session in read(home.path):
+        for session in read_sessions(home.path):
             for message in messages(session):
                 assert None not in message.blocks
-                for call in message.calls:
-                    assert call.result is None or call.is_answered
-                    assert call.use is None or call.outcome is None or call.answered_at
+                for call in message.tool_calls:
+                    assert call.result is None or call.has_result
+                    assert (
+                        call.tool_use is None
+                        or call.outcome is None
+                        or call.result_position
+                    )
 
 
 @given(transcripts())
@@ -194,5 +211,5 @@ def test_what_is_spared_to_trees_without_rewinds_changes_no_branch(
 ) -> None:
     spared = grown(one)
 
-    with mock.patch.object(branches, "_may_leave", return_value=[True]):
+    with mock.patch.object(branches, "_possible_rewinds", return_value=[True]):
         assert grown(one) == spared

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from bygones.archive import Archive
 from bygones.errors import HubUnreachable
-from bygones.hub.intake import Intake, checked_parcel
-from bygones.push import Pushed, push
-from bygones.push.wire import Answer, Parcel, pack
-from bygones.render.redact import Redactor
+from bygones.hub.client import PushReport, push
+from bygones.hub.uploads import UploadHandler, parse_request
+from bygones.redact.engine import Redactor
+from bygones.team.access import AccessToken
+from bygones.team.blobs import ExternalBlobStore, FolderBackend
 from bygones.team.contract import TeamStore
-from bygones.team.objects import FolderBytes, RawObjects
-from bygones.team.tokens import Token
+from bygones.team.protocol import UploadRequest, UploadResponse, encode_message
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.fake import MemoryStore
 
@@ -32,31 +32,31 @@ class MemoryHub:
 
     def __init__(self, place: Path, person: str = "ann") -> None:
         self.store: TeamStore = MemoryStore()
-        self.objects = RawObjects(FolderBytes(place))
-        self.intake = Intake(self.store, self.objects)
-        self.token = Token(id="1", person=person, teams=("shop",), made=NOW)
-        self.parcels: list[Parcel] = []
+        self.objects = ExternalBlobStore(FolderBackend(place))
+        self.intake = UploadHandler(self.store, self.objects)
+        self.token = AccessToken(id="1", person=person, teams=("shop",), created_at=NOW)
+        self.requests: list[UploadRequest] = []
         self.folder = place
 
     def use(self, store: TeamStore) -> None:
         """Stand on another store."""
         self.store = store
-        self.intake = Intake(store, self.objects)
+        self.intake = UploadHandler(store, self.objects)
 
-    def known(self, machine: str) -> Answer:
-        return self.intake.known(self.token, machine)
+    def fetch_state(self, machine: str) -> UploadResponse:
+        return self.intake.source_states(self.token, machine)
 
-    def send(self, parcel: Parcel) -> Answer:
-        self.parcels.append(parcel)
-        return self.intake.take(self.token, checked_parcel(pack(parcel)))
+    def send(self, request: UploadRequest) -> UploadResponse:
+        self.requests.append(request)
+        return self.intake.handle(self.token, parse_request(encode_message(request)))
 
     def texts(self) -> dict[str, bytes]:
         """Return what the hub has of each file, whole, by its path."""
         return {
             batch.source.path: b"".join(
-                self.objects.bytes_of(span.address) for span in batch.spans
+                self.objects.get(span.address) for span in batch.spans
             )
-            for batch in self.store.batches()
+            for batch in self.store.export_updates()
             if batch.spans
         }
 
@@ -72,13 +72,13 @@ class Losing:
         self._share = share
         self.lost = 0
 
-    def known(self, machine: str) -> Answer:
+    def fetch_state(self, machine: str) -> UploadResponse:
         self._maybe()
-        return self._hub.known(machine)
+        return self._hub.fetch_state(machine)
 
-    def send(self, parcel: Parcel) -> Answer:
+    def send(self, request: UploadRequest) -> UploadResponse:
         self._maybe()
-        answer = self._hub.send(parcel)
+        answer = self._hub.send(request)
         self._maybe()
         return answer
 
@@ -114,7 +114,9 @@ def sent(
     *,
     dry: bool = False,
     host: str = "",
-) -> Pushed:
+) -> PushReport:
     """Push the project, as its owner would."""
     redactor = Redactor()
-    return push(folder, [PROJECT], redactor=redactor, courier=hub, dry=dry, host=host)
+    return push(
+        folder, [PROJECT], redactor=redactor, transport=hub, dry_run=dry, host=host
+    )

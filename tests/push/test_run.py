@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli.push_words import pushed_lines
+from bygones.cli.commands.push import push_report_lines
 from bygones.errors import HubUnreachable
-from bygones.model.ids import SessionId
-from bygones.push import push
-from bygones.render.redact import Redactor
-from bygones.team.contract import Selector
+from bygones.hub.client import push
+from bygones.model.base import SessionId
+from bygones.redact.engine import Redactor
+from bygones.team.contract import ErasureSelector
 from tests.build import jsonl, prompt, reply, session_id, summary, thread
 from tests.push.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
 
@@ -32,8 +32,8 @@ def test_all_lines_of_a_named_project_arrive_masked(tmp_path: Path) -> None:
     assert b"~/work/shop" in everything
     assert (len(done.sessions), done.files, done.lines) == (3, 3, 24)
     assert done.bytes == sum(map(len, texts.values()))
-    assert done.hidden["email"] == 12
-    assert done.hidden["home"] > 12
+    assert done.redactions["email"] == 12
+    assert done.redactions["home"] > 12
 
 
 def test_nothing_of_another_project_leaves(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_nothing_of_another_project_leaves(tmp_path: Path) -> None:
     assert b'"here"' in everything
     assert not any(word in everything for word in (b"hush", b"there", b"nowhere"))
     assert b"diary" not in everything
-    assert "diary" not in repr(list(hub.store.batches()))
-    assert done.foreign == 2
+    assert "diary" not in repr(list(hub.store.export_updates()))
+    assert done.foreign_lines == 2
 
 
 def test_a_second_push_sends_nothing_and_a_third_what_was_added(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_second_push_sends_nothing_and_a_third_what_was_added(tmp_path: Path) 
     Archive.ingest(folder, [home.path])
     third = sent(folder, hub)
 
-    assert (again.lines, again.parcels) == (0, 0)
+    assert (again.lines, again.requests) == (0, 0)
     assert (third.lines, third.files) == (1, 1)
     (text,) = [t for p, t in hub.texts().items() if session_id(1) in p]
     assert text.count(b"\n") == 9
@@ -117,7 +117,7 @@ def test_private_records_and_copies_of_files_stay(tmp_path: Path) -> None:
 
     assert len(hub.texts()) == 1
     everything = b"".join(hub.texts().values())
-    assert done.private == 2
+    assert done.private_records == 2
     assert b"mine" not in everything
     assert b"a whole file" not in everything
     assert b"typed" not in everything
@@ -130,7 +130,7 @@ def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) ->
     dry = sent(folder, hub, dry=True)
 
     assert hub.texts() == {}
-    assert not any(parcel.pieces for parcel in hub.parcels)
+    assert not any(parcel.chunks for parcel in hub.requests)
     assert dry == sent(folder, hub)
     assert sent(folder, None, dry=True) == dry
 
@@ -138,8 +138,8 @@ def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) ->
 def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.push.packing._STEP", 600)
-    monkeypatch.setattr("bygones.push.packing.PARCEL", 4000)
+    monkeypatch.setattr("bygones.hub.chunks._BLOCK_BYTES", 600)
+    monkeypatch.setattr("bygones.hub.chunks.TARGET_REQUEST_BYTES", 4000)
     _, folder = worked(tmp_path)
     whole = MemoryHub(tmp_path / "whole")
     sent(folder, whole)
@@ -159,8 +159,8 @@ def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
 def test_two_who_push_the_same_archive_at_once_end_with_one_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.push.packing._STEP", 600)
-    monkeypatch.setattr("bygones.push.packing.PARCEL", 4000)
+    monkeypatch.setattr("bygones.hub.chunks._BLOCK_BYTES", 600)
+    monkeypatch.setattr("bygones.hub.chunks.TARGET_REQUEST_BYTES", 4000)
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     whole = MemoryHub(tmp_path / "whole")
@@ -169,7 +169,7 @@ def test_two_who_push_the_same_archive_at_once_end_with_one_copy(
     meanwhile = [True]
 
     def interrupted(parcel: object) -> object:
-        if meanwhile and len(hub.parcels) == 2:
+        if meanwhile and len(hub.requests) == 2:
             meanwhile.clear()
             sent(folder, hub)
         return send(parcel)  # type: ignore[arg-type]
@@ -184,30 +184,30 @@ def test_what_was_erased_on_the_hub_does_not_even_travel_again(tmp_path: Path) -
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     sent(folder, hub)
-    hub.store.erase(Selector(session=SessionId(session_id(1))), now=NOW)
-    hub.parcels.clear()
+    hub.store.erase(ErasureSelector(session=SessionId(session_id(1))), now=NOW)
+    hub.requests.clear()
 
     done = sent(folder, hub)
 
-    assert done.refused == 1
-    assert done.erased == {session_id(1)}
-    assert not done.hidden
-    assert not any(piece.frame for parcel in hub.parcels for piece in parcel.pieces)
+    assert done.erased_files == 1
+    assert done.erased_sessions == {session_id(1)}
+    assert not done.redactions
+    assert not any(piece.frame for parcel in hub.requests for piece in parcel.chunks)
 
 
 def test_a_dry_run_knows_what_was_erased_and_tells_of_no_file(tmp_path: Path) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     sent(folder, hub)
-    hub.store.erase(Selector(session=SessionId(session_id(1))), now=NOW)
-    hub.parcels.clear()
+    hub.store.erase(ErasureSelector(session=SessionId(session_id(1))), now=NOW)
+    hub.requests.clear()
 
     dry = sent(folder, hub, dry=True)
 
-    assert not any(parcel.pieces for parcel in hub.parcels)
-    assert any(parcel.signs for parcel in hub.parcels)
+    assert not any(parcel.chunks for parcel in hub.requests)
+    assert any(parcel.hashes for parcel in hub.requests)
     assert dry == sent(folder, hub)
-    assert (dry.files, dry.erased) == (0, {session_id(1)})
+    assert (dry.files, dry.erased_sessions) == (0, {session_id(1)})
 
 
 def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:
@@ -218,10 +218,12 @@ def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    push(folder, [PROJECT, there], redactor=Redactor(), courier=hub)
+    push(folder, [PROJECT, there], redactor=Redactor(), transport=hub)
 
-    assert len(list(hub.store.batches())) == 2
-    assert len({(b.source.home, b.source.path) for b in hub.store.batches()}) == 2
+    assert len(list(hub.store.export_updates())) == 2
+    assert (
+        len({(b.source.home, b.source.path) for b in hub.store.export_updates()}) == 2
+    )
 
 
 def test_all_parcels_but_the_last_say_that_more_comes(
@@ -229,11 +231,11 @@ def test_all_parcels_but_the_last_say_that_more_comes(
 ) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
-    monkeypatch.setattr("bygones.push.packing.PARCEL", 10)
+    monkeypatch.setattr("bygones.hub.chunks.TARGET_REQUEST_BYTES", 10)
 
     sent(folder, hub)
 
-    said = [one.more for one in hub.parcels if any(p.length for p in one.pieces)]
+    said = [one.has_more for one in hub.requests if any(p.length for p in one.chunks)]
     assert said == [True, True, False]
 
 
@@ -253,7 +255,7 @@ def test_families_travel_together_behind_what_gives_them_titles(
 
     sent(folder, hub)
 
-    pieces = [one for parcel in hub.parcels for one in parcel.pieces if one.length]
+    pieces = [one for parcel in hub.requests for one in parcel.chunks if one.length]
     order = [str(one.session) for one in pieces]
     assert order[:3] == [session_id(6), session_id(7), session_id(8)]
     assert sorted(order) == sorted({*order})
@@ -277,7 +279,9 @@ def test_a_file_whose_name_cannot_be_sent_stays_and_the_rest_goes(
     would = sent(folder, hub, dry=True)
     done = sent(folder, hub)
 
-    assert (would.unnamed, would.files) == (1, 3)
-    assert (done.unnamed, done.files, len(hub.texts())) == (1, 3, 3)
-    (told,) = [line for line in pushed_lines(done, "", is_dry=False) if "here" in line]
+    assert (would.unnameable_files, would.files) == (1, 3)
+    assert (done.unnameable_files, done.files, len(hub.texts())) == (1, 3, 3)
+    (told,) = [
+        line for line in push_report_lines(done, "", is_dry_run=False) if "here" in line
+    ]
     assert told == "stayed here: 1 file whose name cannot be sent"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.query.excerpts import WIDTH, excerpt, marking
+from bygones.search.results import EXCERPT_WIDTH, cut_excerpt, make_highlighter
 from tests.search.finding import marked
 
-WALRUS = marking([("walrus",), ("walruses",)])
+WALRUS = make_highlighter([("walrus",), ("walruses",)])
 
 
 @pytest.mark.parametrize(
@@ -24,45 +24,45 @@ WALRUS = marking([("walrus",), ("walruses",)])
     ],
 )
 def test_words_are_marked(text: str, shown: str) -> None:
-    found = excerpt(text, WALRUS)
+    found = cut_excerpt(text, WALRUS)
 
-    assert marked(found.text, found.marks) == shown
+    assert marked(found.text, found.highlights) == shown
 
 
 def test_the_stretch_with_most_different_words_is_taken() -> None:
-    marks = marking([("tusk",), ("walrus",)])
+    marks = make_highlighter([("tusk",), ("walrus",)])
     text = "walrus " * 40 + "filler " * 60 + "the tusk of a walrus" + " filler" * 60
 
-    found = excerpt(text, marks)
+    found = cut_excerpt(text, marks)
 
-    assert "[tusk] of a [walrus]" in marked(found.text, found.marks)
-    assert found.is_begun
-    assert found.is_cut
+    assert "[tusk] of a [walrus]" in marked(found.text, found.highlights)
+    assert found.is_cut_before
+    assert found.is_cut_after
 
 
 def test_runs_beginnings_and_patterns_are_marked() -> None:
-    marks = marking([("auth", "go"), ("日", "本")], [("migr",)], ["EN[A-Z]+"])
+    marks = make_highlighter([("auth", "go"), ("日", "本")], [("migr",)], ["EN[A-Z]+"])
 
-    found = excerpt("see auth.go, Migrations, ENOENT, 日本語", marks)
+    found = cut_excerpt("see auth.go, Migrations, ENOENT, 日本語", marks)
 
-    assert marked(found.text, found.marks) == (
+    assert marked(found.text, found.highlights) == (
         "see [auth.go], [Migrations], [ENOENT], [日本]語"
     )
 
 
 @given(st.text(max_size=600), st.integers(0, 300))
 def test_an_excerpt_is_a_piece_of_its_text(text: str, at: int) -> None:
-    found = excerpt(text[:at] + " walrus " + text[at:], WALRUS)
+    found = cut_excerpt(text[:at] + " walrus " + text[at:], WALRUS)
 
-    assert len(found.text) <= WIDTH
+    assert len(found.text) <= EXCERPT_WIDTH
     assert "\n" not in found.text
-    for start, stop in found.marks:
+    for start, stop in found.highlights:
         assert found.text[start:stop].lower().startswith("walrus")
-    assert found.marks == tuple(sorted(found.marks))
+    assert found.highlights == tuple(sorted(found.highlights))
 
 
 def test_a_word_without_an_end_is_cut_between_signs() -> None:
-    found = excerpt("e\u0301" * 500, WALRUS)
+    found = cut_excerpt("e\u0301" * 500, WALRUS)
 
-    assert found.is_cut
+    assert found.is_cut_after
     assert found.text.endswith("\u0301")

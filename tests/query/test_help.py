@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.query import FIELDS, FORMS, TIMES, help_text, hints
+from bygones.query.fields import (
+    FIELDS,
+    SYNTAX_FORMS,
+    TIME_FORMS,
+    format_query_help,
+    list_hints,
+)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_help_tells_all_of_the_table_in_its_width(width: int) -> None:
-    text = help_text(width)
+    text = format_query_help(width)
 
     assert all(len(line) <= width for line in text.splitlines())
-    for row in (*FORMS, *TIMES):
-        assert f"  {row.form} " in text
+    for row in (*SYNTAX_FORMS, *TIME_FORMS):
+        assert f"  {row.syntax} " in text
     for field in FIELDS:
         assert f"  {field.name}: " in text
         assert all(choice in text for choice in field.choices)
 
 
 def test_a_narrow_page_is_still_readable() -> None:
-    assert max(map(len, help_text(1).splitlines())) <= 40
+    assert max(map(len, format_query_help(1).splitlines())) <= 40
 
 
 def test_there_is_a_hint_for_each_form_and_field() -> None:
-    found = {hint.insert: hint for hint in hints()}
+    found = {hint.insert: hint for hint in list_hints()}
 
-    assert len(found) == len(FORMS) + len(FIELDS)
+    assert len(found) == len(SYNTAX_FORMS) + len(FIELDS)
     assert found["is:"].choices[0] == "error"
     assert found["-not"].example == "timeout -docker"

@@ -8,49 +8,66 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.query.needed import Either, Piece, needed, pieces_of, stretches
+from bygones.query.regex_literals import (
+    LiteralChoice,
+    RequiredLiteral,
+    extract_glob_literals,
+    extract_literals,
+    split_fragments,
+)
 
 
 @pytest.mark.parametrize(
     ("pattern", "pieces"),
     [
-        ("reset", (Piece("reset"),)),
-        (r"\breset\b", (Piece("reset", is_begun=True, is_ended=True),)),
-        ("connection reset by", (Piece("connection reset by"),)),
-        (r"conn\w+ reset", (Piece("conn"), Piece(" reset"))),
+        ("reset", (RequiredLiteral("reset"),)),
+        (
+            r"\breset\b",
+            (RequiredLiteral("reset", is_word_start=True, is_word_end=True),),
+        ),
+        ("connection reset by", (RequiredLiteral("connection reset by"),)),
+        (r"conn\w+ reset", (RequiredLiteral("conn"), RequiredLiteral(" reset"))),
         (
             r"reset\s+by",
-            (Piece("reset", is_ended=True), Piece("by", is_begun=True)),
+            (
+                RequiredLiteral("reset", is_word_end=True),
+                RequiredLiteral("by", is_word_start=True),
+            ),
         ),
-        (r"resets?", (Piece("reset"),)),
+        (r"resets?", (RequiredLiteral("reset"),)),
         (
             r"(no|such) file",
-            (Either(((Piece("no"),), (Piece("such"),))), Piece(" file")),
+            (
+                LiteralChoice(((RequiredLiteral("no"),), (RequiredLiteral("such"),))),
+                RequiredLiteral(" file"),
+            ),
         ),
-        (r"(no|) file", (Piece(" file"),)),
-        (r"(?:a1b2)+x*", (Piece("a1b2"),)),
+        (r"(no|) file", (RequiredLiteral(" file"),)),
+        (r"(?:a1b2)+x*", (RequiredLiteral("a1b2"),)),
         ("[a-z]+", ()),
         (".*", ()),
     ],
 )
-def test_a_pattern_needs(pattern: str, pieces: tuple[Piece | Either, ...]) -> None:
-    assert needed(pattern) == pieces
+def test_a_pattern_needs(
+    pattern: str, pieces: tuple[RequiredLiteral | LiteralChoice, ...]
+) -> None:
+    assert extract_literals(pattern) == pieces
 
 
 def test_only_what_is_bounded_is_a_word() -> None:
-    told = list(stretches(Piece("ction reset by pe")))
+    told = list(split_fragments(RequiredLiteral("ction reset by pe")))
 
     assert [one.text for one in told] == ["ction", "reset", "by", "pe"]
-    assert [one.is_begun for one in told] == [False, True, True, True]
-    assert [one.is_ended for one in told] == [True, True, True, False]
+    assert [one.is_word_start for one in told] == [False, True, True, True]
+    assert [one.is_word_end for one in told] == [True, True, True, False]
 
 
 def test_a_star_leaves_the_ends_of_words_open() -> None:
-    assert pieces_of("src/*.py", is_whole=True) == (
-        Piece("src/", is_begun=True),
-        Piece(".py", is_ended=True),
+    assert extract_glob_literals("src/*.py", is_whole=True) == (
+        RequiredLiteral("src/", is_word_start=True),
+        RequiredLiteral(".py", is_word_end=True),
     )
-    assert pieces_of("*", is_whole=True) == ()
+    assert extract_glob_literals("*", is_whole=True) == ()
 
 
 PATTERNS = (
@@ -67,25 +84,25 @@ PATTERNS = (
 @given(st.sampled_from(PATTERNS), st.text("fobarz_ \n.x", max_size=40))
 def test_whatever_a_pattern_finds_has_what_it_needs(pattern: str, text: str) -> None:
     if re.search(pattern, text, re.IGNORECASE):
-        assert _has(needed(pattern), text)
+        assert _has(extract_literals(pattern), text)
 
 
-def _has(pieces: tuple[Piece | Either, ...], text: str) -> bool:
+def _has(pieces: tuple[RequiredLiteral | LiteralChoice, ...], text: str) -> bool:
     return all(
-        any(_has(way, text) for way in piece.ways)
-        if isinstance(piece, Either)
+        any(_has(way, text) for way in piece.alternatives)
+        if isinstance(piece, LiteralChoice)
         else _stands(piece, text)
         for piece in pieces
     )
 
 
-def _stands(piece: Piece, text: str) -> bool:
+def _stands(piece: RequiredLiteral, text: str) -> bool:
     words = re.findall(r"[^\W_]+", text.lower())
     return all(
         one.text in words
-        if one.is_begun and one.is_ended
+        if one.is_word_start and one.is_word_end
         else any(word.startswith(one.text) for word in words)
-        if one.is_begun
+        if one.is_word_start
         else any(one.text in word for word in words)
-        for one in stretches(piece)
+        for one in split_fragments(piece)
     )

@@ -9,40 +9,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bygones.errors import (
-    FieldEmpty,
+    InvalidFieldValue,
+    InvalidRegex,
+    InvalidTime,
+    MissingFieldValue,
     QueryError,
     QueryTooDeep,
     QueryTooLong,
-    RegexRefused,
-    TimeUnreadable,
-    ValueUnknown,
 )
 from bygones.model.query import (
     And,
-    Fact,
+    FieldTerm,
+    FieldValue,
     Not,
-    NoteKind,
     Or,
-    Period,
     Phrase,
     Prefix,
+    QueryNoteKind,
     Regex,
-    Scoped,
     Term,
+    TimeRange,
     Word,
     Words,
 )
-from bygones.query import (
-    BY_NAME,
+from bygones.query.fields import (
     FIELDS,
-    FORMS,
-    MAX_DEPTH,
-    MAX_LENGTH,
-    TIMES,
-    Field,
-    Value,
+    FIELDS_BY_NAME,
+    SYNTAX_FORMS,
+    TIME_FORMS,
+    FieldType,
+    QueryField,
 )
-from bygones.query.regexes import fault_of, searcher
+from bygones.query.parser import MAX_DEPTH, MAX_LENGTH
+from bygones.query.regex import check_regex, compile_regex
 from tests.query.reading import read, remarks, tree
 
 
@@ -65,7 +64,7 @@ TREES: list[tuple[str, Term | None]] = [
     ('-"a b"', Not(Phrase("a b"))),
     ("-(a b)", Not(w("a", "b"))),
     ("-(-a)", w("a")),
-    ("-tool:Bash", Not(Fact("tool", "Bash"))),
+    ("-tool:Bash", Not(FieldValue("tool", "Bash"))),
     ("-/x+/", Not(Regex("x+"))),
     ("-/->/", Not(Regex("->"))),
     ("-begin*", Not(Prefix("begin"))),
@@ -84,38 +83,44 @@ TREES: list[tuple[str, Term | None]] = [
     ("/a.*b/", Regex("a.*b")),
     ("/two words/ x", And((w("x"), Regex("two words")))),
     (r"(/a\/b/)", Regex(r"a\/b")),
-    ("fix project:x bug", And((w("fix", "bug"), Fact("project", "x")))),
-    ('project:"my notes"', Fact("project", "my notes")),
-    ("file:*.py", Fact("file", "*.py")),
-    ("file:/usr/lib/", Fact("file", "/usr/lib/")),
-    (r"file:C:\x", Fact("file", r"C:\x")),
-    ("tool:mcp__*", Fact("tool", "mcp__*")),
-    ("tool:a is:error", And((Fact("answers", "a"), Fact("is", "error")))),
-    ("in:result -tool:a", And((Fact("in", "result"), Not(Fact("answers", "a"))))),
-    ("tool:a OR is:error", Or((Fact("tool", "a"), Fact("is", "error")))),
-    ("agent:*", Fact("agent", "*")),
-    ("tool:-x", Fact("tool", "-x")),
-    ("tool:(a OR b)", Or((Fact("tool", "a"), Fact("tool", "b")))),
-    ("tool:(a -b)", And((Fact("tool", "a"), Not(Fact("tool", "b"))))),
-    ("tool:(/a/ is:b)", And((Fact("tool", "/a/"), Fact("tool", "is:b")))),
-    ("-is:(error agent)", Not(And((Fact("is", "error"), Fact("is", "agent"))))),
-    ("is:ERROR", Fact("is", "error")),
-    ("title:fix", Scoped("title", Word("fix"))),
-    ('title:"fix it"', Scoped("title", Phrase("fix it"))),
-    ("cmd:reb*", Scoped("cmd", Prefix("reb"))),
+    ("fix project:x bug", And((w("fix", "bug"), FieldValue("project", "x")))),
+    ('project:"my notes"', FieldValue("project", "my notes")),
+    ("file:*.py", FieldValue("file", "*.py")),
+    ("file:/usr/lib/", FieldValue("file", "/usr/lib/")),
+    (r"file:C:\x", FieldValue("file", r"C:\x")),
+    ("tool:mcp__*", FieldValue("tool", "mcp__*")),
+    ("tool:a is:error", And((FieldValue("answers", "a"), FieldValue("is", "error")))),
+    (
+        "in:result -tool:a",
+        And((FieldValue("in", "result"), Not(FieldValue("answers", "a")))),
+    ),
+    ("tool:a OR is:error", Or((FieldValue("tool", "a"), FieldValue("is", "error")))),
+    ("agent:*", FieldValue("agent", "*")),
+    ("tool:-x", FieldValue("tool", "-x")),
+    ("tool:(a OR b)", Or((FieldValue("tool", "a"), FieldValue("tool", "b")))),
+    ("tool:(a -b)", And((FieldValue("tool", "a"), Not(FieldValue("tool", "b"))))),
+    ("tool:(/a/ is:b)", And((FieldValue("tool", "/a/"), FieldValue("tool", "is:b")))),
+    (
+        "-is:(error agent)",
+        Not(And((FieldValue("is", "error"), FieldValue("is", "agent")))),
+    ),
+    ("is:ERROR", FieldValue("is", "error")),
+    ("title:fix", FieldTerm("title", Word("fix"))),
+    ('title:"fix it"', FieldTerm("title", Phrase("fix it"))),
+    ("cmd:reb*", FieldTerm("cmd", Prefix("reb"))),
     (
         'title:((a) OR "b c")',
-        Or((Scoped("title", Word("a")), Scoped("title", Phrase("b c")))),
+        Or((FieldTerm("title", Word("a")), FieldTerm("title", Phrase("b c")))),
     ),
-    ("after:2025-12-01", Period(start=datetime(2025, 12, 1, tzinfo=UTC))),
-    ("before:last-month", Period(end=datetime(2025, 11, 1, tzinfo=UTC))),
+    ("after:2025-12-01", TimeRange(start=datetime(2025, 12, 1, tzinfo=UTC))),
+    ("before:last-month", TimeRange(end=datetime(2025, 11, 1, tzinfo=UTC))),
     (
         "after:last week x",
-        And((w("x"), Period(start=datetime(2025, 12, 1, tzinfo=UTC)))),
+        And((w("x"), TimeRange(start=datetime(2025, 12, 1, tzinfo=UTC)))),
     ),
     ("\\OR", w("OR")),
     ("\\-a \\is:b \\", w("-a", "is:b", "\\")),
-    ("title:\\-a", Scoped("title", Word("-a"))),
+    ("title:\\-a", FieldTerm("title", Word("-a"))),
 ]
 
 
@@ -127,25 +132,29 @@ def test_a_text_means_its_tree(text: str, expected: Term | None) -> None:
     assert query.notes == ()
 
 
-PASTED: list[tuple[str, Term | None, list[tuple[NoteKind, str]]]] = [
-    ('"open mark', w("open", "mark"), [(NoteKind.QUOTE, '"')]),
-    ('"', None, [(NoteKind.QUOTE, '"')]),
-    ('a ""', w("a"), [(NoteKind.EMPTY, '""')]),
-    ('-"" a', w("a"), [(NoteKind.EMPTY, '""')]),
-    ("(a", w("a"), [(NoteKind.PARENTHESIS, "(")]),
-    ("a)) b", w("a", "b"), [(NoteKind.PARENTHESIS, ")")]),
-    ("-( a", Not(w("a")), [(NoteKind.PARENTHESIS, "(")]),
-    ("-(", None, [(NoteKind.PARENTHESIS, "(")]),
-    ('-" -', None, [(NoteKind.QUOTE, '"'), (NoteKind.OPERATOR, "-")]),
-    ("tool:( x", Fact("tool", "x"), [(NoteKind.PARENTHESIS, "(")]),
-    ("f(a, b)", w("f(a,", "b"), [(NoteKind.PARENTHESIS, ")")]),
+PASTED: list[tuple[str, Term | None, list[tuple[QueryNoteKind, str]]]] = [
+    ('"open mark', w("open", "mark"), [(QueryNoteKind.UNMATCHED_QUOTE, '"')]),
+    ('"', None, [(QueryNoteKind.UNMATCHED_QUOTE, '"')]),
+    ('a ""', w("a"), [(QueryNoteKind.EMPTY_QUOTES, '""')]),
+    ('-"" a', w("a"), [(QueryNoteKind.EMPTY_QUOTES, '""')]),
+    ("(a", w("a"), [(QueryNoteKind.UNMATCHED_PARENTHESIS, "(")]),
+    ("a)) b", w("a", "b"), [(QueryNoteKind.UNMATCHED_PARENTHESIS, ")")]),
+    ("-( a", Not(w("a")), [(QueryNoteKind.UNMATCHED_PARENTHESIS, "(")]),
+    ("-(", None, [(QueryNoteKind.UNMATCHED_PARENTHESIS, "(")]),
+    (
+        '-" -',
+        None,
+        [(QueryNoteKind.UNMATCHED_QUOTE, '"'), (QueryNoteKind.DANGLING_OPERATOR, "-")],
+    ),
+    ("tool:( x", FieldValue("tool", "x"), [(QueryNoteKind.UNMATCHED_PARENTHESIS, "(")]),
+    ("f(a, b)", w("f(a,", "b"), [(QueryNoteKind.UNMATCHED_PARENTHESIS, ")")]),
     ("main() f(x).y", w("main()", "f(x).y"), []),
     ("std::vector", w("std::vector"), []),
     (r"C:\path", w(r"C:\path"), []),
     ("http://x/y", w("http://x/y"), []),
     ("file:///etc", w("file:///etc"), []),
     ("model::User", w("model::User"), []),
-    ("a:b", w("a:b"), [(NoteKind.NO_FIELD, "a:")]),
+    ("a:b", w("a:b"), [(QueryNoteKind.UNKNOWN_FIELD, "a:")]),
     (
         "tar: -u as an option of tar",
         w(*["tar:", "-u", "as", "an", "option", "of", "tar"]),
@@ -154,26 +163,30 @@ PASTED: list[tuple[str, Term | None, list[tuple[NoteKind, str]]]] = [
     ("tar -u", And((w("tar"), Not(w("u")))), []),
     ("Error: no", w("Error:", "no"), []),
     ("a.py:3: E501 so it is x:y", w("a.py:3:", "E501", "so", "it", "is", "x:y"), []),
-    ("a - b", w("a", "-", "b"), [(NoteKind.OPERATOR, "-")]),
+    ("a - b", w("a", "-", "b"), [(QueryNoteKind.DANGLING_OPERATOR, "-")]),
     ("a -> b", w("a", "->", "b"), []),
     ("rm --force", w("rm", "--force"), []),
-    ("*", w("*"), [(NoteKind.STAR, "*")]),
-    ("a*b", w("a*b"), [(NoteKind.STAR, "*")]),
-    ("**bold**", w("**bold**"), [(NoteKind.STAR, "*")]),
-    ("/tool:x*", w("/tool:x*"), [(NoteKind.STAR, "*")]),
-    ("&(x)y*", w("&(x)y*"), [(NoteKind.STAR, "*")]),
-    ("AND", w("AND"), [(NoteKind.OPERATOR, "AND")]),
-    ("OR a", w("OR", "a"), [(NoteKind.OPERATOR, "OR")]),
-    ("(a OR) b", w("a", "OR", "b"), [(NoteKind.OPERATOR, "OR")]),
-    ("NOT a", w("NOT", "a"), [(NoteKind.OPERATOR, "NOT")]),
+    ("*", w("*"), [(QueryNoteKind.MISPLACED_STAR, "*")]),
+    ("a*b", w("a*b"), [(QueryNoteKind.MISPLACED_STAR, "*")]),
+    ("**bold**", w("**bold**"), [(QueryNoteKind.MISPLACED_STAR, "*")]),
+    ("/tool:x*", w("/tool:x*"), [(QueryNoteKind.MISPLACED_STAR, "*")]),
+    ("&(x)y*", w("&(x)y*"), [(QueryNoteKind.MISPLACED_STAR, "*")]),
+    ("AND", w("AND"), [(QueryNoteKind.DANGLING_OPERATOR, "AND")]),
+    ("OR a", w("OR", "a"), [(QueryNoteKind.DANGLING_OPERATOR, "OR")]),
+    ("(a OR) b", w("a", "OR", "b"), [(QueryNoteKind.DANGLING_OPERATOR, "OR")]),
+    ("NOT a", w("NOT", "a"), [(QueryNoteKind.DANGLING_OPERATOR, "NOT")]),
     ("/usr/bin/env x/", w("/usr/bin/env", "x/"), []),
     ("a / b / c", w("a", "/", "b", "/", "c"), []),
-    ("/* a comment */", w("/*", "a", "comment", "*/"), [(NoteKind.STAR, "*")]),
+    (
+        "/* a comment */",
+        w("/*", "a", "comment", "*/"),
+        [(QueryNoteKind.MISPLACED_STAR, "*")],
+    ),
     ('{"a":"b"}', w('{"a":"b"}'), []),
     (
         "a AND b OR c",
         And((w("a"), Or((w("b"), w("c"))))),
-        [(NoteKind.MIXED, "OR")],
+        [(QueryNoteKind.MIXED_OPERATORS, "OR")],
     ),
     ("(a AND b) OR c", Or((w("a", "b"), w("c"))), []),
 ]
@@ -183,7 +196,7 @@ PASTED: list[tuple[str, Term | None, list[tuple[NoteKind, str]]]] = [
     ("text", "expected", "notes"), PASTED, ids=[text for text, _, _ in PASTED]
 )
 def test_what_is_pasted_is_read_as_words_with_a_note(
-    text: str, expected: Term | None, notes: list[tuple[NoteKind, str]]
+    text: str, expected: Term | None, notes: list[tuple[QueryNoteKind, str]]
 ) -> None:
     assert tree(text) == expected
     assert remarks(text) == notes
@@ -203,7 +216,7 @@ def test_a_name_close_to_a_field_suggests_it(text: str, suggestion: str) -> None
     (note,) = read(text).notes
 
     assert note.suggestion == suggestion
-    assert suggestion in note.text
+    assert suggestion in note.message
 
 
 def test_notes_are_few_and_said_once_in_the_order_of_their_places() -> None:
@@ -211,15 +224,15 @@ def test_notes_are_few_and_said_once_in_the_order_of_their_places() -> None:
     notes = read(" ".join(f"{name}:b - *" for name in names.split())).notes
 
     assert len(notes) == 10
-    assert len({note.text for note in notes}) == 10
-    assert [note.at for note in notes] == sorted(note.at for note in notes)
+    assert len({note.message for note in notes}) == 10
+    assert [note.offset for note in notes] == sorted(note.offset for note in notes)
 
 
 def test_a_sentence_is_known_apart_from_its_conditions() -> None:
     query = read("why does tool:Bash the -docker build fail")
 
-    assert query.sentence == ("why", "does", "the", "build", "fail")
-    assert query.conditions == (Fact("tool", "Bash"), Not(w("docker")))
+    assert query.plain_words == ("why", "does", "the", "build", "fail")
+    assert query.conditions == (FieldValue("tool", "Bash"), Not(w("docker")))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +240,7 @@ def test_a_sentence_is_known_apart_from_its_conditions() -> None:
     [
         ("", (), ()),
         ("a b", ("a", "b"), ()),
-        ("tool:x", (), (Fact("tool", "x"),)),
+        ("tool:x", (), (FieldValue("tool", "x"),)),
         ('"a" b*', (), (Phrase("a"), Prefix("b"))),
     ],
 )
@@ -236,10 +249,10 @@ def test_a_query_may_have_no_sentence_or_nothing_else(
 ) -> None:
     query = read(text)
 
-    assert (query.sentence, query.conditions) == (sentence, conditions)
+    assert (query.plain_words, query.conditions) == (sentence, conditions)
 
 
-EXAMPLES = [row.example for row in (*FORMS, *FIELDS, *TIMES)]
+EXAMPLES = [row.example for row in (*SYNTAX_FORMS, *FIELDS, *TIME_FORMS)]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -251,47 +264,47 @@ def test_every_example_of_the_table_is_read_as_meant(example: str) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_a_field_is_shown_by_its_own_example(field: Field) -> None:
+def test_a_field_is_shown_by_its_own_example(field: QueryField) -> None:
     assert f"{field.name}:" in field.example
-    assert bool(field.choices) == (field.value is Value.CHOICE)
-    assert field.other in {"", *BY_NAME}
+    assert bool(field.choices) == (field.value_type is FieldType.CHOICE)
+    assert field.fallback_field in {"", *FIELDS_BY_NAME}
 
 
 def test_a_field_has_one_name() -> None:
-    names = [name for field in FIELDS for name in (field.name, *field.also)]
+    names = [name for field in FIELDS for name in (field.name, *field.mistaken_names)]
 
     assert len(names) == len(set(names))
 
 
 MISTAKES: list[tuple[str, type[QueryError], str]] = [
-    ("a is:wrong b", ValueUnknown, "wrong"),
-    ("is:(error OR worng)", ValueUnknown, "worng"),
-    ("is:error|agent", ValueUnknown, "error|agent"),
-    ("branch:main", ValueUnknown, "main"),
-    ("x before:soon", TimeUnreadable, "soon"),
-    ("on:2025-13", TimeUnreadable, "2025-13"),
-    ("on:(today OR never)", TimeUnreadable, "never"),
-    ('on:"next week" x', TimeUnreadable, '"next week"'),
-    ("x project: y", FieldEmpty, "project:"),
-    ("x project:", FieldEmpty, "project:"),
-    ("(x project:)", FieldEmpty, "project:"),
-    ('project:"" y', FieldEmpty, "project:"),
-    ('project:" "', FieldEmpty, "project:"),
-    ("project:()", FieldEmpty, "project:"),
-    ('x project:("")', FieldEmpty, "project:"),
-    ('project:"', FieldEmpty, "project:"),
-    ("project:(", FieldEmpty, "project:"),
-    ("a /b(c/", RegexRefused, "("),
-    ("/[z-a]/", RegexRefused, "z"),
-    (r"/(a)\1/", RegexRefused, r"\1"),
-    ("/(?=a)/", RegexRefused, "(?="),
-    ("/(?<!a)b/", RegexRefused, "(?<!"),
-    ("/(?P<n>a)(?P=n)/", RegexRefused, "(?P="),
-    ("/(?>a)/", RegexRefused, "(?>"),
-    ("/a++/", RegexRefused, "++"),
-    ("/a{2}+/", RegexRefused, "{2}+"),
-    ("/a{1001}/", RegexRefused, "{1001}"),
-    ("/a{1,99999}/", RegexRefused, "{1,99999}"),
+    ("a is:wrong b", InvalidFieldValue, "wrong"),
+    ("is:(error OR worng)", InvalidFieldValue, "worng"),
+    ("is:error|agent", InvalidFieldValue, "error|agent"),
+    ("branch:main", InvalidFieldValue, "main"),
+    ("x before:soon", InvalidTime, "soon"),
+    ("on:2025-13", InvalidTime, "2025-13"),
+    ("on:(today OR never)", InvalidTime, "never"),
+    ('on:"next week" x', InvalidTime, '"next week"'),
+    ("x project: y", MissingFieldValue, "project:"),
+    ("x project:", MissingFieldValue, "project:"),
+    ("(x project:)", MissingFieldValue, "project:"),
+    ('project:"" y', MissingFieldValue, "project:"),
+    ('project:" "', MissingFieldValue, "project:"),
+    ("project:()", MissingFieldValue, "project:"),
+    ('x project:("")', MissingFieldValue, "project:"),
+    ('project:"', MissingFieldValue, "project:"),
+    ("project:(", MissingFieldValue, "project:"),
+    ("a /b(c/", InvalidRegex, "("),
+    ("/[z-a]/", InvalidRegex, "z"),
+    (r"/(a)\1/", InvalidRegex, r"\1"),
+    ("/(?=a)/", InvalidRegex, "(?="),
+    ("/(?<!a)b/", InvalidRegex, "(?<!"),
+    ("/(?P<n>a)(?P=n)/", InvalidRegex, "(?P="),
+    ("/(?>a)/", InvalidRegex, "(?>"),
+    ("/a++/", InvalidRegex, "++"),
+    ("/a{2}+/", InvalidRegex, "{2}+"),
+    ("/a{1001}/", InvalidRegex, "{1001}"),
+    ("/a{1,99999}/", InvalidRegex, "{1,99999}"),
 ]
 
 
@@ -305,8 +318,8 @@ def test_a_mistake_is_pointed_at(
         read(text)
 
     assert type(raised.value) is error
-    assert raised.value.found == found
-    shown, marks = raised.value.pointed.split("\n")
+    assert raised.value.text == found
+    shown, marks = raised.value.marked_excerpt.split("\n")
     assert shown[marks.index("^") : len(marks)] == found
 
 
@@ -322,10 +335,10 @@ def test_a_mistake_is_pointed_at(
 def test_an_unknown_value_is_answered_with_what_may_be_meant(
     text: str, meant: str
 ) -> None:
-    with pytest.raises(ValueUnknown) as raised:
+    with pytest.raises(InvalidFieldValue) as raised:
         read(text)
 
-    assert raised.value.meant == meant
+    assert raised.value.suggestion == meant
     assert meant in str(raised.value)
 
 
@@ -334,7 +347,7 @@ def test_an_unknown_value_is_answered_with_what_may_be_meant(
     ["(a+)+$", "(a|aa)+$", "(?:a*b*)*c", "(?:x.*){30}", ".*.*.*x", "(a?){50}"],
 )
 def test_a_regular_expression_that_never_ends_is_refused(pattern: str) -> None:
-    with pytest.raises(RegexRefused, match="unlimited time"):
+    with pytest.raises(InvalidRegex, match="unlimited time"):
         read(f"/{pattern}/")
 
 
@@ -347,7 +360,7 @@ def test_a_regular_expression_that_ends_is_taken(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["()" * 51, "a" * 1001])
 def test_a_regular_expression_has_a_size(pattern: str) -> None:
-    with pytest.raises(RegexRefused):
+    with pytest.raises(InvalidRegex):
         read(f"/{pattern}/")
 
 
@@ -359,20 +372,20 @@ def test_what_only_looks_wrong_in_a_regular_expression_is_right(pattern: str) ->
 @given(st.text("ab1()[]{}?*+|\\\\^$.,-:<=!>#Pidx&~é", min_size=1, max_size=12))
 @settings(max_examples=300)
 def test_any_regular_expression_is_taken_or_refused_at_a_place(pattern: str) -> None:
-    fault = fault_of(pattern)
+    fault = check_regex(pattern)
 
     if fault is None:
-        searcher(pattern)
+        compile_regex(pattern)
     else:
-        assert pattern[fault.at : fault.at + fault.length]
+        assert pattern[fault.start : fault.start + fault.length]
 
 
 def test_ten_thousand_characters_are_read_and_no_more() -> None:
-    assert len(read("ab " * (MAX_LENGTH // 3)).sentence) == MAX_LENGTH // 3
+    assert len(read("ab " * (MAX_LENGTH // 3)).plain_words) == MAX_LENGTH // 3
 
     with pytest.raises(QueryTooLong) as raised:
         read("a" * (MAX_LENGTH + 1))
-    assert (raised.value.at, raised.value.length) == (MAX_LENGTH, 1)
+    assert (raised.value.offset, raised.value.length) == (MAX_LENGTH, 1)
 
 
 def test_groups_may_stand_in_groups_up_to_a_limit() -> None:
@@ -380,4 +393,4 @@ def test_groups_may_stand_in_groups_up_to_a_limit() -> None:
 
     with pytest.raises(QueryTooDeep) as raised:
         read("(" * (MAX_DEPTH + 1) + "a" + ")" * (MAX_DEPTH + 1))
-    assert raised.value.at == MAX_DEPTH
+    assert raised.value.offset == MAX_DEPTH

@@ -7,22 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.buckets import bucket_of
-from bygones.model.query import Part
-from bygones.query.rank import Measures, Sought, idf, newness, scores
+from bygones.model.query import Part, pack_text_key
+from bygones.search.scoring import (
+    CorpusNorms,
+    TermCounts,
+    idf,
+    recency_bonus,
+    score_sessions,
+)
 
 HERE = Path(__file__).parent
 SIZES = {1: (3, 300), 2: (30, 6000), 3: (10, 500), 4: (10, 500)}
 AMOUNTS = {session: size * len(Part) for session, size in SIZES.items()}
-MEASURES = Measures.of(AMOUNTS)
+MEASURES = CorpusNorms.from_lengths(AMOUNTS)
 
 
 def sought(
     counts: dict[tuple[int, Part], int], *, sessions: int = 4, is_name: bool = False
-) -> Sought:
-    buckets = {bucket_of(session, part): n for (session, part), n in counts.items()}
+) -> TermCounts:
+    buckets = {pack_text_key(session, part): n for (session, part), n in counts.items()}
     having = len({session for session, _ in counts})
-    return Sought(idf(having, sessions), buckets, is_name)
+    return TermCounts(idf(having, sessions), buckets, is_name)
 
 
 WORDS = {
@@ -38,13 +43,15 @@ WORDS = {
 def test_scores_are_what_they_were(golden: Callable[[Path, str], None]) -> None:
     lines = []
     for name, word in WORDS.items():
-        lines.append(f"{name}: {told(scores([word], MEASURES).total)}")
+        lines.append(f"{name}: {told(score_sessions([word], MEASURES).by_session)}")
     every = list(WORDS.values())
-    lines.append(f"two words: {told(scores(every[:2], MEASURES).total)}")
-    lines.append(f"a sentence: {told(scores(every, MEASURES).total)}")
-    lines.append(f"as typed: {told(scores(every, MEASURES, {2}).total)}")
+    lines.append(f"two words: {told(score_sessions(every[:2], MEASURES).by_session)}")
+    lines.append(f"a sentence: {told(score_sessions(every, MEASURES).by_session)}")
+    lines.append(f"as typed: {told(score_sessions(every, MEASURES, {2}).by_session)}")
     lines.append(f"idf: {' '.join(f'{idf(n, 100):.3f}' for n in (0, 1, 10, 50, 100))}")
-    lines.append(f"new: {' '.join(f'{newness(days):.4f}' for days in (0, 90, 900))}")
+    lines.append(
+        f"new: {' '.join(f'{recency_bonus(days):.4f}' for days in (0, 90, 900))}"
+    )
     golden(HERE / "rank.txt", "\n".join(lines) + "\n")
 
 
@@ -59,22 +66,30 @@ def test_so_few_words_are_wanted_all(count: int) -> None:
     rare = sought({(1, Part.PROMPT): 9})
     others = [sought({(2, Part.RESULT): 1, (3, Part.RESULT): 1}) for _ in range(count)]
 
-    total = scores([rare, *others][:count], MEASURES).total
+    total = score_sessions([rare, *others][:count], MEASURES).by_session
 
     assert (total[2] > total[1]) == (count == 3)
 
 
 def test_the_tenth_record_adds_less_than_the_first() -> None:
     def score(count: int) -> float:
-        word = Sought(
-            1.0, {bucket_of(1, Part.REPLY): count, bucket_of(2, Part.REPLY): 99}
+        word = TermCounts(
+            1.0, {pack_text_key(1, Part.REPLY): count, pack_text_key(2, Part.REPLY): 99}
         )
-        return scores([word], MEASURES).total[1]
+        return score_sessions([word], MEASURES).by_session[1]
 
     assert score(2) - score(1) > score(10) - score(9) > 0
 
 
 def test_nothing_sought_is_nothing_found() -> None:
-    assert scores([], MEASURES).total == {}
-    assert scores([Sought(1.0, {})], Measures.of({})).total == {}
-    assert scores([Sought(1.0, {bucket_of(7, Part.REPLY): 1})], MEASURES).total[7] > 0
+    assert score_sessions([], MEASURES).by_session == {}
+    assert (
+        score_sessions([TermCounts(1.0, {})], CorpusNorms.from_lengths({})).by_session
+        == {}
+    )
+    assert (
+        score_sessions(
+            [TermCounts(1.0, {pack_text_key(7, Part.REPLY): 1})], MEASURES
+        ).by_session[7]
+        > 0
+    )

@@ -6,20 +6,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bygones.model.ids import SessionId
-from bygones.model.listing import Listed
-from bygones.model.parts import Title, TitleKind
+from bygones.model.base import SessionId
 from bygones.model.query import Flag
+from bygones.model.summary import SessionSummary, Title, TitleKind
 from bygones.model.usage import Usage
-from bygones.query.sessions import asks_for_sessions, fits
+from bygones.query.matcher import is_session_query, matches_session
 from tests.query.reading import read, tree
 
-LISTED = Listed(
+LISTED = SessionSummary(
     id=SessionId("5e551000"),
     title=Title("Mend the flaky test", TitleKind.CUSTOM),
     project="/work/demo",
-    started=datetime(2025, 12, 1, 23, tzinfo=UTC),
-    ended=datetime(2025, 12, 4, 1, tzinfo=UTC),
+    started_at=datetime(2025, 12, 1, 23, tzinfo=UTC),
+    ended_at=datetime(2025, 12, 4, 1, tzinfo=UTC),
     models=("claude-opus-4-5",),
     git_branches=("main",),
     entrypoints=("sdk-py",),
@@ -50,8 +49,8 @@ def words(text: str) -> list[str]:
     ],
 )
 def test_it_fits(text: str) -> None:
-    assert asks_for_sessions(tree(text))
-    assert fits(read(text), LISTED, words)
+    assert is_session_query(tree(text))
+    assert matches_session(read(text), LISTED, words)
 
 
 @pytest.mark.parametrize(
@@ -69,17 +68,17 @@ def test_it_fits(text: str) -> None:
     ],
 )
 def test_it_does_not(text: str) -> None:
-    assert not fits(read(text), LISTED, words)
+    assert not matches_session(read(text), LISTED, words)
 
 
 @pytest.mark.parametrize(
     "text", ["flaky", "tool:Bash", "file:a.py", "is:error", "/x/", "tag:a OR in:prompt"]
 )
 def test_what_was_said_cannot_be_told_from_a_line(text: str) -> None:
-    assert not asks_for_sessions(tree(text))
+    assert not is_session_query(tree(text))
 
 
 def test_a_session_without_a_time_is_at_no_time() -> None:
-    timeless = Listed(id=LISTED.id, title=LISTED.title, usage=Usage())
+    timeless = SessionSummary(id=LISTED.id, title=LISTED.title, usage=Usage())
 
-    assert not fits(read("after:2000"), timeless, words)
+    assert not matches_session(read("after:2000"), timeless, words)

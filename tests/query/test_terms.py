@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.query.terms import counted, reading, readings
-from bygones.store.words import terms_of
+from bygones.query.terms import drop_stop_words, expand_word, expand_words
+from bygones.store.tokenizer import tokenize
 
 
 @pytest.mark.parametrize(
@@ -25,18 +25,18 @@ from bygones.store.words import terms_of
     ],
 )
 def test_a_word_may_stand_as(word: str, runs: set[tuple[str, ...]]) -> None:
-    found = reading(word, terms_of)
+    found = expand_word(word, tokenize)
 
     assert found is not None
     assert set(found.runs) == runs
 
 
 def test_a_sign_stands_as_nothing() -> None:
-    assert reading("&&", terms_of) is None
+    assert expand_word("&&", tokenize) is None
 
 
 def test_neighbours_may_be_one_word() -> None:
-    first, second, third = readings(["parse", "transcript", "the"], terms_of)
+    first, second, third = expand_words(["parse", "transcript", "the"], tokenize)
 
     assert first is not None
     assert second is not None
@@ -47,5 +47,8 @@ def test_neighbours_may_be_one_word() -> None:
 
 
 def test_fillers_count_only_where_there_is_nothing_else() -> None:
-    assert counted(["why", "is", "the", "Parser", "slow", "slow"]) == ("Parser", "slow")
-    assert counted(["what", "is", "it"]) == ("what", "is", "it")
+    assert drop_stop_words(["why", "is", "the", "Parser", "slow", "slow"]) == (
+        "Parser",
+        "slow",
+    )
+    assert drop_stop_words(["what", "is", "it"]) == ("what", "is", "it")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.query import Period
-from bygones.query.times import Now, period
+from bygones.model.query import TimeRange
+from bygones.query.times import ReferenceTime, parse_period
 from tests.query.reading import NOW
 from tests.query.trees import moments
 
 BERLIN = ZoneInfo("Europe/Berlin")
-HERE = Now(NOW, UTC)
+HERE = ReferenceTime(NOW, UTC)
 
 
 def utc(text: str) -> datetime:
@@ -53,7 +53,7 @@ def utc(text: str) -> datetime:
     ],
 )
 def test_a_time_is_a_piece_of_the_calendar(text: str, start: str, end: str) -> None:
-    assert period("on", text, HERE) == Period(utc(start), utc(end))
+    assert parse_period("on", text, HERE) == TimeRange(utc(start), utc(end))
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_a_time_is_a_piece_of_the_calendar(text: str, start: str, end: str) -> N
     ],
 )
 def test_after_begins_where_before_ends(text: str, at: str) -> None:
-    assert period("after", text, HERE) == Period(start=utc(at))
-    assert period("before", text, HERE) == Period(end=utc(at))
+    assert parse_period("after", text, HERE) == TimeRange(start=utc(at))
+    assert parse_period("before", text, HERE) == TimeRange(end=utc(at))
 
 
 def test_a_month_ago_is_a_day_that_the_month_has() -> None:
-    now = Now(utc("2025-03-31T08:00"), UTC)
+    now = ReferenceTime(utc("2025-03-31T08:00"), UTC)
 
-    assert period("after", "1mo", now) == Period(start=utc("2025-02-28T08:00"))
+    assert parse_period("after", "1mo", now) == TimeRange(start=utc("2025-02-28T08:00"))
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_a_month_ago_is_a_day_that_the_month_has() -> None:
 )
 @pytest.mark.parametrize("zone", [timezone(timedelta(hours=14))])
 def test_what_is_no_time_is_none(text: str, zone: tzinfo) -> None:
-    assert period("on", text, Now(NOW, zone)) is None
+    assert parse_period("on", text, ReferenceTime(NOW, zone)) is None
 
 
 def test_a_range_is_only_something_to_be_on() -> None:
-    assert period("after", "2024..2025", HERE) is None
-    assert period("before", "2024..2025", HERE) is None
+    assert parse_period("after", "2024..2025", HERE) is None
+    assert parse_period("before", "2024..2025", HERE) is None
 
 
 def test_a_day_begins_where_its_reader_is() -> None:
-    late = Now(utc("2025-12-10T23:30"), BERLIN)
+    late = ReferenceTime(utc("2025-12-10T23:30"), BERLIN)
 
-    assert period("on", "today", late) == Period(
+    assert parse_period("on", "today", late) == TimeRange(
         utc("2025-12-10T23:00"), utc("2025-12-11T23:00")
     )
 
@@ -124,22 +124,26 @@ def test_a_day_begins_where_its_reader_is() -> None:
 def test_the_day_on_which_clocks_change_is_shorter_or_longer(
     day: str, start: str, end: str
 ) -> None:
-    assert period("on", day, Now(NOW, BERLIN)) == Period(utc(start), utc(end))
+    assert parse_period("on", day, ReferenceTime(NOW, BERLIN)) == TimeRange(
+        utc(start), utc(end)
+    )
 
 
 def test_a_day_ago_is_the_same_hour_and_a_day_of_hours_is_not() -> None:
     # Clocks went forward in the night before.
-    now = Now(utc("2025-03-30T10:00"), BERLIN)
+    now = ReferenceTime(utc("2025-03-30T10:00"), BERLIN)
 
-    assert period("after", "1d", now) == Period(start=utc("2025-03-29T11:00"))
-    assert period("after", "24h", now) == Period(start=utc("2025-03-29T10:00"))
+    assert parse_period("after", "1d", now) == TimeRange(start=utc("2025-03-29T11:00"))
+    assert parse_period("after", "24h", now) == TimeRange(start=utc("2025-03-29T10:00"))
 
 
 def test_a_midnight_that_a_clock_skips_is_the_moment_of_the_skip() -> None:
     # In Santiago the day begins at one o'clock when summer time does.
-    now = Now(NOW, ZoneInfo("America/Santiago"))
+    now = ReferenceTime(NOW, ZoneInfo("America/Santiago"))
 
-    assert period("after", "2024-09-08", now) == Period(start=utc("2024-09-08T04:00"))
+    assert parse_period("after", "2024-09-08", now) == TimeRange(
+        start=utc("2024-09-08T04:00")
+    )
 
 
 zones = st.sampled_from(
@@ -157,8 +161,8 @@ spoken = st.sampled_from(
 def test_on_lies_between_before_and_after(
     text: str, time: datetime, zone: tzinfo
 ) -> None:
-    now = Now(time, zone)
-    on, after = period("on", text, now), period("after", text, now)
+    now = ReferenceTime(time, zone)
+    on, after = parse_period("on", text, now), parse_period("after", text, now)
 
     assert on
     assert after
@@ -166,4 +170,4 @@ def test_on_lies_between_before_and_after(
     assert on.end
     assert after.start
     assert on.start <= after.start < on.end
-    assert period("before", text, now) == Period(end=after.start)
+    assert parse_period("before", text, now) == TimeRange(end=after.start)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 
 from bygones.errors import QueryError
 from bygones.model.query import Query, Term
-from bygones.query import MAX_LENGTH, write
+from bygones.query.parser import MAX_LENGTH, format_query
 from tests.assemble.making import steps
 from tests.query.reading import read, tree
 from tests.query.trees import query_texts, terms
@@ -25,7 +25,7 @@ def outcome(text: str) -> Query | QueryError:
 @given(terms)
 @settings(max_examples=300)
 def test_a_tree_is_read_as_it_was_written(term: Term) -> None:
-    assert tree(write(term)) == term
+    assert tree(format_query(term)) == term
 
 
 @given(query_texts)
@@ -36,14 +36,14 @@ def test_a_tree_is_read_as_it_was_written(term: Term) -> None:
 def test_any_text_is_read_or_refused_and_then_written_stably(text: str) -> None:
     query = outcome(text)
     if isinstance(query, QueryError):
-        assert query.found
+        assert query.text
         return
 
-    written = write(query.root)
+    written = format_query(query.root)
     assert tree(written) == query.root
-    assert write(tree(written)) == written
+    assert format_query(tree(written)) == written
     for note in query.notes:
-        assert text[note.at : note.at + note.length]
+        assert text[note.offset : note.offset + note.length]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_any_text_is_read_or_refused_and_then_written_stably(text: str) -> None:
     ],
 )
 def test_a_query_is_written_plainly(text: str, written: str) -> None:
-    assert write(tree(text)) == written
+    assert format_query(tree(text)) == written
 
 
 HARD = (
@@ -79,7 +79,7 @@ HARD = (
 
 def read_and_written(text: str) -> None:
     with suppress(QueryError):
-        write(read(text).root)
+        format_query(read(text).root)
 
 
 @pytest.mark.parametrize("unit", HARD)

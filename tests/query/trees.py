@@ -7,19 +7,19 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from bygones.model.query import (
-    Fact,
-    Period,
+    FieldTerm,
+    FieldValue,
     Phrase,
     Prefix,
     Regex,
-    Scoped,
     Term,
+    TimeRange,
     Word,
     Words,
 )
-from bygones.query import FIELDS, Value
-from bygones.query.tokens import says_something
-from bygones.query.tree import all_of, any_of, without
+from bygones.query.fields import FIELDS, FieldType
+from bygones.query.parser import and_terms, negate_term, or_terms
+from bygones.query.tokens import has_word_characters
 
 SPECIAL = (
     *('"', "“", "”", "(", ")", "-", "*", ":", "/", "\\", "|", "^", "..", " ", "\n"),
@@ -31,7 +31,7 @@ query_texts = st.lists(st.sampled_from(SPECIAL) | st.text(max_size=4), max_size=
     "".join
 )
 
-_letters = st.text("abcé日1_", min_size=1, max_size=4).filter(says_something)
+_letters = st.text("abcé日1_", min_size=1, max_size=4).filter(has_word_characters)
 _signs = st.text("ab-*:/\\\"'.#+&|“", min_size=1, max_size=6)
 _tricky = st.sampled_from(
     [
@@ -49,32 +49,36 @@ moments = st.datetimes(
 )
 
 
-def periods() -> st.SearchStrategy[Period]:
+def periods() -> st.SearchStrategy[TimeRange]:
     return st.one_of(
-        moments.map(lambda time: Period(start=time)),
-        moments.map(lambda time: Period(end=time)),
-        st.tuples(moments, moments).map(lambda pair: Period(min(pair), max(pair))),
+        moments.map(lambda time: TimeRange(start=time)),
+        moments.map(lambda time: TimeRange(end=time)),
+        st.tuples(moments, moments).map(lambda pair: TimeRange(min(pair), max(pair))),
     )
 
 
-def facts() -> st.SearchStrategy[Fact]:
-    chosen = [Fact(field.name, choice) for field in FIELDS for choice in field.choices]
+def facts() -> st.SearchStrategy[FieldValue]:
+    chosen = [
+        FieldValue(field.name, choice) for field in FIELDS for choice in field.choices
+    ]
     named = [
         field.name
         for field in FIELDS
-        if field.value in {Value.PART, Value.NAME, Value.START}
+        if field.value_type in {FieldType.SUBSTRING, FieldType.EXACT, FieldType.PREFIX}
     ]
     values = words | phrases.map(" ".join)
-    return st.sampled_from(chosen) | st.builds(Fact, st.sampled_from(named), values)
+    return st.sampled_from(chosen) | st.builds(
+        FieldValue, st.sampled_from(named), values
+    )
 
 
 def texts() -> st.SearchStrategy[Phrase | Prefix]:
     return st.builds(Phrase, phrases.map(" ".join)) | st.builds(Prefix, _letters)
 
 
-def scoped() -> st.SearchStrategy[Scoped]:
+def scoped() -> st.SearchStrategy[FieldTerm]:
     names = st.sampled_from([field.name for field in FIELDS if field.is_text])
-    return st.builds(Scoped, names, texts() | st.builds(Word, words))
+    return st.builds(FieldTerm, names, texts() | st.builds(Word, words))
 
 
 def leaves() -> st.SearchStrategy[Term]:
@@ -91,15 +95,15 @@ def leaves() -> st.SearchStrategy[Term]:
 def _excluded(term: Term) -> Term:
     """A sign alone cannot be excluded: no text is with it."""
     if isinstance(term, Words) and len(term.words) == 1:
-        return without(term) if says_something(term.words[0]) else term
-    return without(term)
+        return negate_term(term) if has_word_characters(term.words[0]) else term
+    return negate_term(term)
 
 
 def joined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
     several = st.lists(parts, min_size=1, max_size=4)
     return st.one_of(
-        several.map(lambda terms: all_of(terms) or terms[0]),
-        several.map(lambda terms: any_of(terms) or terms[0]),
+        several.map(lambda terms: and_terms(terms) or terms[0]),
+        several.map(lambda terms: or_terms(terms) or terms[0]),
         parts.map(_excluded),
     )
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bygones.model.sessions import Session, ToolCall
-from bygones.parse import read_text
-from bygones.prices import load_prices
-from bygones.reading import read
-from bygones.render.drawing import MarkKind, marks
-from bygones.render.plain import Page, plain
-from bygones.render.walk import View
+from bygones.parse.harness_text import parse_user_text
+from bygones.reader import read_sessions
+from bygones.render.session_tree import TreeLineKind, iter_tree_lines
+from bygones.render.text.session import TextOptions, render_text
+from bygones.render.walk import SessionView
+from bygones.usage.prices import load_prices
 from tests.build import (
     SESSION,
     Home,
@@ -25,14 +25,14 @@ from tests.build import (
 
 __all__ = ["PAGE", "call_of", "check_sums", "page", "session_of"]
 
-PAGE = Page(width=60, teller=read_text)
+PAGE = TextOptions(width=60, text_parser=parse_user_text)
 """A narrow page."""
 
 
 def session_of(folder: Path, records: Iterable[object]) -> Session:
     """Return the session of a home that holds these records and no others."""
     Home(folder).session(SESSION, records)
-    (session,) = read(folder)
+    (session,) = read_sessions(folder)
     return session
 
 
@@ -48,23 +48,29 @@ def call_of(
     if content is not None:
         records.append(tool_result("toolu_1", content, **answer))  # type: ignore[arg-type]
     session = session_of(folder, thread(*records))
-    (call,) = session.live.turns[0].calls
+    (call,) = session.live_branch.turns[0].tool_calls
     return call
 
 
 def page(session: Session, width: int | None = 80, **options: bool) -> str:
     """Return a session as the command shows it."""
-    view = View(**options)
-    return plain(session, view, Page(width=width, teller=read_text))
+    view = SessionView(**options)
+    return render_text(
+        session, view, TextOptions(width=width, text_parser=parse_user_text)
+    )
 
 
 def check_sums(session: Session) -> None:
     """Check that the lines of a drawing add up to what is said above them."""
-    cost_of = load_prices().cost_of
-    lines = [m for m in marks(session, cost_of) if m.kind is not MarkKind.BRANCH]
+    cost_of = load_prices().compute_cost
+    lines = [
+        m
+        for m in iter_tree_lines(session, cost_of)
+        if m.kind is not TreeLineKind.BRANCH
+    ]
     costs = [mark.cost for mark in lines if mark.cost is not None]
-    whole = cost_of(session.spends)
+    whole = cost_of(session.message_usages)
 
-    assert sum(mark.usage.total for mark in lines) == session.total.total
-    assert sum(one.nanos or 0 for one in costs) == (whole.nanos or 0)
+    assert sum(mark.usage.total for mark in lines) == session.total_usage.total
+    assert sum(one.nano_usd or 0 for one in costs) == (whole.nano_usd or 0)
     assert sum(one.unpriced_tokens for one in costs) == whole.unpriced_tokens

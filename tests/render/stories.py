@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bygones.model.sessions import Session
-from bygones.reading import read
+from bygones.reader import read_sessions
 from tests import forms
 from tests.build import (
     SESSION,
@@ -130,7 +130,7 @@ def called(folder: Path) -> Session:
         thread(prompt("Count it"), reply("\n".join(f"Line {n}" for n in range(9)))),
     )
     home.agent(SESSION, "alone", thread(prompt("Who am I?"), reply("Nobody knows.")))
-    (session,) = read(folder)
+    (session,) = read_sessions(folder)
     return session
 
 
@@ -200,7 +200,7 @@ def hostile(folder: Path, bad: str = HOSTILE) -> Session:
     odd = {"cwd": f"/work/{bad}", "gitBranch": bad, "version": bad}
     home.session(SESSION, [*(record | odd for record in records), title(bad)])
     home.agent(SESSION, "x1", thread(prompt(bad), reply(bad, message_id="by_x1")))
-    (session,) = read(folder)
+    (session,) = read_sessions(folder)
     return session
 
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bygones import read
-from bygones.cli.demo_home import write_home
+from bygones import read_sessions
+from bygones.cli.commands.demo_data import write_demo_home
 from bygones.model.sessions import Session
 from bygones.model.usage import Cost, Usage
-from bygones.render.drawing import Mark, MarkKind, drawn, marks
-from bygones.render.spans import text_of
-from bygones.render.widths import width
+from bygones.render.session_tree import (
+    TreeLine,
+    TreeLineKind,
+    iter_tree_lines,
+    render_tree_line,
+)
+from bygones.render.text.primitives import display_width, plain_text
 from tests.build import Home, session, session_id
 from tests.cases.make import CASES, copied, stories
 from tests.render.shared import check_sums
@@ -24,12 +28,12 @@ NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 def told(tmp_path: Path, *words: str) -> Session:
     home = Home(tmp_path)
     home.session(session_id(1), session(*words))
-    (found,) = read(tmp_path)
+    (found,) = read_sessions(tmp_path)
     return found
 
 
 def shape(found: Session) -> list[tuple[str, int, str]]:
-    return [(mark.kind.value, mark.depth, mark.text) for mark in marks(found)]
+    return [(mark.kind.value, mark.depth, mark.text) for mark in iter_tree_lines(found)]
 
 
 def test_a_branch_stands_where_it_left(tmp_path: Path) -> None:
@@ -48,7 +52,9 @@ def test_a_branch_of_a_branch_stands_inside_of_it(tmp_path: Path) -> None:
     words = ("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g", "i<b", "j<i")
     found = told(tmp_path, *words)
 
-    depths = {mark.text: mark.depth for mark in marks(found) if mark.kind == "turn"}
+    depths = {
+        mark.text: mark.depth for mark in iter_tree_lines(found) if mark.kind == "turn"
+    }
     assert depths["i"] == 0
     assert depths["c"] == 1
     assert {depths["e"], depths["g"]} == {1, 2}
@@ -61,16 +67,20 @@ def test_two_beginnings_are_two_branches(tmp_path: Path) -> None:
 
 
 def test_every_turn_is_drawn_once(tmp_path: Path) -> None:
-    for found in read(write_home(tmp_path, NOW)):
-        turns = [mark.record for mark in marks(found) if mark.kind is MarkKind.TURN]
-        there = {turn.messages[0].id for b in found.branches for turn in b.own}
+    for found in read_sessions(write_demo_home(tmp_path, NOW)):
+        turns = [
+            mark.record
+            for mark in iter_tree_lines(found)
+            if mark.kind is TreeLineKind.TURN
+        ]
+        there = {turn.messages[0].id for b in found.branches for turn in b.own_turns}
 
         assert len(turns) == len(set(turns))
         assert set(turns) == there
 
 
 def test_agents_stand_below_their_call(tmp_path: Path) -> None:
-    sessions = {len(s.agents): s for s in read(write_home(tmp_path, NOW))}
+    sessions = {len(s.agents): s for s in read_sessions(write_demo_home(tmp_path, NOW))}
 
     assert [(kind, depth) for kind, depth, _ in shape(sessions[2])] == [
         ("turn", 0),
@@ -88,31 +98,33 @@ def test_a_deep_session_is_drawn(tmp_path: Path) -> None:
         words.append(f"r{number}<a{number}")
     found = told(tmp_path, *words)
 
-    assert sum(1 for _ in marks(found)) >= 2999
+    assert sum(1 for _ in iter_tree_lines(found)) >= 2999
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
 def test_lines_add_up_to_what_a_session_spent(name: str, tmp_path: Path) -> None:
-    for found in read(copied(CASES / name, tmp_path)):
+    for found in read_sessions(copied(CASES / name, tmp_path)):
         check_sums(found)
 
 
 def test_what_is_not_drawn_has_a_line(tmp_path: Path) -> None:
     home = copied(CASES / "superseded_and_retracted", tmp_path)
-    (found,) = read(home)
+    (found,) = read_sessions(home)
 
-    *_, last = marks(found)
+    *_, last = iter_tree_lines(found)
 
     assert (last.kind, last.text) == ("elsewhere", "2 answers on no branch")
-    line = text_of(drawn(last, 60, UTC))
+    line = plain_text(render_tree_line(last, 60, UTC))
     assert line.startswith("+ elsewhere: 2 answers on no branch")
     assert line.endswith("6.5k")
 
 
 def test_an_agent_of_another_session_spent_nothing_here(tmp_path: Path) -> None:
-    _, later = read(copied(CASES / "agent_reused", tmp_path))
+    _, later = read_sessions(copied(CASES / "agent_reused", tmp_path))
 
-    (agent,) = (mark for mark in marks(later) if mark.kind is MarkKind.AGENT)
+    (agent,) = (
+        mark for mark in iter_tree_lines(later) if mark.kind is TreeLineKind.AGENT
+    )
 
     assert agent.usage.total == 0
 
@@ -120,21 +132,23 @@ def test_an_agent_of_another_session_spent_nothing_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize("room", [40, 60, 80, 120])
 def test_a_line_fits(room: int) -> None:
     for text in ("日本語" * 40, "word " * 40, ""):
-        mark = Mark(kind=MarkKind.TURN, depth=3, branch=0, text=text, time=NOW, calls=3)
+        mark = TreeLine(
+            kind=TreeLineKind.TURN, depth=3, branch=0, text=text, time=NOW, calls=3
+        )
 
-        assert width(text_of(drawn(mark, room, UTC))) <= room
+        assert display_width(plain_text(render_tree_line(mark, room, UTC))) <= room
 
 
 def test_text_cannot_steer_a_terminal() -> None:
-    mark = Mark(kind=MarkKind.AGENT, depth=1, branch=0, text="\x1b[2Ja\nb")
+    mark = TreeLine(kind=TreeLineKind.AGENT, depth=1, branch=0, text="\x1b[2Ja\nb")
 
-    assert "\x1b" not in text_of(drawn(mark, None, UTC))
-    assert "\n" not in text_of(drawn(mark, None, UTC))
+    assert "\x1b" not in plain_text(render_tree_line(mark, None, UTC))
+    assert "\n" not in plain_text(render_tree_line(mark, None, UTC))
 
 
 def test_a_narrow_line_keeps_what_was_spent() -> None:
-    mark = Mark(
-        kind=MarkKind.TURN,
+    mark = TreeLine(
+        kind=TreeLineKind.TURN,
         depth=0,
         branch=0,
         text="word " * 40,
@@ -142,10 +156,10 @@ def test_a_narrow_line_keeps_what_was_spent() -> None:
         calls=1234,
         duration=timedelta(hours=12, minutes=34),
         usage=Usage(input=456_000),
-        cost=Cost(nanos=123_450_000_000),
+        cost=Cost(nano_usd=123_450_000_000),
     )
-    wide, narrow = (text_of(drawn(mark, room, UTC)) for room in (100, 56))
+    wide, narrow = (plain_text(render_tree_line(mark, room, UTC)) for room in (100, 56))
 
     assert wide.endswith("1,234 calls  12h 34m  456k  $123.45  02-01 12:00")
     assert narrow.endswith("1,234 calls  12h 34m  456k  $123.45")
-    assert text_of(drawn(mark, 34, UTC)).endswith("…  456k  $123.45")
+    assert plain_text(render_tree_line(mark, 34, UTC)).endswith("…  456k  $123.45")

@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bygones.render.figures import clock, lasting, several, size, span, tokens
+from bygones.render.numbers import (
+    format_bytes,
+    format_duration,
+    format_time,
+    format_time_range,
+    format_tokens,
+    pluralize,
+)
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -25,11 +32,15 @@ START = datetime(2026, 1, 5, 9, tzinfo=UTC)
     ],
 )
 def test_tokens_have_few_digits(number: int, text: str) -> None:
-    assert tokens(number) == text
+    assert format_tokens(number) == text
 
 
 def test_sizes_have_units() -> None:
-    assert [size(n) for n in (12, 1200, 3_400_000)] == ["12 B", "1.2 kB", "3.4 MB"]
+    assert [format_bytes(n) for n in (12, 1200, 3_400_000)] == [
+        "12 B",
+        "1.2 kB",
+        "3.4 MB",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -43,18 +54,18 @@ def test_sizes_have_units() -> None:
     ],
 )
 def test_durations_have_two_units(seconds: float, text: str) -> None:
-    assert lasting(timedelta(seconds=seconds)) == text
+    assert format_duration(timedelta(seconds=seconds)) == text
 
 
 def test_the_day_is_told_when_it_changes() -> None:
     later = START + timedelta(hours=2)
 
-    assert clock(later, UTC, START) == "11:00"
-    assert clock(START + timedelta(days=1), UTC, START) == "2026-01-06 09:00"
-    assert span(START, START, UTC) == "2026-01-05 09:00"
-    assert span(START, later, UTC) == "2026-01-05 09:00 to 11:00"
+    assert format_time(later, UTC, START) == "11:00"
+    assert format_time(START + timedelta(days=1), UTC, START) == "2026-01-06 09:00"
+    assert format_time_range(START, START, UTC) == "2026-01-05 09:00"
+    assert format_time_range(START, later, UTC) == "2026-01-05 09:00 to 11:00"
 
 
 def test_one_is_not_many() -> None:
-    assert several(1, "branch", "branches") == "1 branch"
-    assert several(1200, "line") == "1,200 lines"
+    assert pluralize(1, "branch", "branches") == "1 branch"
+    assert pluralize(1200, "line") == "1,200 lines"

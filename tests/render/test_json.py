@@ -11,47 +11,52 @@ import msgspec
 import pytest
 
 from bygones.model.sessions import Session
-from bygones.parse import read_text
-from bygones.render.encode import encoded
+from bygones.parse.harness_text import parse_user_text
 from bygones.render.json import (
-    ROWS,
-    SCHEMA,
-    AgentRow,
-    BranchRow,
-    MessageRow,
-    SessionRow,
-    TurnRow,
-    json_rows,
+    JSON_TYPES,
+    SCHEMA_VERSION,
+    AgentRunJson,
+    BranchJson,
+    MessageJson,
+    SessionJson,
+    TurnJson,
+    iter_json_rows,
 )
-from bygones.render.walk import View
+from bygones.render.text.primitives import encode_row
+from bygones.render.walk import SessionView
 from tests.render.stories import HOSTILE, STORIES, hostile
 
-FULL = View(branches=True, agents=True, thinking=True, tools=True)
-Shape = SessionRow | TurnRow | MessageRow | AgentRow | BranchRow
+FULL = SessionView(
+    include_branches=True,
+    include_agents=True,
+    include_thinking=True,
+    include_tools=True,
+)
+Shape = SessionJson | TurnJson | MessageJson | AgentRunJson | BranchJson
 
 
-def written(session: Session, view: View = FULL) -> list[dict[str, Any]]:
-    rows = json_rows(session, view, read_text)
-    return [json.loads(encoded(row)) for row in rows]
+def written(session: Session, view: SessionView = FULL) -> list[dict[str, Any]]:
+    rows = iter_json_rows(session, view, parse_user_text)
+    return [json.loads(encode_row(row)) for row in rows]
 
 
 @pytest.mark.parametrize("name", STORIES)
-@pytest.mark.parametrize("view", [View(), FULL], ids=["brief", "full"])
+@pytest.mark.parametrize("view", [SessionView(), FULL], ids=["brief", "full"])
 def test_every_row_has_a_documented_shape(
-    name: str, view: View, tmp_path: Path
+    name: str, view: SessionView, tmp_path: Path
 ) -> None:
-    rows = list(json_rows(STORIES[name](tmp_path), view, read_text))
+    rows = list(iter_json_rows(STORIES[name](tmp_path), view, parse_user_text))
 
-    again = [msgspec.json.decode(encoded(row), type=Shape) for row in rows]
-    assert [encoded(row) for row in again] == [encoded(row) for row in rows]
-    assert {type(row) for row in rows} <= set(ROWS)
+    again = [msgspec.json.decode(encode_row(row), type=Shape) for row in rows]
+    assert [encode_row(row) for row in again] == [encode_row(row) for row in rows]
+    assert {type(row) for row in rows} <= set(JSON_TYPES)
 
 
 def test_the_session_comes_first_and_names_the_schema(tmp_path: Path) -> None:
     first = written(STORIES["everyday"](tmp_path))[0]
 
     assert first["row"] == "session"
-    assert first["schema"] == SCHEMA
+    assert first["schema"] == SCHEMA_VERSION
     assert first["title"] == {"text": "Mend the test of wait", "kind": "generated"}
     assert first["started"] == "2026-01-05T09:00:00Z"
 
@@ -69,7 +74,7 @@ def test_a_message_holds_its_words_and_calls(tmp_path: Path) -> None:
 
 
 def test_what_was_not_asked_for_is_left_out(tmp_path: Path) -> None:
-    rows = written(STORIES["everyday"](tmp_path), View())
+    rows = written(STORIES["everyday"](tmp_path), SessionView())
     message = next(row for row in rows if row.get("calls"))
 
     assert "thinking" not in message
@@ -86,7 +91,7 @@ def test_agents_say_whose_turns_follow(tmp_path: Path) -> None:
 
 
 def test_branches_are_told_where_they_fork(tmp_path: Path) -> None:
-    rows = written(STORIES["rewound"](tmp_path), View())
+    rows = written(STORIES["rewound"](tmp_path), SessionView())
 
     branches = [row for row in rows if row["row"] == "branch"]
     assert [row["number"] for row in branches] == [1, 2]
@@ -107,7 +112,10 @@ def test_compactions_commands_and_news_keep_their_parts(tmp_path: Path) -> None:
 
 
 def test_text_is_kept_and_control_characters_are_escaped(tmp_path: Path) -> None:
-    lines = [encoded(row) for row in json_rows(hostile(tmp_path), FULL, read_text)]
+    lines = [
+        encode_row(row)
+        for row in iter_json_rows(hostile(tmp_path), FULL, parse_user_text)
+    ]
 
     unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert not any(unicodedata.category(sign) in unseen for sign in "".join(lines))
@@ -116,7 +124,9 @@ def test_text_is_kept_and_control_characters_are_escaped(tmp_path: Path) -> None
 
 def test_a_file_name_that_is_no_text_can_be_written(tmp_path: Path) -> None:
     session = STORIES["rewound"](tmp_path)
-    source = msgspec.structs.replace(session.sources[0], path="/x/\udcff.jsonl")
+    source = msgspec.structs.replace(
+        session.sources[0], relative_path="/x/\udcff.jsonl"
+    )
     odd = msgspec.structs.replace(session, sources=(source,))
 
     first = written(odd)[0]

@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import pytest
 
-from bygones.render.pictures import kind_of_bytes, kind_of_coded
+from bygones.render.html.tool_calls import detect_base64_image_type, detect_image_type
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from bygones.render.pictures import kind_of_bytes, kind_of_coded
     ],
 )
 def test_a_picture_is_known_by_its_first_bytes(content: bytes, kind: str) -> None:
-    assert kind_of_bytes(content) == kind
-    assert kind_of_coded(b64encode(content).decode()) == kind
+    assert detect_image_type(content) == kind
+    assert detect_base64_image_type(b64encode(content).decode()) == kind
 
 
 @pytest.mark.parametrize("coded", ["x", "\u00e9\u00e9\u00e9\u00e9", "=", "<svg>"])
 def test_what_is_no_base64_is_no_picture(coded: str) -> None:
-    assert kind_of_coded(coded) == ""
+    assert detect_base64_image_type(coded) == ""

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bygones.reading import read
-from bygones.render.plain import plain, rows
-from bygones.render.spans import Style
-from bygones.render.walk import View
-from bygones.render.widths import width
+from bygones.reader import read_sessions
+from bygones.render.text.primitives import SpanStyle, display_width
+from bygones.render.text.session import render_lines, render_text
+from bygones.render.walk import SessionView
 from tests import forms
 from tests.build import (
     SESSION,
@@ -30,7 +29,12 @@ from tests.render.shared import PAGE, page, session_of
 from tests.render.stories import HOSTILE, STORIES, hostile
 
 HERE = Path(__file__).parent / "pages"
-FULL = {"branches": True, "agents": True, "thinking": True, "tools": True}
+FULL = {
+    "include_branches": True,
+    "include_agents": True,
+    "include_thinking": True,
+    "include_tools": True,
+}
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -69,9 +73,11 @@ def test_no_text_at_all_gets_through(tmp_path: Path, bad: str) -> None:
 def test_prose_fits_in_sixty_columns(name: str, tmp_path: Path) -> None:
     session = STORIES[name](tmp_path)
 
-    for spans in rows(session, View(branches=True, agents=True), PAGE):
-        if all(span.style is not Style.CODE for span in spans):
-            assert sum(width(span.text) for span in spans) <= 60
+    for spans in render_lines(
+        session, SessionView(include_branches=True, include_agents=True), PAGE
+    ):
+        if all(span.style is not SpanStyle.CODE for span in spans):
+            assert sum(display_width(span.text) for span in spans) <= 60
 
 
 def test_a_pipe_gets_whole_lines(tmp_path: Path) -> None:
@@ -84,8 +90,8 @@ def test_a_pipe_gets_whole_lines(tmp_path: Path) -> None:
 def test_a_page_is_the_same_each_time(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
 
-    assert plain(session) == plain(session)
-    assert max(map(len, plain(session).splitlines())) <= 80
+    assert render_text(session) == render_text(session)
+    assert max(map(len, render_text(session).splitlines())) <= 80
 
 
 def test_a_long_prompt_is_shown_whole_without_what_was_put_around_it(
@@ -107,7 +113,7 @@ def test_a_long_output_of_a_command_is_cut_and_says_so(tmp_path: Path) -> None:
     session = session_of(tmp_path, records)
 
     assert "  line 7\n  … 312 more lines; --tools shows all\n" in page(session)
-    assert "  line 319\n" in page(session, tools=True)
+    assert "  line 319\n" in page(session, include_tools=True)
 
 
 def test_a_command_that_printed_nothing_is_one_line(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_an_output_too_long_for_the_transcript_comes_from_its_file(
         ),
     )
 
-    assert "    │ and all the rest" in page(session, tools=True)
+    assert "    │ and all the rest" in page(session, include_tools=True)
 
 
 def test_failures_of_the_api_in_a_row_are_told_once(tmp_path: Path) -> None:
@@ -142,7 +148,7 @@ def test_thinking_is_shown_when_asked_for(tmp_path: Path) -> None:
     session = STORIES["everyday"](tmp_path)
 
     assert "Perhaps the clock." not in page(session)
-    assert "Perhaps the clock." in page(session, thinking=True)
+    assert "Perhaps the clock." in page(session, include_thinking=True)
 
 
 def test_a_call_without_a_name_is_no_call(tmp_path: Path) -> None:
@@ -168,6 +174,6 @@ def test_agents_nested_however_deep_are_walked(tmp_path: Path) -> None:
     home.session(SESSION, calling(0))
     for number in range(1, depth):
         home.agent(SESSION, f"a{number - 1}", calling(number))
-    (session,) = read(tmp_path)
+    (session,) = read_sessions(tmp_path)
 
-    assert page(session, 80, agents=True).count("Agent d") == depth
+    assert page(session, 80, include_agents=True).count("Agent d") == depth

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bygones.render.prose import prose
-from bygones.render.spans import Style
+from bygones.render.text.primitives import SpanStyle, wrap_markdown
 
 LONG = "word " * 20
 
 
 def lines(text: str, room: int | None = 30) -> list[str]:
-    return [span.text for span in prose(text, room)]
+    return [span.text for span in wrap_markdown(text, room)]
 
 
 def test_paragraphs_are_wrapped() -> None:
@@ -27,13 +26,15 @@ def test_code_keeps_its_lines_and_tables_theirs() -> None:
     text = f"```py\n{LONG}\n~~~\n```\n| {LONG}|"
 
     assert lines(text) == text.split("\n")
-    assert {span.style for span in list(prose(text, 30))[:4]} == {Style.CODE}
+    assert {span.style for span in list(wrap_markdown(text, 30))[:4]} == {
+        SpanStyle.CODE
+    }
 
 
 def test_a_fence_inside_a_longer_one_does_not_end_it() -> None:
-    styles = [span.style for span in prose("````\n```\nx\n```\n````\nout", 30)]
+    styles = [span.style for span in wrap_markdown("````\n```\nx\n```\n````\nout", 30)]
 
-    assert styles == [Style.CODE] * 5 + [Style.PLAIN]
+    assert styles == [SpanStyle.CODE] * 5 + [SpanStyle.PLAIN]
 
 
 def test_lists_and_quotes_hang() -> None:
@@ -43,7 +44,7 @@ def test_lists_and_quotes_hang() -> None:
 
 
 def test_headings_are_headings() -> None:
-    assert next(prose("## Why", 30)).style is Style.HEADING
+    assert next(wrap_markdown("## Why", 30)).style is SpanStyle.HEADING
 
 
 def test_tabs_are_blanks_where_widths_count() -> None:

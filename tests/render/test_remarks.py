@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from bygones.model.hits import Bound, Found, Repair
-from bygones.render.remarks import remarks
+from bygones.model.summary import CountBound, SearchResults, SpellingCorrection
+from bygones.render.headers import search_notes
 
 
 def test_what_stands_nowhere_is_told_in_brief() -> None:
-    found = Found(missing=("a" * 500,), repairs=(Repair("teh", "the"),))
+    found = SearchResults(
+        missing_words=("a" * 500,), corrections=(SpellingCorrection("teh", "the"),)
+    )
 
-    nowhere, missing = remarks(found)
+    nowhere, missing = search_notes(found)
 
     assert nowhere == "teh stands nowhere; looked for the"
     assert len(missing) < 120
 
 
 def test_a_whole_answer_needs_no_remark() -> None:
-    assert list(remarks(Found(total=3))) == []
+    assert list(search_notes(SearchResults(session_count=3))) == []
 
 
 def test_a_number_says_how_sure_it_is() -> None:
-    assert Bound.EXACT.before("3 hits") == "3 hits"
-    assert Bound.AT_MOST.before("3 hits") == "at most 3 hits"
+    assert CountBound.EXACT.qualify("3 hits") == "3 hits"
+    assert CountBound.AT_MOST.qualify("3 hits") == "at most 3 hits"

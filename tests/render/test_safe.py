@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.render.safe import EMOJI, safe, safe_json, safe_line, safe_name
+from bygones.render.text.primitives import (
+    EMOJI_RANGES,
+    sanitize,
+    sanitize_json,
+    sanitize_line,
+    sanitize_name,
+)
 
-JOINED = re.compile(f"(?<=[{EMOJI}\ufe0f])\u200d(?=[{EMOJI}])")
+JOINED = re.compile(f"(?<=[{EMOJI_RANGES}\ufe0f])\u200d(?=[{EMOJI_RANGES}])")
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 ATTACKS = {
     "colour": "\x1b[31mred\x1b[0m",
@@ -38,7 +44,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_is_seen_and_not_carried_out(text: str) -> None:
-    shown = safe(text)
+    shown = sanitize(text)
 
     assert not any(unicodedata.category(sign) in UNSEEN - {""} for sign in shown)
     assert shown != text
@@ -46,17 +52,19 @@ def test_an_attack_is_seen_and_not_carried_out(text: str) -> None:
 
 @given(st.text())
 def test_no_text_leaves_a_sign_that_is_not_seen(text: str) -> None:
-    kept = {s for s in JOINED.sub("", safe(text)) if unicodedata.category(s) in UNSEEN}
+    kept = {
+        s for s in JOINED.sub("", sanitize(text)) if unicodedata.category(s) in UNSEEN
+    }
 
     assert kept <= {"\n", "\t"}
-    line = JOINED.sub("", safe_line(text))
+    line = JOINED.sub("", sanitize_line(text))
     assert not {s for s in line if unicodedata.category(s) in UNSEEN}
 
 
 @pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "🐦‍⬛"])
 def test_an_emoji_made_of_several_stays_one(text: str) -> None:
-    assert safe(f"a {text} b") == f"a {text} b"
-    assert safe_line(text) == safe_name(text) == text
+    assert sanitize(f"a {text} b") == f"a {text} b"
+    assert sanitize_line(text) == sanitize_name(text) == text
 
 
 @pytest.mark.parametrize(
@@ -71,7 +79,7 @@ def test_an_emoji_made_of_several_stays_one(text: str) -> None:
     ],
 )
 def test_what_joins_no_emoji_is_seen(text: str) -> None:
-    for shown in (safe(text), safe_line(text), safe_name(text)):
+    for shown in (sanitize(text), sanitize_line(text), sanitize_name(text)):
         assert "\u200d" not in shown
         assert "\\u200d" in shown
 
@@ -80,7 +88,7 @@ def test_every_unseen_sign_that_there_is_becomes_visible() -> None:
     signs = map(chr, range(sys.maxunicode + 1))
     unseen = {s for s in signs if unicodedata.category(s) in UNSEEN} - {"\n", "\t"}
 
-    assert {sign for sign in unseen if safe(f"a{sign}b") == f"a{sign}b"} == set()
+    assert {sign for sign in unseen if sanitize(f"a{sign}b") == f"a{sign}b"} == set()
 
 
 @pytest.mark.parametrize(
@@ -97,17 +105,17 @@ def test_every_unseen_sign_that_there_is_becomes_visible() -> None:
     ],
 )
 def test_words_stay_and_colours_go(text: str, shown: str) -> None:
-    assert safe(text) == shown
+    assert sanitize(text) == shown
 
 
 def test_one_line_is_one_line() -> None:
-    assert safe_line("  cd x\n\tmake\x1b[0m  ") == "cd x make"
-    assert safe_name("a\nb") == r"a\nb"
+    assert sanitize_line("  cd x\n\tmake\x1b[0m  ") == "cd x make"
+    assert sanitize_name("a\nb") == r"a\nb"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_json_keeps_its_meaning_without_signs_that_are_not_seen(text: str) -> None:
-    written = safe_json(json.dumps(text, ensure_ascii=False))
+    written = sanitize_json(json.dumps(text, ensure_ascii=False))
 
     assert json.loads(written) == text
     assert not any(unicodedata.category(sign) in UNSEEN for sign in written)

@@ -6,18 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.render.lines import call_rows
-from bygones.render.spans import text_of
-from bygones.render.tools import CallLines, CallState
-from tests.build import (
-    CWD,
-    Written,
-    prompt,
-    reply,
-    thread,
-    tool_result,
-    tool_use,
-)
+from bygones.render.text.primitives import plain_text
+from bygones.render.tool_line import ToolCallFormatter, ToolCallState, render_tool_line
+from tests.build import CWD, Written, prompt, reply, thread, tool_result, tool_use
 from tests.render.shared import call_of, session_of
 
 PATCH = [{"oldStart": 1, "newStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
@@ -208,10 +199,10 @@ LINES: dict[str, tuple[str, Written, object, str]] = {
 
 def line_of(folder: Path, name: str, given: Written, outcome: object) -> str:
     call = call_of(folder, name, given, "fine", outcome=outcome)
-    rows = list(call_rows(CallLines(CWD).line(call), 80))
+    rows = list(render_tool_line(ToolCallFormatter(CWD).format_call(call), 80))
 
     assert len(rows) == 1
-    return text_of(rows[0]).strip()
+    return plain_text(rows[0]).strip()
 
 
 @pytest.mark.parametrize(
@@ -229,9 +220,9 @@ def test_an_answer_is_never_cut_off(tmp_path: Path) -> None:
     outcome = {"questions": asked, "answers": answers}
     call = call_of(tmp_path, "AskUserQuestion", {"questions": asked}, outcome=outcome)
 
-    rows = list(call_rows(CallLines().line(call), 40))
+    rows = list(render_tool_line(ToolCallFormatter().format_call(call), 40))
 
-    assert [text_of(spans) for spans in rows] == [
+    assert [plain_text(spans) for spans in rows] == [
         "  Question Which of them Which of them…",
         "    → This one",
     ]
@@ -243,9 +234,9 @@ def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
     outcome = {"questions": asked, "answers": answers}
     call = call_of(tmp_path, "AskUserQuestion", {"questions": asked}, outcome=outcome)
 
-    rows = call_rows(CallLines().line(call), 80)
+    rows = render_tool_line(ToolCallFormatter().format_call(call), 80)
 
-    assert [text_of(spans) for spans in rows] == [
+    assert [plain_text(spans) for spans in rows] == [
         "  Questions",
         "    Which?",
         "    → a, b",
@@ -256,44 +247,44 @@ def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "state", "shown"),
     [
-        (None, CallState.WAITING, ["  $ make  no result"]),
+        (None, ToolCallState.WAITING, ["  $ make  no result"]),
         (
             "Exit code 2\nmake: no rule\nmore",
-            CallState.FAILED,
+            ToolCallState.FAILED,
             ["  $ make  exit 2", "    ╰ make: no rule"],
         ),
-        ("Exit code 1", CallState.FAILED, ["  $ make  exit 1"]),
+        ("Exit code 1", ToolCallState.FAILED, ["  $ make  exit 1"]),
         (
             "<tool_use_error>Not allowed</tool_use_error>",
-            CallState.FAILED,
+            ToolCallState.FAILED,
             ["  $ make  failed", "    ╰ Not allowed"],
         ),
         (
             "The user doesn't want to proceed with this tool use.",
-            CallState.REFUSED,
+            ToolCallState.REFUSED,
             ["  $ make  refused"],
         ),
         (
             "User chose to stay in plan mode and continue planning",
-            CallState.REFUSED,
+            ToolCallState.REFUSED,
             ["  $ make  refused"],
         ),
         (
             "[Request interrupted by user for tool use]",
-            CallState.INTERRUPTED,
+            ToolCallState.INTERRUPTED,
             ["  $ make  interrupted"],
         ),
     ],
 )
 def test_how_a_call_ended_is_seen(
-    content: str | None, state: CallState, shown: list[str], tmp_path: Path
+    content: str | None, state: ToolCallState, shown: list[str], tmp_path: Path
 ) -> None:
     call = call_of(tmp_path, "Bash", {"command": "make"}, content, is_error=True)
 
-    line = CallLines().line(call)
+    line = ToolCallFormatter().format_call(call)
 
     assert line.state is state
-    assert [text_of(spans) for spans in call_rows(line, 80)] == shown
+    assert [plain_text(spans) for spans in render_tool_line(line, 80)] == shown
 
 
 def test_tasks_are_counted_along(tmp_path: Path) -> None:
@@ -309,9 +300,9 @@ def test_tasks_are_counted_along(tmp_path: Path) -> None:
             tool_result("c3", "ok", outcome={"success": True, "taskId": "1"}),
         ),
     )
-    lines = CallLines()
+    lines = ToolCallFormatter()
 
-    told = [lines.line(call) for call in session.live.turns[0].calls]
+    told = [lines.format_call(call) for call in session.live_branch.turns[0].tool_calls]
 
     assert [(line.subject, line.facts) for line in told] == [
         ("#1 Plan", ("0/1 done",)),
@@ -330,7 +321,7 @@ def test_a_long_call_says_how_long_it_took(tmp_path: Path) -> None:
         ),
     )
 
-    line = CallLines().line(session.live.turns[0].calls[0])
+    line = ToolCallFormatter().format_call(session.live_branch.turns[0].tool_calls[0])
 
     assert line.facts == ("1m 00s",)
 
@@ -347,7 +338,10 @@ def test_an_outcome_of_two_results_is_nobodys(tmp_path: Path) -> None:
         thread(prompt("go"), reply(uses), prompt(results, toolUseResult=outcome)),
     )
 
-    lines = [CallLines().line(call) for call in session.live.turns[0].calls]
+    lines = [
+        ToolCallFormatter().format_call(call)
+        for call in session.live_branch.turns[0].tool_calls
+    ]
 
     assert [line.facts for line in lines] == [(), ()]
 
@@ -356,6 +350,8 @@ def test_a_narrow_line_still_says_how_it_ended(tmp_path: Path) -> None:
     given = {"command": "find . -name 'x' -exec grep something {} +"}
     call = call_of(tmp_path, "Bash", given, "Exit code 1\nno", is_error=True)
 
-    first = text_of(next(iter(call_rows(CallLines().line(call), 40))))
+    first = plain_text(
+        next(iter(render_tool_line(ToolCallFormatter().format_call(call), 40)))
+    )
 
     assert first == "  $ find . -name 'x' -exec grep…  exit 1"

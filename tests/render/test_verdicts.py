@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from bygones.model.verified import Verified
-from bygones.render.verdicts import verified_words
+from bygones.model.reports import LastVerification
+from bygones.render.headers import describe_verification
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 DEEP = " and the index equal to a rebuild"
-SOUND = Verified(time=NOW, is_sound=True, sources=3, bytes=2_000_000)
+SOUND = LastVerification(
+    verified_at=NOW, is_sound=True, source_count=3, verified_bytes=2_000_000
+)
 
 
 @pytest.mark.parametrize(
@@ -23,11 +25,11 @@ SOUND = Verified(time=NOW, is_sound=True, sources=3, bytes=2_000_000)
         (None, "never: bygones verify reads every byte"),
         (SOUND, "a day ago: 3 files, 2.0 MB sound"),
         (
-            structs.replace(SOUND, is_deep=True, since=1_000),
+            structs.replace(SOUND, is_deep=True, unverified_bytes=1_000),
             f"a day ago: 3 files, 2.0 MB sound{DEEP}; 1.0 kB came since",
         ),
         (
-            structs.replace(SOUND, is_sound=False, damages=2),
+            structs.replace(SOUND, is_sound=False, damage_count=2),
             "a day ago: 2 damages in 3 files, 2.0 MB; bygones verify tells where",
         ),
         (
@@ -37,6 +39,6 @@ SOUND = Verified(time=NOW, is_sound=True, sources=3, bytes=2_000_000)
     ],
 )
 def test_it_is_told_when_and_what_was_found(
-    verified: Verified | None, told: str
+    verified: LastVerification | None, told: str
 ) -> None:
-    assert verified_words(verified, "a day ago") == told
+    assert describe_verification(verified, "a day ago") == told

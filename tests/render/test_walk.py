@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from bygones.reading import read
+from bygones.reader import read_sessions
 from bygones.render.walk import (
     AgentEnd,
-    AgentMet,
-    Called,
-    Forked,
-    LeftEnd,
-    Orphans,
-    Said,
-    Step,
-    View,
-    walk,
+    AgentStep,
+    BranchEnd,
+    BranchStep,
+    MessageStep,
+    OrphanAgents,
+    SessionView,
+    ToolCallStep,
+    WalkStep,
+    walk_session,
 )
 from tests.build import (
     SESSION,
@@ -34,24 +34,24 @@ from tests.render.shared import session_of
 from tests.render.stories import STORIES
 
 
-def told(steps: Iterable[Step]) -> list[str]:
+def told(steps: Iterable[WalkStep]) -> list[str]:
     """Return steps in a word or two each."""
     words = []
     for step in steps:
         match step:
-            case Said(message=message):
-                words.append(message.head)
-            case Forked(branch=branch, is_whole=is_whole):
+            case MessageStep(message=message):
+                words.append(message.preview)
+            case BranchStep(branch=branch, is_expanded=is_whole):
                 words.append(f"{'<' if is_whole else '-'}{branch.number}")
-            case LeftEnd(branch=branch):
+            case BranchEnd(branch=branch):
                 words.append(f"{branch.number}>")
-            case AgentMet(run=run, is_whole=is_whole, is_again=is_again):
+            case AgentStep(run=run, is_expanded=is_whole, is_resumed=is_again):
                 words.append(f"{'=' if is_again else '(' if is_whole else '.'}{run.id}")
             case AgentEnd(run=run):
                 words.append(f"{run.id})")
-            case Orphans():
+            case OrphanAgents():
                 words.append("orphans")
-            case Called(call=call):
+            case ToolCallStep(call=call):
                 words.append(call.name)
             case _:
                 pass
@@ -61,7 +61,7 @@ def told(steps: Iterable[Step]) -> list[str]:
 def test_the_live_branch_meets_the_others_where_they_fork(tmp_path: Path) -> None:
     session = STORIES["rewound"](tmp_path)
 
-    assert told(walk(session, View())) == [
+    assert told(walk_session(session, SessionView())) == [
         "Write a poem",
         "Of what?",
         "-1",
@@ -74,7 +74,7 @@ def test_the_live_branch_meets_the_others_where_they_fork(tmp_path: Path) -> Non
 def test_all_branches_are_walked_in_place(tmp_path: Path) -> None:
     session = STORIES["rewound"](tmp_path)
 
-    assert told(walk(session, View(branches=True)))[2:9] == [
+    assert told(walk_session(session, SessionView(include_branches=True)))[2:9] == [
         "<1",
         "Of the sea, in four lines and without rhymes",
         "Waves.",
@@ -92,7 +92,7 @@ def test_a_branch_that_was_left_before_anything_was_said_on_it_is_walked(
     tries = ("h<a:progress", "c<h:user", "d<c", "e<h:user", "f<e")
     found = session_of(tmp_path, session("p", "a<p", *tries, "g<a", "i<g"))
 
-    assert told(walk(found, View(branches=True))) == [
+    assert told(walk_session(found, SessionView(include_branches=True))) == [
         *("p", "a"),
         *("<1", "<2", "c", "d", "2>", "e", "f", "1>"),
         *("g", "i"),
@@ -105,7 +105,9 @@ def test_another_branch_tells_where_the_live_one_goes_on(
 ) -> None:
     session = STORIES["rewound"](tmp_path)
 
-    steps = told(walk(session, View(branch=2, branches=branches)))
+    steps = told(
+        walk_session(session, SessionView(branch=2, include_branches=branches))
+    )
 
     assert steps[:3] == ["Write a poem", "Of what?", "-0"]
     assert steps[-2:] == ["Of the wind", "Air."]
@@ -119,17 +121,17 @@ def test_a_first_prompt_that_was_edited_is_met_before_everything(
 
     session = session_of(tmp_path, records + again)
 
-    assert told(walk(session, View())) == ["-1", "Good day", "Good day"]
+    assert told(walk_session(session, SessionView())) == ["-1", "Good day", "Good day"]
 
 
 def test_agents_are_met_at_their_calls_and_orphans_last(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
 
-    assert told(walk(session, View())) == [
+    assert told(walk_session(session, SessionView())) == [
         *("What is here?", "", "Task", ".outer", "So it is."),
         *("orphans", ".alone"),
     ]
-    assert told(walk(session, View(agents=True))) == [
+    assert told(walk_session(session, SessionView(include_agents=True))) == [
         *("What is here?", "", "Task", "(outer"),
         *("Find it", "", "Task", "(inner", "Count it"),
         "\n".join(f"Line {number}" for number in range(9)),
@@ -152,9 +154,13 @@ def test_an_agent_that_goes_on_is_walked_once(tmp_path: Path) -> None:
         ),
     )
     home.agent(SESSION, "a1", thread(prompt("look"), reply("here")))
-    (session,) = read(tmp_path)
+    (session,) = read_sessions(tmp_path)
 
-    met = [w for w in told(walk(session, View(agents=True))) if "a1" in w]
+    met = [
+        w
+        for w in told(walk_session(session, SessionView(include_agents=True)))
+        if "a1" in w
+    ]
     assert met == ["(a1", "a1)", "=a1"]
 
 
@@ -164,4 +170,4 @@ def test_calls_are_known_even_if_the_file_is_gone(tmp_path: Path) -> None:
     for path in tmp_path.rglob("*.jsonl"):
         path.unlink()
 
-    assert told(walk(session, View())) == ["go", "", "Bash"]
+    assert told(walk_session(session, SessionView())) == ["go", "", "Bash"]

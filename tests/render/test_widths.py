@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.render.widths import fit_left, fit_right, width, wrap
+from bygones.render.text.primitives import (
+    display_width,
+    truncate_end,
+    truncate_start,
+    wrap_line,
+)
 
 WORDS = st.lists(
     st.text("abc日本語é", min_size=1, max_size=6), min_size=1, max_size=20
@@ -17,41 +22,44 @@ WORDS = st.lists(
     ("text", "taken"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("⚠\ufe0f", 1)]
 )
 def test_signs_take_their_columns(text: str, taken: int) -> None:
-    assert width(text) == taken
+    assert display_width(text) == taken
 
 
 @given(WORDS, st.integers(12, 30))
 def test_wrapped_lines_fit_and_hold_every_word(text: str, room: int) -> None:
-    lines = list(wrap(text, room, hang="  "))
+    lines = list(wrap_line(text, room, subsequent_indent="  "))
 
-    assert max(map(width, lines)) <= room
+    assert max(map(display_width, lines)) <= room
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 def test_later_lines_hang() -> None:
-    assert list(wrap("- one two three", 9, hang="  ")) == ["- one two", "  three"]
+    assert list(wrap_line("- one two three", 9, subsequent_indent="  ")) == [
+        "- one two",
+        "  three",
+    ]
 
 
 def test_signs_of_double_width_break_anywhere() -> None:
-    assert list(wrap("日本語日本語", 8)) == ["日本語日", "本語"]
+    assert list(wrap_line("日本語日本語", 8)) == ["日本語日", "本語"]
 
 
 def test_an_address_stays_whole() -> None:
     address = "https://example.org/a/very/long/path"
 
-    assert list(wrap(f"see {address} now", 12)) == ["see", address, "now"]
+    assert list(wrap_line(f"see {address} now", 12)) == ["see", address, "now"]
 
 
 def test_a_cut_is_marked() -> None:
-    assert fit_right("日本語", 4) == "日…"
+    assert truncate_end("日本語", 4) == "日…"
 
 
 @pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "👍🏽"])
 def test_an_emoji_made_of_several_has_the_width_of_one_and_is_not_cut(
     text: str,
 ) -> None:
-    assert width(text) == 2
-    assert width(f"a{text}b") == 4
-    assert fit_right(f"{text}abc", 4) == f"{text}a…"
-    assert fit_left(f"abc{text}", 4) == f"…c{text}"
-    assert list(wrap(f"ab {text}{text}", 4)) == ["ab", text * 2]
+    assert display_width(text) == 2
+    assert display_width(f"a{text}b") == 4
+    assert truncate_end(f"{text}abc", 4) == f"{text}a…"
+    assert truncate_start(f"abc{text}", 4) == f"…c{text}"
+    assert list(wrap_line(f"ab {text}{text}", 4)) == ["ab", text * 2]

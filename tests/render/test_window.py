@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones import read
+from bygones import read_sessions
 from bygones.model.sessions import Session
-from bygones.render.window import around
+from bygones.render.walk import trim_around_record
 from tests.build import Home, session, session_id
 
 WORDS = (
@@ -27,32 +27,38 @@ WORDS = (
 
 def told(tmp_path: Path) -> Session:
     Home(tmp_path).session(session_id(1), session(*WORDS))
-    (found,) = read(tmp_path)
+    (found,) = read_sessions(tmp_path)
     return found
 
 
 def heads(found: Session, number: int) -> list[str]:
     branch = next(one for one in found.branches if one.number == number)
-    return [turn.messages[0].head for turn in branch.turns]
+    return [turn.messages[0].preview for turn in branch.turns]
 
 
 def test_the_turn_of_a_record_and_those_beside_it_stay(tmp_path: Path) -> None:
     found = told(tmp_path)
-    rewound = found.branch("h")
+    rewound = found.find_branch("h")
     assert rewound is not None
 
-    part = around(found, rewound.number, "h")
+    part = trim_around_record(found, rewound.number, "h")
 
     assert heads(part, rewound.number) == ["e", "g", "i"]
     assert heads(part, 0) == heads(found, 0)
 
 
 def test_at_the_beginning_there_is_nothing_before(tmp_path: Path) -> None:
-    assert heads(around(told(tmp_path), 0, "a"), 0) == ["a", "c"]
-    assert around(told(tmp_path), 0, "a").live.turns[0].messages[0].head == "a"
+    assert heads(trim_around_record(told(tmp_path), 0, "a"), 0) == ["a", "c"]
+    assert (
+        trim_around_record(told(tmp_path), 0, "a")
+        .live_branch.turns[0]
+        .messages[0]
+        .preview
+        == "a"
+    )
 
 
 def test_a_record_that_is_not_there_leaves_everything(tmp_path: Path) -> None:
     found = told(tmp_path)
 
-    assert around(found, 0, "nowhere") is found
+    assert trim_around_record(found, 0, "nowhere") is found

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from bygones.model.blocks import Image, MediaSource
-from bygones.render.words import block_note
+from bygones.model.records import ImageBlock, MediaSource
+from bygones.render.message_text import describe_block
 
 
 @pytest.mark.parametrize("count", range(1, 9))
@@ -15,4 +15,4 @@ def test_a_picture_is_as_large_as_its_bytes(count: int) -> None:
     coded = b64encode(b"x" * count).decode()
     source = MediaSource(type="base64", media_type="image/png", data=coded)
 
-    assert block_note(Image(source=source)) == f"[image/png, {count} B]"
+    assert describe_block(ImageBlock(source=source)) == f"[image/png, {count} B]"

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bygones.archive import Archive
-from bygones.model.hits import Found
-from bygones.query import parse
-from bygones.search import Sort
+from bygones.model.summary import SearchResults
+from bygones.query.parser import parse_query
+from bygones.search.ranking import SortOrder
 from tests.build import Home
 
 __all__ = ["NOW", "Asking", "asking"]
@@ -31,22 +31,22 @@ class Asking:
         limit: int = 10,
         offset: int = 0,
         hits: int = 3,
-        sort: Sort = Sort.BEST,
-    ) -> Found:
+        sort: SortOrder = SortOrder.BEST,
+    ) -> SearchResults:
         """Return the answer to a query."""
-        query = parse(text, now=NOW, zone=UTC)
+        query = parse_query(text, now=NOW, zone=UTC)
         return self.archive.search(
-            query, limit=limit, offset=offset, hits=hits, sort=sort
+            query, limit=limit, offset=offset, hits_per_session=hits, sort=sort
         )
 
-    def titles(self, text: str, *, sort: Sort = Sort.BEST) -> list[str]:
+    def titles(self, text: str, *, sort: SortOrder = SortOrder.BEST) -> list[str]:
         """Return the titles of the sessions that a query finds, in order."""
-        return [one.listed.title.text for one in self.found(text, sort=sort).sessions]
+        return [one.summary.title.text for one in self.found(text, sort=sort).sessions]
 
     def excerpts(self, text: str) -> list[str]:
         """Return the excerpts of the first session, marks between brackets."""
         (first, *_) = self.found(text).sessions
-        return [marked(hit.excerpt.text, hit.excerpt.marks) for hit in first.hits]
+        return [marked(hit.excerpt.text, hit.excerpt.highlights) for hit in first.hits]
 
 
 def marked(text: str, marks: tuple[tuple[int, int], ...]) -> str:

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import IndexMissing
-from bygones.model.annotations import Annotations
-from bygones.model.ids import SessionId
-from bygones.query import parse
-from bygones.search.commons import Commons
-from bygones.search.known import Known
-from bygones.store.folder import FolderShelf
-from bygones.store.vault import Vault
-from bygones.upkeep import purge, rebuild
+from bygones.errors import IndexNotFound
+from bygones.maintenance.purge import purge
+from bygones.maintenance.rebuild import rebuild
+from bygones.model.base import SessionId
+from bygones.model.summary import Annotations
+from bygones.query.parser import parse_query
+from bygones.search.stats import SearchStats, SharedSearchStats
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.local_reader import LocalReader
 from tests.build import prompt, reply, session_id, thread, title
 from tests.search.finding import NOW
 from tests.store.keeping import Keeping
@@ -41,23 +41,25 @@ def keeping(tmp_path: Path) -> Keeping:
 
 
 @pytest.fixture
-def commons(keeping: Keeping) -> Iterator[Commons]:
-    found = Commons(keeping.archive)
+def commons(keeping: Keeping) -> Iterator[SharedSearchStats]:
+    found = SharedSearchStats(keeping.archive)
     yield found
     found.close()
 
 
 def found(archive: Archive, text: str) -> list[str]:
-    query = parse(text, now=NOW, zone=UTC)
-    return sorted(one.listed.title.text for one in archive.search(query).sessions)
+    query = parse_query(text, now=NOW, zone=UTC)
+    return sorted(one.summary.title.text for one in archive.search(query).sessions)
 
 
-def known(archive: Archive) -> Known:
-    assert archive._searching is not None
-    return archive._searching.known
+def known(archive: Archive) -> SearchStats:
+    assert archive._open_searcher is not None
+    return archive._open_searcher.stats
 
 
-def test_two_archives_know_the_same(keeping: Keeping, commons: Commons) -> None:
+def test_two_archives_know_the_same(
+    keeping: Keeping, commons: SharedSearchStats
+) -> None:
     with (
         Archive.open(keeping.archive, commons) as one,
         Archive.open(keeping.archive, commons) as other,
@@ -67,11 +69,11 @@ def test_two_archives_know_the_same(keeping: Keeping, commons: Commons) -> None:
 
     with Archive.open(keeping.archive, commons) as third:
         assert found(third, "pears") == ["About pears"]
-        assert known(third) is commons.known(third._shelf)
+        assert known(third) is commons.stats_for(third._reader)
 
 
 def test_what_nobody_wrote_to_is_not_read_again(
-    keeping: Keeping, commons: Commons
+    keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with Archive.open(keeping.archive, commons) as archive:
         found(archive, "apples")
@@ -82,7 +84,7 @@ def test_what_nobody_wrote_to_is_not_read_again(
 
 
 def test_what_came_is_known_to_all_and_the_old_is_gone(
-    keeping: Keeping, commons: Commons
+    keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with (
         Archive.open(keeping.archive, commons) as one,
@@ -102,7 +104,7 @@ def test_what_came_is_known_to_all_and_the_old_is_gone(
 
 
 def test_an_index_that_gave_way_is_searched_by_its_own_numbers(
-    keeping: Keeping, commons: Commons
+    keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with Archive.open(keeping.archive, commons) as old:
         assert found(old, "pears") == ["About pears"]
@@ -111,30 +113,32 @@ def test_an_index_that_gave_way_is_searched_by_its_own_numbers(
             assert found(new, "pears") == ["About pears"]
             assert found(old, "pears") == ["About pears"]
             assert known(old) is not known(new)
-            assert known(new) is commons.known(new._shelf)
+            assert known(new) is commons.stats_for(new._reader)
 
 
 def test_an_index_of_the_same_name_is_another_one(
-    keeping: Keeping, commons: Commons
+    keeping: Keeping, commons: SharedSearchStats
 ) -> None:
-    with Vault(keeping.archive) as old:
-        place = old.place
+    with ArchiveDir(keeping.archive) as old:
+        place = old.index_path
         with Archive.open(keeping.archive, commons) as archive:
             assert found(archive, "apples OR pears") == ["About apples", "About pears"]
-        first = next(old.chunks.sources())
+        first = next(old.byte_store.sources())
         purge(keeping.archive, [first], sessions=[SessionId(session_id(1))])
-        with Vault(keeping.archive) as new:
-            assert new.place == place
-            assert new.sign != old.sign
-            assert new.is_newest()
-        assert not old.is_newest()
-        assert commons.known(FolderShelf(old)) is not None  # nobody has looked yet
+        with ArchiveDir(keeping.archive) as new:
+            assert new.index_path == place
+            assert new.index_inode != old.index_inode
+            assert new.is_newest_index()
+        assert not old.is_newest_index()
+        assert commons.stats_for(LocalReader(old)) is not None  # nobody has looked yet
         with Archive.open(keeping.archive, commons) as archive:
             assert found(archive, "apples OR pears") == ["About pears"]
-        assert commons.known(FolderShelf(old)) is None
+        assert commons.stats_for(LocalReader(old)) is None
 
 
-def test_tags_are_those_of_whoever_asks(keeping: Keeping, commons: Commons) -> None:
+def test_tags_are_those_of_whoever_asks(
+    keeping: Keeping, commons: SharedSearchStats
+) -> None:
     with Archive.open(keeping.archive, commons) as archive:
         assert found(archive, "tag:fruit") == []
         name = SessionId(session_id(2))
@@ -146,7 +150,7 @@ def test_tags_are_those_of_whoever_asks(keeping: Keeping, commons: Commons) -> N
         assert known(archive) is before
 
 
-def test_many_may_search_at_once(keeping: Keeping, commons: Commons) -> None:
+def test_many_may_search_at_once(keeping: Keeping, commons: SharedSearchStats) -> None:
     asked = ["apples", "pear", "title:pears", "about", "so be", "project:demo apple"]
 
     def answers(_: int) -> list[list[str]]:
@@ -163,12 +167,12 @@ def test_many_may_search_at_once(keeping: Keeping, commons: Commons) -> None:
 
 
 def test_an_archive_without_an_index_is_told_so_until_it_has_one(
-    keeping: Keeping, commons: Commons
+    keeping: Keeping, commons: SharedSearchStats
 ) -> None:
-    with Vault(keeping.archive, write=True) as vault:
-        vault.drop_index()
+    with ArchiveDir(keeping.archive, write=True) as vault:
+        vault.remove_all_indexes()
     with Archive.open(keeping.archive, commons) as archive:
-        with pytest.raises(IndexMissing):
+        with pytest.raises(IndexNotFound):
             found(archive, "apples")
         rebuild(keeping.archive)
         archive.refresh()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.search import Sort, counting
-from bygones.store.search import FolderEngine
+from bygones.search import ranking
+from bygones.search.ranking import SortOrder
+from bygones.store.text_index import TantivyEngine
 from tests.build import Home, prompt, reply, session_id, summary, thread
 from tests.search.finding import Asking, asking
 
@@ -33,9 +34,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
 @pytest.fixture
 def broad(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every word a broad one."""
-    monkeypatch.setattr(counting, "_EXACT", 5)
-    monkeypatch.setattr(counting, "_FEW", 5)
-    monkeypatch.setattr(counting, "_BEST", 8)
+    monkeypatch.setattr(ranking, "_MAX_EXACT_TEXTS", 5)
+    monkeypatch.setattr(ranking, "_FEW_SESSIONS", 5)
+    monkeypatch.setattr(ranking, "_MAX_CANDIDATES", 8)
 
 
 @pytest.mark.usefixtures("broad")
@@ -44,35 +45,35 @@ def test_pages_of_a_broad_word_bring_every_session_once(many: Asking) -> None:
         many.found("walrus", limit=7, offset=at).sessions for at in range(0, 70, 7)
     ]
 
-    ids = [one.listed.id for page in pages for one in page]
+    ids = [one.summary.id for page in pages for one in page]
 
     assert sorted(ids) == sorted(map(session_id, range(1, MANY + 1)))
-    assert all(one.words == ("walrus",) for page in pages for one in page)
+    assert all(one.matched_words == ("walrus",) for page in pages for one in page)
 
 
 @pytest.mark.usefixtures("broad")
 def test_a_rare_word_beside_a_broad_one_still_comes_first(many: Asking) -> None:
     found = many.found("walrus narwhal", limit=3)
 
-    assert found.sessions[0].listed.id == session_id(17)
-    assert found.sessions[0].words == ("walrus", "narwhal")
+    assert found.sessions[0].summary.id == session_id(17)
+    assert found.sessions[0].matched_words == ("walrus", "narwhal")
 
 
 @pytest.mark.usefixtures("broad")
 def test_what_is_ordered_by_time_is_counted_everywhere(many: Asking) -> None:
-    found = many.found("walrus", limit=5, sort=Sort.NEWEST)
+    found = many.found("walrus", limit=5, sort=SortOrder.NEWEST)
 
-    assert [one.listed.id for one in found.sessions] == [
+    assert [one.summary.id for one in found.sessions] == [
         session_id(MANY - at) for at in range(5)
     ]
-    assert found.total == MANY
+    assert found.session_count == MANY
 
 
 def test_more_buckets_than_the_engine_tells_of_at_once_are_all_counted(
     many: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = many.found("walrus", limit=100)
-    monkeypatch.setattr(FolderEngine, "most_buckets", 10)
+    monkeypatch.setattr(TantivyEngine, "max_keys", 10)
 
     assert many.found("walrus", limit=100) == whole
 
@@ -88,4 +89,4 @@ def test_a_title_that_another_file_gave_counts(tmp_path: Path) -> None:
     with asking(home, tmp_path / "archive") as asked:
         found = asked.found("walrus")
 
-    assert session_id(1) in {one.listed.id for one in found.sessions}
+    assert session_id(1) in {one.summary.id for one in found.sessions}

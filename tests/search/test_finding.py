@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.annotations import Annotations
-from bygones.model.ids import SessionId
-from bygones.model.parts import Role
+from bygones.model.base import SessionId
 from bygones.model.query import Part
-from bygones.search import Sort
+from bygones.model.summary import Annotations, Role
+from bygones.search.ranking import SortOrder
 from tests.build import (
     Home,
     image,
@@ -120,16 +119,18 @@ def test_names_are_found_however_they_are_typed(asked: Asking, text: str) -> Non
 def test_sessions_with_more_of_the_words_come_first(asked: Asking) -> None:
     found = asked.found("docker cookies retries")
 
-    assert [len(one.words) for one in found.sessions] == [2, 2]
+    assert [len(one.matched_words) for one in found.sessions] == [2, 2]
     assert asked.titles("docker retry lock")[0] == "Docker images"
-    assert asked.found("retry image").complete == 1
+    assert asked.found("retry image").full_match_count == 1
 
 
 def test_a_slip_is_mended_and_said(asked: Asking) -> None:
     found = asked.found("dokcer image")
 
-    assert [(one.typed, one.meant) for one in found.repairs] == [("dokcer", "docker")]
-    assert found.sessions[0].listed.title.text == "Docker images"
+    assert [(one.original, one.corrected) for one in found.corrections] == [
+        ("dokcer", "docker")
+    ]
+    assert found.sessions[0].summary.title.text == "Docker images"
 
 
 def test_quoted_words_that_stand_nowhere_so_are_looked_for_one_by_one(
@@ -137,9 +138,9 @@ def test_quoted_words_that_stand_nowhere_so_are_looked_for_one_by_one(
 ) -> None:
     found = asked.found('"build multi-stage"')
 
-    assert found.is_loosened
-    assert [one.listed.title.text for one in found.sessions] == ["Docker images"]
-    assert not asked.found('"multi-stage build"').is_loosened
+    assert found.is_phrase_relaxed
+    assert [one.summary.title.text for one in found.sessions] == ["Docker images"]
+    assert not asked.found('"multi-stage build"').is_phrase_relaxed
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_pasted_line_of_which_half_was_searched_finds_it_first(
     with asking(home, tmp_path / "archive") as asked:
         first, *_ = asked.found(f"{half} -u which nobody ever saw in a text").sessions
 
-    assert first.listed.id == session_id(1)
+    assert first.summary.id == session_id(1)
 
 
 def test_a_session_is_found_by_the_tag_that_a_reader_gave_it(tmp_path: Path) -> None:
@@ -185,8 +186,8 @@ def test_a_session_is_found_by_the_tag_that_a_reader_gave_it(tmp_path: Path) -> 
 
         for text in ("tag:zoo walrus", "tag:zoo", "tag:zoo OR /nothing/"):
             (found,) = asked.found(text).sessions
-            assert found.listed.id == session_id(2)
-        assert asked.found("walrus -tag:zoo").sessions[0].listed.id == session_id(1)
+            assert found.summary.id == session_id(2)
+        assert asked.found("walrus -tag:zoo").sessions[0].summary.id == session_id(1)
 
 
 def test_a_text_of_blanks_is_no_hit(tmp_path: Path) -> None:
@@ -203,8 +204,8 @@ def test_a_text_of_blanks_is_no_hit(tmp_path: Path) -> None:
 def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
     found = asked.found("docker zzyzx")
 
-    assert found.missing == ("zzyzx",)
-    assert found.total == 1
+    assert found.missing_words == ("zzyzx",)
+    assert found.session_count == 1
     assert asked.found("zzyzx") == asked.found("zzyzx -docker")
     assert asked.found("zzyzx").sessions == ()
 
@@ -239,10 +240,10 @@ def test_everything_that_is_said_is_found_up_to_its_limit(tmp_path: Path) -> Non
 
     with asking(home, tmp_path / "archive") as asked:
         for word in ("endofprompt", "endofthought", "endofcommand", "task", "bash"):
-            assert asked.found(f'"{word}"').total == 1, word
+            assert asked.found(f'"{word}"').session_count == 1, word
         for word in ("endofinput", "endofresult", "iVBORw0KGgo", "backedup"):
-            assert asked.found(f'"{word}"').total == 0, word
-        assert asked.found("out").total == 1
+            assert asked.found(f'"{word}"').session_count == 0, word
+        assert asked.found("out").session_count == 1
 
 
 @pytest.mark.req("X3")
@@ -286,10 +287,10 @@ def test_among_equals_the_newest_comes_first(tmp_path: Path) -> None:
         home.session(session_id(number), records)
 
     with asking(home, tmp_path / "archive") as asked:
-        ids = [one.listed.id for one in asked.found("same words").sessions]
+        ids = [one.summary.id for one in asked.found("same words").sessions]
         assert ids == [session_id(2), session_id(1), session_id(3)]
-        oldest = asked.found("same words", sort=Sort.OLDEST).sessions
-        assert [one.listed.id for one in oldest] == ids[::-1]
+        oldest = asked.found("same words", sort=SortOrder.OLDEST).sessions
+        assert [one.summary.id for one in oldest] == ids[::-1]
 
 
 @pytest.mark.req("X5")
@@ -303,11 +304,11 @@ def test_a_hit_says_why_it_is_there(asked: Asking) -> None:
     assert hits[Part.REPLY].role is Role.ASSISTANT
     position = hits[Part.RESULT].position
     assert position is not None
-    raw = Path(position.source).read_bytes()[position.offset :]
+    raw = Path(position.source_id).read_bytes()[position.offset :]
     assert b"ENOENT" in raw[: position.length]
     assert raw[position.length : position.length + 1] == b"\n"
-    assert first.words == ("cookies",)
-    assert first.total == 3
+    assert first.matched_words == ("cookies",)
+    assert first.hit_count == 3
 
 
 @pytest.mark.req("X5", "X6")
@@ -329,22 +330,22 @@ def test_agents_are_told_with_their_session_and_rewound_branches_are_marked(
 
     with asking(home, tmp_path / "archive") as asked:
         (one,) = asked.found("walrus").sessions
-        hits = {str(hit.record): hit for hit in one.hits}
+        hits = {str(hit.record_id): hit for hit in one.hits}
         assert {id_: hit.is_rewound for id_, hit in hits.items()} == {
             "c": True,
             "d": False,
             "e": False,
         }
-        assert (hits["e"].agent, hits["e"].agent_type) == ("a1", "Explore")
+        assert (hits["e"].agent_id, hits["e"].agent_type) == ("a1", "Explore")
         assert [
-            h.record for h in asked.found("walrus is:rewound").sessions[0].hits
+            h.record_id for h in asked.found("walrus is:rewound").sessions[0].hits
         ] == ["c"]
-        assert [h.record for h in asked.found("walrus is:agent").sessions[0].hits] == [
-            "e"
-        ]
+        assert [
+            h.record_id for h in asked.found("walrus is:agent").sessions[0].hits
+        ] == ["e"]
         found = asked.found("walrus -is:agent branch:live").sessions[0]
-        assert [hit.record for hit in found.hits] == ["d"]
-        assert asked.found("walrus agent:explore").total == 1
+        assert [hit.record_id for hit in found.hits] == ["d"]
+        assert asked.found("walrus agent:explore").session_count == 1
 
 
 @pytest.mark.req("X6")
@@ -358,8 +359,8 @@ def test_a_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
     with asking(home, tmp_path / "archive") as asked:
         (one,) = asked.found("walrus").sessions
         assert len(one.hits) == 1
-        assert one.listed.id == session_id(1)
-        assert one.also == (session_id(2),)
+        assert one.summary.id == session_id(1)
+        assert one.duplicate_ids == (session_id(2),)
 
 
 def test_pages_follow_each_other(tmp_path: Path) -> None:
@@ -373,7 +374,7 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         pages = [asked.found("word page", limit=3, offset=at) for at in (0, 3, 6)]
 
         assert [one for page in pages for one in page.sessions] == list(whole)
-        assert [page.total for page in pages] == [7, 7, 7]
+        assert [page.session_count for page in pages] == [7, 7, 7]
         assert asked.found("word page", offset=7).sessions == ()
 
 
@@ -412,8 +413,8 @@ def test_nothing_asked_lists_the_newest_first(asked: Asking) -> None:
 def test_no_query_breaks_it(asked: Asking, text: str) -> None:
     found = asked.found(text[:9999])
 
-    assert found.total <= 3
-    assert all(one.listed.id.startswith("5e551000") for one in found.sessions)
+    assert found.session_count <= 3
+    assert all(one.summary.id.startswith("5e551000") for one in found.sessions)
 
 
 def test_a_session_with_very_many_hits_is_one_session(tmp_path: Path) -> None:
@@ -425,7 +426,7 @@ def test_a_session_with_very_many_hits_is_one_session(tmp_path: Path) -> None:
     with asking(home, tmp_path / "archive") as asked:
         found = asked.found("walrus", hits=2)
 
-        assert {one.listed.id: one.total for one in found.sessions} == {
+        assert {one.summary.id: one.hit_count for one in found.sessions} == {
             session_id(1): 3001,
             session_id(2): 1,
         }
@@ -446,15 +447,15 @@ def test_what_was_left_is_found_however_much_was_said_beside_it(tmp_path: Path) 
 
     (session,) = found.sessions
     assert [hit.excerpt.text for hit in session.hits] == ["on the way that was left"]
-    assert others.total == 0
+    assert others.session_count == 0
 
 
 @pytest.mark.req("X3")
 def test_a_score_says_how_it_came_about(asked: Asking) -> None:
     (first, *_) = asked.found("cookies lock").sessions
-    shares = {one.word: one for one in first.shares}
+    shares = {one.word: one for one in first.word_shares}
 
-    assert sum(one.share for one in first.shares) == pytest.approx(1)
+    assert sum(one.share for one in first.word_shares) == pytest.approx(1)
     assert set(shares) == {"cookies", "lock"}
-    assert dict(shares["lock"].records) == {Part.REPLY: 1}
-    assert dict(shares["cookies"].records)[Part.RESULT] == 1
+    assert dict(shares["lock"].record_counts) == {Part.REPLY: 1}
+    assert dict(shares["cookies"].record_counts)[Part.RESULT] == 1

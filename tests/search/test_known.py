@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.search import titles as remembered
-from bygones.search.known import Known
-from bygones.store.folder import FolderShelf
+from bygones.search import stats as remembered
+from bygones.search.stats import SearchStats
+from bygones.store.local_reader import LocalReader
 from tests.build import Home, prompt, reply, session_id, thread, title
 from tests.search.finding import asking
 from tests.store.keeping import Keeping
@@ -45,15 +45,17 @@ def test_what_only_some_searches_need_is_read_once(tmp_path: Path) -> None:
     written(keeping.home)
     keeping.ingest()
     with keeping.vault() as vault:
-        shelf = FolderShelf(vault)
-        known = Known(shelf)
-        alike = known.alike(shelf.places)
-        assert known.alike(shelf.places) is alike
-        assert known.spans(shelf.places) is known.spans(shelf.places)
+        shelf = LocalReader(vault)
+        known = SearchStats(shelf)
+        alike = known.session_groups(shelf.search_facts)
+        assert known.session_groups(shelf.search_facts) is alike
+        assert known.time_spans(shelf.search_facts) is known.time_spans(
+            shelf.search_facts
+        )
 
         found = [len(one.numbers) for one in alike]
         named = {
-            (number, alike_.subject(at, ("more",)))
+            (number, alike_.text_at(at, ("more",)))
             for alike_ in alike
             for at, number in enumerate(alike_.numbers)
         }
@@ -62,14 +64,14 @@ def test_what_only_some_searches_need_is_read_once(tmp_path: Path) -> None:
         f"The {word} word" for word in WORDS
     )
     assert {subject.tags for _, subject in named} == {("more",)}
-    assert {number for number, _ in named} == set(known.ends)
+    assert {number for number, _ in named} == set(known.ended_ms)
 
 
 def test_what_titles_hold_is_found_though_little_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "_CUT", 1)
-    monkeypatch.setattr(remembered, "_WORDS", 1)
+    monkeypatch.setattr(remembered, "_MAX_CACHED_TITLES", 1)
+    monkeypatch.setattr(remembered, "_MAX_CACHED_STEMS", 1)
     home = Home(tmp_path / "home")
     written(home)
     with asking(home, tmp_path / "archive") as asked:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bygones.model.hits import Bound
-from bygones.search import telling
+from bygones.model.summary import CountBound
+from bygones.search import results
 from tests.build import (
     Home,
     image,
@@ -76,12 +76,14 @@ def test_few_records_are_opened_for(
     parts: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(telling, "PATIENCE", 60 if query == "has:image" else 25)
+    monkeypatch.setattr(
+        results, "MAX_OPENED_RECORDS", 60 if query == "has:image" else 25
+    )
 
     found = asked.found(query, hits=9)
 
     assert not found.is_partial
-    assert [one.listed.id for one in found.sessions] == [session_id(1)]
+    assert [one.summary.id for one in found.sessions] == [session_id(1)]
     told = [str(hit.part) for hit in found.sessions[0].hits]
     assert sorted(told) == sorted(parts)
 
@@ -90,8 +92,14 @@ def test_what_was_not_looked_at_is_said(
     asked: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = asked.found("/[ns]ay/", limit=3)
-    monkeypatch.setattr(telling, "PATIENCE", 5)
+    monkeypatch.setattr(results, "MAX_OPENED_RECORDS", 5)
     partial = asked.found("/[qx]q/")
 
-    assert (first.bound, first.total) == (Bound.AT_MOST, MANY - 1)
-    assert (partial.bound, partial.is_partial) == (Bound.AT_LEAST, True)
+    assert (first.session_count_bound, first.session_count) == (
+        CountBound.AT_MOST,
+        MANY - 1,
+    )
+    assert (partial.session_count_bound, partial.is_partial) == (
+        CountBound.AT_LEAST,
+        True,
+    )

@@ -12,24 +12,21 @@ from typing import Self
 
 import pytest
 
-from bygones.model.ids import Position, SourceId
-from bygones.model.problems import Problem
-from bygones.model.sources import Source
-from bygones.sources import (
-    check,
-    discover,
-    mark_from,
-    mark_of,
-    prefix_hash,
-    read_at,
-    read_lines,
+from bygones.model.base import Position, Problem, SourceFile, SourceId
+from bygones.sources.fingerprint import (
+    detect_change,
+    fingerprint_bytes,
+    fingerprint_source,
+    hash_prefix,
 )
+from bygones.sources.lines import read_at, read_lines
+from bygones.sources.walk import discover_sources
 from tests.sources.trees import UUID, found, lay, problems
 
 pytestmark = pytest.mark.req("F2")
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="the system has no such thing")
-MARK = mark_from(head=b"", tail=b"", rest=b"", offset=0)
+MARK = fingerprint_bytes(head=b"", tail=b"", unfinished=b"", offset=0)
 
 
 def first(source: SourceId) -> object:
@@ -39,9 +36,9 @@ def first(source: SourceId) -> object:
 ASKING: list[Callable[[SourceId], object]] = [
     first,
     lambda source: read_at(Position(source, 0, 0, 1)),
-    lambda source: mark_of(source, 0),
-    lambda source: check(source, MARK),
-    lambda source: prefix_hash(source, 1),
+    lambda source: fingerprint_source(source, 0),
+    lambda source: detect_change(source, MARK),
+    lambda source: hash_prefix(source, 1),
 ]
 every_question = pytest.mark.parametrize("ask", ASKING)
 
@@ -77,10 +74,10 @@ def test_a_folder_with_the_name_of_a_transcript_is_no_file(
 def test_a_folder_with_the_name_of_a_transcript_is_walked(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl/b.jsonl")
 
-    _, source = discover(tmp_path)
+    _, source = discover_sources(tmp_path)
 
-    assert isinstance(source, Source)
-    assert source.path == "a.jsonl/b.jsonl"
+    assert isinstance(source, SourceFile)
+    assert source.relative_path == "a.jsonl/b.jsonl"
 
 
 @POSIX
@@ -196,7 +193,7 @@ def test_a_folder_that_cannot_be_listed_does_not_stop_the_walk(
 
     monkeypatch.setattr(os, "scandir", refuse)
 
-    seen = list(discover(tmp_path))
+    seen = list(discover_sources(tmp_path))
 
     assert [one.kind for one in seen] == ["session", "unreadable", "session"]
 
@@ -205,7 +202,7 @@ def test_a_folder_that_cannot_be_listed_does_not_stop_the_walk(
 def test_a_folder_may_vanish_during_the_walk(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl", "b/x.jsonl", "c/x.jsonl")
 
-    walk = discover(tmp_path)
+    walk = discover_sources(tmp_path)
     next(walk)
     shutil.rmtree(tmp_path / "b")
     rest = list(walk)
@@ -217,7 +214,7 @@ def test_a_folder_may_vanish_during_the_walk(tmp_path: Path) -> None:
 def test_a_file_may_vanish_during_the_walk(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl")
 
-    walk = discover(tmp_path)
+    walk = discover_sources(tmp_path)
     next(walk)
     (tmp_path / "b.jsonl").unlink()
     rest = list(walk)
@@ -326,11 +323,11 @@ def test_the_walked_folder_and_file_may_be_links_themselves(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to("real/.claude")
     (tmp_path / "file").symlink_to("real/.claude/projects/-p/a.jsonl")
 
-    (source,) = discover(tmp_path / "file")
+    (source,) = discover_sources(tmp_path / "file")
 
     assert set(found(tmp_path / "link")) == {"projects/-p/a.jsonl"}
-    assert isinstance(source, Source)
-    assert source.project == "-p"
+    assert isinstance(source, SourceFile)
+    assert source.project_key == "-p"
     assert len(list(read_lines(source))) == 1
 
 

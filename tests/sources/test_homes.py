@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.sources import homes
+from bygones.sources.paths import find_homes
 
 pytestmark = pytest.mark.req("F1")
 
@@ -21,70 +21,72 @@ def test_the_usual_homes_are_both_found(tmp_path: Path) -> None:
     old = folder(tmp_path / ".claude")
     new = folder(tmp_path / ".config" / "claude")
 
-    assert homes({}, tmp_path) == (old, new)
+    assert find_homes({}, tmp_path) == (old, new)
 
 
 def test_a_home_that_does_not_exist_is_left_out(tmp_path: Path) -> None:
     new = folder(tmp_path / ".config" / "claude")
 
-    assert homes({}, tmp_path) == (new,)
+    assert find_homes({}, tmp_path) == (new,)
 
 
 def test_an_empty_setting_counts_as_none(tmp_path: Path) -> None:
     usual = folder(tmp_path / ".claude")
 
-    assert homes({"CLAUDE_CONFIG_DIR": " "}, tmp_path) == (usual,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": " "}, tmp_path) == (usual,)
 
 
 def test_the_setting_replaces_the_usual_homes(tmp_path: Path) -> None:
     folder(tmp_path / ".claude")
     chosen = folder(tmp_path / "chosen")
 
-    assert homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
 
 
 def test_the_setting_may_name_several_homes_in_order(tmp_path: Path) -> None:
     second, first = folder(tmp_path / "a"), folder(tmp_path / "b")
     setting = f"{first}, {second},{first},,{tmp_path / 'missing'}"
 
-    assert homes({"CLAUDE_CONFIG_DIR": setting}, tmp_path) == (first, second)
+    assert find_homes({"CLAUDE_CONFIG_DIR": setting}, tmp_path) == (first, second)
 
 
 def test_a_comma_may_be_part_of_a_name(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "this,that")
 
-    assert homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
 
 
 def test_a_projects_folder_stands_for_its_home(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "chosen" / "projects").parent
 
-    assert homes({"CLAUDE_CONFIG_DIR": f"{chosen}/projects"}, tmp_path) == (chosen,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": f"{chosen}/projects"}, tmp_path) == (
+        chosen,
+    )
 
 
 def test_a_home_may_be_called_projects_itself(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "projects" / "projects").parent
 
-    assert homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
 
 
 def test_a_tilde_is_the_home_of_the_user(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "chosen")
 
-    assert homes({"CLAUDE_CONFIG_DIR": "~/chosen"}, tmp_path) == (chosen,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": "~/chosen"}, tmp_path) == (chosen,)
 
 
 def test_the_setting_is_composed_as_claude_code_does_it(tmp_path: Path) -> None:
     chosen = folder(tmp_path / unicodedata.normalize("NFC", "été"))
     setting = unicodedata.normalize("NFD", str(chosen))
 
-    assert homes({"CLAUDE_CONFIG_DIR": setting}, tmp_path) == (chosen,)
+    assert find_homes({"CLAUDE_CONFIG_DIR": setting}, tmp_path) == (chosen,)
 
 
 def test_a_home_that_exists_only_decomposed_is_found(tmp_path: Path) -> None:
     chosen = folder(tmp_path / unicodedata.normalize("NFD", "été"))
 
-    (home,) = homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path)
+    (home,) = find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path)
 
     assert home.samefile(chosen)
 
@@ -94,9 +96,9 @@ def test_two_names_of_one_folder_are_one_home(tmp_path: Path) -> None:
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config" / "claude").symlink_to(usual)
 
-    assert homes({}, tmp_path) == (usual,)
+    assert find_homes({}, tmp_path) == (usual,)
 
 
 def test_a_setting_that_is_no_path_names_no_home(tmp_path: Path) -> None:
-    assert homes({"CLAUDE_CONFIG_DIR": "a\0b"}, tmp_path) == ()
-    assert homes({"CLAUDE_CONFIG_DIR": "x" * 5000}, tmp_path) == ()
+    assert find_homes({"CLAUDE_CONFIG_DIR": "a\0b"}, tmp_path) == ()
+    assert find_homes({"CLAUDE_CONFIG_DIR": "x" * 5000}, tmp_path) == ()

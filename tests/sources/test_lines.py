@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bygones.model.ids import Line, Position, SourceId
-from bygones.model.problems import Problem
-from bygones.sources import discover, read_at, read_lines, read_stretches
+from bygones.model.base import Line, Position, Problem, SourceId
+from bygones.sources.lines import read_at, read_line_blocks, read_lines
+from bygones.sources.walk import discover_sources
 
 BYTES = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"a", b"{}", b"\0", b"\xe2\x80\xa8", b"\xff"])
@@ -24,13 +24,13 @@ BLOCKS = st.integers(1, 9)
 
 
 def lines(file: Path, *, start: int = 0, block: int = 1 << 18) -> list[Line]:
-    read = list(read_lines(SourceId(file.as_posix()), start=start, block=block))
+    read = list(read_lines(SourceId(file.as_posix()), start=start, buffer_size=block))
     assert not [one for one in read if isinstance(one, Problem)]
     return [one for one in read if isinstance(one, Line)]
 
 
 def joined(read: list[Line]) -> bytes:
-    return b"".join(line.raw + b"\n" * line.ended for line in read)
+    return b"".join(line.raw + b"\n" * line.has_newline for line in read)
 
 
 @pytest.mark.req("F7", "E1")
@@ -41,7 +41,7 @@ def test_the_lines_joined_are_the_bytes(file: Path, raw: bytes, block: int) -> N
     read = lines(file, block=block)
 
     assert joined(read) == raw
-    assert all(line.ended for line in read[:-1])
+    assert all(line.has_newline for line in read[:-1])
     assert not [line for line in read if b"\n" in line.raw]
 
 
@@ -94,7 +94,7 @@ def test_a_line_without_newline_is_not_ended(tmp_path: Path) -> None:
 
     assert list(read_lines(source, generation=3)) == [
         Line(Position(source, 3, 0, 2), b"{}"),
-        Line(Position(source, 3, 3, 7), b'{"a":"\xc3', ended=False),
+        Line(Position(source, 3, 3, 7), b'{"a":"\xc3', has_newline=False),
     ]
 
 
@@ -110,7 +110,7 @@ def test_what_is_written_while_reading_is_left_for_next_time(tmp_path: Path) -> 
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"a\nb\nc")
 
-    reading = read_lines(SourceId(file.as_posix()), block=3)
+    reading = read_lines(SourceId(file.as_posix()), buffer_size=3)
     next(reading)
     with file.open("ab") as growing:
         growing.write(b"c\nd\n")
@@ -124,14 +124,14 @@ def test_a_file_that_shrinks_while_it_is_read_is_a_problem(tmp_path: Path) -> No
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"a\nbb\nc\n")
 
-    reading = read_lines(SourceId(file.as_posix()), block=3)
+    reading = read_lines(SourceId(file.as_posix()), buffer_size=3)
     next(reading)
     with file.open("r+b") as shrinking:
         shrinking.truncate(3)
     line, problem = reading
 
     assert isinstance(line, Line)
-    assert (line.raw, line.ended) == (b"b", False)
+    assert (line.raw, line.has_newline) == (b"b", False)
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.position.offset) == ("shrunk", 3)
 
@@ -151,7 +151,7 @@ def test_bytes_behind_a_position_are_read_as_far_as_there_are_any(
     (tmp_path / "a.jsonl").write_bytes(b"abcdef")
     position = Position(SourceId(f"{tmp_path.as_posix()}/a.jsonl"), 0, 1, 2)
 
-    found = [read_at(position, ahead=ahead) for ahead in (0, 1, 3, 99)]
+    found = [read_at(position, read_ahead=ahead) for ahead in (0, 1, 3, 99)]
 
     assert found == [b"bc", b"bc", b"bcd", b"bcdef"]
 
@@ -168,7 +168,7 @@ def test_bytes_that_are_gone_are_a_problem(tmp_path: Path) -> None:
 
 def test_a_source_is_read_as_well_as_its_id(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"a\nb")
-    (source,) = discover(tmp_path)
+    (source,) = discover_sources(tmp_path)
     assert not isinstance(source, Problem)
 
     assert list(read_lines(source)) == list(read_lines(source.id))
@@ -220,7 +220,7 @@ def test_a_huge_line_costs_little_more_than_twice_its_length(tmp_path: Path) -> 
     script = textwrap.dedent(
         """
         import resource, sys
-        from bygones.sources import read_lines
+        from bygones.sources.lines import read_lines
 
         def peak():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -253,7 +253,7 @@ def test_stretches_are_the_bytes_of_the_file_cut_behind_newlines(
 
     found = [
         one
-        for one in read_stretches(source, size=size, block=block)
+        for one in read_line_blocks(source, target_size=size, buffer_size=block)
         if not isinstance(one, Problem)
     ]
 
@@ -274,7 +274,9 @@ def test_a_giant_line_that_was_handed_on_is_there_once(file: Path, end: bytes) -
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for one in read_stretches(SourceId(file.as_posix()), size=1, block=1 << 16):
+        for one in read_line_blocks(
+            SourceId(file.as_posix()), target_size=1, buffer_size=1 << 16
+        ):
             if not isinstance(one, Problem) and len(one[1]) >= size:
                 now, _ = tracemalloc.get_traced_memory()
                 assert now - before < 1.2 * size

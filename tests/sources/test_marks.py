@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.ids import Line, SourceId
-from bygones.model.problems import Problem
-from bygones.sources import (
-    Growth,
-    Mark,
-    check,
-    mark_from,
-    mark_of,
-    prefix_hash,
-    read_lines,
+from bygones.model.base import Line, Problem, SourceId
+from bygones.sources.fingerprint import (
+    SourceChange,
+    SourceFingerprint,
+    detect_change,
+    fingerprint_bytes,
+    fingerprint_source,
+    hash_prefix,
 )
+from bygones.sources.lines import read_lines
 from tests.sources.test_lines import BLOCKS, BYTES, lines
 
 pytestmark = pytest.mark.req("F7")
@@ -29,14 +28,14 @@ def source_of(file: Path) -> SourceId:
     return SourceId(file.as_posix())
 
 
-def marked(file: Path) -> Mark:
+def marked(file: Path) -> SourceFingerprint:
     """Return the mark that a reader makes who has read the file to its end."""
     offset = size = 0
     for line in lines(file):
-        size = line.position.offset + line.position.length + line.ended
-        offset = size if line.ended else offset
-    mark = mark_of(source_of(file), offset, size=size)
-    assert isinstance(mark, Mark)
+        size = line.position.offset + line.position.length + line.has_newline
+        offset = size if line.has_newline else offset
+    mark = fingerprint_source(source_of(file), offset, size=size)
+    assert isinstance(mark, SourceFingerprint)
     return mark
 
 
@@ -48,14 +47,14 @@ def written(folder: Path, raw: bytes) -> Path:
 @given(raw=BYTES, cut=st.integers(0, 50), block=BLOCKS)
 def test_growth_is_continuation(file: Path, raw: bytes, cut: int, block: int) -> None:
     file.write_bytes(raw[:cut])
-    before = [line for line in lines(file) if line.ended]
+    before = [line for line in lines(file) if line.has_newline]
     mark = marked(file)
     file.write_bytes(raw)
 
-    growth = check(source_of(file), mark)
+    growth = detect_change(source_of(file), mark)
     after = lines(file, start=mark.offset, block=block)
 
-    assert growth == (Growth.GROWN if raw[cut:] else Growth.SAME)
+    assert growth == (SourceChange.APPENDED if raw[cut:] else SourceChange.UNCHANGED)
     assert before + after == lines(file)
 
 
@@ -67,9 +66,13 @@ def test_a_mark_of_the_bytes_is_the_mark_of_the_file(
     offset = raw.rfind(b"\n", 0, cut) + 1
     rest = raw[offset:cut]
 
-    of_bytes = mark_from(head=raw, tail=raw[:offset], rest=rest, offset=offset)
+    of_bytes = fingerprint_bytes(
+        head=raw, tail=raw[:offset], unfinished=rest, offset=offset
+    )
 
-    assert of_bytes == mark_of(source_of(file), offset, size=offset + len(rest))
+    assert of_bytes == fingerprint_source(
+        source_of(file), offset, size=offset + len(rest)
+    )
 
 
 @given(
@@ -84,11 +87,11 @@ def test_long_windows_are_cut_in_the_same_way(
     size = min(max(offset, size), len(raw))
     file.write_bytes(raw)
 
-    of_bytes = mark_from(
-        head=raw, tail=raw[:offset], rest=raw[offset:size], offset=offset
+    of_bytes = fingerprint_bytes(
+        head=raw, tail=raw[:offset], unfinished=raw[offset:size], offset=offset
     )
 
-    assert of_bytes == mark_of(source_of(file), offset, size=size)
+    assert of_bytes == fingerprint_source(source_of(file), offset, size=size)
 
 
 def test_an_unfinished_line_stays_behind_the_mark(tmp_path: Path) -> None:
@@ -97,33 +100,33 @@ def test_an_unfinished_line_stays_behind_the_mark(tmp_path: Path) -> None:
     mark = marked(file)
 
     assert (mark.offset, mark.size) == (8, 11)
-    assert check(source_of(file), mark) is Growth.SAME
+    assert detect_change(source_of(file), mark) is SourceChange.UNCHANGED
 
 
 @pytest.mark.parametrize(
     ("now", "growth"),
     [
-        (b"one\ntwo\nthr", Growth.SAME),
-        (b"one\ntwo\nthree\n", Growth.GROWN),
-        (b"one\ntwo\nth\n", Growth.GROWN),
-        (b"one\ntwo\nth", Growth.GROWN),
-        (b"one\ntwo\n", Growth.GROWN),
-        (b"one\ntwo", Growth.ANEW),
-        (b"", Growth.ANEW),
-        (b"one\nTWO\nthr", Growth.ANEW),
-        (b"One\ntwo\nthr", Growth.ANEW),
-        (b"0\none\ntwo\nthr", Growth.ANEW),
-        (b"one\n\ntwo\nthree\n", Growth.ANEW),
+        (b"one\ntwo\nthr", SourceChange.UNCHANGED),
+        (b"one\ntwo\nthree\n", SourceChange.APPENDED),
+        (b"one\ntwo\nth\n", SourceChange.APPENDED),
+        (b"one\ntwo\nth", SourceChange.APPENDED),
+        (b"one\ntwo\n", SourceChange.APPENDED),
+        (b"one\ntwo", SourceChange.REWRITTEN),
+        (b"", SourceChange.REWRITTEN),
+        (b"one\nTWO\nthr", SourceChange.REWRITTEN),
+        (b"One\ntwo\nthr", SourceChange.REWRITTEN),
+        (b"0\none\ntwo\nthr", SourceChange.REWRITTEN),
+        (b"one\n\ntwo\nthree\n", SourceChange.REWRITTEN),
     ],
 )
 def test_a_file_is_the_same_or_grown_or_begun_anew(
-    tmp_path: Path, now: bytes, growth: Growth
+    tmp_path: Path, now: bytes, growth: SourceChange
 ) -> None:
     mark = marked(written(tmp_path, b"one\ntwo\nthr"))
 
     file = written(tmp_path, now)
 
-    assert check(source_of(file), mark) is growth
+    assert detect_change(source_of(file), mark) is growth
 
 
 def test_lines_written_between_reading_and_marking_are_not_lost(
@@ -133,10 +136,10 @@ def test_lines_written_between_reading_and_marking_are_not_lost(
     read = lines(file)
     written(tmp_path, b"one\ntwo\n")
 
-    mark = mark_of(source_of(file), read[-1].position.length + 1)
+    mark = fingerprint_source(source_of(file), read[-1].position.length + 1)
 
-    assert isinstance(mark, Mark)
-    assert check(source_of(file), mark) is Growth.GROWN
+    assert isinstance(mark, SourceFingerprint)
+    assert detect_change(source_of(file), mark) is SourceChange.APPENDED
 
 
 @pytest.mark.req("E1")
@@ -153,7 +156,7 @@ def test_a_rewrite_of_equal_size_and_time_is_seen_at_both_ends(
     written(tmp_path, bytes(raw))
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    assert check(source_of(file), mark) is Growth.ANEW
+    assert detect_change(source_of(file), mark) is SourceChange.REWRITTEN
 
 
 def test_a_rewrite_of_the_middle_is_seen_by_the_whole_hash_only(
@@ -161,13 +164,13 @@ def test_a_rewrite_of_the_middle_is_seen_by_the_whole_hash_only(
 ) -> None:
     raw = bytearray(b"x" * 19_999 + b"\n")
     file = written(tmp_path, bytes(raw))
-    mark, whole = marked(file), prefix_hash(source_of(file), 20_000)
+    mark, whole = marked(file), hash_prefix(source_of(file), 20_000)
 
     raw[10_000] = ord("y")
     written(tmp_path, bytes(raw) + b"more")
 
-    assert check(source_of(file), mark) is Growth.GROWN
-    assert prefix_hash(source_of(file), 20_000) != whole
+    assert detect_change(source_of(file), mark) is SourceChange.APPENDED
+    assert hash_prefix(source_of(file), 20_000) != whole
 
 
 @given(raw=BYTES, more=BYTES)
@@ -175,11 +178,11 @@ def test_the_hash_of_the_prefix_is_of_the_prefix_alone(
     file: Path, raw: bytes, more: bytes
 ) -> None:
     file.write_bytes(raw)
-    before = prefix_hash(source_of(file), len(raw))
+    before = hash_prefix(source_of(file), len(raw))
 
     file.write_bytes(raw + more)
 
-    assert prefix_hash(source_of(file), len(raw)) == before
+    assert hash_prefix(source_of(file), len(raw)) == before
 
 
 def test_a_file_replaced_by_the_same_bytes_is_the_same(tmp_path: Path) -> None:
@@ -189,13 +192,17 @@ def test_a_file_replaced_by_the_same_bytes_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"one\ntwo\n")
     (tmp_path / "b").replace(file)
 
-    assert check(source_of(file), mark) is Growth.SAME
+    assert detect_change(source_of(file), mark) is SourceChange.UNCHANGED
 
 
 def test_marks_and_hashes_behind_the_end_are_problems(tmp_path: Path) -> None:
     source = source_of(written(tmp_path, b"one\n"))
 
-    answers = (mark_of(source, 5), mark_of(source, 4, size=5), prefix_hash(source, 5))
+    answers = (
+        fingerprint_source(source, 5),
+        fingerprint_source(source, 4, size=5),
+        hash_prefix(source, 5),
+    )
 
     assert [one.kind for one in answers if isinstance(one, Problem)] == ["shrunk"] * 3
 
@@ -205,7 +212,7 @@ def test_a_file_that_begins_anew_is_read_as_a_new_generation(tmp_path: Path) -> 
     mark = marked(file)
     written(tmp_path, b"six\n")
 
-    assert check(source_of(file), mark) is Growth.ANEW
+    assert detect_change(source_of(file), mark) is SourceChange.REWRITTEN
     assert [
         (line.position.generation, line.raw)
         for line in read_lines(source_of(file), generation=1)

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.ids import Line
-from bygones.sources import discover, native_path, path_text, read_lines
+from bygones.model.base import Line
+from bygones.sources.lines import read_lines
+from bygones.sources.paths import decode_path, encode_path
+from bygones.sources.walk import discover_sources
 from tests.sources.trees import found
 
 BYTES_ON_DISK = pytest.mark.skipif(
@@ -25,19 +27,19 @@ BYTES_ON_DISK = pytest.mark.skipif(
 def test_each_name_has_a_text_of_its_own_that_leads_back(raw: bytes, end: str) -> None:
     name = os.fsdecode(raw + end.encode("utf-8", "replace"))
 
-    text = path_text(name)
+    text = encode_path(name)
 
-    assert native_path(text) == name
+    assert decode_path(text) == name
     assert text.encode("utf-8").decode("utf-8") == text
 
 
 def test_ordinary_names_stay_as_they_are() -> None:
-    assert path_text("/home/Ünal/プロ/😀.jsonl") == "/home/Ünal/プロ/😀.jsonl"
+    assert encode_path("/home/Ünal/プロ/😀.jsonl") == "/home/Ünal/プロ/😀.jsonl"
 
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_no_text_raises(text: str) -> None:
-    assert isinstance(native_path(text), str)
+    assert isinstance(decode_path(text), str)
 
 
 @BYTES_ON_DISK
@@ -46,7 +48,7 @@ def test_a_file_whose_name_is_not_text_is_found_and_read(tmp_path: Path) -> None
     raw = b"caf\xe9\xee\xbe\x80.jsonl"
     (tmp_path / os.fsdecode(raw)).write_bytes(b"{}")
 
-    (source,) = discover(tmp_path)
+    (source,) = discover_sources(tmp_path)
     lines = list(read_lines(found(tmp_path).popitem()[1]))
 
     assert "\udce9" not in repr(source)

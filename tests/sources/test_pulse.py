@@ -9,7 +9,14 @@ from unittest.mock import ANY
 
 import pytest
 
-from bygones.sources.pulse import Stir, Written, feel, is_still, pulse, stir
+from bygones.sources.snapshot import (
+    ModifiedFile,
+    ModifiedFiles,
+    is_unchanged,
+    modified_since,
+    scan_tree,
+    tree_checksum,
+)
 from tests.build import Home, prompt, session_id
 from tests.store.keeping import settle
 
@@ -62,81 +69,81 @@ CHANGES = [grow, rewrite, add_deep, rename, add_history]
 def test_what_a_walk_would_see_is_felt(
     home: Home, change: Callable[[Home], None]
 ) -> None:
-    before = pulse([home.path])
+    before = tree_checksum([home.path])
 
     change(home)
 
-    assert pulse([home.path]) != before
+    assert tree_checksum([home.path]) != before
 
 
 def test_where_nothing_moves_the_pulse_stays(home: Home) -> None:
-    assert pulse([home.path]) == pulse([home.path])
+    assert tree_checksum([home.path]) == tree_checksum([home.path])
 
 
 def test_what_no_walk_looks_at_is_not_felt(home: Home) -> None:
     (home.path / "settings.json").write_text("{}")
     (home.path / "statsig").mkdir()
-    before = pulse([home.path])
+    before = tree_checksum([home.path])
 
     (home.path / "settings.json").write_text('{"a": 1}')
     (home.path / "statsig" / "cache").write_text("new")
 
-    assert pulse([home.path]) == before
+    assert tree_checksum([home.path]) == before
 
 
 def test_any_folder_can_be_felt(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    before = pulse([tmp_path])
+    before = tree_checksum([tmp_path])
 
     (tmp_path / "deep" / "a.jsonl").write_text("{}\n")
 
-    assert pulse([tmp_path]) != before
+    assert tree_checksum([tmp_path]) != before
 
 
 def test_a_single_file_can_be_felt(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("{}\n")
-    before = pulse([path])
+    before = tree_checksum([path])
 
     path.write_text("{}\n{}\n")
 
-    assert pulse([path]) != before
+    assert tree_checksum([path]) != before
 
 
 def test_what_is_not_there_has_a_pulse_too(tmp_path: Path) -> None:
-    before = pulse([tmp_path / "gone"])
+    before = tree_checksum([tmp_path / "gone"])
 
     (tmp_path / "gone").mkdir()
 
-    assert pulse([tmp_path / "gone"]) != before
+    assert tree_checksum([tmp_path / "gone"]) != before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
 def test_names_need_not_be_text(tmp_path: Path) -> None:
-    before = pulse([tmp_path])
+    before = tree_checksum([tmp_path])
 
     (tmp_path / os.fsdecode(b"\xff.jsonl")).write_text("{}\n")
 
-    assert pulse([tmp_path]) != before
+    assert tree_checksum([tmp_path]) != before
 
 
 def test_other_homes_have_another_pulse(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
 
-    assert pulse([tmp_path / "a"]) != pulse([tmp_path / "b"])
+    assert tree_checksum([tmp_path / "a"]) != tree_checksum([tmp_path / "b"])
 
 
 def settled(home: Home) -> tuple[str, bytes]:
     """Return what is felt of a home in which nothing was made just now."""
     settle(home.path)
-    return feel([home.path])
+    return scan_tree([home.path])
 
 
 def test_a_home_in_which_nothing_moved_is_still(home: Home) -> None:
     sign, felt = settled(home)
 
-    assert is_still(felt, sign, [home.path])
+    assert is_unchanged(felt, sign, [home.path])
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -147,7 +154,7 @@ def test_a_home_in_which_something_moved_is_not_still(
 
     change(home)
 
-    assert not is_still(felt, sign, [home.path])
+    assert not is_unchanged(felt, sign, [home.path])
 
 
 def test_what_no_walk_looks_at_leaves_a_home_still(home: Home) -> None:
@@ -157,7 +164,7 @@ def test_what_no_walk_looks_at_leaves_a_home_still(home: Home) -> None:
     (home.path / "settings.json").write_text("{1}")
     (home.path / "statsig").mkdir()
 
-    assert is_still(felt, sign, [home.path])
+    assert is_unchanged(felt, sign, [home.path])
 
 
 def test_a_folder_of_a_home_that_comes_is_felt(home: Home) -> None:
@@ -165,40 +172,40 @@ def test_a_folder_of_a_home_that_comes_is_felt(home: Home) -> None:
 
     (home.path / "todos").mkdir()
 
-    assert not is_still(felt, sign, [home.path])
+    assert not is_unchanged(felt, sign, [home.path])
 
 
 def test_what_was_made_just_now_is_not_trusted(home: Home) -> None:
-    sign, felt = feel([home.path])
+    sign, felt = scan_tree([home.path])
 
-    assert not is_still(felt, sign, [home.path])
+    assert not is_unchanged(felt, sign, [home.path])
 
 
 @pytest.mark.parametrize("felt", [b"", b"\x90", b"garbage"])
 def test_what_cannot_be_read_tells_nothing(felt: bytes, home: Home) -> None:
-    assert not is_still(felt, feel([home.path])[0], [home.path])
+    assert not is_unchanged(felt, scan_tree([home.path])[0], [home.path])
 
 
 def test_other_homes_are_other_homes(home: Home, tmp_path: Path) -> None:
     sign, felt = settled(home)
 
-    assert not is_still(felt, sign, [tmp_path])
-    assert not is_still(felt, "another", [home.path])
+    assert not is_unchanged(felt, sign, [tmp_path])
+    assert not is_unchanged(felt, "another", [home.path])
 
 
 def test_what_was_written_is_told_where_nothing_came_or_went(home: Home) -> None:
     sign, felt = settled(home)
     path = next(home.path.rglob("*.jsonl"))
 
-    assert stir(felt, sign, [home.path]) == Stir([], sign, ANY)
+    assert modified_since(felt, sign, [home.path]) == ModifiedFiles([], sign, ANY)
     with path.open("ab") as file:
         file.write(b"{}\n")
 
-    found = stir(felt, sign, [home.path])
+    found = modified_since(felt, sign, [home.path])
     assert found is not None
     status = path.stat()
     assert found.files == [
-        Written(
+        ModifiedFile(
             path,
             status.st_size,
             status.st_mtime_ns,
@@ -206,8 +213,8 @@ def test_what_was_written_is_told_where_nothing_came_or_went(home: Home) -> None
             status.st_ino,
         )
     ]
-    assert found.sign == pulse([home.path])
-    assert is_still(found.felt, found.sign, [home.path])
+    assert found.checksum == tree_checksum([home.path])
+    assert is_unchanged(found.snapshot, found.checksum, [home.path])
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -218,11 +225,13 @@ def test_whatever_moves_is_told_or_left_to_a_walk(
 
     change(home)
 
-    found = stir(felt, sign, [home.path])
-    assert found is None or (found.files and found.sign == pulse([home.path]))
+    found = modified_since(felt, sign, [home.path])
+    assert found is None or (
+        found.files and found.checksum == tree_checksum([home.path])
+    )
 
 
 def test_of_what_was_made_just_now_only_a_walk_can_tell(home: Home) -> None:
-    sign, felt = feel([home.path])
+    sign, felt = scan_tree([home.path])
 
-    assert stir(felt, sign, [home.path]) is None
+    assert modified_since(felt, sign, [home.path]) is None

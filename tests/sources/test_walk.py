@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.sources import Source
-from bygones.sources import discover
+from bygones.model.base import SourceFile
+from bygones.sources.walk import discover_sources
 from tests.sources.trees import UUID, found, kinds, lay
 
 OTHER = "0a1b2c3d-0000-4000-8000-000000000002"
@@ -83,7 +83,7 @@ def test_folders_that_are_not_named_are_not_even_listed(
 
     monkeypatch.setattr(os, "scandir", note)
 
-    list(discover(home))
+    list(discover_sources(home))
 
     assert listed
     assert not [path for path in listed if "sessions" in path or "plugins" in path]
@@ -95,14 +95,14 @@ def test_a_source_knows_where_it_lies(tmp_path: Path) -> None:
     file = home / "projects" / "-p" / f"{UUID}.jsonl"
     os.utime(file, ns=(5, 1_700_000_000_123_456_789))
 
-    (source,) = discover(home)
+    (source,) = discover_sources(home)
 
-    assert isinstance(source, Source)
+    assert isinstance(source, SourceFile)
     assert source.id == file.as_posix()
     assert source.home == home.as_posix()
-    assert source.path == f"projects/-p/{UUID}.jsonl"
+    assert source.relative_path == f"projects/-p/{UUID}.jsonl"
     assert (source.size, source.mtime_ns) == (6, file.stat().st_mtime_ns)
-    assert source.project == "-p"
+    assert source.project_key == "-p"
 
 
 @pytest.mark.req("F2")
@@ -110,7 +110,7 @@ def test_a_source_knows_its_session_and_agent(tmp_path: Path) -> None:
     sources = found(lay(tmp_path / "home", *HOME))
 
     names = {
-        path.removeprefix("projects/-p/"): (source.session, source.agent)
+        path.removeprefix("projects/-p/"): (source.session_id, source.agent_id)
         for path, source in sources.items()
     }
 
@@ -150,11 +150,16 @@ def test_a_file_is_the_same_wherever_the_walk_begins(
     assert part
     for source in part.values():
         same = whole[source.id]
-        assert (source.kind, source.project, source.session, source.agent) == (
+        assert (
+            source.kind,
+            source.project_key,
+            source.session_id,
+            source.agent_id,
+        ) == (
             same.kind,
-            same.project,
-            same.session,
-            same.agent,
+            same.project_key,
+            same.session_id,
+            same.agent_id,
         )
 
 
@@ -163,12 +168,12 @@ def test_a_file_is_the_same_wherever_the_walk_begins(
 def test_a_single_file_is_what_its_place_says(tmp_path: Path, name: str) -> None:
     home = lay(tmp_path / "home", *HOME)
 
-    (source,) = discover(home / name)
+    (source,) = discover_sources(home / name)
 
-    assert isinstance(source, Source)
+    assert isinstance(source, SourceFile)
     assert source.kind == HOME[name]
     assert source.home == (home / name).parent.as_posix()
-    assert source.path == (home / name).name
+    assert source.relative_path == (home / name).name
 
 
 @pytest.mark.req("F1")
@@ -194,7 +199,9 @@ def test_loose_transcripts_are_found_at_any_depth(tmp_path: Path) -> None:
 
     sources = found(tmp_path)
 
-    assert {path: (s.kind, s.session, s.agent) for path, s in sources.items()} == {
+    assert {
+        path: (s.kind, s.session_id, s.agent_id) for path, s in sources.items()
+    } == {
         "transcript.jsonl": ("session", "transcript", None),
         "a/b/c/full.jsonl": ("session", "full", None),
         "a/agent-a b.jsonl": ("agent", None, None),
@@ -220,7 +227,7 @@ def test_homes_copied_from_other_machines_are_found_below_a_folder(
 
     sources = found(tmp_path)
 
-    assert {path: s.project for path, s in sources.items()} == {
+    assert {path: s.project_key for path, s in sources.items()} == {
         f"laptop/.claude/projects/C--work-demo/{UUID}.jsonl": "C--work-demo",
         "wsl/copy/history.jsonl": None,
         f"wsl/copy/projects/-mnt-c-x/{OTHER}.jsonl": "-mnt-c-x",
@@ -242,9 +249,9 @@ def test_a_path_with_dots_names_the_file_as_any_other(
     monkeypatch.chdir(tmp_path / "b")
 
     for path in ("../a", "../a/./x.jsonl", "../b/../a"):
-        (source,) = discover(Path(path))
+        (source,) = discover_sources(Path(path))
 
-        assert isinstance(source, Source)
+        assert isinstance(source, SourceFile)
         assert source.id == (tmp_path / "a" / "x.jsonl").as_posix()
 
 
@@ -255,11 +262,11 @@ def test_a_relative_path_names_the_file_as_any_other(
     lay(tmp_path, "a/x.jsonl")
     monkeypatch.chdir(tmp_path)
 
-    (source,) = discover(Path())
+    (source,) = discover_sources(Path())
 
-    assert isinstance(source, Source)
+    assert isinstance(source, SourceFile)
     assert source.id == (tmp_path / "a" / "x.jsonl").as_posix()
-    assert source.path == "a/x.jsonl"
+    assert source.relative_path == "a/x.jsonl"
 
 
 @pytest.mark.req("F2")
@@ -288,18 +295,18 @@ def test_no_file_is_opened_during_the_walk(
     monkeypatch.setattr(os, "open", None)
     monkeypatch.setattr("builtins.open", None)
 
-    assert len(list(discover(home))) == len(HOME)
+    assert len(list(discover_sources(home))) == len(HOME)
 
 
 @pytest.mark.req("F2")
 def test_a_walk_is_lazy(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl", "b/c.jsonl")
 
-    walk = discover(tmp_path)
+    walk = discover_sources(tmp_path)
     next(walk)
     lay(tmp_path, "b/a.jsonl")
 
-    assert [one.path for one in walk if isinstance(one, Source)] == [
+    assert [one.relative_path for one in walk if isinstance(one, SourceFile)] == [
         "b/a.jsonl",
         "b/c.jsonl",
     ]
@@ -313,7 +320,11 @@ def test_a_walk_goes_deeper_than_calls_can(tmp_path: Path) -> None:
     sys.setrecursionlimit(len(inspect.stack(0)) + 150)
 
     try:
-        paths = [one.path for one in discover(tmp_path) if isinstance(one, Source)]
+        paths = [
+            one.relative_path
+            for one in discover_sources(tmp_path)
+            if isinstance(one, SourceFile)
+        ]
     finally:
         sys.setrecursionlimit(limit)
 
@@ -326,7 +337,7 @@ def test_many_files_are_walked_in_little_memory(tmp_path: Path) -> None:
         lay(tmp_path, *(f"projects/-p{number}/{n:036}.jsonl" for n in range(100)))
     tracemalloc.start()
 
-    count = sum(1 for _ in discover(tmp_path))
+    count = sum(1 for _ in discover_sources(tmp_path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

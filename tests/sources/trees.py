@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones.model.problems import Problem
-from bygones.model.sources import Source
-from bygones.sources import discover
+from bygones.model.base import Problem, SourceFile
+from bygones.sources.walk import discover_sources
 
 __all__ = ["UUID", "found", "kinds", "lay", "problems"]
 
@@ -22,11 +21,11 @@ def lay(root: Path, *names: str, text: str = "{}\n") -> Path:
     return root
 
 
-def found(root: Path) -> dict[str, Source]:
+def found(root: Path) -> dict[str, SourceFile]:
     """Return what a walk finds by its relative path; nothing may be a problem."""
-    seen = list(discover(root))
+    seen = list(discover_sources(root))
     assert not [one for one in seen if isinstance(one, Problem)]
-    return {one.path: one for one in seen if isinstance(one, Source)}
+    return {one.relative_path: one for one in seen if isinstance(one, SourceFile)}
 
 
 def kinds(root: Path) -> dict[str, str]:
@@ -36,7 +35,7 @@ def kinds(root: Path) -> dict[str, str]:
 def problems(root: Path) -> dict[str, str]:
     """Return the kinds of problems a walk meets, by the name of what has them."""
     return {
-        one.position.source.rpartition("/")[2]: one.kind
-        for one in discover(root)
+        one.position.source_id.rpartition("/")[2]: one.kind
+        for one in discover_sources(root)
         if isinstance(one, Problem)
     }

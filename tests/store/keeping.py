@@ -14,11 +14,12 @@ from pathlib import Path
 
 import zstandard
 
-from bygones.ingest import Report, ingest
-from bygones.store.chunks import Chunks, Kept
-from bygones.store.dump import dump
-from bygones.store.vault import Vault
-from bygones.upkeep import rebuild
+from bygones.ingest.run import ingest
+from bygones.ingest.runtime import IngestReport
+from bygones.maintenance.rebuild import rebuild
+from bygones.store.archive_db import ArchiveDB, StoredSource
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.export_rows import hash_tables
 from tests.build import Home
 
 __all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]
@@ -33,19 +34,19 @@ class Keeping:
         self.home.path.mkdir(parents=True, exist_ok=True)
         self.archive = folder / "archive"
 
-    def ingest(self, *paths: Path) -> Report:
+    def ingest(self, *paths: Path) -> IngestReport:
         return ingest(self.archive, paths or [self.home.path])
 
-    def vault(self, *, write: bool = False) -> Vault:
-        return Vault(self.archive, write=write)
+    def vault(self, *, write: bool = False) -> ArchiveDir:
+        return ArchiveDir(self.archive, write=write)
 
     def dump(self) -> dict[str, str]:
         with self.vault() as vault:
-            return dump(vault)
+            return hash_tables(vault)
 
-    def sources(self) -> dict[str, Kept]:
+    def sources(self) -> dict[str, StoredSource]:
         """Return what the archive knows of sources, by the names of their files."""
-        with closing(Chunks(self.archive)) as chunks:
+        with closing(ArchiveDB(self.archive)) as chunks:
             return {kept.path.rpartition("/")[2]: kept for kept in chunks.sources()}
 
     def generations(self, path: Path) -> list[bytes]:
@@ -111,11 +112,11 @@ def unlike_rebuilt(keeping: Keeping) -> list[str]:
     for path in copy.glob("archive.db*"):
         path.unlink()
     with keeping.vault() as vault:
-        mine = dump(vault)
-        vault.chunks.backup(copy / "archive.db")
+        mine = hash_tables(vault)
+        vault.byte_store.backup(copy / "archive.db")
     rebuild(copy)
-    with Vault(copy) as vault:
-        anew = dump(vault)
+    with ArchiveDir(copy) as vault:
+        anew = hash_tables(vault)
     return [table for table in mine if mine[table] != anew[table]]
 
 

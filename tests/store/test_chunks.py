@@ -12,19 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from bygones.errors import ArchiveDamaged, ArchiveEmpty, ArchiveMissing
-from bygones.ingest import ingest
-from bygones.model.ids import SourceId
-from bygones.model.sources import Source, SourceKind
-from bygones.store.chunks import CHUNK_SIZE, Chunks, Kept
-from bygones.store.press import digest, press
+from bygones.errors import ArchiveDamaged, ArchiveEmpty, ArchiveNotFound
+from bygones.ingest.run import ingest
+from bygones.model.base import SourceFile, SourceId, SourceKind
+from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
+from bygones.store.compression import compress_and_hash, sha256_digest
 from tests.build import Home, jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping
 
-SOURCE = Source(
+SOURCE = SourceFile(
     id=SourceId("/home/a.jsonl"),
     home="/home",
-    path="a.jsonl",
+    relative_path="a.jsonl",
     kind=SourceKind.SESSION,
     size=0,
     mtime_ns=0,
@@ -32,56 +31,56 @@ SOURCE = Source(
 
 
 @pytest.fixture
-def chunks(tmp_path: Path) -> Iterator[Chunks]:
-    with closing(Chunks(tmp_path / "archive", write=True)) as opened:
+def chunks(tmp_path: Path) -> Iterator[ArchiveDB]:
+    with closing(ArchiveDB(tmp_path / "archive", write=True)) as opened:
         yield opened
 
 
-def put(chunks: Chunks, kept: Kept, *raws: bytes) -> int:
+def put(chunks: ArchiveDB, kept: StoredSource, *raws: bytes) -> int:
     """Store stretches one after another; return where they end."""
     end = 0
     for raw in raws:
-        chunks.add_chunk(kept, end, end + len(raw), press(raw))
+        chunks.add_chunk(kept, end, end + len(raw), compress_and_hash(raw))
         end += len(raw)
     return end
 
 
-def spoil(chunks: Chunks, sql: str, *values: bytes) -> None:
+def spoil(chunks: ArchiveDB, sql: str, *values: bytes) -> None:
     """Change the database behind the archive's back."""
     with closing(sqlite3.connect(chunks.path)) as db, db:
         db.execute(sql, values)
 
 
-def test_bytes_come_back_from_any_stretch(chunks: Chunks) -> None:
+def test_bytes_come_back_from_any_stretch(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
     put(chunks, kept, b"one\n", b"two\n", b"three\n")
 
     whole = b"one\ntwo\nthree\n"
     for offset in range(len(whole) + 2):
         for length in range(len(whole) + 2):
-            found = chunks.read(kept.number, 0, offset, length)
+            found = chunks.read_bytes(kept.number, 0, offset, length)
             assert found == whole[offset : offset + length]
 
 
-def test_a_chunk_whose_bytes_changed_is_not_given_out(chunks: Chunks) -> None:
+def test_a_chunk_whose_bytes_changed_is_not_given_out(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
     put(chunks, kept, b"one\n", b"two\n", b"six\n")
-    _, other = press(b"TWO\n")
+    _, other = compress_and_hash(b"TWO\n")
     spoil(chunks, "UPDATE chunk SET frame = ? WHERE start = 4", other)
 
     with pytest.raises(ArchiveDamaged, match="another hash"):
-        chunks.read(kept.number, 0, 0, 12)
+        chunks.read_bytes(kept.number, 0, 0, 12)
 
-    assert chunks.read(kept.number, 0, 0, 4) == b"one\n"
-    assert chunks.read(kept.number, 0, 8, 4) == b"six\n"
-    assert [raw for _, raw in chunks.tried(kept.number, 0)] == [
+    assert chunks.read_bytes(kept.number, 0, 0, 4) == b"one\n"
+    assert chunks.read_bytes(kept.number, 0, 8, 4) == b"six\n"
+    assert [raw for _, raw in chunks.try_read_chunks(kept.number, 0)] == [
         b"one\n",
         None,
         b"six\n",
     ]
 
 
-def test_a_frame_that_is_none_is_damage(chunks: Chunks) -> None:
+def test_a_frame_that_is_none_is_damage(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
     put(chunks, kept, b"one\n")
     chunks.set_fragment(kept, 4, b"half")
@@ -89,32 +88,42 @@ def test_a_frame_that_is_none_is_damage(chunks: Chunks) -> None:
     spoil(chunks, "UPDATE fragment SET hash = x'00'")
 
     with pytest.raises(ArchiveDamaged):
-        chunks.read(kept.number, 0, 0, 4)
+        chunks.read_bytes(kept.number, 0, 0, 4)
     with pytest.raises(ArchiveDamaged):
         chunks.fragment(kept.number, 0)
 
 
-def test_an_id_that_was_given_again_does_not_give_the_old_bytes(chunks: Chunks) -> None:
+def test_an_id_that_was_given_again_does_not_give_the_old_bytes(
+    chunks: ArchiveDB,
+) -> None:
     kept = chunks.add_source(SOURCE)
-    kept = Kept(number=kept.number, home="/home", path="a", kind=kept.kind, kept=4)
+    kept = StoredSource(
+        number=kept.number, home="/home", path="a", kind=kept.kind, stored_bytes=4
+    )
     put(chunks, kept, b"one\n")
 
-    assert chunks.take_last_chunk(kept) == (0, b"one\n")
+    assert chunks.pop_small_last_chunk(kept) == (0, b"one\n")
     put(chunks, kept, b"other\n")
 
-    assert chunks.read(kept.number, 0, 0, 9) == b"other\n"
+    assert chunks.read_bytes(kept.number, 0, 0, 9) == b"other\n"
 
 
-def test_a_small_last_chunk_is_taken_back_and_a_large_one_stays(chunks: Chunks) -> None:
+def test_a_small_last_chunk_is_taken_back_and_a_large_one_stays(
+    chunks: ArchiveDB,
+) -> None:
     kept = chunks.add_source(SOURCE)
     large = b"x" * CHUNK_SIZE
-    kept = Kept(
-        number=kept.number, home="/home", path="a", kind=kept.kind, kept=CHUNK_SIZE
+    kept = StoredSource(
+        number=kept.number,
+        home="/home",
+        path="a",
+        kind=kept.kind,
+        stored_bytes=CHUNK_SIZE,
     )
     put(chunks, kept, large)
 
-    assert chunks.take_last_chunk(kept) == (CHUNK_SIZE, b"")
-    assert chunks.read(kept.number, 0, 0, CHUNK_SIZE) == large
+    assert chunks.pop_small_last_chunk(kept) == (CHUNK_SIZE, b"")
+    assert chunks.read_bytes(kept.number, 0, 0, CHUNK_SIZE) == large
 
 
 def test_many_small_appends_make_few_chunks(tmp_path: Path) -> None:
@@ -145,7 +154,7 @@ def test_a_line_longer_than_any_chunk_is_kept_in_several(tmp_path: Path) -> None
     assert rows == [(3,)]
 
 
-def test_a_fragment_gives_way_to_the_next_one(chunks: Chunks) -> None:
+def test_a_fragment_gives_way_to_the_next_one(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
 
     chunks.set_fragment(kept, 0, b"ha")
@@ -156,44 +165,44 @@ def test_a_fragment_gives_way_to_the_next_one(chunks: Chunks) -> None:
     assert chunks.fragment(kept.number, 0) == b""
 
 
-def test_a_new_generation_leaves_the_old_one_as_it_is(chunks: Chunks) -> None:
+def test_a_new_generation_leaves_the_old_one_as_it_is(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
     put(chunks, kept, b"old\n")
     chunks.set_fragment(kept, 4, b"ha")
 
-    anew = chunks.begin_anew(kept)
+    anew = chunks.start_generation(kept)
     put(chunks, anew, b"new\n")
 
     assert anew.generation == 1
-    assert chunks.read(kept.number, 0, 0, 9) == b"old\n"
-    assert chunks.read(kept.number, 1, 0, 9) == b"new\n"
+    assert chunks.read_bytes(kept.number, 0, 0, 9) == b"old\n"
+    assert chunks.read_bytes(kept.number, 1, 0, 9) == b"new\n"
     assert chunks.fragment(kept.number, 0) == b"ha"
 
 
-def test_sources_below_a_folder_are_those_in_it(chunks: Chunks) -> None:
+def test_sources_below_a_folder_are_those_in_it(chunks: ArchiveDB) -> None:
     for path in ("a/b/1", "a/b/c/2", "a/b", "a/bc/3", "a/b.x", "b/b/1"):
         chunks.add_source(
-            Source(
+            SourceFile(
                 id=SourceId(f"/home/{path}"),
                 home="/home",
-                path=path,
+                relative_path=path,
                 kind=SourceKind.SESSION,
                 size=0,
                 mtime_ns=0,
             )
         )
 
-    found = {kept.path for kept in chunks.below("/home", "a/b/")}
+    found = {kept.path for kept in chunks.sources_below("/home", "a/b/")}
 
     assert found == {"a/b/1", "a/b/c/2"}
 
 
-def test_what_is_stored_is_known_by_its_sha_256(chunks: Chunks) -> None:
+def test_what_is_stored_is_known_by_its_sha_256(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
     put(chunks, kept, b"one\n")
 
-    assert chunks.hashes(kept.number, 0) == [(0, 4, digest(b"one\n"))]
-    assert digest(b"").hex().startswith("e3b0c442")
+    assert chunks.chunk_hashes(kept.number, 0) == [(0, 4, sha256_digest(b"one\n"))]
+    assert sha256_digest(b"").hex().startswith("e3b0c442")
 
 
 def test_an_archive_that_was_only_begun_is_none_to_read(tmp_path: Path) -> None:
@@ -201,8 +210,8 @@ def test_an_archive_that_was_only_begun_is_none_to_read(tmp_path: Path) -> None:
         db.execute("PRAGMA journal_mode = WAL")
     assert (tmp_path / "archive.db").stat().st_size
 
-    with pytest.raises(ArchiveMissing):
-        Chunks(tmp_path)
+    with pytest.raises(ArchiveNotFound):
+        ArchiveDB(tmp_path)
 
 
 @pytest.mark.parametrize("write", [True, False])
@@ -212,7 +221,7 @@ def test_a_file_without_a_byte_is_no_archive_that_was_begun(
     (tmp_path / "archive.db").touch()
 
     with pytest.raises(ArchiveEmpty):
-        Chunks(tmp_path, write=write)
+        ArchiveDB(tmp_path, write=write)
 
 
 def test_who_is_stopped_making_an_archive_leaves_none(
@@ -221,13 +230,13 @@ def test_who_is_stopped_making_an_archive_leaves_none(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bygones.store.chunks.migrate", stop)
+    monkeypatch.setattr("bygones.store.archive_db.migrate", stop)
     with pytest.raises(KeyboardInterrupt):
-        Chunks(tmp_path, write=True)
+        ArchiveDB(tmp_path, write=True)
     monkeypatch.undo()
     assert not (tmp_path / "archive.db").exists()
 
-    Chunks(tmp_path, write=True).close()
+    ArchiveDB(tmp_path, write=True).close()
 
     assert [path.name for path in tmp_path.iterdir()] == ["archive.db"]
 
@@ -235,16 +244,16 @@ def test_who_is_stopped_making_an_archive_leaves_none(
 def test_the_log_of_an_archive_that_was_taken_away_is_not_read_into_another(
     tmp_path: Path,
 ) -> None:
-    first = Chunks(tmp_path, write=True)
+    first = ArchiveDB(tmp_path, write=True)
     first.add_source(SOURCE)
     shutil.copyfile(tmp_path / "archive.db-wal", tmp_path / "log")
     first.close()
     (tmp_path / "archive.db").unlink()
     (tmp_path / "log").rename(tmp_path / "archive.db-wal")
 
-    with closing(Chunks(tmp_path, write=True)) as chunks:
+    with closing(ArchiveDB(tmp_path, write=True)) as chunks:
         assert chunks.is_empty
-        assert chunks.check() == "ok"
+        assert chunks.check_integrity() == "ok"
 
 
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
@@ -252,7 +261,7 @@ def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
 
     for write in (False, True):
         with pytest.raises(ArchiveDamaged):
-            Chunks(tmp_path, write=write)
+            ArchiveDB(tmp_path, write=write)
 
 
 def test_what_was_committed_is_there_when_the_log_was_never_folded_in(
@@ -261,7 +270,7 @@ def test_what_was_committed_is_there_when_the_log_was_never_folded_in(
     keeping = Keeping(tmp_path)
     path = keeping.home.session(session_id(1), session("a"))
     with keeping.vault(write=True) as held:
-        assert held.chunks.identity  # its being open keeps the log as it is
+        assert held.byte_store.archive_id  # its being open keeps the log as it is
         keeping.ingest()
         assert (keeping.archive / "archive.db-wal").stat().st_size > 0
 
@@ -276,8 +285,8 @@ def test_no_file_and_no_folder_is_open_to_others(tmp_path: Path, umask: int) -> 
     try:
         ingest(archive, [home.path])
         path.write_bytes(path.read_bytes() + jsonl(session("c<b")))
-        with closing(Chunks(archive)) as reader:
-            assert reader.identity  # so that the log and its index are there too
+        with closing(ArchiveDB(archive)) as reader:
+            assert reader.archive_id  # so that the log and its index are there too
             ingest(archive, [home.path])
             reader.backup(archive / "copy.db")
             modes = {

@@ -13,19 +13,19 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bygones.cli import main
-from bygones.errors import ExitCode, SystemRefused
-from bygones.store import text as texts
-from bygones.store.chunks import Chunks
+from bygones.cli.main import main
+from bygones.errors import ExitCode, SystemFailure
+from bygones.store import text_index as texts
+from bygones.store.archive_db import ArchiveDB
 from bygones.store.connect import (
-    NO_ROOM,
-    copy_to,
-    has_room,
-    refusal,
-    sync_folder,
-    translated,
+    DISK_FULL,
+    copy_database,
+    fsync_folder,
+    has_free_space,
+    system_failure,
+    translate_error,
+    writer_lock,
 )
-from bygones.store.lock import writing
 from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping
 
@@ -68,7 +68,7 @@ def test_what_is_on_a_full_disk_can_be_read(
         code = main([*words, *fixed, "--archive", str(keeping.archive)])
 
     told = capsys.readouterr()
-    assert code == ExitCode.DONE, told.err
+    assert code == ExitCode.SUCCESS, told.err
     assert "can be read" in told.out or "sound: 1 file" in told.out
 
 
@@ -82,7 +82,7 @@ def test_what_is_on_a_full_disk_is_shown_as_it_was(
         code = main(["list", "--home", home, "--archive", str(keeping.archive), "-v"])
 
     told = capsys.readouterr()
-    assert code == ExitCode.DONE, told.err
+    assert code == ExitCode.SUCCESS, told.err
     assert "full disk" in told.out
     assert "shown as it was: " in told.err
 
@@ -90,34 +90,35 @@ def test_what_is_on_a_full_disk_is_shown_as_it_was(
 def test_nothing_is_taken_for_unchanging_while_somebody_writes(
     keeping: Keeping,
 ) -> None:
-    with writing(keeping.archive), no_room(), pytest.raises(SystemRefused):
-        Chunks(keeping.archive)
+    with writer_lock(keeping.archive), no_room(), pytest.raises(SystemFailure):
+        ArchiveDB(keeping.archive)
 
 
 def test_nothing_is_taken_for_unchanging_that_has_a_log(keeping: Keeping) -> None:
     (keeping.archive / "archive.db-wal").write_bytes(b"not yet in the database")
 
-    with no_room(), pytest.raises(SystemRefused):
-        Chunks(keeping.archive)
+    with no_room(), pytest.raises(SystemFailure):
+        ArchiveDB(keeping.archive)
 
 
 def test_a_full_disk_is_called_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "not" / "yet"
-    told = [refusal(apsw.FullError("not an error"), place)]
-    told.append(SystemRefused(str(translated(apsw.FullError("not an error")))))
-    assert has_room(place)
-    assert NO_ROOM not in str(refusal(apsw.IOError("disk I/O error"), place))
+    told = [system_failure(apsw.FullError("not an error"), place)]
+    told.append(SystemFailure(str(translate_error(apsw.FullError("not an error")))))
+    assert has_free_space(place)
+    assert DISK_FULL not in str(system_failure(apsw.IOError("disk I/O error"), place))
 
     free = shutil.disk_usage(tmp_path)._replace(free=4096)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    told.append(refusal(apsw.IOError("disk I/O error"), place))
+    told.append(system_failure(apsw.IOError("disk I/O error"), place))
     told.append(
-        texts._refusal(ValueError("Worker thread failed"), place) or SystemRefused("")
+        texts._system_failure(ValueError("Worker thread failed"), place)
+        or SystemFailure("")
     )
 
-    assert all(NO_ROOM in str(error) for error in told), told
+    assert all(DISK_FULL in str(error) for error in told), told
 
 
 def test_a_text_index_without_a_thread_to_write_it_is_not_called_damaged(
@@ -125,9 +126,9 @@ def test_a_text_index_without_a_thread_to_write_it_is_not_called_damaged(
 ) -> None:
     said = "System error.'Failed to spawn segment merging thread'"
 
-    told = texts._refusal(ValueError(said), tmp_path)
+    told = texts._system_failure(ValueError(said), tmp_path)
 
-    assert isinstance(told, SystemRefused)
+    assert isinstance(told, SystemFailure)
     assert told.reason == "the text index: no thread could be started"
 
 
@@ -136,10 +137,10 @@ def test_a_copy_for_which_there_is_no_room_says_where(
 ) -> None:
     free = shutil.disk_usage(keeping.folder)._replace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    chunks = Chunks(keeping.archive)
+    chunks = ArchiveDB(keeping.archive)
 
-    with no_room(), pytest.raises(SystemRefused, match=f"copy.db: {NO_ROOM}"):
-        copy_to(chunks.db, keeping.folder / "copy.db")
+    with no_room(), pytest.raises(SystemFailure, match=f"copy.db: {DISK_FULL}"):
+        copy_database(chunks.db, keeping.folder / "copy.db")
 
     chunks.close()
 
@@ -150,7 +151,7 @@ def test_a_file_system_that_syncs_no_folders_is_no_matter(
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: refuse(number))
 
-    sync_folder(tmp_path)
+    fsync_folder(tmp_path)
 
 
 def test_a_folder_that_the_disk_did_not_keep_is_told(
@@ -159,7 +160,7 @@ def test_a_folder_that_the_disk_did_not_keep_is_told(
     monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))
 
     with pytest.raises(OSError, match="number 5"):
-        sync_folder(tmp_path)
+        fsync_folder(tmp_path)
 
 
 def refuse(number: int) -> None:

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from bygones.archive import Archive
-from bygones.store import derived as deriving
-from bygones.store.derived import Derived
-from bygones.store.numbers import id_number, id_range
+from bygones.store import derived_tables as deriving
+from bygones.store.derived_tables import DerivedTables
+from bygones.store.encoding import id_key, id_key_range
 from tests.build import Written, jsonl, prompt, reply, session, session_id, summary
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -33,7 +33,7 @@ def said(*numbers: int) -> list[Written]:
 def keeping(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Keeping:
-    monkeypatch.setattr(deriving, "_MANY", request.param)
+    monkeypatch.setattr(deriving, "_FULL_SCAN_MIN", request.param)
     return Keeping(tmp_path)
 
 
@@ -65,7 +65,7 @@ def test_sessions_that_share_an_answer_are_one_family(keeping: Keeping) -> None:
 
     assert families(keeping) == {(1, 2, 3)}
     with Archive.open(keeping.archive) as archive:
-        totals = [line.usage.output for line in archive.sessions(empty=True)]
+        totals = [line.usage.output for line in archive.sessions(include_empty=True)]
     assert sorted(totals) == [0, 0, 40]
 
 
@@ -131,9 +131,9 @@ def test_empty_sessions_are_listed_only_if_asked_for(keeping: Keeping) -> None:
 
     with keeping.vault() as vault:
         assert vault.index is not None
-        derived = Derived(vault.index)
-        shown = {line.id for line in derived.listed()}
-        everything = {line.id for line in derived.listed(empty=True)}
+        derived = DerivedTables(vault.index)
+        shown = {line.id for line in derived.iter_summaries()}
+        everything = {line.id for line in derived.iter_summaries(include_empty=True)}
 
     assert shown == {session_id(1)}
     assert everything == {session_id(number) for number in (1, 2, 3, 4)}
@@ -147,7 +147,7 @@ def test_what_ended_at_one_moment_is_listed_by_its_id(keeping: Keeping) -> None:
 
     with keeping.vault() as vault:
         assert vault.index is not None
-        shown = [line.id for line in Derived(vault.index).listed()]
+        shown = [line.id for line in DerivedTables(vault.index).iter_summaries()]
 
     assert shown == [session_id(number) for number in (1, 2, 3)]
 
@@ -161,25 +161,25 @@ def test_what_ended_at_one_moment_is_listed_by_its_id(keeping: Keeping) -> None:
     ],
 )
 def test_a_beginning_of_an_id_is_a_range_of_numbers(name: str, prefix: str) -> None:
-    between = id_range(prefix)
+    between = id_key_range(prefix)
 
     assert between is not None
-    assert between[0] <= id_number(name) <= between[1]
+    assert between[0] <= id_key(name) <= between[1]
 
 
 def test_what_is_no_beginning_of_an_id_is_no_range() -> None:
-    assert id_range("") is None
-    assert id_range("xyz") is None
+    assert id_key_range("") is None
+    assert id_key_range("xyz") is None
 
 
 def test_every_id_is_a_number_that_a_database_holds() -> None:
     odd = ["a", "", "g" * 36, "f" * 36, "-" * 36, "ü", "0" * 36]
 
-    assert all(0 <= id_number(name) < 2**63 for name in odd)
-    assert len({id_number(name) for name in odd}) == len(odd)
+    assert all(0 <= id_key(name) < 2**63 for name in odd)
+    assert len({id_key(name) for name in odd}) == len(odd)
 
 
 def test_ids_that_were_counted_up_have_numbers_of_their_own() -> None:
     names = [str(UUID(int=(1 << 122) + count)) for count in range(1000)]
 
-    assert len({id_number(name) for name in names}) == len(names)
+    assert len({id_key(name) for name in names}) == len(names)

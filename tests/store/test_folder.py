@@ -10,12 +10,12 @@ import apsw
 import pytest
 
 from bygones.archive import Archive
-from bygones.query import parse
-from bygones.store import index as indexing
-from bygones.store.connect import open_index
-from bygones.store.folder import FolderShelf
-from bygones.store.shelf import Shelf
-from bygones.upkeep import rebuild
+from bygones.maintenance.rebuild import rebuild
+from bygones.query.parser import parse_query
+from bygones.store import index_db as indexing
+from bygones.store.connect import open_index_db
+from bygones.store.local_reader import LocalReader
+from bygones.store.protocols import StoreReader
 from tests.build import jsonl, prompt, session_id, thread, tool_use
 from tests.store.keeping import Keeping
 from tests.usage.asking import NOW, OPUS, SONNET, answer
@@ -25,9 +25,9 @@ Ask = Callable[[Archive], object]
 
 
 def test_a_folder_has_a_shelf() -> None:
-    named = {name for name in dir(Shelf) if not name.startswith("_")}
+    named = {name for name in dir(StoreReader) if not name.startswith("_")}
 
-    assert named - {"chunks"} <= set(dir(FolderShelf))
+    assert named - {"byte_store"} <= set(dir(LocalReader))
 
 
 class Meanwhile:
@@ -56,7 +56,7 @@ class Meanwhile:
 
     def opened(self, path: Path, *, write: bool) -> apsw.Connection:
         """Open an index; count what a reader asks of it."""
-        db = open_index(path, write=write)
+        db = open_index_db(path, write=write)
         if not write:
             db.exec_trace = self._heard
         return db
@@ -73,14 +73,14 @@ class Meanwhile:
 def meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     writer = Meanwhile(Keeping(tmp_path))
     writer.grow()
-    monkeypatch.setattr(indexing, "open_index", writer.opened)
+    monkeypatch.setattr(indexing, "open_index_db", writer.opened)
     return writer
 
 
 def _loaded(archive: Archive) -> object:
     one = archive.session(session_id(1))
-    said = [message.id for message in one.live.messages]
-    return said, one.usage, [spend.usage for spend in one.spends]
+    said = [message.id for message in one.live_branch.messages]
+    return said, one.usage, [spend.usage for spend in one.message_usages]
 
 
 def _costs(archive: Archive) -> object:
@@ -88,15 +88,15 @@ def _costs(archive: Archive) -> object:
 
 
 def _both(archive: Archive) -> object:
-    with archive.at_once():
+    with archive.read_transaction():
         listed = {one.id: one.usage.total for one in archive.sessions()}
         report = archive.usage("session", now=NOW)
         return sum(listed.values()), report.total.tokens
 
 
 def _found(archive: Archive) -> object:
-    query = parse("words after:2020-01-01 project:demo", now=NOW, zone=UTC)
-    return [one.listed.id for one in archive.search(query).sessions]
+    query = parse_query("words after:2020-01-01 project:demo", now=NOW, zone=UTC)
+    return [one.summary.id for one in archive.search(query).sessions]
 
 
 def _by(by: str) -> Ask:
@@ -106,7 +106,7 @@ def _by(by: str) -> Ask:
 QUESTIONS: dict[str, Ask] = {
     **{by: _by(by) for by in ("day", "block", "model", "session", "project", "tool")},
     "costs": _costs,
-    "tools": Archive.tools,
+    "tools": Archive.sessions_by_tool,
     "session": _loaded,
     "several": _both,
     "search": _found,
@@ -136,7 +136,7 @@ def test_a_moment_outlives_the_index_that_it_began_with(
     meanwhile: Meanwhile, tmp_path: Path
 ) -> None:
     folder = tmp_path / "archive"
-    with Archive.open(folder) as archive, archive.at_once():
+    with Archive.open(folder) as archive, archive.read_transaction():
         before = list(archive.sessions())
         rebuild(folder)
         found = _found(archive)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from bygones.model.sources import SourceKind
-from bygones.store.kept import Kept, kept_of_row
+from bygones.model.base import SourceKind
+from bygones.store.archive_db import StoredSource, stored_source_from_row
 
-KEPT = Kept(number=3, home="/h", path="p/a.jsonl", kind=SourceKind.SESSION, size=7)
+KEPT = StoredSource(
+    number=3, home="/h", path="p/a.jsonl", kind=SourceKind.SESSION, size=7
+)
 
 
 def test_a_source_is_called_by_the_path_where_it_was_found() -> None:
@@ -18,10 +20,13 @@ def test_a_source_is_called_by_the_path_where_it_was_found() -> None:
 def test_a_source_that_moved_was_touched_or_cut_off_has_another_sign() -> None:
     others = ({"path": "b.jsonl"}, {"mtime_ns": 5}, {"size": 8}, {"rest": b"x"})
 
-    assert all(structs.replace(KEPT, **other).sign != KEPT.sign for other in others)
+    assert all(
+        structs.replace(KEPT, **other).state_checksum != KEPT.state_checksum
+        for other in others
+    )
 
 
 def test_a_row_is_the_source_it_was_made_of() -> None:
     row = tuple(str(v) if v is KEPT.kind else v for v in structs.astuple(KEPT))
 
-    assert kept_of_row(row) == KEPT
+    assert stored_source_from_row(row) == KEPT

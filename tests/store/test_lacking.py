@@ -5,22 +5,22 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from bygones.model.annotations import Annotations
-from bygones.model.ids import SessionId
-from bygones.store.chunks import Chunks
-from bygones.store.lacking import Lack, lacking
-from bygones.upkeep import backup, purge
-from bygones.upkeep.annotate import annotate
+from bygones.maintenance.annotate import annotate
+from bygones.maintenance.backup import ArchiveDiff, backup, diff_archives
+from bygones.maintenance.purge import purge
+from bygones.model.base import SessionId
+from bygones.model.summary import Annotations
+from bygones.store.archive_db import ArchiveDB
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 
 ONE, TWO = session_id(1), session_id(2)
 
 
-def compared(one: Path, other: Path) -> tuple[Lack, Lack]:
+def compared(one: Path, other: Path) -> tuple[ArchiveDiff, ArchiveDiff]:
     """Return what one has that the other has not, both ways."""
-    with closing(Chunks(one)) as mine, closing(Chunks(other)) as theirs:
-        return lacking(theirs, mine), lacking(mine, theirs)
+    with closing(ArchiveDB(one)) as mine, closing(ArchiveDB(other)) as theirs:
+        return diff_archives(theirs, mine), diff_archives(mine, theirs)
 
 
 def copy(keeping: Keeping, folder: Path) -> Path:
@@ -36,8 +36,8 @@ def test_copies_lack_nothing_of_each_other(tmp_path: Path) -> None:
 
     other = copy(keeping, tmp_path / "copy")
 
-    assert compared(keeping.archive, other) == (Lack(), Lack())
-    assert not Lack()
+    assert compared(keeping.archive, other) == (ArchiveDiff(), ArchiveDiff())
+    assert not ArchiveDiff()
 
 
 def test_each_may_have_what_the_other_lacks(tmp_path: Path) -> None:
@@ -50,7 +50,10 @@ def test_each_may_have_what_the_other_lacks(tmp_path: Path) -> None:
     told = Annotations(tags=("x",), note="y", is_starred=True)
     annotate(other, [SessionId(ONE)], lambda _: told)
 
-    assert compared(keeping.archive, other) == (Lack(files=1), Lack(annotations=3))
+    assert compared(keeping.archive, other) == (
+        ArchiveDiff(files=1),
+        ArchiveDiff(annotations=3),
+    )
 
 
 def test_the_same_file_that_both_took_in_by_themselves_is_lacked_by_none(
@@ -67,7 +70,7 @@ def test_the_same_file_that_both_took_in_by_themselves_is_lacked_by_none(
             folder = one.home.path / "projects"
             one.ingest(next(folder.rglob(f"{session_id(number)}.jsonl")))
 
-    assert compared(keeping.archive, other.archive) == (Lack(), Lack())
+    assert compared(keeping.archive, other.archive) == (ArchiveDiff(), ArchiveDiff())
 
 
 def test_what_was_purged_is_lacked_only_where_it_was_not(tmp_path: Path) -> None:
@@ -81,7 +84,7 @@ def test_what_was_purged_is_lacked_only_where_it_was_not(tmp_path: Path) -> None
 
     purge(keeping.archive, gone, sessions=[SessionId(ONE)])
 
-    assert compared(keeping.archive, other) == (Lack(purged=2), Lack())
+    assert compared(keeping.archive, other) == (ArchiveDiff(purges=2), ArchiveDiff())
 
 
 def test_an_annotation_that_was_taken_back_and_given_again_is_the_newer(
@@ -95,7 +98,13 @@ def test_an_annotation_that_was_taken_back_and_given_again_is_the_newer(
     copy(keeping, other)
 
     annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations())
-    assert compared(keeping.archive, other) == (Lack(annotations=1), Lack())
+    assert compared(keeping.archive, other) == (
+        ArchiveDiff(annotations=1),
+        ArchiveDiff(),
+    )
     annotate(other, [SessionId(ONE)], lambda _: Annotations())
     annotate(other, [SessionId(ONE)], lambda _: noted)
-    assert compared(keeping.archive, other) == (Lack(), Lack(annotations=1))
+    assert compared(keeping.archive, other) == (
+        ArchiveDiff(),
+        ArchiveDiff(annotations=1),
+    )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.store.text import TextIndex
-from bygones.store.words import words_of
+from bygones.store.text_index import TextIndex
+from bygones.store.tokenizer import prepare_with_checksum
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> Path:
     """Return the words of two records, of which one was then to be removed."""
     text = TextIndex(tmp_path, write=True)
     for record in (1, 2):
-        text.add(record, 1, 0, words_of("hello"))
+        text.add(record, 1, 0, prepare_with_checksum("hello"))
     text.commit()
     text.close()
     return tmp_path
@@ -27,7 +27,7 @@ def removed(folder: Path) -> set[str]:
     try:
         text.remove([1])
         text.commit()
-        assert [record for record, *_ in text.documents()] == [2]
+        assert [record for record, *_ in text.iter_documents()] == [2]
     finally:
         text.close()
     return {path.name for path in folder.glob("*.del")}

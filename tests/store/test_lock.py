@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bygones.errors import ArchiveInUse
-from bygones.ingest import ingest
-from bygones.store.lock import writing
-from bygones.upkeep import rebuild
+from bygones.ingest.run import ingest
+from bygones.maintenance.rebuild import rebuild
+from bygones.store.connect import writer_lock
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 
@@ -26,11 +26,11 @@ def keeping(tmp_path: Path) -> Keeping:
 
 
 def test_a_second_writer_is_told_that_there_is_one(keeping: Keeping) -> None:
-    with writing(keeping.archive):
+    with writer_lock(keeping.archive):
         with pytest.raises(ArchiveInUse):
-            ingest(keeping.archive, [keeping.home.path], wait=0.1)
+            ingest(keeping.archive, [keeping.home.path], lock_timeout=0.1)
         with pytest.raises(ArchiveInUse):
-            rebuild(keeping.archive, wait=0)
+            rebuild(keeping.archive, lock_timeout=0)
 
     assert keeping.ingest().unchanged == 1
 
@@ -39,14 +39,14 @@ def test_a_second_writer_waits_for_the_first(keeping: Keeping) -> None:
     done = threading.Event()
 
     def write() -> None:
-        with writing(keeping.archive):
+        with writer_lock(keeping.archive):
             time.sleep(0.3)
             done.set()
 
     first = threading.Thread(target=write)
     first.start()
     time.sleep(0.1)
-    with writing(keeping.archive, wait=10):
+    with writer_lock(keeping.archive, timeout=10):
         assert done.is_set()
     first.join()
 
@@ -54,9 +54,9 @@ def test_a_second_writer_waits_for_the_first(keeping: Keeping) -> None:
 def test_readers_go_on_while_somebody_writes(keeping: Keeping) -> None:
     before = keeping.dump()
 
-    with writing(keeping.archive), keeping.vault(write=True) as writer:
-        writer.chunks.db.execute("BEGIN IMMEDIATE")
-        writer.chunks.db.execute("DELETE FROM chunk")
+    with writer_lock(keeping.archive), keeping.vault(write=True) as writer:
+        writer.byte_store.db.execute("BEGIN IMMEDIATE")
+        writer.byte_store.db.execute("DELETE FROM chunk")
         assert writer.index is not None
         writer.index.db.execute("BEGIN IMMEDIATE")
         writer.index.db.execute("DELETE FROM record")
@@ -71,16 +71,16 @@ def test_a_lock_is_let_go_when_its_process_dies(keeping: Keeping) -> None:
     holder.start()
     assert ready.wait(30)
     with pytest.raises(ArchiveInUse):
-        ingest(keeping.archive, [keeping.home.path], wait=0)
+        ingest(keeping.archive, [keeping.home.path], lock_timeout=0)
 
     holder.kill()
     holder.join()
 
-    assert ingest(keeping.archive, [keeping.home.path], wait=5).unchanged == 1
+    assert ingest(keeping.archive, [keeping.home.path], lock_timeout=5).unchanged == 1
 
 
 def hold(folder: Path, ready: threading.Event) -> None:
     """Take the lock and never let it go."""
-    with writing(folder):
+    with writer_lock(folder):
         ready.set()
         time.sleep(600)

@@ -10,11 +10,16 @@ import apsw
 import pytest
 
 from bygones.errors import ArchiveTooNew
-from bygones.ingest import ingest
-from bygones.store import migrate as migrating
-from bygones.store.chunks import Chunks
-from bygones.store.connect import APPLICATION, open_archive
-from bygones.store.migrate import LATEST, migrate, steps
+from bygones.ingest.run import ingest
+from bygones.store import connect as migrating
+from bygones.store.archive_db import ArchiveDB
+from bygones.store.connect import (
+    APPLICATION_ID,
+    LATEST_VERSION,
+    migrate,
+    migration_steps,
+    open_archive_db,
+)
 from tests.build import session, session_id
 from tests.faults.test_lasting import VERSIONS
 from tests.store.keeping import Keeping
@@ -30,9 +35,9 @@ def keeping(tmp_path: Path) -> Keeping:
 
 def with_step(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     """Have one more step than there is."""
-    more = [*steps(), (LATEST + 1, sql)]
-    monkeypatch.setattr(migrating, "steps", lambda: iter(more))
-    monkeypatch.setattr(migrating, "LATEST", LATEST + 1)
+    more = [*migration_steps(), (LATEST_VERSION + 1, sql)]
+    monkeypatch.setattr(migrating, "migration_steps", lambda: iter(more))
+    monkeypatch.setattr(migrating, "LATEST_VERSION", LATEST_VERSION + 1)
 
 
 def tables(db: apsw.Connection) -> set[object]:
@@ -40,15 +45,17 @@ def tables(db: apsw.Connection) -> set[object]:
 
 
 def test_steps_are_numbered_without_gaps() -> None:
-    assert [number for number, _ in steps()] == list(range(1, LATEST + 1))
+    assert [number for number, _ in migration_steps()] == list(
+        range(1, LATEST_VERSION + 1)
+    )
 
 
 def test_a_step_begins_with_its_reason() -> None:
-    assert all(sql.startswith("-- ") for _, sql in steps())
+    assert all(sql.startswith("-- ") for _, sql in migration_steps())
 
 
 def test_every_table_is_strict() -> None:
-    for _, sql in steps():
+    for _, sql in migration_steps():
         assert sql.count("CREATE TABLE") == sql.count(") STRICT")
 
 
@@ -58,12 +65,12 @@ def test_a_step_is_taken_and_the_version_before_is_told(
     with_step(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT;")
     path = keeping.archive / "archive.db"
 
-    db = open_archive(path, write=True)
+    db = open_archive_db(path, write=True)
 
-    assert migrate(db, path) == LATEST
-    assert db.pragma("user_version") == LATEST + 1
+    assert migrate(db, path) == LATEST_VERSION
+    assert db.pragma("user_version") == LATEST_VERSION + 1
     assert "more" in tables(db)
-    assert migrate(db, path) == LATEST + 1
+    assert migrate(db, path) == LATEST_VERSION + 1
 
 
 def test_a_step_that_fails_half_way_leaves_no_table_and_no_number(
@@ -71,13 +78,13 @@ def test_a_step_that_fails_half_way_leaves_no_table_and_no_number(
 ) -> None:
     with_step(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT; SELECT no_such();")
     path = keeping.archive / "archive.db"
-    db = open_archive(path, write=True)
+    db = open_archive_db(path, write=True)
     before = tables(db)
 
     with pytest.raises(apsw.SQLError):
         migrate(db, path)
 
-    assert db.pragma("user_version") == LATEST
+    assert db.pragma("user_version") == LATEST_VERSION
     assert tables(db) == before
 
 
@@ -86,18 +93,18 @@ def test_a_copy_is_made_before(
 ) -> None:
     with_step(monkeypatch, "DROP TABLE chunk;")
     path = keeping.archive / "archive.db"
-    db = open_archive(path, write=True)
+    db = open_archive_db(path, write=True)
 
     migrate(db, path)
 
-    copy = path.with_name(f"archive.db.version-{LATEST}")
+    copy = path.with_name(f"archive.db.version-{LATEST_VERSION}")
     assert "chunk" not in tables(db)
     assert "chunk" in tables(apsw.Connection(str(copy)))
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
 def test_a_new_archive_needs_no_copy(tmp_path: Path) -> None:
-    Chunks(tmp_path / "archive", write=True).close()
+    ArchiveDB(tmp_path / "archive", write=True).close()
 
     assert not list((tmp_path / "archive").glob("*version*"))
 
@@ -105,16 +112,18 @@ def test_a_new_archive_needs_no_copy(tmp_path: Path) -> None:
 def test_a_newer_archive_is_refused_and_left_alone(keeping: Keeping) -> None:
     path = keeping.archive / "archive.db"
     db = apsw.Connection(str(path))
-    db.pragma("user_version", LATEST + 7)
+    db.pragma("user_version", LATEST_VERSION + 7)
     db.close()
     before = path.read_bytes()
 
     for attempt in (
-        lambda: Chunks(keeping.archive),
-        lambda: Chunks(keeping.archive, write=True),
+        lambda: ArchiveDB(keeping.archive),
+        lambda: ArchiveDB(keeping.archive, write=True),
         lambda: ingest(keeping.archive, [keeping.home.path]),
     ):
-        with pytest.raises(ArchiveTooNew, match=f"{LATEST + 7}.*{LATEST}"):
+        with pytest.raises(
+            ArchiveTooNew, match=f"{LATEST_VERSION + 7}.*{LATEST_VERSION}"
+        ):
             attempt()
 
     assert path.read_bytes() == before
@@ -126,9 +135,9 @@ def test_an_archive_is_marked_as_ours_also_if_it_was_made_before_there_was_a_mar
     old = tmp_path / "old"
     old.mkdir()
     shutil.copy(VERSIONS / "0001.archive.db", old / "archive.db")
-    Chunks(old).close()  # can be read as it is
+    ArchiveDB(old).close()  # can be read as it is
 
     for folder in (old, tmp_path / "new"):
-        chunks = Chunks(folder, write=True)
-        assert chunks.db.pragma("application_id") == APPLICATION
+        chunks = ArchiveDB(folder, write=True)
+        assert chunks.db.pragma("application_id") == APPLICATION_ID
         chunks.close()

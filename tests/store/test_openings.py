@@ -8,15 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bygones.archive import Archive
-from bygones.errors import NotArchived
-from bygones.ingest import tasks
-from bygones.ingest.windows import Begun, Cut, Reeled
-from bygones.model.blocks import Text
-from bygones.model.ids import SessionId
-from bygones.model.rest import summed
-from bygones.model.windows import OPENING
-from bygones.store import openings
-from bygones.store.derived import Derived
+from bygones.errors import NotInArchive
+from bygones.ingest import workers
+from bygones.ingest.conversations import (
+    AssembledConversation,
+    PreviewConversation,
+    StoredConversation,
+)
+from bygones.model.base import SessionId
+from bygones.model.records import TextBlock
+from bygones.model.sessions import PREVIEW_MESSAGES, merge_by_model
+from bygones.store import messages
+from bygones.store.derived_tables import DerivedTables
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cases.make import CASES, copied, stories
 from tests.properties.archives import LONGER, kept_in, lay, layouts
@@ -26,27 +29,29 @@ every_case = pytest.mark.parametrize("name", sorted(stories()))
 
 def check(archive: Archive) -> list[type]:
     """Compare how all sessions begin; return how each is read."""
-    return [_checked(archive, listed.id) for listed in archive.sessions(empty=True)]
+    return [
+        _checked(archive, listed.id) for listed in archive.sessions(include_empty=True)
+    ]
 
 
 def _checked(archive: Archive, name: SessionId) -> type:
-    talk, cut = archive.conversation(name), Cut(archive.session(name))
+    talk, cut = archive.conversation(name), AssembledConversation(archive.session(name))
     assert talk.facts == cut.facts
-    if not isinstance(talk, Begun):
+    if not isinstance(talk, PreviewConversation):
         return type(talk)
     (live,) = (branch for branch in cut.facts.branches if branch.is_live)
-    count = min(OPENING, live.total)
+    count = min(PREVIEW_MESSAGES, live.message_count)
     for start in range(count + 1):
         for stop in range(start, count + 1):
             asked = (live.number, start, stop)
             assert talk.window(*asked) == cut.window(*asked)
     begun = talk.window(live.number, 0, count)
-    rest = cut.rest(begun, bool)
-    assert talk.rest(begun, bool) == summed(rest)
-    assert not talk.is_whole
-    assert talk.rest(begun, lambda _: not rest.paid) == rest
+    rest = cut.rest_of_turn(begun, bool)
+    assert talk.rest_of_turn(begun, bool) == merge_by_model(rest)
+    assert not talk.is_assembled
+    assert talk.rest_of_turn(begun, lambda _: not rest.usages) == rest
     assert talk.window(live.number, 0, 99) == cut.window(live.number, 0, 99)
-    return Begun
+    return PreviewConversation
 
 
 @every_case
@@ -56,7 +61,7 @@ def test_every_session_of_a_case_begins_as_the_whole_does(
     Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
 
     with Archive.open(tmp_path / "archive") as archive:
-        assert set(check(archive)) <= {Begun, Cut}
+        assert set(check(archive)) <= {PreviewConversation, AssembledConversation}
 
 
 def test_nearly_all_sessions_need_not_be_assembled_to_be_begun(tmp_path: Path) -> None:
@@ -67,7 +72,7 @@ def test_nearly_all_sessions_need_not_be_assembled_to_be_begun(tmp_path: Path) -
         with Archive.open(folder / "archive") as archive:
             kinds += [type(archive.conversation(one.id)) for one in archive.sessions()]
 
-    assert kinds.count(Begun) > 0.9 * len(kinds)
+    assert kinds.count(PreviewConversation) > 0.9 * len(kinds)
 
 
 @settings(
@@ -95,9 +100,9 @@ def test_it_begins_anew_when_its_session_grows(tmp_path: Path) -> None:
         Archive.ingest(tmp_path / "archive", [home.path])
 
         with Archive.open(tmp_path / "archive") as archive:
-            assert check(archive) == [Begun]
+            assert check(archive) == [PreviewConversation]
             talk = archive.conversation(session_id(1))
-            assert talk.facts.branches[0].total == count
+            assert talk.facts.branches[0].message_count == count
 
 
 def test_agents_of_its_calls_are_told_without_their_files(
@@ -111,12 +116,12 @@ def test_agents_of_its_calls_are_told_without_their_files(
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        assert check(archive) == [Begun]
-        monkeypatch.setattr(archive, "_session", None)
+        assert check(archive) == [PreviewConversation]
+        monkeypatch.setattr(archive, "_load_session", None)
         talk = archive.conversation(session_id(1))
-        (call,) = talk.window(0, 0, 2).messages[1].calls
+        (call,) = talk.window(0, 0, 2).messages[1].tool_calls
         assert [run.id for run in call.agents] == ["a1"]
-        assert talk.facts.agents == 1
+        assert talk.facts.agent_count == 1
 
 
 def test_whoever_reads_it_need_not_look_for_its_file(
@@ -128,10 +133,10 @@ def test_whoever_reads_it_need_not_look_for_its_file(
 
     with Archive.open(tmp_path / "archive") as archive:
         talk = archive.conversation(session_id(1))
-        monkeypatch.setattr(type(archive._vault.chunks), "named", None)
+        monkeypatch.setattr(type(archive._archive_dir.byte_store), "source_by_id", None)
         said, answered = talk.window(0, 0, 2).messages
-        assert said.blocks == (Text(text="Ask"),)
-        assert answered.blocks == (Text(text="Say"),)
+        assert said.blocks == (TextBlock(text="Ask"),)
+        assert answered.blocks == (TextBlock(text="Say"),)
 
 
 def test_what_does_not_begin_as_it_is_told_is_assembled(
@@ -140,12 +145,12 @@ def test_what_does_not_begin_as_it_is_told_is_assembled(
     home = Home(tmp_path / "home")
     home.session(session_id(1), thread(prompt("Ask"), reply("Say")))
     with monkeypatch.context() as patched:
-        patched.setattr(openings, "sign_of", lambda _: b"wrong")
+        patched.setattr(messages, "messages_checksum", lambda _: b"wrong")
         Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        assert isinstance(archive.conversation(session_id(1)), Cut)
-        assert check(archive) == [Cut]
+        assert isinstance(archive.conversation(session_id(1)), AssembledConversation)
+        assert check(archive) == [AssembledConversation]
 
 
 def test_what_stands_in_several_files_is_assembled(tmp_path: Path) -> None:
@@ -156,7 +161,7 @@ def test_what_stands_in_several_files_is_assembled(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        assert check(archive) == [Cut]
+        assert check(archive) == [AssembledConversation]
 
 
 def test_a_branch_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -166,29 +171,31 @@ def test_a_branch_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
     with Archive.open(tmp_path / "archive") as archive:
         talk = archive.conversation(session_id(1))
-        assert isinstance(talk, Begun)
-        with pytest.raises(NotArchived):
+        assert isinstance(talk, PreviewConversation)
+        with pytest.raises(NotInArchive):
             talk.window(3, 0, 1)
-        with pytest.raises(NotArchived):
+        with pytest.raises(NotInArchive):
             list(talk.messages(3))
-        with pytest.raises(NotArchived):
+        with pytest.raises(NotInArchive):
             archive.conversation(session_id(1), "nobody")
 
 
 def test_what_has_become_long_is_begun_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "LONG", 3)
+    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 3)
     home = Home(tmp_path / "home")
     records = thread(prompt("Ask"), reply("Say"), prompt("More"), reply("Said"))
-    for count, wanted in ((2, Begun), (4, Reeled)):
+    for count, wanted in ((2, PreviewConversation), (4, StoredConversation)):
         home.session(session_id(1), records[:count])
         Archive.ingest(tmp_path / "archive", [home.path])
 
         with Archive.open(tmp_path / "archive") as archive:
             assert type(archive.conversation(session_id(1))) is wanted
-            rows = archive._shelf.derived
-            number = rows.number_of(SessionId(session_id(1)))
-            assert isinstance(rows, Derived)
+            rows = archive._reader.sessions
+            number = rows.session_number(SessionId(session_id(1)))
+            assert isinstance(rows, DerivedTables)
             assert number is not None
-            assert (rows.openings.of(number) is None) is (wanted is Reeled)
+            assert (rows.previews.load_preview(number) is None) is (
+                wanted is StoredConversation
+            )

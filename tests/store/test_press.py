@@ -7,38 +7,46 @@ from random import Random
 import pytest
 import zstandard
 
-from bygones.store import press
-from bygones.store.press import Press, Pressed, digest, squeeze, unpress
+from bygones.store import compression
+from bygones.store.compression import (
+    CompressionQueue,
+    HashedFrame,
+    compress,
+    decompress,
+    sha256_digest,
+)
 
 
 def test_what_is_pressed_in_a_thread_comes_back_in_order() -> None:
     random = Random(3)  # noqa: S311 (the same every time)
     raws = [random.randbytes(random.randrange(200_000)) for _ in range(60)]
-    found: list[Pressed] = []
+    found: list[HashedFrame] = []
 
-    with Press() as thread:
+    with CompressionQueue() as thread:
         for raw in raws:
-            thread.add(raw, found.append)
-        thread.finish()
+            thread.submit(raw, found.append)
+        thread.drain()
 
-    assert [unpress(frame) for _, frame in found] == raws
-    assert [sign for sign, _ in found] == [digest(raw) for raw in raws]
+    assert [decompress(frame) for _, frame in found] == raws
+    assert [sign for sign, _ in found] == [sha256_digest(raw) for raw in raws]
 
 
 def test_no_more_waits_than_a_few_megabytes() -> None:
-    found: list[Pressed] = []
+    found: list[HashedFrame] = []
 
-    with Press() as thread:
+    with CompressionQueue() as thread:
         for number in range(1, 11):
-            thread.add(bytes(1024 * 1024), found.append)
-            assert number - len(found) <= press._WAITING // (1024 * 1024)
+            thread.submit(bytes(1024 * 1024), found.append)
+            assert number - len(found) <= compression._MAX_PENDING_BYTES // (
+                1024 * 1024
+            )
 
 
 def test_what_still_waits_when_something_fails_is_not_handed_on() -> None:
-    found: list[Pressed] = []
+    found: list[HashedFrame] = []
 
-    with Press() as thread:
-        thread.add(b"left", found.append)
+    with CompressionQueue() as thread:
+        thread.submit(b"left", found.append)
 
     assert found == []
 
@@ -46,17 +54,17 @@ def test_what_still_waits_when_something_fails_is_not_handed_on() -> None:
 def test_a_frame_that_claims_too_much_is_refused_before_room_is_made() -> None:
     # Found by a fuzzer: a bit in the head of a frame, and it claims exabytes.
     raw = b"words of a line"
-    frame = squeeze(raw)
+    frame = compress(raw)
     rotten = frame[:4] + b"\xe0" + b"\xff" * 7 + b"\x7f" + frame[5:]
 
     with pytest.raises(zstandard.ZstdError, match="claims to hold 9223372036854775807"):
-        unpress(rotten)
+        decompress(rotten)
     with pytest.raises(zstandard.ZstdError, match="claims"):
-        unpress(frame, size=len(raw) - 1)
-    assert unpress(frame, size=len(raw)) == raw
+        decompress(frame, expected_size=len(raw) - 1)
+    assert decompress(frame, expected_size=len(raw)) == raw
 
 
 def test_the_densest_frame_is_opened() -> None:
     raw = bytes(50_000_000)
 
-    assert unpress(squeeze(raw)) == raw
+    assert decompress(compress(raw)) == raw

@@ -59,8 +59,12 @@ def test_a_session_has_its_changes(tmp_path: Path) -> None:
     with archive_of(tmp_path, "/w/a", "/w/b") as archive:
         (edit,) = archive.edits(session=session_id(2))
 
-    assert (edit.path, edit.session, edit.branch) == ("/w/b", session_id(2), 0)
-    assert edit.time is not None
+    assert (edit.path, edit.session_id, edit.branch_number) == (
+        "/w/b",
+        session_id(2),
+        0,
+    )
+    assert edit.edited_at is not None
 
 
 def test_what_was_typed_on_branches_that_were_left_is_there(tmp_path: Path) -> None:
@@ -72,6 +76,6 @@ def test_what_was_typed_on_branches_that_were_left_is_there(tmp_path: Path) -> N
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        told = [(one.text, one.branch) for one in archive.prompts()]
+        told = [(one.text, one.branch_number) for one in archive.prompts()]
 
     assert told == [("Three", 0), ("Two", 1), ("One", 0)]

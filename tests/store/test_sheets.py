@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bygones.assemble import listed
-from bygones.reading import read
-from bygones.store.numbers import id_number
-from bygones.store.sheets import sheet_of
+from bygones.assemble.summary import summarize_session
+from bygones.reader import read_sessions
+from bygones.store.derived_rows import derive_rows
+from bygones.store.encoding import id_key
 from tests.build import Home, prompt, reply, session_id, thread
 
 
@@ -21,15 +21,15 @@ def test_a_sheet_says_what_a_session_spent_typed_and_left(tmp_path: Path) -> Non
     )
     again = prompt("three") | {"parentUuid": answer["uuid"]}
     home.session(session_id(1), [first, answer, second, other, again])
-    (session,) = read(tmp_path)
+    (session,) = read_sessions(tmp_path)
 
-    sheet = sheet_of(session, listed(session), is_long=True)
+    sheet = derive_rows(session, summarize_session(session), store_messages=True)
 
     assert sheet.session == session_id(1)
     assert [text for _, _, _, text in sheet.prompts] == ["one", "three", "two"]
-    left = {id_number(second["uuid"]), id_number(other["uuid"])}
-    assert set(sheet.rewound) == left
-    models = [model for _, _, model, _, _ in sheet.purses]
+    left = {id_key(second["uuid"]), id_key(other["uuid"])}
+    assert set(sheet.abandoned_keys) == left
+    models = [model for _, _, model, _, _ in sheet.payers]
     assert len(models) == len(set(models)) == 2
-    assert sorted(who for who, *_ in sheet.spends) == [0, 1]
-    assert sheet.claim is None
+    assert sorted(who for who, *_ in sheet.usage) == [0, 1]
+    assert sheet.reported_cost is None

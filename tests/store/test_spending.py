@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bygones.archive import Archive
 from bygones.model.reports import Grouping, UsageReport
-from bygones.query import parse
-from bygones.store import spending
+from bygones.query.parser import parse_query
+from bygones.store import usage_tables
 from tests.build import prompt, session_id, thread
 from tests.usage.asking import NOW, OPUS, SONNET, Asking, answer
 
@@ -31,7 +31,7 @@ spends = st.tuples(
 def reports(asking: Asking, query: str, zone: str) -> dict[str, UsageReport]:
     place = ZoneInfo(zone)
     with Archive.open(asking.archive) as archive:
-        asked = parse(query, now=NOW, zone=place)
+        asked = parse_query(query, now=NOW, zone=place)
         return {
             by: archive.usage(
                 by, query=asked, zone=place, now=NOW, prices=asking.prices
@@ -66,7 +66,7 @@ def test_spells_say_what_answers_say(
 
     coarse = reports(asking, query, zone)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spending, "_is_coarse", never)
+        patch.setattr(usage_tables, "_fits_15_minutes", never)
         fine = reports(asking, query, zone)
 
     assert coarse == fine
@@ -79,13 +79,13 @@ def never(*_: object) -> bool:
 def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list that is told whenever it is asked whether spells are enough."""
     told: list[bool] = []
-    real: Callable[..., bool] = spending._is_coarse
+    real: Callable[..., bool] = usage_tables._fits_15_minutes
 
     def tell(*words: object) -> bool:
         told.append(real(*words))
         return told[-1]
 
-    monkeypatch.setattr(spending, "_is_coarse", tell)
+    monkeypatch.setattr(usage_tables, "_fits_15_minutes", tell)
     return told
 
 

@@ -10,13 +10,15 @@ from threading import Thread
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import IndexAwaited, IndexMissing, SystemRefused
-from bygones.ingest.report import Silence
-from bygones.store import index as indexing
-from bygones.store import vault as vaults
-from bygones.store.dump import dump
-from bygones.store.vault import Vault
-from bygones.upkeep import purge, rebuild, verify
+from bygones.errors import IndexBusy, IndexNotFound, SystemFailure
+from bygones.ingest.runtime import NullProgress
+from bygones.maintenance.purge import purge
+from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import verify
+from bygones.store import archive_dir as vaults
+from bygones.store import index_db as indexing
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.export_rows import hash_tables
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -41,7 +43,7 @@ def test_an_index_of_an_older_version_is_made_anew(
 ) -> None:
     (old,) = indexes(keeping)
     before = keeping.dump()
-    monkeypatch.setattr(indexing, "DERIVING_VERSION", 999)
+    monkeypatch.setattr(indexing, "DERIVATION_VERSION", 999)
     with keeping.vault() as reader:
         assert reader.index is None
 
@@ -56,7 +58,7 @@ def test_an_index_of_an_older_version_is_made_anew(
 def test_nobody_sees_an_index_that_is_being_made(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "DERIVING_VERSION", 999)
+    monkeypatch.setattr(indexing, "DERIVATION_VERSION", 999)
     seen = []
 
     class Watching:
@@ -76,14 +78,14 @@ def test_nobody_sees_an_index_that_is_being_made(
 
 def test_a_reader_goes_on_with_the_index_it_has(keeping: Keeping) -> None:
     with keeping.vault() as reader:
-        before = dump(reader)
+        before = hash_tables(reader)
 
         rebuild(keeping.archive)
         keeping.home.session(session_id(3), session("d"))
         keeping.ingest()
         rebuild(keeping.archive)
 
-        assert dump(reader) == before
+        assert hash_tables(reader) == before
     assert keeping.dump() != before
 
 
@@ -93,7 +95,7 @@ def test_a_reader_that_has_no_words_yet_finds_those_of_the_new_index(
     with keeping.vault() as reader:
         rebuild(keeping.archive)
 
-        assert len(list(reader.text.documents())) == 3
+        assert len(list(reader.text_index.iter_documents())) == 3
     assert len(indexes(keeping)) == 1
 
 
@@ -132,7 +134,7 @@ def test_an_index_that_gave_way_is_gone_though_who_made_the_new_one_was_killed(
     copytree(tmp_path / "old", old)  # as if it had not come to removing it
 
     with keeping.vault() as reader:
-        assert reader.place == new
+        assert reader.index_path == new
     assert len(indexes(keeping)) == 2  # who only reads removes nothing
     keeping.ingest()
 
@@ -154,7 +156,7 @@ def test_a_damaged_index_can_be_made_anew(keeping: Keeping, name: str) -> None:
 def test_an_index_that_was_deleted_is_made_anew(keeping: Keeping) -> None:
     before = keeping.dump()
     with keeping.vault(write=True) as vault:
-        vault.drop_index()
+        vault.remove_all_indexes()
     assert not (keeping.archive / "index").exists()
 
     keeping.ingest()
@@ -171,8 +173,8 @@ def test_an_index_belongs_to_one_archive(keeping: Keeping, tmp_path: Path) -> No
 
     with keeping.vault() as reader:
         assert reader.index is not None
-        assert reader.place is not None
-        assert reader.place.name != place.name
+        assert reader.index_path is not None
+        assert reader.index_path.name != place.name
 
 
 def test_an_index_that_lags_is_brought_level(keeping: Keeping, tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def test_an_index_that_lags_is_brought_level(keeping: Keeping, tmp_path: Path) -
         file.write(jsonl([prompt("later")]))
     keeping.ingest()
     with keeping.vault(write=True) as vault:
-        vault.drop_index()
+        vault.remove_all_indexes()
     lagging.rename(keeping.archive / "index")
 
     keeping.ingest()
@@ -192,8 +194,8 @@ def test_an_index_that_lags_is_brought_level(keeping: Keeping, tmp_path: Path) -
 
 
 def test_there_is_an_archive_where_one_was_made(keeping: Keeping) -> None:
-    assert Vault.exists(keeping.archive)
-    assert not Vault.exists(keeping.home.path)
+    assert ArchiveDir.exists(keeping.archive)
+    assert not ArchiveDir.exists(keeping.home.path)
 
 
 def test_words_can_be_read_where_the_engine_may_leave_no_lock(keeping: Keeping) -> None:
@@ -203,7 +205,7 @@ def test_words_can_be_read_where_the_engine_may_leave_no_lock(keeping: Keeping) 
     lock.mkdir()  # which it cannot open, whoever runs this
 
     with keeping.vault() as reader:
-        found = len(list(reader.text.documents()))
+        found = len(list(reader.text_index.iter_documents()))
 
     assert found == 3
     assert verify(keeping.archive, deep=True).is_sound
@@ -225,9 +227,11 @@ def test_an_index_that_is_half_removed_is_no_index(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with keeping.vault(write=True) as vault:
-        monkeypatch.setattr(vaults, "_remove", lambda _: None)  # stopped on its way
-        with pytest.raises(SystemRefused):
-            vault.drop_index()
+        monkeypatch.setattr(
+            vaults, "_remove_tree", lambda _: None
+        )  # stopped on its way
+        with pytest.raises(SystemFailure):
+            vault.remove_all_indexes()
     monkeypatch.undo()
 
     with keeping.vault() as vault:
@@ -238,13 +242,13 @@ def test_an_index_that_is_half_removed_is_no_index(
     assert unlike_rebuilt(keeping) == []
 
 
-class _AtFirst(Silence):
+class _AtFirst(NullProgress):
     """Does something once, when work begins."""
 
     def __init__(self, happen: Callable[[], None]) -> None:
         self.due = [happen]
 
-    def begin(self, what: str, total: int) -> None:  # noqa: ARG002
+    def begin(self, stage: str, total: int) -> None:  # noqa: ARG002
         if self.due:
             self.due.pop()()
 
@@ -260,7 +264,7 @@ def purged(keeping: Keeping, happen: Callable[[], None]) -> None:
 def test_who_comes_while_a_purge_makes_the_index_anew_is_given_the_new_one(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vaults, "_WAIT", 300.0)
+    monkeypatch.setattr(vaults, "_INDEX_WAIT_SECONDS", 300.0)
     found: list[str] = []
 
     def read() -> None:
@@ -277,12 +281,12 @@ def test_who_comes_while_a_purge_makes_the_index_anew_is_given_the_new_one(
 def test_who_comes_while_a_long_purge_is_under_way_is_told_so(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vaults, "_WAIT", 0.0)
+    monkeypatch.setattr(vaults, "_INDEX_WAIT_SECONDS", 0.0)
 
     def read() -> None:
         with (
             Archive.open(keeping.archive) as archive,
-            pytest.raises(IndexAwaited, match="a purge is under way"),
+            pytest.raises(IndexBusy, match="a purge is under way"),
         ):
             next(archive.sessions())
 
@@ -292,12 +296,12 @@ def test_who_comes_while_a_long_purge_is_under_way_is_told_so(
 def test_words_that_a_purge_took_away_are_not_told_as_damaged(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vaults, "_WAIT", 0.0)
+    monkeypatch.setattr(vaults, "_INDEX_WAIT_SECONDS", 0.0)
     with keeping.vault() as reader:
 
         def read() -> None:
-            with pytest.raises(IndexAwaited, match="a purge is under way"):
-                _ = reader.text
+            with pytest.raises(IndexBusy, match="a purge is under way"):
+                _ = reader.text_index
 
         purged(keeping, read)
 
@@ -305,16 +309,16 @@ def test_words_that_a_purge_took_away_are_not_told_as_damaged(
 def test_nobody_is_told_to_make_an_index_that_another_is_making(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "DERIVING_VERSION", 999)
+    monkeypatch.setattr(indexing, "DERIVATION_VERSION", 999)
 
     def read() -> None:
         with (
             Archive.open(keeping.archive) as archive,
-            pytest.raises(IndexAwaited, match="is making the index"),
+            pytest.raises(IndexBusy, match="is making the index"),
         ):
             next(archive.sessions())
 
-    with Archive.open(keeping.archive) as archive, pytest.raises(IndexMissing):
+    with Archive.open(keeping.archive) as archive, pytest.raises(IndexNotFound):
         next(archive.sessions())
     Archive.rebuild(keeping.archive, progress=_AtFirst(read))
 
@@ -324,12 +328,12 @@ def test_an_index_that_gives_way_while_it_is_opened_is_followed_by_the_next(
 ) -> None:
     due = [keeping.archive]
 
-    def opening(place: Path, *, write: bool, stamp: str) -> indexing.Index:
+    def opening(place: Path, *, write: bool, fingerprint: str) -> indexing.IndexDB:
         if due and not write:
             rebuild(due.pop())
-        return indexing.Index(place, write=write, stamp=stamp)
+        return indexing.IndexDB(place, write=write, fingerprint=fingerprint)
 
-    monkeypatch.setattr(vaults, "Index", opening)
+    monkeypatch.setattr(vaults, "IndexDB", opening)
 
     with Archive.open(keeping.archive) as archive:
         assert len(list(archive.sessions())) == 2

@@ -9,9 +9,13 @@ import tantivy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.store import words
-from bygones.store.spelling import close_terms
-from bygones.store.words import prepared, terms_in, terms_of
+from bygones.store import tokenizer
+from bygones.store.tokenizer import (
+    correct_term,
+    prepare_text,
+    tokenize,
+    tokenize_prepared,
+)
 
 ENGINE = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
@@ -24,14 +28,16 @@ LETTERS = "abcXYZ019 _-./:éÉñßøÆ日本語ひらカタ한국ｗａ\u0301\U0
 
 @given(st.text(LETTERS, max_size=120) | st.text("aé", min_size=30, max_size=90))
 def test_our_terms_are_those_of_the_engine(text: str) -> None:
-    assert terms_of(text) == ENGINE.analyze(prepared(text))
+    assert tokenize(text) == ENGINE.analyze(prepare_text(text))
 
 
 @given(st.text() | st.text("ΑΣσς.\u0130iIé\u0307 _", max_size=40))
 def test_terms_are_those_of_single_words(text: str) -> None:
-    made = prepared(text)
+    made = prepare_text(text)
 
-    assert terms_in(made) == [one[0].lower() for one in words._WORD.finditer(made)]
+    assert tokenize_prepared(made) == [
+        one[0].lower() for one in tokenizer._WORD.finditer(made)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,13 +51,13 @@ def test_terms_are_those_of_single_words(text: str) -> None:
     ],
 )
 def test_a_text_has_terms(text: str, terms: list[str]) -> None:
-    assert terms_of(text) == terms
+    assert tokenize(text) == terms
 
 
 def test_long_words_far_away_are_cut_too() -> None:
     text = "word " * 300_000 + "b" * 64
 
-    assert terms_of(text)[-2:] == ["b" * 32] * 2
+    assert tokenize(text)[-2:] == ["b" * 32] * 2
 
 
 WORDS = {"system": 9, "systems": 2, "audit": 5, "hardening": 3, "cat": 1}
@@ -71,7 +77,7 @@ def test_a_slip_is_mended(typed: str, meant: str | None) -> None:
     def beginning(start: str) -> list[tuple[str, int]]:
         return [pair for pair in WORDS.items() if pair[0].startswith(start)]
 
-    assert close_terms(typed, counted, beginning) == meant
+    assert correct_term(typed, counted, beginning) == meant
 
 
 @given(st.text(max_size=50))
@@ -81,10 +87,10 @@ def test_simple_signs_change_nothing_of_how_a_text_is_read(text: str) -> None:
         # What is long is never taken for simple.
         padding = " ." * 500
 
-        assert terms_of(told) == terms_of(told + padding)
+        assert tokenize(told) == tokenize(told + padding)
 
 
 def test_no_simple_sign_is_part_of_a_word() -> None:
-    beyond = [sign for sign in words._SIMPLE if not sign.isascii()]
+    beyond = [sign for sign in tokenizer._SIMPLE_CHARS if not sign.isascii()]
 
-    assert terms_of("".join(beyond) + " " * 2000) == []
+    assert tokenize("".join(beyond) + " " * 2000) == []

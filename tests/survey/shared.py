@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.ids import Line
-from bygones.model.sources import Source
-from bygones.sources import discover, read_lines
+from bygones.model.base import Line, SourceFile
+from bygones.sources.lines import read_lines
+from bygones.sources.walk import discover_sources
 
 __all__ = ["CORPUS", "corpus_lines", "needs_corpus"]
 
@@ -21,8 +21,8 @@ needs_corpus = pytest.mark.skipif(
 
 
 def corpus_lines() -> Iterator[Line]:
-    for source in discover(CORPUS):
-        if isinstance(source, Source) and source.path.endswith(".jsonl"):
+    for source in discover_sources(CORPUS):
+        if isinstance(source, SourceFile) and source.relative_path.endswith(".jsonl"):
             for read in read_lines(source):
                 assert isinstance(read, Line)
                 yield read

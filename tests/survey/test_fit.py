@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from bygones.model.ids import Line
-from bygones.model.sketches import Sketch, Sketched, SketchMessage
-from bygones.model.surveys import DriftKind
-from bygones.parse import sketch_line, unknown_fields
-from bygones.survey import survey
-from bygones.survey.fit import fit_line, strange_fields
+from bygones.inspection import inspect_transcripts
+from bygones.model.base import Line
+from bygones.model.nodes import LightMessage, LightRecord, LocatedRecord
+from bygones.model.reports import DriftKind
+from bygones.parse.full import unknown_fields
+from bygones.parse.light import parse_line_light
+from bygones.transcript_stats import find_unknown_fields, parse_known_line
 from tests import build
 from tests.build import line, prompt, reply, source_line
 from tests.survey.shared import CORPUS, corpus_lines, needs_corpus
 
-SKETCH = tuple(field.name for field in fields(Sketch))
-MESSAGE = tuple(field.name for field in fields(SketchMessage))
+SKETCH = tuple(field.name for field in fields(LightRecord))
+MESSAGE = tuple(field.name for field in fields(LightMessage))
 
 strange_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("user"),
@@ -64,7 +65,7 @@ strange_records = st.builds(
 )
 
 
-def values(sketch: Sketch) -> list[object]:
+def values(sketch: LightRecord) -> list[object]:
     said = [getattr(sketch, name) for name in SKETCH if name != "message"]
     if sketch.message:
         said += [getattr(sketch.message, name) for name in MESSAGE]
@@ -72,11 +73,11 @@ def values(sketch: Sketch) -> list[object]:
 
 
 def assert_fits_only_what_is_known(read: Line) -> None:
-    fitting = fit_line(read)
+    fitting = parse_known_line(read)
     if fitting:
-        (plain,) = sketch_line(read)
-        assert isinstance(plain, Sketched)
-        assert values(fitting.sketch) == values(plain.sketch)
+        (plain,) = parse_line_light(read)
+        assert isinstance(plain, LocatedRecord)
+        assert values(fitting.record) == values(plain.record)
         assert unknown_fields(read.raw) == ()
 
 
@@ -99,12 +100,12 @@ def test_a_line_that_fits_is_sketched_alike_and_holds_nothing_new(
     ],
 )
 def test_an_ordinary_line_fits(record: build.Written) -> None:
-    assert fit_line(source_line(line(record)))
+    assert parse_known_line(source_line(line(record)))
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"type":7}'])
 def test_what_cannot_be_read_has_no_strange_fields(raw: bytes) -> None:
-    assert strange_fields(raw) == ()
+    assert find_unknown_fields(raw) == ()
 
 
 @needs_corpus
@@ -117,13 +118,13 @@ def test_every_shared_line_that_fits_is_sketched_alike() -> None:
 def test_drift_in_shared_lines_is_what_looking_at_every_field_finds() -> None:
     expected: Counter[str] = Counter()
     for read in corpus_lines():
-        for part in sketch_line(read):
-            if isinstance(part, Sketched):
+        for part in parse_line_light(read):
+            if isinstance(part, LocatedRecord):
                 names = unknown_fields(part.raw)
-                expected.update(f"{part.sketch.type}.{name}" for name in names)
+                expected.update(f"{part.record.type}.{name}" for name in names)
 
     found: Counter[str] = Counter()
-    for row in survey([CORPUS]).drift:
+    for row in inspect_transcripts([CORPUS]).drift:
         if row.kind is DriftKind.FIELD:
             found[row.name] += row.records
 

@@ -67,7 +67,7 @@ def bucket() -> Iterator[str]:
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{ports[6]}")
         # Systems are kept by their words, which do not tell where the server is.
-        import s3fs  # noqa: PLC0415 (only where it is installed)
+        import s3fs
 
         s3fs.S3FileSystem.clear_instance_cache()
         stack.callback(s3fs.S3FileSystem.clear_instance_cache)
@@ -76,7 +76,7 @@ def bucket() -> Iterator[str]:
 
 
 def _make_bucket(port: int) -> None:
-    import s3fs  # noqa: PLC0415 (only where it is installed)
+    import s3fs
 
     refusal = import_module("botocore.exceptions").BotoCoreError
     system = s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True)

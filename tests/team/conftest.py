@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bygones.team.contract import Objects, Scope, TeamStore
+from bygones.team.contract import AccessScope, BlobStore, TeamStore
 from tests.cases.make import CASES
 from tests.team.engines import ENGINES, opened
 from tests.team.fake import MemoryObjects, MemoryStore
 from tests.team.homes import PEOPLE, People, send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 
 
 @pytest.fixture(scope="session", params=ENGINES)
@@ -52,21 +52,21 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> People:
 @pytest.fixture(scope="session")
 def filled(engine: Callable[[], Made], people: People) -> Iterator[Made]:
     """Return a store to which all of them have sent everything."""
-    from bygones.team.deriving import derive  # noqa: PLC0415 (not for the others)
+    from bygones.team.worker import derive_all
 
     store, objects = engine()
     store.prepare()
     for person in PEOPLE:
         send(store, objects, person, people.homes[person])
-    derive(store, objects)
+    derive_all(store, objects)
     yield store, objects
     store.close()
 
 
 @pytest.fixture
-def scope() -> Callable[[str], Scope]:
+def scope() -> Callable[[str], AccessScope]:
     """Return a function that gives the scope of a person alone."""
-    return lambda person: Scope(person=person)
+    return lambda person: AccessScope(person=person)
 
 
 def corpus() -> list[Path]:

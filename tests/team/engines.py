@@ -18,7 +18,7 @@ from itertools import count
 
 import pytest
 
-from bygones.team.contract import Objects, TeamStore
+from bygones.team.contract import BlobStore, TeamStore
 from tests.team.servers import missing, postgres
 
 __all__ = ["ENGINES", "opened"]
@@ -26,7 +26,7 @@ __all__ = ["ENGINES", "opened"]
 ENGINES = ("postgresql", "clickhouse")
 _NUMBERS = count()
 _GIVEN = os.environ.get("BYGONES_TEST_CLICKHOUSE", "")
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def _has(package: str) -> bool:
 
 @contextmanager
 def _clickhouse() -> Iterator[Callable[[], Made]]:
-    from bygones.team.clickhouse import ClickHouseStore  # noqa: PLC0415
+    from bygones.team.stores.clickhouse import ClickHouseStore
 
     made: list[ClickHouseStore] = []
 
@@ -63,7 +63,7 @@ def _clickhouse() -> Iterator[Callable[[], Made]]:
         store = ClickHouseStore(f"{address}database={name}")
         made.append(store)
         store.prepare()
-        return store, store.objects()
+        return store, store.database_blobs()
 
     yield make
     for store in made if _GIVEN else ():
@@ -80,9 +80,9 @@ def _folder() -> str:
 
 @contextmanager
 def _postgres() -> Iterator[Callable[[], Made]]:
-    import psycopg  # noqa: PLC0415 (only where it is installed)
+    import psycopg
 
-    from bygones.team.postgres import PostgresStore  # noqa: PLC0415
+    from bygones.team.stores.postgres import PostgresStore
 
     numbers = count()
     with postgres() as server:
@@ -93,6 +93,6 @@ def _postgres() -> Iterator[Callable[[], Made]]:
                 db.execute(f"CREATE DATABASE {name}".encode())
             store = PostgresStore(server.address.removesuffix("postgres") + name)
             store.prepare()
-            return store, store.objects()
+            return store, store.database_blobs()
 
         yield make

@@ -11,11 +11,17 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bygones.archive import Archive
-from bygones.model.problems import Problem
-from bygones.model.sources import Source
-from bygones.sources import discover
-from bygones.store.press import squeeze
-from bygones.team.contract import Batch, Fragment, Objects, Sent, Span, TeamStore
+from bygones.model.base import Problem, SourceFile
+from bygones.sources.walk import discover_sources
+from bygones.store.compression import compress
+from bygones.team.contract import (
+    BlobStore,
+    RemoteSource,
+    SourceFragment,
+    SourceUpdate,
+    StoredSpan,
+    TeamStore,
+)
 
 __all__ = ["PEOPLE", "People", "lay_out", "send", "sent_from", "spans_of"]
 
@@ -41,7 +47,7 @@ def lay_out(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
 
 def send(
     store: TeamStore,
-    objects: Objects,
+    objects: BlobStore,
     person: str,
     homes: Sequence[Path],
     *,
@@ -57,30 +63,32 @@ def send(
 
 def sent_from(
     person: str, homes: Sequence[Path], *, step: int = STEP
-) -> Iterator[tuple[Batch, list[bytes]]]:
+) -> Iterator[tuple[SourceUpdate, list[bytes]]]:
     """Yield what homes hold as batches, with the bytes of their spans."""
     for source in _sources(homes):
-        sent = Sent(
+        sent = RemoteSource(
             person=person,
             teams=PEOPLE[person],
             machine="",
             home=source.home,
-            path=source.path,
+            path=source.relative_path,
             kind=source.kind,
-            project=source.project,
-            session=source.session,
-            agent=source.agent,
+            project=source.project_key,
+            session=source.session_id,
+            agent=source.agent_id,
             mtime_ns=source.mtime_ns,
         )
-        raw = (Path(source.home) / source.path).read_bytes()
+        raw = (Path(source.home) / source.relative_path).read_bytes()
         whole = step if source.kind.is_transcript else max(len(raw), 1)
         cut = raw.rfind(b"\n") + 1 if source.kind.is_transcript else len(raw)
         parts = _Parts()
         spans = tuple(spans_of(raw[:cut], parts, whole))
         behind = raw[cut:]
-        fragment = Fragment(offset=cut, mark=b"1", frame=squeeze(behind))
+        fragment = SourceFragment(offset=cut, fingerprint=b"1", frame=compress(behind))
         yield (
-            Batch(source=sent, spans=spans, fragment=fragment if behind else None),
+            SourceUpdate(
+                source=sent, spans=spans, fragment=fragment if behind else None
+            ),
             parts.raws,
         )
 
@@ -96,23 +104,25 @@ class _Parts:
         return hashlib.sha256(raw).hexdigest()
 
 
-def _sources(homes: Sequence[Path]) -> Iterator[Source]:
+def _sources(homes: Sequence[Path]) -> Iterator[SourceFile]:
     for home in homes:
-        for found in discover(home):
+        for found in discover_sources(home):
             if not isinstance(found, Problem):
                 yield found
 
 
-def spans_of(raw: bytes, objects: Objects | _Parts, step: int = STEP) -> Iterator[Span]:
+def spans_of(
+    raw: bytes, objects: BlobStore | _Parts, step: int = STEP
+) -> Iterator[StoredSpan]:
     """Yield bytes as spans of whole lines."""
     at = 0
     while at < len(raw):
         end = raw.find(b"\n", min(at + step, len(raw)) - 1) + 1 or len(raw)
         part = raw[at:end]
-        yield Span(
+        yield StoredSpan(
             offset=at,
             length=len(part),
-            origin=end,
+            client_offset=end,
             sha256=hashlib.sha256(part).digest(),
             address=objects.put(part),
         )

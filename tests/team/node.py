@@ -138,7 +138,7 @@ class _Door(BaseHTTPRequestHandler):
 
 def _unpacked(raw: bytes, packed: str) -> bytes:
     # The client brings what it packs with.
-    from clickhouse_connect.driver._backend.chdb_backend import (  # noqa: PLC0415
+    from clickhouse_connect.driver._backend.chdb_backend import (
         _decompress,
     )
 

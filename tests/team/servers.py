@@ -71,7 +71,7 @@ class Postgres:
         raise TimeoutError
 
     def _is_ready(self) -> bool:
-        import psycopg  # noqa: PLC0415 (only where it is installed)
+        import psycopg
 
         with contextlib.suppress(psycopg.Error), psycopg.connect(self.address):
             return True

@@ -12,15 +12,21 @@ from datetime import UTC, datetime
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import NotArchived, NotOfTeams
-from bygones.model.hits import Found
+from bygones.errors import NotInArchive, UnsupportedOnTeamStore
 from bygones.model.reports import Grouping
-from bygones.query import parse
-from bygones.team.contract import Objects, Role, Scope, Selector, TeamStore
+from bygones.model.summary import SearchResults
+from bygones.query.parser import parse_query
+from bygones.team.contract import (
+    AccessRole,
+    AccessScope,
+    BlobStore,
+    ErasureSelector,
+    TeamStore,
+)
 from tests.cases.shape import written
 from tests.team.homes import PEOPLE, People
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 TOLERANCE = 1e-12
 QUERIES = (
@@ -53,9 +59,9 @@ QUERIES = (
 every_person = pytest.mark.parametrize("person", PEOPLE)
 
 
-def opened(made: Made, scope: Scope) -> Archive:
+def opened(made: Made, scope: AccessScope) -> Archive:
     store, objects = made
-    return Archive.on(store.shelf(scope, objects))
+    return Archive.from_store(store.open_reader(scope, objects))
 
 
 Asked = Callable[[str], tuple[Archive, Archive]]
@@ -68,7 +74,7 @@ def both(filled: Made, people: People) -> Iterator[Asked]:
 
     def of(person: str) -> tuple[Archive, Archive]:
         if person not in known:
-            team = opened(filled, Scope(person=person))
+            team = opened(filled, AccessScope(person=person))
             known[person] = (team, people.archive(person))
         return known[person]
 
@@ -78,16 +84,16 @@ def both(filled: Made, people: People) -> Iterator[Asked]:
             archive.close()
 
 
-def near(found: Found) -> list[tuple[object, ...]]:
+def near(found: SearchResults) -> list[tuple[object, ...]]:
     return [
         (
             round(-one.score / TOLERANCE),
-            one.listed,
-            one.title,
-            one.words,
-            one.total,
+            one.summary,
+            one.highlighted_title,
+            one.matched_words,
+            one.hit_count,
             one.hits,
-            one.also,
+            one.duplicate_ids,
         )
         for one in found.sessions
     ]
@@ -97,8 +103,10 @@ def near(found: Found) -> list[tuple[object, ...]]:
 def test_lists_are_the_same(both: Asked, person: str) -> None:
     team, folder = both(person)
 
-    assert list(team.sessions(empty=True)) == list(folder.sessions(empty=True))
-    assert team.projects(empty=True) == folder.projects(empty=True)
+    assert list(team.sessions(include_empty=True)) == list(
+        folder.sessions(include_empty=True)
+    )
+    assert team.projects(include_empty=True) == folder.projects(include_empty=True)
     assert team.drift() == folder.drift()
     problems = sorted(map(repr, folder.problems()))
     assert sorted(map(repr, team.problems())) == problems
@@ -108,12 +116,12 @@ def test_lists_are_the_same(both: Asked, person: str) -> None:
 def test_sessions_are_the_same(both: Asked, person: str) -> None:
     team, folder = both(person)
 
-    for listed in folder.sessions(empty=True):
+    for listed in folder.sessions(include_empty=True):
         one, other = team.session(listed.id), folder.session(listed.id)
         assert written([one]) == written([other])
         assert team.edits(session=listed.id) == folder.edits(session=listed.id)
-        blocks = [m.blocks for m in one.live.messages]
-        assert blocks == [m.blocks for m in other.live.messages]
+        blocks = [m.blocks for m in one.live_branch.messages]
+        assert blocks == [m.blocks for m in other.live_branch.messages]
 
 
 @every_person
@@ -126,21 +134,30 @@ def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
     for prompt in known[:10]:
         ours, theirs = team.record(prompt.id), folder.record(prompt.id)
         # Some ids stand in many homes: which of them is first is not settled.
-        assert {ours.position, *ours.copies} == {theirs.position, *theirs.copies}
+        assert {ours.position, *ours.copy_positions} == {
+            theirs.position,
+            *theirs.copy_positions,
+        }
         assert ours.raw
 
 
 @every_person
 @pytest.mark.parametrize("query", QUERIES)
 def test_searches_find_the_same(both: Asked, person: str, query: str) -> None:
-    asked = parse(query, now=NOW, zone=UTC)
+    asked = parse_query(query, now=NOW, zone=UTC)
     team, folder = both(person)
 
     ours = team.search(asked, limit=200)
     theirs = folder.search(asked, limit=200)
 
-    assert (ours.total, ours.complete) == (theirs.total, theirs.complete)
-    assert (ours.repairs, ours.missing) == (theirs.repairs, theirs.missing)
+    assert (ours.session_count, ours.full_match_count) == (
+        theirs.session_count,
+        theirs.full_match_count,
+    )
+    assert (ours.corrections, ours.missing_words) == (
+        theirs.corrections,
+        theirs.missing_words,
+    )
     assert [one.score for one in ours.sessions] == pytest.approx(
         [one.score for one in theirs.sessions], rel=TOLERANCE
     )
@@ -153,14 +170,14 @@ def test_sums_are_the_same(both: Asked, person: str, by: Grouping) -> None:
     team, folder = both(person)
 
     assert team.usage(by, now=NOW) == folder.usage(by, now=NOW)
-    assert team.tools() == folder.tools()
+    assert team.sessions_by_tool() == folder.sessions_by_tool()
 
 
 @pytest.mark.parametrize(
     "words", ["after:2020-01-01", "model:opus", "is:agent", "-is:rewound"]
 )
 def test_sums_are_limited_alike(both: Asked, words: str) -> None:
-    query = parse(words, now=NOW, zone=UTC)
+    query = parse_query(words, now=NOW, zone=UTC)
     team, folder = both("ann")
 
     ours = team.usage("model", query=query, now=NOW)
@@ -168,42 +185,48 @@ def test_sums_are_limited_alike(both: Asked, words: str) -> None:
 
 
 def test_nobody_sees_what_is_not_theirs(filled: Made, people: People) -> None:
-    with opened(filled, Scope(person="dan", teams=("core", "web"))) as team:
-        assert list(team.sessions(empty=True)) == []
+    with opened(filled, AccessScope(person="dan", teams=("core", "web"))) as team:
+        assert list(team.sessions(include_empty=True)) == []
         assert list(team.prompts()) == []
         assert team.sources() == []
         assert team.usage("day", now=NOW).rows == ()
         assert team.edits(path="/") == []
         for query in QUERIES:
-            found = team.search(parse(query, now=NOW, zone=UTC))
-            assert (found.sessions, found.total, found.repairs) == ((), 0, ())
+            found = team.search(parse_query(query, now=NOW, zone=UTC))
+            assert (found.sessions, found.session_count, found.corrections) == (
+                (),
+                0,
+                (),
+            )
         with people.archive("ann") as folder:
             listed = next(folder.sessions())
-            with pytest.raises(NotArchived):
+            with pytest.raises(NotInArchive):
                 team.session(listed.id)
             for prompt in folder.prompts():
-                with pytest.raises(NotArchived):
+                with pytest.raises(NotInArchive):
                     team.record(prompt.id)
 
 
 def test_a_team_sees_what_is_shared_with_it(filled: Made, people: People) -> None:
-    def seen(scope: Scope) -> int:
+    def seen(scope: AccessScope) -> int:
         with opened(filled, scope) as team:
-            return len(list(team.sessions(empty=True)))
+            return len(list(team.sessions(include_empty=True)))
 
     counts = {}
     for person in PEOPLE:
         with people.archive(person) as folder:
-            counts[person] = len(list(folder.sessions(empty=True)))
+            counts[person] = len(list(folder.sessions(include_empty=True)))
 
-    assert seen(Scope(person="dan", teams=("web",), role=Role.TEAM)) == (
+    assert seen(AccessScope(person="dan", teams=("web",), role=AccessRole.TEAM)) == (
         counts["ben"] + counts["cem"]
     )
-    assert seen(Scope(person="ann", teams=("core",), role=Role.TEAM)) == (
+    assert seen(AccessScope(person="ann", teams=("core",), role=AccessRole.TEAM)) == (
         counts["ann"] + counts["ben"]
     )
-    assert seen(Scope(person="dan", role=Role.AUDITOR)) == sum(counts.values())
-    assert seen(Scope(person="dan", role=Role.TEAM)) == 0
+    assert seen(AccessScope(person="dan", role=AccessRole.AUDITOR)) == sum(
+        counts.values()
+    )
+    assert seen(AccessScope(person="dan", role=AccessRole.TEAM)) == 0
 
 
 @every_person
@@ -212,13 +235,19 @@ def test_what_fits_a_person_is_what_they_have(
 ) -> None:
     store, _ = filled
 
-    fits = store.fitting(Selector(person=person))
+    fits = store.matching_sessions(ErasureSelector(person=person))
 
     with people.archive(person) as folder:
-        assert fits == sorted(one.id for one in folder.sessions(empty=True))
-    assert store.fitting(Selector(person=person, project="/nowhere")) == []
+        assert fits == sorted(one.id for one in folder.sessions(include_empty=True))
+    assert (
+        store.matching_sessions(ErasureSelector(person=person, project="/nowhere"))
+        == []
+    )
 
 
 def test_what_is_done_to_files_is_refused(filled: Made) -> None:
-    with opened(filled, Scope(person="ann")) as team, pytest.raises(NotOfTeams):
+    with (
+        opened(filled, AccessScope(person="ann")) as team,
+        pytest.raises(UnsupportedOnTeamStore),
+    ):
         team.plan_restore([])

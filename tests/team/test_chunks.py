@@ -10,43 +10,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.archive import Archive
-from bygones.team.chunks import Unpacked
-from bygones.team.contract import Objects, Scope, TeamStore
-from bygones.team.deriving import derive
+from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.reader import BlobCache
+from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.homes import send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40))), st.integers(1, 50))
 def test_no_more_is_kept_than_there_is_room_for_but_the_last(
     kept: list[tuple[int, int]], room: int
 ) -> None:
-    unpacked = Unpacked(room)
+    unpacked = BlobCache(room)
     sizes: dict[str, int] = {}
 
     for name, size in kept:
         sizes.setdefault(str(name), size)
-        unpacked.keep(str(name), bytes(sizes[str(name)]))
+        unpacked.put(str(name), bytes(sizes[str(name)]))
 
-        found = {one: raw for one in sizes if (raw := unpacked.find(one)) is not None}
+        found = {one: raw for one in sizes if (raw := unpacked.get(one)) is not None}
         assert all(len(raw) == sizes[one] for one, raw in found.items())
         assert sum(map(len, found.values())) <= room or len(found) == 1
 
 
 def test_what_was_not_asked_for_longest_gives_way() -> None:
-    unpacked = Unpacked(2)
+    unpacked = BlobCache(2)
     for name in ("a", "b"):
-        unpacked.keep(name, b"1")
+        unpacked.put(name, b"1")
 
-    unpacked.find("a")
-    unpacked.keep("c", b"1")
+    unpacked.get("a")
+    unpacked.put("c", b"1")
 
-    assert unpacked.find("a")
-    assert unpacked.find("b") is None
-    unpacked.shrink(0)
-    assert unpacked.find("c") is None
+    assert unpacked.get("a")
+    assert unpacked.get("b") is None
+    unpacked.shrink_to(0)
+    assert unpacked.get("c") is None
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def sent(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Made]:
     records = thread(prompt("a question"), reply("an answer"))
     home.session(session_id(0), records)
     send(store, objects, "ann", [home.path])
-    derive(store, objects)
+    derive_all(store, objects)
     yield store, objects
     store.close()
 
@@ -65,13 +65,13 @@ def sent(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Made]:
 class Counted:
     """Objects that count how often they are fetched."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: BlobStore) -> None:
         self._objects = objects
         self.fetched = 0
 
-    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+    def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
         self.fetched += len(addresses)
-        return self._objects.several(addresses)
+        return self._objects.get_many(addresses)
 
 
 def test_readers_of_a_store_share_what_they_unpacked(sent: Made) -> None:
@@ -80,9 +80,9 @@ def test_readers_of_a_store_share_what_they_unpacked(sent: Made) -> None:
 
     said = []
     for _ in range(2):
-        shelf = store.shelf(Scope(person="ann"), counted)  # type: ignore[arg-type]
-        with Archive.on(shelf) as archive:
-            live = archive.session(session_id(0)).live
+        shelf = store.open_reader(AccessScope(person="ann"), counted)  # type: ignore[arg-type]
+        with Archive.from_store(shelf) as archive:
+            live = archive.session(session_id(0)).live_branch
             said.append([message.blocks for message in live.messages])
 
     assert said[0] == said[1]

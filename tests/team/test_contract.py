@@ -8,23 +8,22 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from bygones.errors import ArchiveDamaged, BatchRefused
-from bygones.model.ids import SessionId
-from bygones.model.sources import SourceKind
+from bygones.errors import ArchiveDamaged, SourceUpdateRejected
+from bygones.model.base import SessionId, SourceKind
 from bygones.team.contract import (
-    Batch,
-    Fragment,
-    Objects,
-    Selector,
-    Sent,
-    Span,
+    BlobStore,
+    ErasureSelector,
+    RemoteSource,
+    SourceFragment,
+    SourceUpdate,
+    StoredSpan,
     TeamStore,
+    tombstone_hashes,
 )
-from bygones.team.refusing import signs_of
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-SENT = Sent(
+SENT = RemoteSource(
     person="ann",
     machine="laptop",
     home="/home/ann/.claude",
@@ -34,11 +33,11 @@ SENT = Sent(
 )
 
 
-def span(raw: bytes, offset: int, objects: Objects) -> Span:
-    return Span(
+def span(raw: bytes, offset: int, objects: BlobStore) -> StoredSpan:
+    return StoredSpan(
         offset=offset,
         length=len(raw),
-        origin=offset + len(raw),
+        client_offset=offset + len(raw),
         sha256=hashlib.sha256(raw).digest(),
         address=objects.put(raw),
     )
@@ -46,104 +45,108 @@ def span(raw: bytes, offset: int, objects: Objects) -> Span:
 
 def test_a_batch_that_comes_twice_is_there_once(made: Made) -> None:
     store, objects = made
-    batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
+    batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
 
     first = store.put(batch)
 
     assert store.put(batch) == first
-    assert first.upto == 3
-    assert [one.upto for one in store.acks("ann", "laptop")] == [3]
-    assert store.acks("ben", "laptop") == []
+    assert first.stored_bytes == 3
+    assert [one.stored_bytes for one in store.upload_progress("ann", "laptop")] == [3]
+    assert store.upload_progress("ben", "laptop") == []
 
 
 def test_a_gap_and_other_bytes_are_refused(made: Made) -> None:
     store, objects = made
-    store.put(Batch(source=SENT, spans=(span(b"{}\n", 0, objects),)))
+    store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
 
-    with pytest.raises(BatchRefused, match="3 bytes"):
-        store.put(Batch(source=SENT, spans=(span(b"{}\n", 9, objects),)))
-    with pytest.raises(BatchRefused, match="other bytes"):
-        store.put(Batch(source=SENT, spans=(span(b"[]\n", 0, objects),)))
+    with pytest.raises(SourceUpdateRejected, match="3 bytes"):
+        store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 9, objects),)))
+    with pytest.raises(SourceUpdateRejected, match="other bytes"):
+        store.put(SourceUpdate(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
 def test_what_was_erased_does_not_come_back(made: Made) -> None:
     store, objects = made
-    batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
+    batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
     store.put(batch)
-    assert store.refused([SENT]) == set()
+    assert store.find_erased([SENT]) == set()
 
-    receipt = store.erase(Selector(session=SessionId("5e55")), now=NOW)
+    receipt = store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
 
-    assert store.refused([SENT]) == {SENT.number}
-    assert store.refused([]) == set()
-    assert store.erased([*signs_of(SENT), b"1" * 32]) == set(signs_of(SENT))
+    assert store.find_erased([SENT]) == {SENT.number}
+    assert store.find_erased([]) == set()
+    assert store.find_tombstones([*tombstone_hashes(SENT), b"1" * 32]) == set(
+        tombstone_hashes(SENT)
+    )
 
     assert receipt.sources == 1
-    assert len(receipt.addresses) == 1
-    assert list(receipt.addresses) == list(store.stray())
-    objects.remove(receipt.addresses)
-    store.forget_stray(receipt.addresses)
-    assert store.stray() == []
+    assert len(receipt.blob_addresses) == 1
+    assert list(receipt.blob_addresses) == list(store.orphaned_blobs())
+    objects.remove(receipt.blob_addresses)
+    store.forget_orphaned_blobs(receipt.blob_addresses)
+    assert store.orphaned_blobs() == []
     with pytest.raises(ArchiveDamaged):
-        objects.bytes_of(receipt.addresses[0])
-    with pytest.raises(BatchRefused, match="erased"):
+        objects.get(receipt.blob_addresses[0])
+    with pytest.raises(SourceUpdateRejected, match="erased"):
         store.put(batch)
 
 
 def test_what_is_held_stays(made: Made) -> None:
     store, objects = made
-    store.put(Batch(source=SENT, spans=(span(b"{}\n", 0, objects),)))
-    store.hold(Selector(person="ann"), reason="a dispute")
+    store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
+    store.hold(ErasureSelector(person="ann"), reason="a dispute")
 
-    receipt = store.erase(Selector(person="ann"), now=NOW)
+    receipt = store.erase(ErasureSelector(person="ann"), now=NOW)
 
     assert receipt.sources == 0
-    assert len(store.acks("ann", "laptop")) == 1
+    assert len(store.upload_progress("ann", "laptop")) == 1
 
 
 def test_a_note_is_kept_and_forgotten(made: Made) -> None:
     store, _ = made
     store.set_note("token", "ann", b"hash")
 
-    assert store.notes("token") == {"ann": b"hash"}
+    assert store.list_notes("token") == {"ann": b"hash"}
     store.set_note("token", "ann", None)
-    assert store.note("token", "ann") is None
+    assert store.get_note("token", "ann") is None
 
 
 def test_an_unfinished_line_gives_way_to_what_comes_in_its_place(made: Made) -> None:
     store, objects = made
-    whole = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
-    half = Fragment(offset=3, mark=b"1", frame=b"frame")
+    whole = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
+    half = SourceFragment(offset=3, fingerprint=b"1", frame=b"frame")
     store.put(replace(whole, fragment=half))
     number = SENT.number
 
     assert store.fragments([number]) == {number: half}
-    assert [one.mark for one in store.acks("ann", "laptop")] == [b"1"]
-    assert [batch.fragment for batch in store.batches()] == [half]
+    assert [one.fingerprint for one in store.upload_progress("ann", "laptop")] == [b"1"]
+    assert [batch.fragment for batch in store.export_updates()] == [half]
     # What was there before says nothing of it, and what comes too late is passed over.
-    assert store.put(whole).mark == b"1"
-    assert store.put(replace(whole, fragment=replace(half, offset=0))).mark == b"1"
-    more = replace(half, mark=b"2", frame=b"")
-    assert store.put(replace(whole, fragment=more)).mark == b"2"
+    assert store.put(whole).fingerprint == b"1"
+    assert (
+        store.put(replace(whole, fragment=replace(half, offset=0))).fingerprint == b"1"
+    )
+    more = replace(half, fingerprint=b"2", frame=b"")
+    assert store.put(replace(whole, fragment=more)).fingerprint == b"2"
     assert store.fragments([number]) == {number: more}
     # The line is finished, and then the whole file another one.
-    line = Batch(source=SENT, spans=(span(b"[]\n", 3, objects),))
-    assert store.put(line).mark == b""
-    assert store.put(replace(whole, fragment=more)).mark == b""
+    line = SourceUpdate(source=SENT, spans=(span(b"[]\n", 3, objects),))
+    assert store.put(line).fingerprint == b""
+    assert store.put(replace(whole, fragment=more)).fingerprint == b""
     store.put(replace(line, fragment=replace(more, offset=6)))
-    assert store.put(replace(whole, generation=1)).mark == b""
+    assert store.put(replace(whole, generation=1)).fingerprint == b""
     assert store.fragments([number]) == {}
 
 
 def test_an_unfinished_line_alone_must_be_derived(made: Made) -> None:
     store, _ = made
-    half = Fragment(offset=0, mark=b"1", frame=b"frame")
+    half = SourceFragment(offset=0, fingerprint=b"1", frame=b"frame")
 
-    store.put(Batch(source=SENT, fragment=half))
+    store.put(SourceUpdate(source=SENT, fragment=half))
 
-    assert [one.number for one in store.touched()] == [SENT.number]
-    (held,) = store.held("ann")
-    store.put(Batch(source=SENT, fragment=half))
-    assert [one.revision for one in store.held("ann")] == [held.revision]
-    store.erase(Selector(session=SessionId("5e55")), now=NOW)
+    assert [one.number for one in store.pending_sources()] == [SENT.number]
+    (held,) = store.list_sources("ann")
+    store.put(SourceUpdate(source=SENT, fragment=half))
+    assert [one.revision for one in store.list_sources("ann")] == [held.revision]
+    store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
     assert store.fragments([SENT.number]) == {}

@@ -11,22 +11,13 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, StoreError
-from bygones.model.ids import SessionId
-from bygones.team.contract import Objects, Scope, TeamStore
-from bygones.team.derivation import Derivation
-from bygones.team.deriving import Withheld, derive, derive_waiting
-from tests.build import (
-    Home,
-    jsonl,
-    prompt,
-    reply,
-    session_id,
-    summary,
-    thread,
-)
+from bygones.model.base import SessionId
+from bygones.team.contract import AccessScope, BlobStore, DerivedSessions, TeamStore
+from bygones.team.worker import FailedFamilies, derive_all, derive_pending
+from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.team.homes import send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 
 
 @pytest.fixture
@@ -41,13 +32,13 @@ def empty(engine: Callable[[], Made]) -> Iterator[Made]:
 def counted(store: TeamStore, monkeypatch: pytest.MonkeyPatch) -> list[SessionId]:
     """Return a list in which every session is named that is written from now on."""
     written: list[SessionId] = []
-    replace = store.replace
+    replace = store.replace_sessions
 
-    def noted(made: Derivation) -> None:
+    def noted(made: DerivedSessions) -> None:
         written.extend(one.session for one in made.sessions)
         replace(made)
 
-    monkeypatch.setattr(store, "replace", noted)
+    monkeypatch.setattr(store, "replace_sessions", noted)
     return written
 
 
@@ -68,7 +59,7 @@ def homes(place: Path) -> list[Path]:
 
 
 def listed(archive: Archive) -> list[tuple[object, ...]]:
-    return sorted((one.id, one.title, one.messages) for one in archive.sessions())
+    return sorted((one.id, one.title, one.message_count) for one in archive.sessions())
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -79,12 +70,14 @@ def test_sessions_that_come_one_by_one_are_as_if_they_had_come_at_once(
     made = homes(tmp_path / "homes")
     for number in order:
         send(store, objects, "ann", [made[number]])
-        derive(store, objects)
+        derive_all(store, objects)
     Archive.ingest(tmp_path / "archive", made)
 
     with (
         Archive.open(tmp_path / "archive") as folder,
-        Archive.on(store.shelf(Scope(person="ann"), objects)) as team,
+        Archive.from_store(
+            store.open_reader(AccessScope(person="ann"), objects)
+        ) as team,
     ):
         assert listed(team) == listed(folder)
         assert "Of the end" in {one.title.text for one in team.sessions()}
@@ -96,11 +89,11 @@ def test_what_a_title_stands_beside_is_not_derived_again(
     store, objects = empty
     first, further, titles = homes(tmp_path / "homes")
     send(store, objects, "ann", [titles])
-    derive(store, objects)
+    derive_all(store, objects)
     written = counted(store, monkeypatch)
 
     send(store, objects, "ann", [first, further])
-    derive(store, objects)
+    derive_all(store, objects)
 
     assert sorted(written) == [session_id(0), session_id(1)]
 
@@ -109,17 +102,17 @@ def test_a_family_that_came_whole_is_derived_once(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
-    monkeypatch.setattr("bygones.team.deriving._WEIGHT", 1)
+    monkeypatch.setattr("bygones.team.worker._BATCH_BYTES", 1)
     first, further, titles = homes(tmp_path / "homes")
     for home in (titles, first, further):
         send(store, objects, "ann", [home])
     written = counted(store, monkeypatch)
 
-    derive(store, objects)
+    derive_all(store, objects)
 
     # The second group finds the first; what that brings along is not done once more.
     assert len(written) <= 4
-    assert store.touched() == []
+    assert store.pending_sources() == []
 
 
 def test_what_comes_meanwhile_waits_for_the_next_time(
@@ -128,16 +121,16 @@ def test_what_comes_meanwhile_waits_for_the_next_time(
     store, objects = empty
     first, _, titles = homes(tmp_path / "homes")
     send(store, objects, "ann", [first])
-    replace = store.replace
+    replace = store.replace_sessions
 
-    def late(made: Derivation) -> None:
+    def late(made: DerivedSessions) -> None:
         send(store, objects, "ann", [titles])
         replace(made)
 
-    monkeypatch.setattr(store, "replace", late)
+    monkeypatch.setattr(store, "replace_sessions", late)
 
-    assert derive_waiting(store, objects) == 1
-    assert len(store.touched()) == 1
+    assert derive_pending(store, objects) == 1
+    assert len(store.pending_sources()) == 1
 
 
 def test_bytes_that_are_missing_or_others_are_not_derived(
@@ -146,24 +139,26 @@ def test_bytes_that_are_missing_or_others_are_not_derived(
     store, objects = empty
     first, _, titles = homes(tmp_path / "homes")
     send(store, objects, "ann", [first])
-    addresses = [s.address for batch in store.batches() for s in batch.spans]
+    addresses = [s.address for batch in store.export_updates() for s in batch.spans]
 
     objects.remove(addresses)
 
     with pytest.raises(ArchiveDamaged):
-        derive(store, objects)
+        derive_all(store, objects)
     # Others, and other people, need not wait for it.
     send(store, objects, "ann", [titles])
     send(store, objects, "ben", [titles])
     with pytest.raises(ArchiveDamaged):
-        derive(store, objects)
-    assert [one.person for one in store.touched()] == ["ann"]
+        derive_all(store, objects)
+    assert [one.person for one in store.pending_sources()] == ["ann"]
     for person in ("ann", "ben"):
-        with Archive.on(store.shelf(Scope(person=person), objects)) as archive:
+        with Archive.from_store(
+            store.open_reader(AccessScope(person=person), objects)
+        ) as archive:
             assert [one.id for one in archive.sessions()] == [session_id(2)]
     # Whoever sends it again, with the same bytes, mends it.
     send(store, objects, "ann", [first])
-    assert derive(store, objects) == 1
+    assert derive_all(store, objects) == 1
 
 
 def refusing(
@@ -171,15 +166,15 @@ def refusing(
 ) -> list[set[SessionId]]:
     """Have an engine refuse the first session; return what it was asked to write."""
     tried: list[set[SessionId]] = []
-    replace = store.replace
+    replace = store.replace_sessions
 
-    def chosen(made: Derivation) -> None:
+    def chosen(made: DerivedSessions) -> None:
         tried.append({one.session for one in made.sessions})
         if session_id(0) in tried[-1]:
             raise error
         replace(made)
 
-    monkeypatch.setattr(store, "replace", chosen)
+    monkeypatch.setattr(store, "replace_sessions", chosen)
     return tried
 
 
@@ -190,29 +185,29 @@ def test_what_the_engine_cannot_take_keeps_nobody_back_until_more_of_it_comes(
     first, further, _ = homes(tmp_path / "homes")
     other = Home(tmp_path / "other")
     other.session(session_id(9), thread(prompt("apart"), start=900))
-    withheld = Withheld()
-    tried = refusing(store, monkeypatch, StoreError("too long", is_of_row=True))
+    withheld = FailedFamilies()
+    tried = refusing(store, monkeypatch, StoreError("too long", is_permanent=True))
     send(store, objects, "ann", [first, other.path], step=1)
     send(store, objects, "ben", [other.path])
 
-    assert derive_waiting(store, objects, withheld) == 2
-    assert [one.person for one in store.touched()] == ["ann"]
-    assert withheld.told().startswith("1 file could not be derived")
+    assert derive_pending(store, objects, withheld) == 2
+    assert [one.person for one in store.pending_sources()] == ["ann"]
+    assert withheld.describe().startswith("1 file could not be derived")
     # It is not tried for ever, only when more of it comes.
     tried.clear()
-    assert derive_waiting(store, objects, withheld) == 0
+    assert derive_pending(store, objects, withheld) == 0
     assert tried == []
     send(store, objects, "ann", [further])
-    assert derive_waiting(store, objects, withheld) == 1
+    assert derive_pending(store, objects, withheld) == 1
     assert tried == [{session_id(1)}]
     (path,) = first.rglob(f"{session_id(0)}.jsonl")
     with path.open("ab") as file:
         file.write(jsonl(thread(prompt("more"), start=700)))
     send(store, objects, "ann", [first], step=1)
     monkeypatch.undo()
-    assert derive_waiting(store, objects, withheld) == 2
-    assert derive_waiting(store, objects, withheld) == 0
-    assert (store.touched(), withheld.told()) == ([], "")
+    assert derive_pending(store, objects, withheld) == 2
+    assert derive_pending(store, objects, withheld) == 0
+    assert (store.pending_sources(), withheld.describe()) == ([], "")
 
 
 def test_an_engine_that_is_away_is_so_for_all(
@@ -220,13 +215,13 @@ def test_an_engine_that_is_away_is_so_for_all(
 ) -> None:
     store, objects = empty
     first, _, _ = homes(tmp_path / "homes")
-    withheld = Withheld()
+    withheld = FailedFamilies()
     tried = refusing(store, monkeypatch, StoreError("the disk is full"))
     send(store, objects, "ann", [first])
 
     for _ in range(2):
         with pytest.raises(StoreError):
-            derive_waiting(store, objects, withheld)
+            derive_pending(store, objects, withheld)
 
     assert tried == [{session_id(0)}] * 2
     assert len(withheld) == 0
@@ -247,11 +242,13 @@ def test_sessions_of_any_name_are_derived_as_in_a_folder(
     send(store, objects, "ann", [home.path])
     Archive.ingest(tmp_path / "archive", [home.path])
 
-    derive(store, objects)
+    derive_all(store, objects)
 
     with (
         Archive.open(tmp_path / "archive") as folder,
-        Archive.on(store.shelf(Scope(person="ann"), objects)) as team,
+        Archive.from_store(
+            store.open_reader(AccessScope(person="ann"), objects)
+        ) as team,
     ):
         assert odd in {one.id for one in team.sessions()}
         assert listed(team) == listed(folder)

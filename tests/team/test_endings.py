@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.errors import HubUnreachable
-from bygones.model.ids import SessionId
-from bygones.push import push
-from bygones.render.redact import Redactor
-from bygones.team.contract import Fragment, Objects, Scope, TeamStore
-from bygones.team.deriving import derive
-from bygones.team.moving import move
+from bygones.hub.client import push
+from bygones.model.base import SessionId
+from bygones.redact.engine import Redactor
+from bygones.team.admin import migrate_store
+from bygones.team.contract import AccessScope, BlobStore, SourceFragment, TeamStore
+from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.push.sending import Losing, MemoryHub
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 PROJECT = "/srv/shop"
 KEY = "-srv-shop"
 SESSION = session_id(0)
@@ -70,24 +70,24 @@ class Sending:
     def send(self, by: MemoryHub | Losing | None = None) -> int:
         hub = by or self.hub
         redactor = Redactor()
-        return push(self.folder, [PROJECT], redactor=redactor, courier=hub).parcels
+        return push(self.folder, [PROJECT], redactor=redactor, transport=hub).requests
 
     def both(self) -> tuple[object, object]:
         """Return what the hub tells of the session, and what the folder does."""
-        derive(self.hub.store, self.hub.objects)
-        shelf = self.hub.store.shelf(Scope(person="ann"), self.hub.objects)
-        with Archive.on(shelf) as team, Archive.open(self.folder) as own:
+        derive_all(self.hub.store, self.hub.objects)
+        shelf = self.hub.store.open_reader(AccessScope(person="ann"), self.hub.objects)
+        with Archive.from_store(shelf) as team, Archive.open(self.folder) as own:
             return told(team), told(own)
 
 
 def told(archive: Archive) -> object:
     """Return all that is told of the session, but for where its bytes are."""
-    (listed,) = archive.sessions(empty=True)
+    (listed,) = archive.sessions(include_empty=True)
     session = archive.session(listed.id)
     shown = archive.conversation(listed.id).window(0, 0, 9)
     return (
-        replace(listed, size=0),
-        [(one.role, one.origin, one.blocks) for one in session.live.messages],
+        replace(listed, source_bytes=0),
+        [(one.role, one.origin, one.blocks) for one in session.live_branch.messages],
         [one.kind for one in session.problems],
         [one.text for one in archive.prompts()],
         [(one.id, one.blocks) for turn in shown.turns for one in turn.messages],
@@ -177,9 +177,9 @@ def test_nothing_of_half_a_line_and_of_a_private_one_leaves(sending: Sending) ->
     assert sending.send() == 0
 
 
-def _fragments(sending: Sending) -> list[Fragment]:
+def _fragments(sending: Sending) -> list[SourceFragment]:
     store = sending.hub.store
-    numbers = [held.number for held in store.held("ann")]
+    numbers = [held.number for held in store.list_sources("ann")]
     return list(store.fragments(numbers).values())
 
 
@@ -188,10 +188,14 @@ def test_a_last_line_is_exported_too(sending: Sending) -> None:
     sending.send()
     sending.both()
 
-    shelf = sending.hub.store.shelf(Scope(person="ann"), sending.hub.objects)
-    with Archive.on(shelf) as team, Archive.open(sending.folder) as own:
+    shelf = sending.hub.store.open_reader(
+        AccessScope(person="ann"), sending.hub.objects
+    )
+    with Archive.from_store(shelf) as team, Archive.open(sending.folder) as own:
         (there, here) = (
-            b"".join(archive.raws(archive.session(SessionId(SESSION)).sources[0].id))
+            b"".join(
+                archive.read_source(archive.session(SessionId(SESSION)).sources[0].id)
+            )
             for archive in (team, own)
         )
 
@@ -208,7 +212,7 @@ def test_a_last_line_moves_to_another_engine(
     sending.hub.store.set_note("hub", "raw", str(sending.hub.folder).encode())
 
     before = sending.hub.store
-    move(before, there)
+    migrate_store(before, there)
     sending.hub.use(there)
 
     team, own = sending.both()

@@ -9,19 +9,19 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import StoreError
-from bygones.team.contract import Objects, Scope, TeamStore
-from bygones.team.deriving import derive
+from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.homes import send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 
 
 def say(made: Made, home: Home, number: int) -> None:
     lines = thread(prompt(f"walrus {number}"), reply("tusk"), start=number * 10)
     home.session(session_id(number), lines)
     send(*made, "ann", [home.path])
-    derive(*made)
+    derive_all(*made)
 
 
 def test_what_comes_while_an_answer_is_made_is_in_the_next(
@@ -31,11 +31,13 @@ def test_what_comes_while_an_answer_is_made_is_in_the_next(
     home = Home(tmp_path / "claude")
     say(made, home, 1)
 
-    with Archive.on(store.shelf(Scope(person="ann"), objects)) as archive:
-        with archive.at_once():
+    with Archive.from_store(
+        store.open_reader(AccessScope(person="ann"), objects)
+    ) as archive:
+        with archive.read_transaction():
             before = [one.id for one in archive.sessions()]
             say(made, home, 2)
-            with archive.at_once():
+            with archive.read_transaction():
                 meanwhile = [one.id for one in archive.sessions()]
         after = [one.id for one in archive.sessions()]
 
@@ -51,13 +53,13 @@ def test_an_answer_that_fails_leaves_the_next_one_as_limited(
 ) -> None:
     made = store, objects = engine()
     say(made, Home(tmp_path / "claude"), 1)
-    shelf = store.shelf(Scope(person="zoe"), objects)
+    shelf = store.open_reader(AccessScope(person="zoe"), objects)
 
-    with Archive.on(shelf) as archive:
-        with pytest.raises(StoreError), archive.at_once():
-            shelf.places._sight.db.rows("SELECT nothing_of_this FROM session", {})
+    with Archive.from_store(shelf) as archive:
+        with pytest.raises(StoreError), archive.read_transaction():
+            shelf.search_facts._sight.db.rows("SELECT nothing_of_this FROM session", {})
 
         assert list(archive.sessions()) == []
         plain = "SELECT count(*) FROM session"
-        assert shelf.places._sight.db.rows(plain, {}) == [(0,)]
+        assert shelf.search_facts._sight.db.rows(plain, {}) == [(0,)]
     store.close()

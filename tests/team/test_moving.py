@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bygones.errors import BatchRefused
-from bygones.model.ids import SessionId
-from bygones.model.sources import SourceKind
-from bygones.team.contract import Batch, Selector, Sent
-from bygones.team.moving import move
+from bygones.errors import SourceUpdateRejected
+from bygones.model.base import SessionId, SourceKind
+from bygones.team.admin import migrate_store
+from bygones.team.contract import ErasureSelector, RemoteSource, SourceUpdate
 from tests.team.fake import MemoryStore
 from tests.team.homes import spans_of
 
-SENT = Sent(
+SENT = RemoteSource(
     person="ann",
     machine="laptop",
     home="/home/ann/.claude",
@@ -26,12 +25,14 @@ SENT = Sent(
 
 def test_what_was_erased_is_refused_in_the_new_store() -> None:
     here, there = MemoryStore(), MemoryStore()
-    batch = Batch(source=SENT, spans=tuple(spans_of(b"{}\n", here.objects())))
+    batch = SourceUpdate(
+        source=SENT, spans=tuple(spans_of(b"{}\n", here.database_blobs()))
+    )
     here.put(batch)
-    here.erase(Selector(person="ann"), now=datetime(2026, 1, 1, tzinfo=UTC))
+    here.erase(ErasureSelector(person="ann"), now=datetime(2026, 1, 1, tzinfo=UTC))
 
-    moved = move(here, there)
+    moved = migrate_store(here, there)
 
     assert moved.sources == 0
-    with pytest.raises(BatchRefused):
+    with pytest.raises(SourceUpdateRejected):
         there.put(batch)

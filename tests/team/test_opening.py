@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.errors import PlaceUnreadable
-from bygones.team.contract import Role, Scope
-from bygones.team.opening import _parted, open_store, scope_of
+from bygones.errors import InvalidStoreURL
+from bygones.team.access import _split_url, open_store, parse_scope
+from bygones.team.contract import AccessRole, AccessScope
 
 
 def test_what_is_ours_does_not_reach_the_engine() -> None:
-    plain, ours = _parted("postgresql://a:b@c:5/d?person=ann&sslmode=require&teams=x")
+    plain, ours = _split_url(
+        "postgresql://a:b@c:5/d?person=ann&sslmode=require&teams=x"
+    )
 
     assert plain == "postgresql://a:b@c:5/d?sslmode=require"
     assert ours == {"person": "ann", "teams": "x"}
@@ -32,25 +34,28 @@ def test_what_is_ours_does_not_reach_the_engine() -> None:
     ],
 )
 def test_an_address_may_have_come_as_a_path(told: str, address: str) -> None:
-    assert _parted(told)[0] == address
+    assert _split_url(told)[0] == address
 
 
 def test_an_address_says_who_asks() -> None:
-    assert scope_of("postgresql://a/b?person=ann") == Scope(person="ann")
-    assert scope_of("postgresql://a/b?person=ann&teams=x,y") == Scope(
-        person="ann", teams=("x", "y"), role=Role.TEAM
+    assert parse_scope("postgresql://a/b?person=ann") == AccessScope(person="ann")
+    assert parse_scope("postgresql://a/b?person=ann&teams=x,y") == AccessScope(
+        person="ann", teams=("x", "y"), role=AccessRole.TEAM
     )
-    assert scope_of("postgresql://a/b?person=ann&role=auditor").role is Role.AUDITOR
+    assert (
+        parse_scope("postgresql://a/b?person=ann&role=auditor").role
+        is AccessRole.AUDITOR
+    )
 
 
 @pytest.mark.parametrize(
     "address", ["postgresql://a/b", "postgresql://a/b?person=a&role=king"]
 )
 def test_an_address_without_somebody_is_refused(address: str) -> None:
-    with pytest.raises(PlaceUnreadable):
-        scope_of(address)
+    with pytest.raises(InvalidStoreURL):
+        parse_scope(address)
 
 
 def test_an_engine_that_is_not_known_is_refused() -> None:
-    with pytest.raises(PlaceUnreadable, match="mysql"):
+    with pytest.raises(InvalidStoreURL, match="mysql"):
         open_store("mysql://a/b")

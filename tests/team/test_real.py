@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.query import parse
-from bygones.team.contract import Objects, Scope, TeamStore
-from bygones.team.deriving import derive
+from bygones.query.parser import parse_query
+from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.worker import derive_all
 from tests.team.homes import PEOPLE, People, send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 CORPUS = Path(__file__).resolve().parents[2] / ".." / "shared" / "corpus"
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 MOST = 300_000
@@ -39,19 +39,19 @@ def test_real_sessions_are_the_same(engine: Callable[[], Made], tmp_path: Path) 
     store, objects = engine()
     for person in PEOPLE:
         send(store, objects, person, people.homes[person])
-    derive(store, objects)
+    derive_all(store, objects)
 
     seen = 0
     for person in PEOPLE:
-        shelf = store.shelf(Scope(person=person), objects)
-        with people.archive(person) as folder, Archive.on(shelf) as team:
-            listed = list(folder.sessions(empty=True))
-            assert list(team.sessions(empty=True)) == listed
+        shelf = store.open_reader(AccessScope(person=person), objects)
+        with people.archive(person) as folder, Archive.from_store(shelf) as team:
+            listed = list(folder.sessions(include_empty=True))
+            assert list(team.sessions(include_empty=True)) == listed
             assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
             for query in QUERIES:
-                asked = parse(query, now=NOW, zone=UTC)
+                asked = parse_query(query, now=NOW, zone=UTC)
                 ours, theirs = team.search(asked), folder.search(asked)
-                assert ours.total == theirs.total
+                assert ours.session_count == theirs.session_count
                 assert [one.score for one in ours.sessions] == pytest.approx(
                     [one.score for one in theirs.sessions]
                 )

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from bygones.archive import Archive
-from bygones.query import parse
-from bygones.team.clickhouse.connect import ClickHouse
-from bygones.team.contract import Objects, Role, Scope, TeamStore
-from bygones.team.postgres.connect import Postgres
+from bygones.query.parser import parse_query
+from bygones.team.contract import AccessRole, AccessScope, BlobStore, TeamStore
+from bygones.team.stores.clickhouse_connection import ClickHouseConnection
+from bygones.team.stores.postgres_connection import PostgresConnection
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-EVERYBODY = Scope(person="dan", role=Role.AUDITOR)
+EVERYBODY = AccessScope(person="dan", role=AccessRole.AUDITOR)
 Asked = list[str]
 
 
@@ -28,7 +28,7 @@ Asked = list[str]
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Return a list in which every statement is noted."""
     told: Asked = []
-    for engine in (Postgres, ClickHouse):
+    for engine in (PostgresConnection, ClickHouseConnection):
         plain = engine.rows
 
         def rows(
@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 @pytest.fixture
 def archive(filled: Made) -> Iterator[Archive]:
     store, objects = filled
-    with Archive.on(store.shelf(EVERYBODY, objects)) as team:
+    with Archive.from_store(store.open_reader(EVERYBODY, objects)) as team:
         yield team
 
 
@@ -62,17 +62,17 @@ def archive(filled: Made) -> Iterator[Archive]:
 def test_a_search_asks_a_few_questions(
     archive: Archive, asked: Asked, query: str, most: int
 ) -> None:
-    archive.search(parse("warm", now=NOW, zone=UTC))
+    archive.search(parse_query("warm", now=NOW, zone=UTC))
     asked.clear()
 
-    found = archive.search(parse(query, now=NOW, zone=UTC))
+    found = archive.search(parse_query(query, now=NOW, zone=UTC))
 
     assert found.sessions
     assert len(asked) <= most, "\n".join(one[:70] for one in asked)
 
 
 def test_words_that_were_asked_for_are_known(archive: Archive, asked: Asked) -> None:
-    query = parse("hello", now=NOW, zone=UTC)
+    query = parse_query("hello", now=NOW, zone=UTC)
     first = archive.search(query)
     asked.clear()
 
@@ -81,7 +81,7 @@ def test_words_that_were_asked_for_are_known(archive: Archive, asked: Asked) -> 
 
 
 def test_what_came_is_found_by_who_looks_again(archive: Archive, asked: Asked) -> None:
-    archive.search(parse("hello", now=NOW, zone=UTC))
+    archive.search(parse_query("hello", now=NOW, zone=UTC))
     asked.clear()
 
     archive.refresh()
@@ -97,11 +97,11 @@ def test_a_list_asks_one_question(archive: Archive, asked: Asked) -> None:
 def test_a_session_is_shown_with_a_few_questions(
     archive: Archive, asked: Asked
 ) -> None:
-    largest = max(archive.sessions(), key=lambda one: one.messages)
+    largest = max(archive.sessions(), key=lambda one: one.message_count)
     asked.clear()
 
     session = archive.session(largest.id)
-    assert [message.blocks for message in session.live.messages]
+    assert [message.blocks for message in session.live_branch.messages]
 
     assert len(asked) <= 12, "\n".join(one[:70] for one in asked)
 

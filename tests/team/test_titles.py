@@ -10,16 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from bygones.archive import Archive
-from bygones.hub.erasing import erase
-from bygones.model.ids import SessionId
-from bygones.push import push
-from bygones.render.redact import Redactor
-from bygones.team.contract import Objects, Scope, Selector, TeamStore
-from bygones.team.deriving import derive
+from bygones.hub.client import push
+from bygones.model.base import SessionId
+from bygones.redact.engine import Redactor
+from bygones.team.admin import erase
+from bygones.team.contract import AccessScope, BlobStore, ErasureSelector, TeamStore
+from bygones.team.worker import derive_all
 from tests.build import Home, Written, prompt, reply, session_id, summary, thread
 from tests.push.sending import NOW, MemoryHub
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 SHOP, DIARY = "/srv/shop", "/srv/diary"
 OURS, THEIRS, TITLES = session_id(1), session_id(2), session_id(3)
 
@@ -57,26 +57,26 @@ class Sending:
         """Push; return what the hub tells of our session, and what the folder does."""
         Archive.ingest(self.folder, [self.home.path])
         self.push()
-        derive(self.hub.store, self.hub.objects)
-        shelf = self.hub.store.shelf(Scope(person="ann"), self.hub.objects)
-        with Archive.on(shelf) as team, Archive.open(self.folder) as own:
-            assert [one.id for one in team.sessions(empty=True)] == [OURS]
+        derive_all(self.hub.store, self.hub.objects)
+        shelf = self.hub.store.open_reader(AccessScope(person="ann"), self.hub.objects)
+        with Archive.from_store(shelf) as team, Archive.open(self.folder) as own:
+            assert [one.id for one in team.sessions(include_empty=True)] == [OURS]
             return told(team), told(own)
 
     def push(self) -> int:
         redactor = Redactor()
-        done = push(self.folder, [SHOP], redactor=redactor, courier=self.hub)
-        return done.parcels
+        done = push(self.folder, [SHOP], redactor=redactor, transport=self.hub)
+        return done.requests
 
     def left(self) -> bytes:
         return b"".join(self.hub.texts().values())
 
 
 def told(archive: Archive) -> object:
-    (listed,) = [one for one in archive.sessions(empty=True) if one.id == OURS]
+    (listed,) = [one for one in archive.sessions(include_empty=True) if one.id == OURS]
     session = archive.session(listed.id)
-    messages = [(one.role, one.blocks) for one in session.live.messages]
-    return replace(listed, size=0), session.title, messages
+    messages = [(one.role, one.blocks) for one in session.live_branch.messages]
+    return replace(listed, source_bytes=0), session.title, messages
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_title_from_a_file_of_titles_alone_comes_along(
     assert team == own
     assert b"Ours" in sending.left()
     assert b"Hush" not in sending.left()
-    assert "diary" not in repr(list(sending.hub.store.batches()))
+    assert "diary" not in repr(list(sending.hub.store.export_updates()))
     assert sending.push() == 0
 
 
@@ -147,9 +147,9 @@ def test_an_erased_session_leaves_no_title(sending: Sending) -> None:
     sending.sent()
     store, objects = sending.hub.store, sending.hub.objects
 
-    erase(store, objects, Selector(session=SessionId(OURS)), now=NOW)
+    erase(store, objects, ErasureSelector(session=SessionId(OURS)), now=NOW)
 
-    assert list(store.batches()) == []
+    assert list(store.export_updates()) == []
     assert list(objects.addresses()) == []
     sending.push()
-    assert list(store.batches()) == []
+    assert list(store.export_updates()) == []

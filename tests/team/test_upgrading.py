@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from bygones.team.contract import Batch, Fragment, Objects, TeamStore
-from bygones.team.keeping import EngineStore
+from bygones.team.contract import BlobStore, SourceFragment, SourceUpdate, TeamStore
+from bygones.team.stores.base import BaseStore
 from tests.team.test_contract import SENT, span
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 
 
 def test_a_store_from_before_unfinished_lines_keeps_what_it_has(
@@ -18,9 +18,9 @@ def test_a_store_from_before_unfinished_lines_keeps_what_it_has(
 ) -> None:
     store, objects = engine()
     store.prepare()
-    batch = Batch(source=SENT, spans=(span(b"{}\n", 0, objects),))
+    batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
     store.put(batch)
-    assert isinstance(store, EngineStore)
+    assert isinstance(store, BaseStore)
     for column in ("mark", "fragment"):
         store._db.execute(f"ALTER TABLE source DROP COLUMN {column}")
     if type(store).__name__ == "PostgresStore":
@@ -28,8 +28,8 @@ def test_a_store_from_before_unfinished_lines_keeps_what_it_has(
 
     store.prepare()
 
-    assert [ack.upto for ack in store.acks("ann", "laptop")] == [3]
-    half = Fragment(offset=3, mark=b"1", frame=b"frame")
-    assert store.put(replace(batch, fragment=half)).mark == b"1"
+    assert [ack.stored_bytes for ack in store.upload_progress("ann", "laptop")] == [3]
+    half = SourceFragment(offset=3, fingerprint=b"1", frame=b"frame")
+    assert store.put(replace(batch, fragment=half)).fingerprint == b"1"
     assert store.fragments([SENT.number]) == {SENT.number: half}
     store.close()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones.errors import Ambiguous
-from bygones.model.ids import SessionId
-from bygones.store.purged import begin_erasing, end_erasing
-from bygones.upkeep.erased import erased
+from bygones.errors import AmbiguousSelector
+from bygones.maintenance.purge import find_purged
+from bygones.model.base import SessionId
+from bygones.store.archive_tables import begin_purge, end_purge
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 
@@ -25,13 +25,13 @@ def keeping(tmp_path: Path) -> Keeping:
     keeping.home.history([{"display": "Count", "sessionId": ONE}])
     keeping.ingest()
     with keeping.vault(write=True) as vault:
-        begin_erasing(vault.chunks.db, [ONE, TWO])
+        begin_purge(vault.byte_store.db, [ONE, TWO])
     return keeping
 
 
 def known(keeping: Keeping, name: str) -> str | None:
     with keeping.vault() as vault:
-        return erased(vault.chunks, name)
+        return find_purged(vault.byte_store, name)
 
 
 def test_a_whole_id_is_known_by_its_hash(keeping: Keeping) -> None:
@@ -40,13 +40,13 @@ def test_a_whole_id_is_known_by_its_hash(keeping: Keeping) -> None:
 
 def test_a_beginning_is_known_while_the_purge_is_not_done(keeping: Keeping) -> None:
     assert known(keeping, TWO[:8]) == TWO
-    with pytest.raises(Ambiguous, match=f"{ONE} or {TWO}"):
+    with pytest.raises(AmbiguousSelector, match=f"{ONE} or {TWO}"):
         known(keeping, ONE[:4])
 
 
 def test_a_beginning_is_known_by_what_still_names_it(keeping: Keeping) -> None:
     with keeping.vault(write=True) as vault:
-        end_erasing(vault.chunks.db)
+        end_purge(vault.byte_store.db)
 
     assert (known(keeping, ONE[:4]), known(keeping, TWO[:8])) == (ONE, None)
 

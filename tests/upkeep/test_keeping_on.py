@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest.versions import archived_versions
-from bygones.model.sources import SourceKind
-from bygones.store.dump import dump
-from bygones.store.vault import Vault
-from bygones.upkeep import plan_restore, rebuild, restore, verify
+from bygones.ingest.loading import archived_versions
+from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.restore import plan_restore, restore
+from bygones.maintenance.verify import verify
+from bygones.model.base import SourceKind
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.export_rows import hash_tables
 from tests.build import (
     Home,
     jsonl,
@@ -75,7 +77,7 @@ def test_when_all_sources_are_gone_everything_is_as_before(keeping: Keeping) -> 
     before = files(keeping.home.path)
     dumped, kept = keeping.dump(), keeping.bytes()
     with Archive.open(keeping.archive) as archive:
-        shown = list(archive.sessions(empty=True))
+        shown = list(archive.sessions(include_empty=True))
     shutil.rmtree(keeping.home.path)
 
     report = keeping.ingest()
@@ -84,11 +86,11 @@ def test_when_all_sources_are_gone_everything_is_as_before(keeping: Keeping) -> 
     assert report.gone == len(before)
     assert (keeping.dump(), keeping.bytes()) == (dumped, kept)
     with Archive.open(keeping.archive) as archive:
-        assert list(archive.sessions(empty=True)) == shown
+        assert list(archive.sessions(include_empty=True)) == shown
     with keeping.vault() as vault:
-        restore(vault, plan_restore(vault, vault.chunks.sources()))
+        restore(vault, plan_restore(vault, vault.byte_store.sources()))
     assert files(keeping.home.path) == before
-    assert keeping.ingest().back == len(before)
+    assert keeping.ingest().returned == len(before)
     assert keeping.dump() == dumped
 
 
@@ -98,7 +100,9 @@ def test_what_is_restored_has_the_bytes_the_places_and_the_times(
     to = tmp_path / "restored"
 
     with keeping.vault() as vault:
-        done = restore(vault, plan_restore(vault, vault.chunks.sources(), to=to))
+        done = restore(
+            vault, plan_restore(vault, vault.byte_store.sources(), target=to)
+        )
 
     assert done.written == 7
     assert files(to) == files(keeping.home.path)
@@ -119,13 +123,15 @@ def test_what_was_rewritten_is_restored_as_it_was_before(
     for steps, raw in enumerate(reversed(versions)):
         to = tmp_path / str(steps)
         with keeping.vault() as vault:
-            plans = plan_restore(vault, vault.chunks.sources(), to=to, steps=steps)
+            plans = plan_restore(
+                vault, vault.byte_store.sources(), target=to, generations_back=steps
+            )
             restore(vault, plans)
         found = [at for at in to.rglob("*.jsonl") if at.name == path.name]
         assert [at.read_bytes() for at in found] == [raw]
         assert steps == 0 or len(plans) == 1
     with keeping.vault() as vault:
-        assert plan_restore(vault, vault.chunks.sources(), steps=3) == []
+        assert plan_restore(vault, vault.byte_store.sources(), generations_back=3) == []
 
 
 def test_a_backup_taken_at_any_moment_is_whole(
@@ -149,7 +155,7 @@ def test_a_backup_taken_at_any_moment_is_whole(
         for copy in copies:
             copy.mkdir()
             with keeping.vault() as vault:
-                vault.chunks.backup(copy / "archive.db")
+                vault.byte_store.backup(copy / "archive.db")
     finally:
         stop.set()
         growing.join()
@@ -161,8 +167,8 @@ def test_a_backup_taken_at_any_moment_is_whole(
         sizes.add(verdict.bytes)
     assert len(sizes) > 1
     rebuild(copies[-1])
-    with Vault(copies[-1]) as vault:
-        assert dump(vault)
+    with ArchiveDir(copies[-1]) as vault:
+        assert hash_tables(vault)
     assert unlike_rebuilt(keeping) == []
 
 
@@ -173,9 +179,11 @@ def test_the_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
 
     kept = keeping.sources()[BACKUP]
 
-    assert (kept.kind, kept.session) == (SourceKind.BACKUP, ONE)
+    assert (kept.kind, kept.session) == (SourceKind.FILE_HISTORY, ONE)
     with keeping.vault() as vault:
-        raw = vault.chunks.read(kept.number, kept.generation, 0, kept.kept)
+        raw = vault.byte_store.read_bytes(
+            kept.number, kept.generation, 0, kept.stored_bytes
+        )
     assert raw == b"\x00\xff as it was\n"
 
 
@@ -198,7 +206,7 @@ def test_a_version_whose_backup_is_gone_says_so(keeping: Keeping) -> None:
         ("new.py", 1),
         ("z.py", 3),
     ]
-    assert [one.is_gone for one in found] == [False, False, True]
+    assert [one.is_lost for one in found] == [False, False, True]
     assert sizes == [9, None, None]
 
 
@@ -210,10 +218,10 @@ def test_all_that_is_needed_to_find_and_order_records_is_kept(keeping: Keeping) 
         assert vault.index is not None
         first, second = vault.index.nodes(number)
 
-    assert (first.uuid, second.uuid, second.parent) == ("in", "out", "in")
-    assert (second.session, second.agent) == (ONE, "abc1234")
+    assert (first.uuid, second.uuid, second.parent_uuid) == ("in", "out", "in")
+    assert (second.session_id, second.agent_id) == (ONE, "abc1234")
     assert second.is_sidechain
-    assert second.time is not None
+    assert second.timestamp is not None
     assert second.cwd == "/work/demo"
     rows = keeping.index_rows(
         "SELECT source, name.session, offset, length FROM record"
@@ -237,7 +245,7 @@ def test_a_resumed_session_reads_whole_and_counts_once(tmp_path: Path) -> None:
         one, two = archive.session(ONE), archive.session(session_id(2))
         totals = [line.usage.output for line in archive.sessions()]
 
-    assert [len(one.live.messages), len(two.live.messages)] == [2, 4]
+    assert [len(one.live_branch.messages), len(two.live_branch.messages)] == [2, 4]
     assert [str(lineage.kind) for lineage in two.lineage] == ["continues"]
     assert sorted(totals) == [40, 40]
 
@@ -252,14 +260,14 @@ def test_a_file_with_several_sessions_is_shown_once_as_its_own(tmp_path: Path) -
     keeping.ingest()
 
     with Archive.open(keeping.archive) as archive:
-        assert [line.id for line in archive.sessions(empty=True)] == [ONE]
+        assert [line.id for line in archive.sessions(include_empty=True)] == [ONE]
         found = archive.session(ONE)
 
-    assert len(found.live.messages) == 4
+    assert len(found.live_branch.messages) == 4
     assert [problem.kind for problem in found.problems] == ["mixed-sessions"]
     with keeping.vault() as vault:
         assert vault.index is not None
-        own = [node.session for node in vault.index.nodes(1)]
+        own = [node.session_id for node in vault.index.nodes(1)]
     assert own == [ONE, ONE, session_id(9), session_id(9)]
 
 

@@ -9,15 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from bygones.store.lock import hold
-from bygones.upkeep.placing import Put, Standing, put_file, sweep
+from bygones.maintenance.restore import (
+    TargetState,
+    WriteResult,
+    remove_leftovers,
+    write_file,
+)
+from bygones.store.connect import lock_file
 
 OURS = b"ours, all of it\n"
 THEIRS = b"what somebody else has put there\n"
 
 
-def put(path: Path, raws: Iterator[bytes] | None = None, *, overwrite: bool) -> Put:
-    return put_file(path, raws or iter([OURS]), 10**18, set(), overwrite=overwrite)
+def put(
+    path: Path, raws: Iterator[bytes] | None = None, *, overwrite: bool
+) -> WriteResult:
+    return write_file(path, raws or iter([OURS]), 10**18, set(), overwrite=overwrite)
 
 
 def interrupted_by(path: Path, raw: bytes, *, overwrite: bool) -> Iterator[bytes]:
@@ -39,7 +46,7 @@ def test_two_who_write_one_file_at_once_leave_it_whole_and_once(
 
     done = put(path, both, overwrite=overwrite)
 
-    assert done.found is Standing.SAME
+    assert done.target_state is TargetState.SAME
     assert not done.is_written
     assert path.read_bytes() == OURS
     assert list(tmp_path.iterdir()) == [path]
@@ -57,7 +64,7 @@ def test_what_came_meanwhile_gives_way_only_if_asked_and_is_kept_then(
         monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "file.jsonl"
     left = put(path, interrupted_by(path, THEIRS, overwrite=False), overwrite=False)
-    assert left.found is Standing.DIFFERS
+    assert left.target_state is TargetState.DIFFERS
     assert not left.is_written
     assert path.read_bytes() == THEIRS
 
@@ -65,8 +72,8 @@ def test_what_came_meanwhile_gives_way_only_if_asked_and_is_kept_then(
     done = put(path, interrupted_by(path, THEIRS, overwrite=True), overwrite=True)
     assert done.is_written
     assert path.read_bytes() == OURS
-    assert done.copy is not None
-    assert done.copy.read_bytes() == THEIRS
+    assert done.backup_copy is not None
+    assert done.backup_copy.read_bytes() == THEIRS
 
 
 def test_a_copy_never_takes_the_name_of_another_copy(
@@ -85,8 +92,8 @@ def test_a_copy_never_takes_the_name_of_another_copy(
     monkeypatch.setattr(os, "link", late)
     done = put(path, overwrite=True)
 
-    assert done.copy == tmp_path / "file.jsonl.before-restore-1"
-    assert done.copy.read_bytes() == THEIRS
+    assert done.backup_copy == tmp_path / "file.jsonl.before-restore-1"
+    assert done.backup_copy.read_bytes() == THEIRS
     assert first.read_bytes() == b"older"
 
 
@@ -96,12 +103,12 @@ def test_what_was_put_before_is_never_replaced(tmp_path: Path) -> None:
     mine: set[tuple[int, int]] = set()
 
     for folder, raw, found in (
-        ("one", OURS, Standing.NEW),
-        ("two", THEIRS, Standing.TAKEN),
-        ("two", OURS, Standing.SAME),
+        ("one", OURS, TargetState.NEW),
+        ("two", THEIRS, TargetState.TAKEN),
+        ("two", OURS, TargetState.SAME),
     ):
         path = tmp_path / folder / "file"
-        assert put_file(path, [raw], 0, mine, overwrite=True).found is found
+        assert write_file(path, [raw], 0, mine, overwrite=True).target_state is found
 
     assert (tmp_path / "one" / "file").read_bytes() == OURS
     assert len(list((tmp_path / "one").iterdir())) == 1
@@ -133,11 +140,11 @@ def test_what_the_killed_have_left_is_swept_up_and_what_is_in_use_is_not(
         path.write_bytes(OURS)
 
     with held.open("rb") as file:
-        hold(file.fileno())
-        sweep(tmp_path)
+        lock_file(file.fileno())
+        remove_leftovers(tmp_path)
 
     assert set(tmp_path.iterdir()) == {held, other}
-    sweep(tmp_path / "nowhere")
+    remove_leftovers(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -146,7 +153,7 @@ def test_a_sweep_takes_no_file_from_one_who_writes(
 ) -> None:
     def swept() -> Iterator[bytes]:
         yield OURS
-        sweep(tmp_path)
+        remove_leftovers(tmp_path)
 
     assert put(tmp_path / "file", swept(), overwrite=overwrite).is_written
     assert (tmp_path / "file").read_bytes() == OURS
@@ -162,7 +169,7 @@ def test_a_file_that_is_swept_up_before_it_is_held_is_made_anew(
         handle = made(path, flags, mode)
         if flags & os.O_EXCL and not gone:
             gone.append(path)
-            sweep(tmp_path)
+            remove_leftovers(tmp_path)
         return handle
 
     monkeypatch.setattr(os, "open", swept)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bygones.errors import SystemRefused
-from bygones.model.ids import SessionId
-from bygones.store.chunks import ARCHIVE_FILE, Kept
-from bygones.store.vault import Vault
-from bygones.upkeep import purge, verify
+from bygones.errors import SystemFailure
+from bygones.maintenance.purge import purge
+from bygones.maintenance.verify import verify
+from bygones.model.base import SessionId
+from bygones.store.archive_db import ARCHIVE_FILE, StoredSource
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import image, jsonl, prompt, reply, session, session_id, summary
 from tests.faults.traces import pieces
 from tests.store.keeping import Keeping, unlike_rebuilt
@@ -47,7 +48,7 @@ def everything(folder: Path) -> bytes:
     return b"\0".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
 
 
-def own(keeping: Keeping, *, session: str = ONE) -> list[Kept]:
+def own(keeping: Keeping, *, session: str = ONE) -> list[StoredSource]:
     found = keeping.sources().values()
     return [kept for kept in found if kept.session == session]
 
@@ -90,7 +91,7 @@ def test_after_a_purge_no_byte_of_it_is_left(keeping: Keeping) -> None:
 def test_after_a_purge_no_byte_is_left_even_while_others_read(keeping: Keeping) -> None:
     with keeping.vault() as reader:
         assert reader.index is not None
-        assert list(reader.text.documents())
+        assert list(reader.text_index.iter_documents())
         purge(keeping.archive, own(keeping))
 
     assert left(keeping) == []
@@ -151,7 +152,7 @@ def test_an_agent_met_before_it_says_whose_it_is_is_refused_then(
 
     for _ in range(2):
         report = keeping.ingest()
-        assert (report.grown, report.anew, report.bytes) == (0, 0, 0)
+        assert (report.grown, report.rewritten, report.bytes) == (0, 0, 0)
     assert left(keeping) == []
 
 
@@ -182,14 +183,16 @@ def test_a_new_agent_of_another_session_is_taken_in(keeping: Keeping) -> None:
 def test_a_purge_takes_the_copies_of_older_versions_along(keeping: Keeping) -> None:
     copy = keeping.archive / f"{ARCHIVE_FILE}.version-1"
     with keeping.vault() as vault:
-        vault.chunks.backup(copy)
+        vault.byte_store.backup(copy)
 
     purge(keeping.archive, own(keeping))
 
     assert left(keeping) == []
 
 
-@pytest.mark.parametrize("step", ["erase", "pack", "drop_index", "begin_index"])
+@pytest.mark.parametrize(
+    "step", ["erase_source", "vacuum", "remove_all_indexes", "begin_index_build"]
+)
 def test_a_purge_that_was_stopped_is_finished_by_the_next(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -197,7 +200,7 @@ def test_a_purge_that_was_stopped_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     chosen = own(keeping)
-    owner = "vault.Vault" if step.endswith("index") else "chunks.Chunks"
+    owner = "archive_dir.ArchiveDir" if "index" in step else "archive_db.ArchiveDB"
     monkeypatch.setattr(f"bygones.store.{owner}.{step}", stop)
     with pytest.raises(KeyboardInterrupt):
         purge(keeping.archive, chosen)
@@ -215,7 +218,7 @@ def test_a_purge_that_was_stopped_shows_nothing_of_what_is_gone(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bygones.store.chunks.Chunks.pack", stop)
+    monkeypatch.setattr("bygones.store.archive_db.ArchiveDB.vacuum", stop)
     with pytest.raises(KeyboardInterrupt):
         purge(keeping.archive, own(keeping))
     monkeypatch.undo()
@@ -223,7 +226,7 @@ def test_a_purge_that_was_stopped_shows_nothing_of_what_is_gone(
     keeping.ingest()
 
     with keeping.vault() as vault:
-        assert len(list(vault.text.documents())) == 2
+        assert len(list(vault.text_index.iter_documents())) == 2
     assert unlike_rebuilt(keeping) == []
 
 
@@ -239,7 +242,7 @@ def test_a_purge_that_cannot_remove_the_words_says_so_and_can_be_done_later(
 
     chosen = own(keeping)
     monkeypatch.setattr(os, "unlink", stubborn)
-    with pytest.raises(SystemRefused, match="could not be removed"):
+    with pytest.raises(SystemFailure, match="could not be removed"):
         purge(keeping.archive, chosen)
     monkeypatch.undo()
 
@@ -254,7 +257,7 @@ def test_a_purge_of_nothing_changes_nothing(keeping: Keeping) -> None:
 
     assert purge(keeping.archive, []).sources == 0
     assert (keeping.dump(), keeping.bytes()) == before
-    assert Vault.exists(keeping.archive)
+    assert ArchiveDir.exists(keeping.archive)
     assert os.access(keeping.archive, os.R_OK)
 
 

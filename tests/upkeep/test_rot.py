@@ -10,8 +10,9 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, ArchiveError
-from bygones.store.vault import Vault
-from bygones.upkeep import rebuild, verify
+from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import verify
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.mutations import hash_unheeded
 from tests.faults.sizes import reached, seeded, sized
@@ -31,7 +32,7 @@ def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
         path.write_bytes(path.read_bytes() + b'{"half":"' + random.randbytes(9))
     keeping.ingest()
     with keeping.vault(write=True) as vault:
-        vault.chunks.pack()
+        vault.byte_store.vacuum()
     return keeping
 
 
@@ -69,13 +70,15 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
     assert not verdict.is_sound
     assert len(verdict.damages) == 1
     (damage,) = verdict.damages
-    with keeping.vault() as vault, Vault(tmp_path) as rotten:
-        for kept in vault.chunks.sources():
-            for chunk, sound in vault.chunks.chunks(kept.number, 0):
+    with keeping.vault() as vault, ArchiveDir(tmp_path) as rotten:
+        for kept in vault.byte_store.sources():
+            for chunk, sound in vault.byte_store.read_chunks(kept.number, 0):
                 is_hit = (kept.id, chunk.start) == (damage.source, damage.start)
                 if not is_hit:
                     length = chunk.stop - chunk.start
-                    found = rotten.chunks.read(kept.number, 0, chunk.start, length)
+                    found = rotten.byte_store.read_bytes(
+                        kept.number, 0, chunk.start, length
+                    )
                     assert found == sound
 
 
@@ -120,7 +123,7 @@ def spoiled(keeping: Keeping, start: int) -> Path:
     """Spoil the chunk that begins there; return the file whose it is."""
     with keeping.vault(write=True) as vault:
         sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE start = ?"
-        vault.chunks.db.execute(sql, (start,))
+        vault.byte_store.db.execute(sql, (start,))
     (kept,) = keeping.sources().values()
     return Path(kept.id)
 
@@ -145,7 +148,7 @@ def test_a_rebuild_goes_on_beyond_a_damaged_chunk(single: Keeping) -> None:
     assert single.index_rows("SELECT kind, offset FROM problem") == [("damaged", 0)]
     with Archive.open(single.archive) as archive:
         found = archive.session(session_id(1))
-    assert len(found.live.messages) == after
+    assert len(found.live_branch.messages) == after
     assert "damaged" in {problem.kind for problem in found.problems}
 
 
@@ -159,7 +162,7 @@ def test_an_ingestion_takes_a_damaged_source_in_once_more(single: Keeping) -> No
     assert single.sources()[path.name].generation == 1
     with single.vault() as vault:
         raw = path.read_bytes()
-        assert vault.chunks.read(1, 1, 0, len(raw)) == raw
+        assert vault.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
     assert unlike_rebuilt(single) == []
 
 
@@ -173,7 +176,7 @@ def test_damage_in_one_source_does_not_keep_others_out(single: Keeping) -> None:
     assert (report.new, report.gone) == (1, 1)
     with single.vault() as vault:
         raw = other.read_bytes()
-        assert vault.chunks.read(2, 0, 0, len(raw)) == raw
+        assert vault.byte_store.read_bytes(2, 0, 0, len(raw)) == raw
 
 
 @pytest.mark.parametrize("column", ["path", "kind"])
@@ -202,7 +205,7 @@ def test_a_rotten_row_of_one_source_leaves_the_others_to_be_checked_and_restored
 
     assert not verdict.is_sound
     assert [damage.source for damage in verdict.damages] == ["source 2"]
-    assert (verdict.sources, verdict.whole_sources) == (3, 2)
+    assert (verdict.sources, verdict.intact_sources) == (3, 2)
     assert left == [str(paths[0]), str(paths[2])]
 
 
@@ -226,10 +229,10 @@ def test_a_rebuild_leaves_out_what_damaged_pages_held_and_says_so(
 
     report = rebuild(tmp_path)
 
-    assert {problem.position.source for problem in report.problems} <= hurt
+    assert {problem.position.source_id for problem in report.problems} <= hurt
     assert bool(report.problems) == bool(hurt)
     with Archive.open(tmp_path) as archive:
-        known = {one.id for one in archive.sessions(empty=True)}
+        known = {one.id for one in archive.sessions(include_empty=True)}
     whole = {
         session_id(n) for n in range(3) if not any(session_id(n) in h for h in hurt)
     }
@@ -251,4 +254,4 @@ def test_a_damaged_archive_is_copied_with_all_that_is_left(
         archive.backup(copy)
 
     left, again = verify(damaged), verify(copy)
-    assert (again.sources, again.whole_sources) == (left.sources, left.whole_sources)
+    assert (again.sources, again.intact_sources) == (left.sources, left.intact_sources)

@@ -10,13 +10,13 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, BackupNewer
-from bygones.model.annotations import Annotations
-from bygones.model.ids import SessionId
-from bygones.store.chunks import ARCHIVE_FILE, Chunks
-from bygones.store.vault import Vault
-from bygones.upkeep import purge
-from bygones.upkeep.annotate import annotate
-from bygones.upkeep.backup import backup
+from bygones.maintenance.annotate import annotate
+from bygones.maintenance.backup import backup
+from bygones.maintenance.purge import purge
+from bygones.model.base import SessionId
+from bygones.model.summary import Annotations
+from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
+from bygones.store.archive_dir import ArchiveDir
 from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thread
 from tests.store.keeping import Keeping
 
@@ -122,7 +122,7 @@ def star(folder: Path, told: Annotations = STARRED) -> None:
 
 
 def copied(archive: Path, folder: Path) -> Path:
-    with Vault(archive) as vault:
+    with ArchiveDir(archive) as vault:
         backup(vault, folder)
     return folder
 
@@ -185,8 +185,8 @@ def test_what_came_since_a_backup_is_not_lost_to_that_backup(
     assert (keeping.bytes(), keeping.rows("SELECT * FROM annotation")) == before
     assert keeping.dump()
     copied(keeping.archive, older)
-    with Vault(older) as vault:
-        assert len(list(vault.chunks.sources())) == len(before[0])
+    with ArchiveDir(older) as vault:
+        assert len(list(vault.byte_store.sources())) == len(before[0])
 
 
 @pytest.mark.parametrize("change", [come, grow, begin_line, rewrite])
@@ -213,8 +213,8 @@ def test_an_older_backup_is_replaced_whatever_was_done_since(
 
     copied(keeping.archive, older)
 
-    with Vault(older) as copy, keeping.vault() as vault:
-        assert list(copy.chunks.sources()) == list(vault.chunks.sources())
+    with ArchiveDir(older) as copy, keeping.vault() as vault:
+        assert list(copy.byte_store.sources()) == list(vault.byte_store.sources())
 
 
 def test_a_star_that_was_taken_back_does_not_hinder_the_next_backup(
@@ -239,17 +239,17 @@ def test_files_that_come_while_a_backup_is_made_are_no_damage(
 ) -> None:
     keeping = kept(tmp_path)
     older = copied(keeping.archive, tmp_path / "older")
-    inner = Chunks._places  # between finding a chunk and reading it
+    inner = ArchiveDB._load_chunk_rows  # between finding a chunk and reading it
     due = [grow]
 
-    def growing(self: Chunks, *words: int) -> object:
+    def growing(self: ArchiveDB, *words: int) -> object:
         found = inner(self, *words)
         if due:
             due.pop()(keeping)
         return found
 
     with keeping.vault() as vault:
-        monkeypatch.setattr(Chunks, "_places", growing)
+        monkeypatch.setattr(ArchiveDB, "_load_chunk_rows", growing)
         backup(vault, older)
 
     assert due == []

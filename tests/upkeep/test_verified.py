@@ -10,8 +10,8 @@ import apsw
 import pytest
 
 from bygones.archive import Archive
-from bygones.store.chunks import ARCHIVE_FILE
-from bygones.upkeep import purge
+from bygones.maintenance.purge import purge
+from bygones.store.archive_db import ARCHIVE_FILE
 from tests.build import SESSION, prompt, reply, session_id, thread
 from tests.store.keeping import Keeping
 
@@ -31,10 +31,14 @@ def test_a_verification_is_noted_for_its_owner_alone(keeping: Keeping) -> None:
     verdict = Archive.verify(keeping.archive, deep=True, now=NOW)
 
     with Archive.open(keeping.archive) as archive:
-        found = archive.verified
+        found = archive.last_verification
     assert found is not None
-    assert (found.time, found.is_sound, found.is_deep) == (NOW, True, True)
-    assert (found.sources, found.bytes, found.since) == (1, verdict.bytes, 0)
+    assert (found.verified_at, found.is_sound, found.is_deep) == (NOW, True, True)
+    assert (found.source_count, found.verified_bytes, found.unverified_bytes) == (
+        1,
+        verdict.bytes,
+        0,
+    )
     assert (keeping.archive / NOTE).stat().st_mode & 0o777 == 0o600
     assert list(keeping.archive.glob(f"{NOTE}.*")) == []
 
@@ -43,7 +47,7 @@ def test_who_does_not_say_what_time_it_is_leaves_no_note(keeping: Keeping) -> No
     Archive.verify(keeping.archive)
 
     with Archive.open(keeping.archive) as archive:
-        assert archive.verified is None
+        assert archive.last_verification is None
 
 
 def test_it_is_told_how_much_came_since(keeping: Keeping) -> None:
@@ -55,9 +59,9 @@ def test_it_is_told_how_much_came_since(keeping: Keeping) -> None:
     keeping.ingest()
 
     with Archive.open(keeping.archive) as archive:
-        found = archive.verified
+        found = archive.last_verification
     assert found is not None
-    assert found.since == len(b'{"type":"later"}\n')
+    assert found.unverified_bytes == len(b'{"type":"later"}\n')
 
 
 def test_damage_is_noted_as_well(keeping: Keeping) -> None:
@@ -69,10 +73,10 @@ def test_damage_is_noted_as_well(keeping: Keeping) -> None:
     Archive.verify(keeping.archive, now=NOW)
 
     with Archive.open(keeping.archive) as archive:
-        found = archive.verified
+        found = archive.last_verification
     assert found is not None
     assert not found.is_sound
-    assert found.damages == 1
+    assert found.damage_count == 1
 
 
 def test_nothing_is_known_of_an_archive_that_was_put_back(
@@ -84,7 +88,7 @@ def test_nothing_is_known_of_an_archive_that_was_put_back(
     copy.replace(keeping.archive / ARCHIVE_FILE)
 
     with Archive.open(keeping.archive) as archive:
-        assert archive.verified is None
+        assert archive.last_verification is None
 
 
 def test_nothing_is_known_of_another_archive_that_was_copied_over_it(
@@ -98,7 +102,7 @@ def test_nothing_is_known_of_another_archive_that_was_copied_over_it(
     _copy_over(other.archive, keeping.archive)
 
     with Archive.open(keeping.archive) as archive:
-        assert archive.verified is None
+        assert archive.last_verification is None
 
 
 def test_nothing_is_known_of_an_earlier_state_that_was_copied_over_it(
@@ -114,7 +118,7 @@ def test_nothing_is_known_of_an_earlier_state_that_was_copied_over_it(
     _copy_over(second, keeping.archive)
 
     with Archive.open(keeping.archive) as archive:
-        assert archive.verified is None
+        assert archive.last_verification is None
 
 
 def _copy_over(source: Path, target: Path) -> None:
@@ -156,7 +160,7 @@ def test_a_note_that_cannot_be_read_is_none(keeping: Keeping, note: bytes) -> No
     (keeping.archive / NOTE).write_bytes(note)
 
     with Archive.open(keeping.archive) as archive:
-        assert archive.verified is None
+        assert archive.last_verification is None
 
 
 def test_where_nobody_can_write_it_is_verified_all_the_same(
@@ -165,9 +169,9 @@ def test_where_nobody_can_write_it_is_verified_all_the_same(
     def refuse(*_: object, **__: object) -> int:
         raise PermissionError
 
-    monkeypatch.setattr("bygones.upkeep.verified.os.open", refuse)
+    monkeypatch.setattr("bygones.maintenance.verify.os.open", refuse)
 
     verdict = Archive.verify(keeping.archive, now=NOW)
 
     assert verdict.is_sound
-    assert not verdict.is_noted
+    assert not verdict.is_saved

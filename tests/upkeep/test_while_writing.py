@@ -11,19 +11,20 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest.opening import ChunkLoader
-from bygones.ingest.report import Silence
-from bygones.model.ids import Position, SourceId
-from bygones.store.chunks import Chunks
-from bygones.store.lock import writing
-from bygones.store.text import TextIndex
-from bygones.store.vault import Vault
-from bygones.upkeep import Standing, plan_restore, restore, verify
+from bygones.ingest.loading import StoreLoader
+from bygones.ingest.runtime import NullProgress
+from bygones.maintenance.restore import TargetState, plan_restore, restore
+from bygones.maintenance.verify import verify
+from bygones.model.base import Position, SourceId
+from bygones.store.archive_db import ArchiveDB
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.connect import writer_lock
+from bygones.store.text_index import TextIndex
 from tests.build import jsonl, session, session_id
 from tests.store.keeping import Keeping
 
 
-class _Meanwhile(Silence):
+class _Meanwhile(NullProgress):
     """Lets something happen whenever some work is done."""
 
     def __init__(self, happen: Callable[[], object]) -> None:
@@ -60,7 +61,7 @@ def test_a_line_finished_while_a_file_is_restored_tears_nothing(
     keeping.ingest()
     before = path.read_bytes()
     with keeping.vault() as vault:
-        plans = plan_restore(vault, vault.chunks.sources(), to=tmp_path / "to")
+        plans = plan_restore(vault, vault.byte_store.sources(), target=tmp_path / "to")
 
         def finish(line: bytes) -> bytes:
             if path.read_bytes() == before:
@@ -77,16 +78,16 @@ def _meanwhile(
     monkeypatch: pytest.MonkeyPatch, name: str, happen: Callable[[], object]
 ) -> None:
     """Have something happen once, after the archive was asked for something."""
-    inner = getattr(Chunks, name)
+    inner = getattr(ArchiveDB, name)
     due = [happen]
 
-    def asked(self: Chunks, *words: object) -> object:
+    def asked(self: ArchiveDB, *words: object) -> object:
         found = inner(self, *words)
         if due:
             due.pop()()
         return found
 
-    monkeypatch.setattr(Chunks, name, asked)
+    monkeypatch.setattr(ArchiveDB, name, asked)
 
 
 def test_a_line_finished_while_it_is_opened_is_still_that_line(
@@ -105,9 +106,9 @@ def test_a_line_finished_while_it_is_opened_is_still_that_line(
         keeping.ingest()
 
     with keeping.vault() as vault:
-        _meanwhile(monkeypatch, "named", finish)
+        _meanwhile(monkeypatch, "source_by_id", finish)
         place = Position(SourceId(str(path)), 0, whole, len(half))
-        raw = ChunkLoader(vault).raw(place)
+        raw = StoreLoader(vault).read_raw(place)
 
     assert raw == half
 
@@ -124,15 +125,15 @@ def test_a_file_that_grows_while_it_is_compared_is_still_the_same(
     to.write_bytes(before)
 
     with keeping.vault() as vault:
-        sources = list(vault.chunks.sources())
+        sources = list(vault.byte_store.sources())
         _meanwhile(monkeypatch, "source", _grown(keeping, path))
-        (plan,) = plan_restore(vault, sources, to=tmp_path / "to")
+        (plan,) = plan_restore(vault, sources, target=tmp_path / "to")
 
     assert path.read_bytes() != before
-    assert plan.state is Standing.SAME
+    assert plan.state is TargetState.SAME
 
 
-verifying = import_module("bygones.upkeep.verify")
+verifying = import_module("bygones.maintenance.verify")
 
 
 def _once_after(
@@ -158,10 +159,10 @@ def _once_after(
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (verifying, "dump"),  # the index is read, the archive is not
-        (verifying, "_is_level"),
-        (TextIndex, "hold"),  # the words are, the index is not
-        (Vault, "_written"),
+        (verifying, "hash_tables"),  # the index is read, the archive is not
+        (verifying, "_is_index_current"),
+        (TextIndex, "pin_snapshot"),  # the words are, the index is not
+        (ArchiveDir, "_read_text_meta"),
     ],
 )
 def test_what_is_written_while_the_index_is_compared_is_no_damage(
@@ -175,7 +176,7 @@ def test_what_is_written_while_the_index_is_compared_is_no_damage(
     verdict = verify(keeping.archive, deep=True)
 
     assert due == []
-    assert (verdict.is_sound, verdict.is_compared, verdict.differences) == (
+    assert (verdict.is_sound, verdict.is_index_compared, verdict.differences) == (
         True,
         True,
         [],
@@ -183,7 +184,7 @@ def test_what_is_written_while_the_index_is_compared_is_no_damage(
 
 
 @contextmanager
-def _out_of_step(_: Vault) -> Iterator[bool]:
+def _out_of_step(_: ArchiveDir) -> Iterator[bool]:
     yield False
 
 
@@ -193,20 +194,23 @@ def test_an_index_to_which_somebody_writes_all_the_time_is_not_called_damaged(
     keeping = Keeping(tmp_path)
     keeping.home.session(session_id(1), session("a", "b<a"))
     keeping.ingest()
-    monkeypatch.setattr(verifying, "_STEP", 0)
-    monkeypatch.setattr(Vault, "in_step", _out_of_step)
+    monkeypatch.setattr(verifying, "_RETRY_SECONDS", 0)
+    monkeypatch.setattr(ArchiveDir, "consistent_read", _out_of_step)
     now = datetime(2026, 3, 1, tzinfo=UTC)
 
-    with writing(keeping.archive):
+    with writer_lock(keeping.archive):
         verdict = verify(keeping.archive, deep=True, now=now)
 
-    assert (verdict.is_sound, verdict.is_compared, verdict.is_busy) == (
+    assert (verdict.is_sound, verdict.is_index_compared, verdict.is_busy) == (
         True,
         False,
         True,
     )
     with Archive.open(keeping.archive) as archive:
-        assert archive.verified is not None
-        assert (archive.verified.damages, archive.verified.is_deep) == (0, False)
+        assert archive.last_verification is not None
+        assert (
+            archive.last_verification.damage_count,
+            archive.last_verification.is_deep,
+        ) == (0, False)
     alone = verify(keeping.archive, deep=True)
-    assert (alone.is_level, alone.is_busy) == (False, False)
+    assert (alone.is_index_current, alone.is_busy) == (False, False)

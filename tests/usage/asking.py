@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bygones.archive import Archive
 from bygones.model.reports import ContextReport, UsageReport, UsageRow
-from bygones.prices import Prices, load_prices
-from bygones.query import parse
+from bygones.query.parser import parse_query
+from bygones.usage.prices import Prices, load_prices
 from tests.build import Written, reply
 from tests.store.keeping import Keeping
 
@@ -67,7 +67,7 @@ class Asking(Keeping):
     ) -> UsageReport:
         """Take in what is new, and sum it."""
         self.ingest()
-        asked = parse(query, now=now, zone=zone)
+        asked = parse_query(query, now=now, zone=zone)
         with Archive.open(self.archive) as archive:
             return archive.usage(
                 by, query=asked, zone=zone, now=now, prices=self.prices

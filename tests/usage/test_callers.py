@@ -10,7 +10,7 @@ from tests.web.places import AGENT, EDITED, PLAIN, furnished
 
 def test_every_session_is_known_by_the_tools_that_it_called(tmp_path: Path) -> None:
     with Archive.open(furnished(tmp_path).folder) as archive:
-        found = archive.tools()
+        found = archive.sessions_by_tool()
 
     assert PLAIN in found["Bash"]
     assert EDITED not in found["Bash"]

@@ -20,11 +20,20 @@ def test_a_total_that_is_ours_has_no_difference(asking: Asking) -> None:
     state = cost_state(0.015, **{SONNET: (0.015, 1000)})
     asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
 
-    claim = asking.usage().claim
+    claim = asking.usage().reported_cost
 
     assert claim is not None
-    assert (claim.sessions, claim.claimed, claim.counted) == (1, 15_000_000, 15_000_000)
-    assert (claim.silent, claim.counts, claim.prices, claim.rest) == (0, 0, 0, 0)
+    assert (claim.session_count, claim.reported_cost, claim.computed_cost) == (
+        1,
+        15_000_000,
+        15_000_000,
+    )
+    assert (
+        claim.unrecorded_cost,
+        claim.token_difference,
+        claim.price_difference,
+        claim.unexplained_difference,
+    ) == (0, 0, 0, 0)
 
 
 def test_a_difference_is_told_by_its_reasons(asking: Asking) -> None:
@@ -45,16 +54,24 @@ def test_a_difference_is_told_by_its_reasons(asking: Asking) -> None:
     )
     asking.home.session(FIRST, [*records, state])
 
-    claim = asking.usage("model").claim
+    claim = asking.usage("model").reported_cost
 
     assert claim is not None
-    assert claim.claimed == 10**9
-    assert claim.counted == 15_000_000 + 2_500_000 + 750_000
-    assert (claim.silent, claim.silent_models) == (900_000_000, ("claude-haiku-4-5",))
-    assert claim.counts == 1_000_000
-    assert claim.prices == 1_000_000
-    reasons = claim.silent + claim.counts + claim.prices + claim.rest
-    assert reasons == claim.claimed - claim.counted
+    assert claim.reported_cost == 10**9
+    assert claim.computed_cost == 15_000_000 + 2_500_000 + 750_000
+    assert (claim.unrecorded_cost, claim.unrecorded_models) == (
+        900_000_000,
+        ("claude-haiku-4-5",),
+    )
+    assert claim.token_difference == 1_000_000
+    assert claim.price_difference == 1_000_000
+    reasons = (
+        claim.unrecorded_cost
+        + claim.token_difference
+        + claim.price_difference
+        + claim.unexplained_difference
+    )
+    assert reasons == claim.reported_cost - claim.computed_cost
 
 
 def test_the_last_total_counts_and_what_came_later_does_not(asking: Asking) -> None:
@@ -64,24 +81,24 @@ def test_the_last_total_counts_and_what_came_later_does_not(asking: Asking) -> N
     later = thread(prompt("on"), answer(2, output=77), start=600)
     asking.home.session(FIRST, [*records, early, last, *later])
 
-    claim = asking.usage().claim
+    claim = asking.usage().reported_cost
 
     assert claim is not None
-    assert (claim.claimed, claim.counted) == (15_000_000, 15_000_000)
+    assert (claim.reported_cost, claim.computed_cost) == (15_000_000, 15_000_000)
 
 
 def test_a_part_of_a_session_has_no_total(asking: Asking) -> None:
     state = cost_state(0.015, **{SONNET: (0.015, 1000)})
     asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
 
-    assert asking.usage(query="project:demo").claim is not None
-    assert asking.usage(query="project:nowhere").claim is None
-    assert asking.usage(query="after:2020").claim is None
-    assert asking.usage(query="model:sonnet").claim is None
+    assert asking.usage(query="project:demo").reported_cost is not None
+    assert asking.usage(query="project:nowhere").reported_cost is None
+    assert asking.usage(query="after:2020").reported_cost is None
+    assert asking.usage(query="model:sonnet").reported_cost is None
 
 
 def test_without_a_total_there_is_nothing_to_compare(asking: Asking) -> None:
     odd = meta("cost-state", totalCostUSD="much")
     asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=10)), odd])
 
-    assert asking.usage().claim is None
+    assert asking.usage().reported_cost is None

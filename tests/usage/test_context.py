@@ -20,12 +20,14 @@ def test_a_turn_ends_with_the_context_of_its_last_answer(asking: Asking) -> None
 
     report = asking.context(FIRST)
 
-    told = [(row.turn, row.prompt, row.tokens, row.answers) for row in report.rows]
+    told = [
+        (row.turn_number, row.prompt, row.tokens, row.answers) for row in report.rows
+    ]
     assert told == [(0, "go", 120, 2), (1, "on", 200, 1)]
     assert [row.output_tokens for row in report.rows] == [11, 7]
-    assert report.peak == 200
-    assert report.cached == 270 / 420
-    assert report.compactions == 0
+    assert report.peak_tokens == 200
+    assert report.cache_hit_rate == 270 / 420
+    assert report.compaction_count == 0
 
 
 def test_a_compaction_stands_where_it_was_made(asking: Asking) -> None:
@@ -42,7 +44,7 @@ def test_a_compaction_stands_where_it_was_made(asking: Asking) -> None:
         (0, 155_000, "auto"),
         (20_000, None, None),
     ]
-    assert (report.compactions, report.peak) == (1, 150_000)
+    assert (report.compaction_count, report.peak_tokens) == (1, 150_000)
 
 
 def test_a_resumed_session_shows_the_context_that_another_paid_for(
@@ -65,4 +67,4 @@ def test_a_session_without_an_answer_has_no_context(asking: Asking) -> None:
 
     report = asking.context(FIRST)
 
-    assert (report.rows, report.peak, report.cached) == ((), 0, 0.0)
+    assert (report.rows, report.peak_tokens, report.cache_hit_rate) == ((), 0, 0.0)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest import ingest
+from bygones.ingest.run import ingest
 from bygones.model.reports import Grouping, UsageRow
 from bygones.model.usage import Cost, Usage
-from bygones.prices import load_prices
-from bygones.reading import read
-from bygones.render.drawing import MarkKind, marks
+from bygones.reader import read_sessions
+from bygones.render.session_tree import TreeLineKind, iter_tree_lines
+from bygones.usage.prices import load_prices
 from tests.usage.asking import NOW, usages
 
 CASES = Path(__file__).resolve().parent.parent / "cases"
@@ -25,7 +25,7 @@ def test_every_way_to_part_a_golden_home_has_the_total_of_its_sessions(
     home: Path, tmp_path: Path
 ) -> None:
     ingest(tmp_path, [home])
-    spent = sum((session.total for session in read(home)), Usage())
+    spent = sum((session.total_usage for session in read_sessions(home)), Usage())
 
     with Archive.open(tmp_path) as archive:
         for by in Grouping:
@@ -57,24 +57,26 @@ def test_a_list_a_tree_and_a_report_say_the_same_cost_of_a_session(
     with Archive.open(tmp_path) as archive:
         report = archive.usage(Grouping.SESSION, now=NOW, prices=prices)
         rows = {row.key: row for row in report.rows if isinstance(row, UsageRow)}
-        listed = list(archive.sessions(empty=True))
+        listed = list(archive.sessions(include_empty=True))
         costs = archive.costs(listed, prices)
 
         assert rows.keys() <= costs.keys()
         for one in listed:
             session, row = archive.session(one.id), rows.get(one.id)
-            assert costs[one.id] == prices.cost_of(session.spends)
+            assert costs[one.id] == prices.compute_cost(session.message_usages)
             assert costs[one.id] == (
-                Cost(nanos=row.cost, unpriced_tokens=row.unpriced_tokens)
+                Cost(nano_usd=row.cost, unpriced_tokens=row.unpriced_tokens)
                 if row
-                else Cost(nanos=0)
+                else Cost(nano_usd=0)
             )
             # An agent that another session began is drawn here, and paid for there.
             own = {None, *(run.id for run in session.all_agents)}
             parts = [
                 mark.cost
-                for mark in marks(session, prices.cost_of)
-                if mark.kind is not MarkKind.BRANCH and mark.cost and mark.agent in own
+                for mark in iter_tree_lines(session, prices.compute_cost)
+                if mark.kind is not TreeLineKind.BRANCH
+                and mark.cost
+                and mark.agent in own
             ]
-            told = sum(part.nanos or 0 for part in parts)
-            assert told <= (costs[one.id].nanos or 0) + len(parts)
+            told = sum(part.nano_usd or 0 for part in parts)
+            assert told <= (costs[one.id].nano_usd or 0) + len(parts)

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bygones.errors import NotSummed
+from bygones.errors import UngroupableField
 from bygones.model.reports import ToolRow, UsageRow
 from tests.build import (
     Written,
@@ -163,7 +163,7 @@ def test_the_block_that_is_not_over_is_projected(asking: Asking) -> None:
     (row,) = asking.usage("block", now=now).rows
     assert isinstance(row, UsageRow)
     assert row.block is not None
-    assert (row.block.start.hour, row.block.end.hour) == (9, 14)
+    assert (row.block.started_at.hour, row.block.ends_at.hour) == (9, 14)
     assert row.block.is_active
     assert row.block.tokens_per_minute == 1_000_000 // 120
     assert row.block.projected_tokens == 1_000_000 + 1_500_000
@@ -213,7 +213,9 @@ def test_what_filled_contexts_is_told_by_tool(asking: Asking) -> None:
         ToolRow(key="Bash", calls=1, bytes=10, tokens=2),
     )
     assert asking.usage("tool", "before:2020").rows == ()
-    with pytest.raises(NotSummed, match="by tool cannot be limited to 'model:opus'"):
+    with pytest.raises(
+        UngroupableField, match="by tool cannot be limited to 'model:opus'"
+    ):
         asking.usage("tool", "model:opus")
 
 
@@ -265,7 +267,7 @@ def test_a_query_limits_what_is_summed(asking: Asking, query: str, tokens: int) 
 def test_tokens_are_not_known_by_words(asking: Asking, query: str) -> None:
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=1)))
 
-    with pytest.raises(NotSummed):
+    with pytest.raises(UngroupableField):
         asking.usage(query=f"project:demo -({query})")
 
 
@@ -336,7 +338,12 @@ def test_what_has_no_price_is_unknown(asking: Asking) -> None:
 
     assert costs == {SONNET: 150_000, "glm-4.6": None, "x": None}
     assert (report.total.cost, report.total.unpriced_tokens) == (150_000, 11_101)
-    assert report.unpriced == (f"{SONNET} fast", f"{SONNET} priority", "glm-4.6", "x")
+    assert report.unpriced_models == (
+        f"{SONNET} fast",
+        f"{SONNET} priority",
+        "glm-4.6",
+        "x",
+    )
 
 
 def test_a_web_search_is_paid_by_the_search(asking: Asking) -> None:
@@ -386,6 +393,6 @@ def test_an_empty_archive_has_spent_nothing(asking: Asking) -> None:
 def test_the_zone_and_the_table_are_named(asking: Asking) -> None:
     report = asking.usage(zone=timezone(timedelta(hours=2)))
 
-    assert report.zone == "UTC+02:00"
-    assert report.prices is not None
-    assert report.prices.year == 2026
+    assert report.timezone == "UTC+02:00"
+    assert report.prices_date is not None
+    assert report.prices_date.year == 2026

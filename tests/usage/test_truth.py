@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bygones.model.usage import Usage
-from bygones.reading import read
+from bygones.reader import read_sessions
 from tests.build import (
     Written,
     line,
@@ -56,9 +56,9 @@ def test_a_copy_in_another_project_costs_nothing(asking: Asking) -> None:
     asking.home.session(SECOND, records, project="-work-other")
 
     assert asking.total().tokens == 15
-    both = read(asking.home.path)
-    assert [one.total.total for one in both] == [15, 0]
-    assert [one.total.total for one in both] == [15, 0]
+    both = read_sessions(asking.home.path)
+    assert [one.total_usage.total for one in both] == [15, 0]
+    assert [one.total_usage.total for one in both] == [15, 0]
 
 
 def test_an_agent_that_is_logged_twice_is_paid_once(asking: Asking) -> None:
@@ -169,7 +169,7 @@ def test_calls_that_the_api_made_on_the_side_are_paid_to_their_own_models(
     asking.home.session(FIRST, thread(prompt("go"), *pieces))
 
     assert asking.tokens("model") == {"claude-sonnet-4-5-20250929": 1018, OPUS: 107}
-    (one,) = read(asking.home.path)
+    (one,) = read_sessions(asking.home.path)
     assert one.usage == Usage(input=1105, output=20)
 
 
@@ -196,8 +196,8 @@ def test_an_agent_of_which_only_its_progress_is_left_is_paid(asking: Asking) -> 
     asking.home.session(FIRST, thread(*records, told(answer(2, input=5, output=100))))
 
     assert asking.tokens("agent") == {"unknown": 115, "main": 1}
-    (one,) = read(asking.home.path)
-    assert one.total.total == 116
+    (one,) = read_sessions(asking.home.path)
+    assert one.total_usage.total == 116
     assert unlike_rebuilt(asking) == []
 
 

@@ -12,12 +12,12 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message
 
-from bygones.prices import load_prices
-from bygones.web.app import application
-from bygones.web.gate import Gate, Keys
-from bygones.web.live import Herald
-from bygones.web.readers import Readers
-from bygones.web.visit import House
+from bygones.usage.prices import load_prices
+from bygones.web.app import create_app
+from bygones.web.context import AppState
+from bygones.web.live import EventBroadcaster
+from bygones.web.pool import ArchivePool
+from bygones.web.security import LoginKeys, SecurityMiddleware
 from tests.web.places import Kept
 
 __all__ = ["PORT", "Answer", "Asking", "asking", "ran", "scope_of", "sent_by"]
@@ -48,12 +48,12 @@ class Answer(NamedTuple):
 class Asking:
     """A page that has been opened with its link."""
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, keys: LoginKeys) -> None:
         self.app = app
         self.keys = keys
         self.usual = {
             "host": f"127.0.0.1:{PORT}",
-            "cookie": f"{keys.cookie}={keys.lasting}",
+            "cookie": f"{keys.cookie_name}={keys.cookie_key}",
             "sec-fetch-site": "same-origin",
         }
 
@@ -171,12 +171,14 @@ async def sent_by(
 
 def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
     """Return a page over an archive, opened."""
-    house = House(
-        readers=Readers(kept.folder),
-        herald=Herald(),
+    house = AppState(
+        pool=ArchivePool(kept.folder),
+        broadcaster=EventBroadcaster(),
         homes=(kept.home.path,),
         prices=load_prices(),
         clock=lambda: kept.now,
     )
-    keys = Keys(PORT)
-    return Asking(Gate(application(house), keys, host=host, port=PORT), keys)
+    keys = LoginKeys(PORT)
+    return Asking(
+        SecurityMiddleware(create_app(house), keys, host=host, port=PORT), keys
+    )

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bygones.web.app import ROUTES
-from bygones.web.openapi import description
+from bygones.web.openapi import build_openapi
 from tests.web.asking import Asking
 from tests.web.places import PLAIN
 
-DESCRIPTION = description(ROUTES)
+DESCRIPTION = build_openapi(ROUTES)
 OPERATIONS = [
     (path, method, operation)
     for path, methods in DESCRIPTION["paths"].items()

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from bygones.cli import main
+from bygones.cli.main import main
 from bygones.web.app import ROUTES
-from bygones.web.openapi import description
+from bygones.web.openapi import build_openapi
 from tests.web.asking import Asking, asking
 from tests.web.places import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
 
@@ -67,7 +67,7 @@ def test_the_description_names_every_route(page: Asking) -> None:
 
     paths = {row.path for row in ROUTES if row.is_api} - {"/api/openapi.json"}
     assert set(told["paths"]) == paths
-    assert told == json.loads(json.dumps(description(ROUTES)))
+    assert told == json.loads(json.dumps(build_openapi(ROUTES)))
     known = set(told["components"]["schemas"])
     named = set(_refs(told))
     assert named <= known

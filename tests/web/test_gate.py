@@ -10,29 +10,29 @@ from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bygones.web.app import application
-from bygones.web.gate import (
-    ENTRANCE,
-    HEADERS,
-    Gate,
-    Keys,
-    Limits,
-    hosts_of,
+from bygones.web.app import create_app
+from bygones.web.context import AppState
+from bygones.web.live import EventBroadcaster
+from bygones.web.pool import ArchivePool
+from bygones.web.security import (
+    LOGIN_PATH,
+    SECURITY_HEADERS,
+    LoginKeys,
+    RequestLimits,
+    SecurityMiddleware,
+    allowed_hosts,
     is_loopback,
-    own_path,
+    safe_redirect_path,
 )
-from bygones.web.live import Herald
-from bygones.web.readers import Readers
-from bygones.web.visit import House
 from tests.web.asking import PORT, Asking, asking, ran, scope_of, sent_by
 from tests.web.places import PLAIN, Kept
 
 
 def routes() -> list[Route]:
     """Return what the router itself knows, so that none can be forgotten."""
-    house = House(readers=Readers(Path("nowhere")), herald=Herald())
-    found = [one for one in application(house).routes if isinstance(one, Route)]
-    assert len(found) == len(application(house).routes)
+    house = AppState(pool=ArchivePool(Path("nowhere")), broadcaster=EventBroadcaster())
+    found = [one for one in create_app(house).routes if isinstance(one, Route)]
+    assert len(found) == len(create_app(house).routes)
     return found
 
 
@@ -53,7 +53,7 @@ def entrances() -> list[Route]:
     """Return what the gate answers by itself: no router knows of it."""
     path = Heard("/anything")
     path.others = set()
-    gate = Gate(Response(), Keys(PORT), host="127.0.0.1", port=PORT)
+    gate = SecurityMiddleware(Response(), LoginKeys(PORT), host="127.0.0.1", port=PORT)
     for method in ("GET", "HEAD", "POST"):
         told = {"host": HOST, "sec-fetch-site": "same-origin"}
         scope = {**scope_of(method, path, told), "path": path}
@@ -62,7 +62,7 @@ def entrances() -> list[Route]:
 
 
 def test_the_gate_answers_the_entrance_and_nothing_else() -> None:
-    assert [route.path for route in entrances()] == [ENTRANCE]
+    assert [route.path for route in entrances()] == [LOGIN_PATH]
 
 
 def tried(route: Route) -> tuple[str, str]:
@@ -99,7 +99,7 @@ every_route = pytest.mark.parametrize(
         ({"origin": f"http://127.0.0.1:{PORT + 1}"}, 403),
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
         ({"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}, 403),
-        ({"content-length": str(Limits.body + 1)}, 413),
+        ({"content-length": str(RequestLimits.max_body_bytes + 1)}, 413),
         ({"content-length": "-1"}, 413),
     ],
     ids=lambda value: str(value)[:60],
@@ -127,7 +127,7 @@ def test_no_way_of_asking_needs_no_key(route: Route, method: str, page: Asking) 
 
 
 def _real(value: str, page: Asking) -> str:
-    return value.replace("LASTING", page.keys.lasting)
+    return value.replace("LASTING", page.keys.cookie_key)
 
 
 @every_route
@@ -158,7 +158,7 @@ def test_every_answer_has_the_headers(route: Route, page: Asking) -> None:
     bad = page.ask(method, path, {"host": HOST})
 
     for answer in (good, bad):
-        for name, value in HEADERS.items():
+        for name, value in SECURITY_HEADERS.items():
             assert answer.headers[name.lower()] == value
         assert "no-store" in answer.headers["cache-control"] or "/static/" in path
         assert not [name for name in answer.headers if name.startswith("access-")]
@@ -166,7 +166,7 @@ def test_every_answer_has_the_headers(route: Route, page: Asking) -> None:
 
 
 def test_the_policy_lets_no_script_in_but_ours() -> None:
-    policy = HEADERS["Content-Security-Policy"]
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
 
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -176,12 +176,12 @@ def test_the_policy_lets_no_script_in_but_ours() -> None:
 
 
 def test_a_link_works_once(page: Asking) -> None:
-    once = page.keys.once
+    once = page.keys.one_time_key
     first = page.ask("GET", f"/enter?key={once}", {"host": HOST})
 
     assert first.status == 200
     cookie = first.headers["set-cookie"]
-    assert cookie.startswith(f"bygones-{PORT}={page.keys.lasting}; ")
+    assert cookie.startswith(f"bygones-{PORT}={page.keys.cookie_key}; ")
     assert "HttpOnly; SameSite=Strict" in cookie
     assert page.ask("GET", f"/enter?key={once}", {"host": HOST}).status == 401
     told = cookie.partition(";")[0]
@@ -190,51 +190,58 @@ def test_a_link_works_once(page: Asking) -> None:
 
 def test_whoever_uses_a_link_is_told_the_next() -> None:
     told: list[str] = []
-    keys = Keys(PORT, told.append)
+    keys = LoginKeys(PORT, told.append)
 
-    assert keys.use(keys.once)
-    assert told == [keys.once]
-    assert not keys.use("")
+    assert keys.redeem(keys.one_time_key)
+    assert told == [keys.one_time_key]
+    assert not keys.redeem("")
 
 
 @pytest.mark.parametrize(
     "to", ["//evil.test", "/\\evil.test", "https://evil.test", "/a?b", '/"><script>']
 )
 def test_a_link_leads_nowhere_else(to: str, page: Asking) -> None:
-    answer = page.ask("GET", f"/enter?key={page.keys.once}&to={to}", {"host": HOST})
+    answer = page.ask(
+        "GET", f"/enter?key={page.keys.one_time_key}&to={to}", {"host": HOST}
+    )
 
     assert 'content="0;url=/"' in answer.text
 
 
 @given(st.text())
 def test_a_path_of_ours_can_close_no_attribute(path: str) -> None:
-    assert own_path(path).startswith("/")
-    assert not set(own_path(path)) & set("\"'<>&;\\ ")
+    assert safe_redirect_path(path).startswith("/")
+    assert not set(safe_redirect_path(path)) & set("\"'<>&;\\ ")
 
 
 def test_a_link_may_lead_to_a_session() -> None:
-    assert own_path(f"/session/{PLAIN}") == f"/session/{PLAIN}"
-    assert own_path("/session/a?at=b-c") == "/session/a?at=b-c"
-    assert own_path("/session/a?at=b&c") == "/"
-    assert own_path("/session/a?at=b?at=c") == "/"
+    assert safe_redirect_path(f"/session/{PLAIN}") == f"/session/{PLAIN}"
+    assert safe_redirect_path("/session/a?at=b-c") == "/session/a?at=b-c"
+    assert safe_redirect_path("/session/a?at=b&c") == "/"
+    assert safe_redirect_path("/session/a?at=b?at=c") == "/"
 
 
 def test_many_wrong_keys_lock_the_door_but_not_for_the_owner(page: Asking) -> None:
-    for _ in range(Limits.failures):
+    for _ in range(RequestLimits.max_failed_logins):
         assert page.ask("GET", "/enter?key=wrong", {"host": HOST}).status == 401
 
-    assert page.ask("GET", f"/enter?key={page.keys.once}", {"host": HOST}).status == 429
+    assert (
+        page.ask("GET", f"/enter?key={page.keys.one_time_key}", {"host": HOST}).status
+        == 429
+    )
     assert page.get("/about").status == 200
 
 
 def test_an_endless_address_is_refused(page: Asking) -> None:
-    assert page.get("/?text=" + "x" * Limits.address).status == 414
+    assert page.get("/?text=" + "x" * RequestLimits.max_url_bytes).status == 414
 
 
 def test_more_than_was_announced_is_cut_off(page: Asking) -> None:
     headers = page.usual | {"content-type": "application/json"}
 
-    answer = page.ask("POST", "/about", headers, b"x" * (Limits.body + 1))
+    answer = page.ask(
+        "POST", "/about", headers, b"x" * (RequestLimits.max_body_bytes + 1)
+    )
 
     assert answer.status in {405, 413}
 
@@ -295,5 +302,5 @@ def test_an_open_host_takes_addresses_but_no_names(kept: Kept) -> None:
 
 
 def test_the_hosts_are_spelt_as_browsers_do() -> None:
-    assert hosts_of("::1", 1) >= {"[::1]:1", "localhost:1", "127.0.0.1:1"}
-    assert "attacker.test:1" not in hosts_of("127.0.0.1", 1)
+    assert allowed_hosts("::1", 1) >= {"[::1]:1", "localhost:1", "127.0.0.1:1"}
+    assert "attacker.test:1" not in allowed_hosts("127.0.0.1", 1)

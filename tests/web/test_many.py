@@ -12,8 +12,8 @@ from threading import Event, Thread
 from urllib.parse import urlsplit
 
 from bygones.archive import Archive
-from bygones.web.readers import Readers
-from bygones.web.server import Place, Serving
+from bygones.web.pool import ArchivePool
+from bygones.web.server import ServerConfig, WebServer
 from tests.build import prompt, reply, session_id, thread
 from tests.web.places import LONG, PLAIN, Kept, furnished
 
@@ -25,7 +25,7 @@ PATHS = ("/", f"/session/{PLAIN}", f"/session/{LONG}", "/search/answer?q=lines")
 def serving(kept: Kept) -> Iterator[tuple[int, str]]:
     """Serve, and give the port and the cookie."""
     links: list[str] = []
-    server = Serving(Place(folder=kept.folder), links.append)
+    server = WebServer(ServerConfig(folder=kept.folder), links.append)
     running = Thread(target=server.run, daemon=True)
     running.start()
     try:
@@ -59,7 +59,7 @@ def test_two_hundred_read_while_one_writes(tmp_path: Path) -> None:
             number += 1
             said = thread(prompt(f"New {number}"), reply(f"Said {number}"))
             kept.home.session(session_id(number), said)
-            Archive.ingest(kept.folder, [kept.home.path], wait=30)
+            Archive.ingest(kept.folder, [kept.home.path], lock_timeout=30)
             written.append(number)
 
     writer = Thread(target=write)
@@ -90,35 +90,35 @@ def test_whoever_is_slow_holds_nobody_up(tmp_path: Path) -> None:
 
 def test_what_was_taken_in_is_seen_by_the_next_reader(tmp_path: Path) -> None:
     kept = furnished(tmp_path)
-    readers = Readers(kept.folder)
+    readers = ArchivePool(kept.folder)
     with readers.session(PLAIN) as held:
-        before = held.listed.messages
+        before = held.summary.message_count
     path = kept.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
     text = path.read_bytes()
     more = thread(prompt("Once more"), reply("Yes"), start=900)
     kept.home.session(PLAIN, more)
     path.write_bytes(text + path.read_bytes())
     Archive.ingest(kept.folder, [kept.home.path])
-    readers.renew()
+    readers.invalidate()
 
     with readers.session(PLAIN) as held:
-        assert held.listed.messages != before
+        assert held.summary.message_count != before
     readers.close()
 
 
 def test_a_page_is_kept_until_its_session_changes(tmp_path: Path) -> None:
-    readers = Readers(tmp_path)
-    readers.keep("/a", "as it was", b"made")
+    readers = ArchivePool(tmp_path)
+    readers.cache_page("/a", "as it was", b"made")
 
-    assert readers.page("/a", "as it was") == b"made"
-    assert readers.page("/a", "as it is") is None
-    assert readers.page("/b", "as it was") is None
+    assert readers.cached_page("/a", "as it was") == b"made"
+    assert readers.cached_page("/a", "as it is") is None
+    assert readers.cached_page("/b", "as it was") is None
 
 
 def test_pages_that_are_kept_have_a_limit(tmp_path: Path) -> None:
-    readers = Readers(tmp_path)
+    readers = ArchivePool(tmp_path)
     for number in range(60):
-        readers.keep(f"/{number}", 0, b"x" * 1_000_000)
+        readers.cache_page(f"/{number}", 0, b"x" * 1_000_000)
 
-    assert readers.page("/0", 0) is None
-    assert readers.page("/59", 0) is not None
+    assert readers.cached_page("/0", 0) is None
+    assert readers.cached_page("/59", 0) is not None

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.prices import load_prices
-from bygones.render.figures import money
+from bygones.render.numbers import format_usd
+from bygones.usage.prices import load_prices
 from bygones.web.app import ROUTES
-from bygones.web.reading import FIRST, WINDOW
+from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
 from tests.build import Home, prompt, reply, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import (
@@ -144,15 +144,15 @@ def test_a_filter_that_makes_no_sense_is_a_sentence(asked: str, page: Asking) ->
 
 def test_a_session_is_read_in_windows(page: Asking) -> None:
     first = page.get(f"/session/{LONG}")
-    second = page.get(f"/session/{LONG}/window?from={WINDOW}")
+    second = page.get(f"/session/{LONG}/window?from={WINDOW_SIZE}")
 
     assert f'data-total="{2 * LONG_TURNS}"' in first.text
-    assert first.text.count("<article") == FIRST
+    assert first.text.count("<article") == MAX_FIRST_MESSAGES
     assert "Question number 0<" in first.text
-    assert f"Question number {FIRST // 2}<" not in first.text
+    assert f"Question number {MAX_FIRST_MESSAGES // 2}<" not in first.text
     assert second.headers["x-total"] == str(2 * LONG_TURNS)
-    assert second.text.count("<article") == WINDOW
-    assert f"Question number {WINDOW // 2}<" in second.text
+    assert second.text.count("<article") == WINDOW_SIZE
+    assert f"Question number {WINDOW_SIZE // 2}<" in second.text
 
 
 def test_a_page_is_completed_by_the_rest_of_its_window(page: Asking) -> None:
@@ -160,10 +160,10 @@ def test_a_page_is_completed_by_the_rest_of_its_window(page: Asking) -> None:
     (start, stop) = re.findall(r'data-from="(\d+)" data-until="(\d+)"', asked)[0]
     own = f"/session/{LONG}/window"
 
-    above = page.get(f"{own}?from={WINDOW}&until={start}").text
-    below = page.get(f"{own}?from={stop}&until={2 * WINDOW}").text
+    above = page.get(f"{own}?from={WINDOW_SIZE}&until={start}").text
+    below = page.get(f"{own}?from={stop}&until={2 * WINDOW_SIZE}").text
 
-    whole = page.get(f"{own}?from={WINDOW}").text
+    whole = page.get(f"{own}?from={WINDOW_SIZE}").text
     shown = asked.partition('<section class="window"')[2].partition("</section>")[0]
     ids = re.compile(r'id="([mt]-[^"]*)"')
     assert int(start) == 20
@@ -210,7 +210,7 @@ def test_an_outline_can_be_had_from_a_message_on(page: Asking) -> None:
 def test_windows_together_are_the_whole(page: Asking) -> None:
     windows = [
         page.get(f"/session/{LONG}/window?from={at}").text
-        for at in range(0, 2 * LONG_TURNS, WINDOW)
+        for at in range(0, 2 * LONG_TURNS, WINDOW_SIZE)
     ]
 
     found = re.findall(r"Question number (\d+)<", "".join(windows))
@@ -224,7 +224,7 @@ def test_a_message_is_found_by_its_record(page: Asking) -> None:
     answer = page.get(f"/session/{LONG}/window?at={anchor}")
 
     assert (kind, text) == ("prompt", "Question number 30")
-    assert answer.headers["x-window"] == str(at // WINDOW)
+    assert answer.headers["x-window"] == str(at // WINDOW_SIZE)
     assert f'id="{anchor}"' in answer.text
     assert page.get(f"/session/{LONG}?at={anchor[2:]}").status == 200
     assert page.get(f"/session/{LONG}?at=nowhere").status == 404
@@ -434,27 +434,27 @@ def test_turns_agents_and_the_head_tell_what_they_cost(tmp_path: Path) -> None:
     text = page.get(f"/session/{AGENT}").text
     with Archive.open(folder) as archive:
         (listed,) = archive.sessions()
-        total = archive.costs([listed], load_prices())[listed.id].nanos
-        spent = archive.spent_in(listed.id, load_prices())
+        total = archive.costs([listed], load_prices())[listed.id].nano_usd
+        spent = archive.session_costs(listed.id, load_prices())
 
     assert total
     assert spent is not None
     each = total // 44  # answers, of which the session has 41, its agents 2 and 1
-    assert spent.total.nanos == total
-    assert {run: cost.nanos for run, cost in spent.runs.items()} == {
+    assert spent.total.nano_usd == total
+    assert {run: cost.nano_usd for run, cost in spent.by_agent.items()} == {
         "a1": 2 * each,
         "a2": each,
     }
     head, _, rest = text.partition('id="conversation"')
-    assert money(total) in head
+    assert format_usd(total) in head
     (turn,) = re.findall(r'<h2 class="turn".*?</h2>', rest)
     # Though most of it is behind the window.
-    assert f"{money(41 * each)}, {money(total)} with 2 agents" in turn
+    assert f"{format_usd(41 * each)}, {format_usd(total)} with 2 agents" in turn
     (agent,) = re.findall(r'<p class="agent".*?</p>', rest)
-    assert f"{money(2 * each)}, {money(3 * each)} with 1 agent" in agent
+    assert f"{format_usd(2 * each)}, {format_usd(3 * each)} with 1 agent" in agent
     inside, _, rest = page.get(f"/session/{AGENT}/agent/a1").text.partition("window")
-    assert money(3 * each) in inside
-    assert money(each) in rest
+    assert format_usd(3 * each) in inside
+    assert format_usd(each) in rest
 
 
 def test_a_fork_leads_to_where_the_branches_part(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.render.html.markup import Html
-from bygones.web.pictures import linked, pictures_in
+from bygones.web.images import iter_embedded_images, link_images
 from tests.build import Home, image, prompt, reply, thread, tool_result, tool_use
 from tests.web.asking import Asking, asking
 from tests.web.places import PLAIN, Kept
@@ -114,10 +114,10 @@ def test_the_first_bytes_say_what_a_picture_is(
 ) -> None:
     made = shown(content, "image/png")
 
-    (found,) = pictures_in(made)
-    told = linked(made, lambda name: f"/at?name={name}&x=1")
+    (found,) = iter_embedded_images(made)
+    told = link_images(made, lambda name: f"/at?name={name}&x=1")
 
-    assert (found.kind, found.content) == (kind, content)
+    assert (found.media_type, found.content) == (kind, content)
     room = f' width="{size[0]}" height="{size[1]}"' if size else ""
     to = f"/at?name={found.name}&amp;x=1"
     assert told == f'<img src="{to}"{room} alt="a picture">'
@@ -127,11 +127,11 @@ def test_the_first_bytes_say_what_a_picture_is(
 def test_anything_else_is_only_named(content: bytes) -> None:
     made = shown(content)
 
-    assert list(pictures_in(made)) == []
-    assert linked(made, str) == '<p class="note">a picture</p>'
+    assert list(iter_embedded_images(made)) == []
+    assert link_images(made, str) == '<p class="note">a picture</p>'
 
 
 def test_words_that_look_like_a_picture_are_words() -> None:
     made = Html("&lt;img src=&quot;data:image/png;base64,iVBORw0KGgo=&quot;")
 
-    assert linked(Html(f"<img > {made}"), str) == f"<img > {made}"
+    assert link_images(Html(f"<img > {made}"), str) == f"<img > {made}"

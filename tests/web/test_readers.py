@@ -13,11 +13,11 @@ import apsw
 import pytest
 
 from bygones.archive import Archive
-from bygones.query import parse
-from bygones.search import subjects
-from bygones.web.pages.home import everything
-from bygones.web.readers import OpenSession, Readers
-from bygones.web.reading import reading_of
+from bygones.query.parser import parse_query
+from bygones.search import texts
+from bygones.web.conversation_view import open_view
+from bygones.web.pages.home import load_summaries
+from bygones.web.pool import ArchivePool, OpenSession
 from tests.build import jsonl, prompt, session_id
 from tests.usage.asking import NOW
 from tests.web.places import LONG, PLAIN, Kept, furnished
@@ -36,13 +36,13 @@ def grow(kept: Kept, number: int) -> None:
 
 
 def test_a_session_that_grew_leaves_nothing_behind(kept: Kept) -> None:
-    readers, seen, connections = Readers(kept.folder), [], []
+    readers, seen, connections = ArchivePool(kept.folder), [], []
     for number in range(4):
         grow(kept, number)
-        readers.renew()
+        readers.invalidate()
         with readers.session(PLAIN) as held:
-            assert held.session.live.messages
-            assert reading_of(held, "", 0).place("nowhere") is None
+            assert held.session.live_branch.messages
+            assert open_view(held, "", 0).find_message("nowhere") is None
             seen.append(weakref.ref(held))
         del held
         connections.append(len(apsw.connections()))
@@ -53,20 +53,20 @@ def test_a_session_that_grew_leaves_nothing_behind(kept: Kept) -> None:
 
 
 def gone(*sessions: OpenSession) -> list[bool]:
-    return [one.is_let_go for one in sessions]
+    return [one.is_released for one in sessions]
 
 
 def test_a_session_is_open_as_long_as_somebody_reads_it(kept: Kept) -> None:
-    readers = Readers(kept.folder, held=1)
+    readers = ArchivePool(kept.folder, max_open_sessions=1)
     with readers.session(PLAIN) as first:
         with readers.session(LONG) as second:
-            said = first.session.live.messages[0]
+            said = first.session.live_branch.messages[0]
             assert any(said.blocks)
         assert list(first.archive.sessions())
         assert gone(first, second) == [False, False]
 
     assert gone(first, second) == [True, False]
-    assert not first.weight
+    assert not first.loaded_messages
     readers.close()
     assert gone(first, second) == [True, True]
     for one in (first, second):
@@ -82,14 +82,14 @@ class Litter:
 
 
 def test_litter_that_lay_about_when_a_session_was_made_is_found(kept: Kept) -> None:
-    readers = Readers(kept.folder, held=1)
+    readers = ArchivePool(kept.folder, max_open_sessions=1)
     gc.disable()
     try:
         litter = weakref.ref(Litter())
         for _ in range(8):
             for name in (PLAIN, LONG):
                 with readers.session(name) as held:
-                    assert held.session.live.messages
+                    assert held.session.live_branch.messages
         assert litter() is None
     finally:
         gc.enable()
@@ -100,18 +100,18 @@ def test_litter_that_lay_about_when_a_session_was_made_is_found(kept: Kept) -> N
 def test_what_a_search_opened_goes_with_it(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[weakref.ref[subjects.Subjects]] = []
+    made: list[weakref.ref[texts.TextLoader]] = []
 
-    class Noted(subjects.Subjects):
+    class Noted(texts.TextLoader):
         def __init__(self, *given: object, **named: object) -> None:
             super().__init__(*given, **named)  # type: ignore[arg-type]
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr("bygones.search.finding.Subjects", Noted)
+    monkeypatch.setattr("bygones.search.service.TextLoader", Noted)
     with Archive.open(kept.folder) as archive:
-        query = parse("lines is:rewound", now=NOW, zone=UTC)
+        query = parse_query("lines is:rewound", now=NOW, zone=UTC)
         archive.search(query)
-        archive.search(parse("line", now=NOW, zone=UTC))
+        archive.search(parse_query("line", now=NOW, zone=UTC))
     gc.collect()
 
     assert made
@@ -121,50 +121,53 @@ def test_what_a_search_opened_goes_with_it(
 def test_an_archive_that_is_closed_remembers_no_text(kept: Kept) -> None:
     archive = Archive.open(kept.folder)
     session = archive.session(session_id(1))
-    assert session.live.messages[0].blocks
+    assert session.live_branch.messages[0].blocks
     opened = archive._loader
-    assert opened.record.cache_info().currsize + opened._spoken.cache_info().currsize
+    assert (
+        opened.record.cache_info().currsize
+        + opened._cached_content.cache_info().currsize
+    )
     archive.close()
 
     assert not opened.record.cache_info().currsize
-    assert not opened._spoken.cache_info().currsize
-    assert not archive._vault.chunks._raw.cache_info().currsize
+    assert not opened._cached_content.cache_info().currsize
+    assert not archive._archive_dir.byte_store._cached_chunk.cache_info().currsize
 
 
 def test_archives_that_searched_are_few_however_many_sessions_are_open(
     kept: Kept,
 ) -> None:
-    readers = Readers(kept.folder, held=2)
+    readers = ArchivePool(kept.folder, max_open_sessions=2)
     for name in (PLAIN, LONG, session_id(3), session_id(4)):
         with readers.archive() as archive:
-            assert archive.search(parse("line", now=NOW, zone=UTC)).total
+            assert archive.search(parse_query("line", now=NOW, zone=UTC)).session_count
         with readers.session(name) as held:
             assert held.archive is not archive
-            assert held.archive._searching is None
+            assert held.archive._open_searcher is None
 
     with readers.archive() as archive:
-        assert archive._searching is not None
+        assert archive._open_searcher is not None
     readers.close()
 
 
 def test_archives_of_one_server_know_the_same_of_sessions(kept: Kept) -> None:
-    readers = Readers(kept.folder)
-    query = parse("line", now=NOW, zone=UTC)
+    readers = ArchivePool(kept.folder)
+    query = parse_query("line", now=NOW, zone=UTC)
     with readers.archive() as one, readers.archive() as other:
         assert one is not other
-        assert one.search(query).total == other.search(query).total > 0
-        assert one._searching is not None
-        assert other._searching is not None
-        assert one._searching.known is other._searching.known
-        known = weakref.ref(one._searching.known)
+        assert one.search(query).session_count == other.search(query).session_count > 0
+        assert one._open_searcher is not None
+        assert other._open_searcher is not None
+        assert one._open_searcher.stats is other._open_searcher.stats
+        known = weakref.ref(one._open_searcher.stats)
     grow(kept, 1)
-    readers.renew()
+    readers.invalidate()
     assert known() is None  # though nobody has searched since
     readers.close()
 
 
 def test_who_comes_while_another_asks_waits_for_that_answer(kept: Kept) -> None:
-    readers = Readers(kept.folder)
+    readers = ArchivePool(kept.folder)
     asked, is_asked, may_answer = [], Event(), Event()
 
     def ask(archive: Archive) -> list[str]:
@@ -174,16 +177,16 @@ def test_who_comes_while_another_asks_waits_for_that_answer(kept: Kept) -> None:
         return [one.id for one in archive.sessions()]
 
     with ThreadPoolExecutor(4) as threads:
-        first = threads.submit(readers.told, "sessions", ask)
+        first = threads.submit(readers.cached, "sessions", ask)
         assert is_asked.wait(60)
-        others = [threads.submit(readers.told, "sessions", ask) for _ in range(3)]
+        others = [threads.submit(readers.cached, "sessions", ask) for _ in range(3)]
         may_answer.set()
         answers = [one.result() for one in (first, *others)]
         assert len(asked) == 1
         assert all(answer is answers[0] for answer in answers)
 
-        readers.renew()
-        assert readers.told("sessions", ask) is not answers[0]
+        readers.invalidate()
+        assert readers.cached("sessions", ask) is not answers[0]
         assert len(asked) == 2
     readers.close()
 
@@ -192,24 +195,24 @@ def test_an_old_answer_is_gone_before_there_is_another(kept: Kept) -> None:
     class Large:
         """An answer."""
 
-    readers = Readers(kept.folder)
-    old = weakref.ref(readers.told("large", lambda _: Large()))
+    readers = ArchivePool(kept.folder)
+    old = weakref.ref(readers.cached("large", lambda _: Large()))
     assert old() is not None
-    readers.renew()
+    readers.invalidate()
 
     def ask(_: Archive) -> Large:
         assert old() is None
         return Large()
 
-    assert isinstance(readers.told("large", ask), Large)
+    assert isinstance(readers.cached("large", ask), Large)
     readers.close()
 
 
 def test_lines_of_sessions_share_what_they_say_alike(kept: Kept) -> None:
     with Archive.open(kept.folder) as archive:
-        told = everything(archive)
-        assert list(told) == list(archive.sessions(empty=True))
+        told = load_summaries(archive)
+        assert list(told) == list(archive.sessions(include_empty=True))
 
-    for name in ("project", "keys", "models", "versions", "git_branches"):
+    for name in ("project", "project_keys", "models", "versions", "git_branches"):
         values = [getattr(one, name) for one in told]
         assert len({id(value) for value in values}) == len(set(values)) < len(values)

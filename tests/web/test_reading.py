@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.web import api, reading
-from bygones.web.pages import tree
-from bygones.web.readers import Readers
-from bygones.web.reading import reading_of
+from bygones.web import api, conversation_view
+from bygones.web.conversation_view import open_view
+from bygones.web.pages import session_map
+from bygones.web.pool import ArchivePool
 from tests.build import Home, prompt, reply, thread
 from tests.web.asking import Asking, asking
 from tests.web.places import AGENT, EDITED, LONG, REWOUND, Kept, furnished
@@ -43,7 +43,7 @@ def test_a_page_comes_before_its_session_is_assembled(
     after = asking(kept)
     after.get(f"/session/{session}/outline")
     wanted = after.get(f"/session/{session}").text
-    monkeypatch.setattr(Archive, "_session", _unread)
+    monkeypatch.setattr(Archive, "_load_session", _unread)
 
     assert asking(kept).get(f"/session/{session}").text == wanted
     assert asking(kept).get(f"/session/{session}/outline").status == 500
@@ -54,7 +54,7 @@ def test_the_map_of_a_long_session_is_that_of_any(
     page: Asking, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     whole = page.get(f"/session/{session}/map").text
-    monkeypatch.setattr(tree, "LONGEST", 0)
+    monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
     text = page.get(f"/session/{session}/map").text
 
@@ -66,7 +66,7 @@ def test_the_map_of_a_long_session_is_that_of_any(
 def test_the_map_of_a_long_session_names_other_branches(
     page: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "LONGEST", 0)
+    monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
     text = page.get(f"/session/{REWOUND}/map").text
 
@@ -88,7 +88,7 @@ def test_the_map_of_a_long_session_has_branches_where_they_were_left(
     Archive.ingest(tmp_path / "archive", [home.path])
     page = asking(Kept(home, tmp_path / "archive"))
     whole = _lines(page.get(f"/session/{REWOUND}/map").text)
-    monkeypatch.setattr(tree, "LONGEST", 0)
+    monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
     lines = _lines(page.get(f"/session/{REWOUND}/map").text)
 
@@ -103,7 +103,7 @@ def test_a_long_map_goes_on_behind_its_first_lines(
 ) -> None:
     path = f"/session/{LONG}/map"
     whole = _lines(page.get(path).text)
-    monkeypatch.setattr(tree, "_MOST", 40)
+    monkeypatch.setattr(session_map, "_PAGE_SIZE", 40)
     lines: list[str] = []
     while path:
         text = page.get(path).text
@@ -122,7 +122,7 @@ def test_the_interface_gives_the_same_turns_of_a_long_session(
 ) -> None:
     asked = f"/api/sessions/{session}?first=1&tools=1"
     whole = page.get(asked)
-    monkeypatch.setattr(api, "LONGEST", 0)
+    monkeypatch.setattr(api, "MAX_ASSEMBLED_MESSAGES", 0)
 
     assert page.get(asked).body == whole.body
     assert page.get(f"{asked}&branch=77").status == 404
@@ -132,12 +132,12 @@ def test_the_interface_gives_the_same_turns_of_a_long_session(
 def test_turns_are_whole_wherever_windows_end(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(reading, "_FURTHER", size)
+    monkeypatch.setattr(conversation_view, "_BATCH_SIZE", size)
     with Archive.open(kept.folder) as archive:
         for listed in archive.sessions():
-            turns = archive.session(listed.id).live.turns
-            with Readers(kept.folder).session(listed.id) as held:
-                found = list(reading_of(held, "", 0).turns())
+            turns = archive.session(listed.id).live_branch.turns
+            with ArchivePool(kept.folder).session(listed.id) as held:
+                found = list(open_view(held, "", 0).iter_turns())
             assert [turn.number for turn in found] == [turn.number for turn in turns]
             assert [len(turn.messages) for turn in found] == [
                 len(turn.messages) for turn in turns

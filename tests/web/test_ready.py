@@ -12,21 +12,22 @@ PROGRAM = """
 import gc
 import sys
 from pathlib import Path
-from bygones.web.app import ROUTES, application
-from bygones.web.live import Herald
-from bygones.web.ready import make_ready
-from bygones.web.readers import Readers
-from bygones.web.visit import House
+from bygones.web.app import ROUTES, create_app
+from bygones.web.live import EventBroadcaster
+from bygones.web.warmup import warm_up
+from bygones.web.pool import ArchivePool
+from bygones.web.context import AppState
 from starlette.testclient import TestClient
 
 folder, home, *sessions = sys.argv[1:]
-house = House(readers=Readers(Path(folder)), herald=Herald(), homes=(Path(home),))
-make_ready()
+pool, broadcaster = ArchivePool(Path(folder)), EventBroadcaster()
+state = AppState(pool=pool, broadcaster=broadcaster, homes=(Path(home),))
+warm_up()
 assert gc.get_freeze_count() > 10_000, gc.get_freeze_count()
 before = set(sys.modules)
 assert "pygments.lexers.python" in before
 asked = 0
-with TestClient(application(house)) as client:
+with TestClient(create_app(state)) as client:
     for route in ROUTES:
         for name in sessions if "{id}" in route.path else sessions[:1]:
             path = route.path.replace("{id}", name)

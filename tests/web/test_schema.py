@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from bygones.web.app import ROUTES
-from bygones.web.openapi import description
+from bygones.web.openapi import build_openapi
 from tests.web.asking import Asking
 
 # By its name: following its types makes ignored imports of ours known to mypy.
@@ -22,7 +22,7 @@ CHECKS = [
 ]
 OPERATIONS = [
     (path, method)
-    for path, methods in description(ROUTES)["paths"].items()
+    for path, methods in build_openapi(ROUTES)["paths"].items()
     for method in methods
 ]
 

@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from bygones.web import server
-from bygones.web.live import Herald
-from bygones.web.server import Place, Serving
+from bygones.web.live import EventBroadcaster
+from bygones.web.server import ServerConfig, WebServer
 from tests.web.places import furnished
 
 
 def test_who_is_cut_off_when_a_server_ends_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(server, "_PARTING", 0)
-    monkeypatch.setattr(Herald, "end", lambda _: None)
+    monkeypatch.setattr(server, "_SHUTDOWN_TIMEOUT", 0)
+    monkeypatch.setattr(EventBroadcaster, "close", lambda _: None)
     links: list[str] = []
-    serving = Serving(Place(folder=furnished(tmp_path).folder), links.append)
+    serving = WebServer(ServerConfig(folder=furnished(tmp_path).folder), links.append)
     running = Thread(target=serving.run)
     running.start()
     link = urlsplit(links[0])

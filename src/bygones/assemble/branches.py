@@ -7,68 +7,71 @@ person's prompt beside another way on is a rewind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from bygones.assemble.tree import Tree, begins_anew
-from bygones.model.ids import RecordId, ToolUseId
-from bygones.model.nodes import Node
-from bygones.model.texts import Origin
+from bygones.assemble.dedupe import get_record_id
+from bygones.assemble.tree import RecordTree, starts_new_root
+from bygones.assemble.usage import usage_by_message
+from bygones.model.base import RecordId, ToolUseId
+from bygones.model.nodes import Origin, RecordNode
+from bygones.model.sessions import Branch, Message, Turn
+from bygones.model.summary import MessageUsage, Role
+from bygones.model.usage import Usage
 
-__all__ = ["Fork", "Growth", "part"]
-
-_PROMPTS = {Origin.PERSON, Origin.CALLER}
-_TYPED = {*_PROMPTS, Origin.COMMAND}
+_PROMPT_ORIGINS = {Origin.PERSON, Origin.CALLER}
+_TYPED_ORIGINS = {*_PROMPT_ORIGINS, Origin.COMMAND}
 
 
 class Fork(Struct, frozen=True):
     """A branch that was left, or that left another: where, and with which prompt."""
 
     number: int
-    parent: int
-    at: RecordId | None
+    parent_number: int
+    fork_point_id: RecordId | None
     """The last shared record; ``None`` if it begins anew from nothing."""
-    head: RecordId
+    first_record_id: RecordId
 
 
-class Growth(Struct, frozen=True):
+class BranchLayout(Struct, frozen=True):
     """The branch of every record: 0 is live, every other is a fork."""
 
-    branch: dict[RecordId, int]
+    branch_of: dict[RecordId, int]
     forks: tuple[Fork, ...]
 
 
-class _View(Struct, frozen=True):
+class _RewindContext(Struct, frozen=True):
     """What the question of a rewind needs to know."""
 
-    tree: Tree
-    keys: Mapping[RecordId, str]
-    below: Mapping[RecordId, _Below]
-    queued: frozenset[RecordId]
+    tree: RecordTree
+    message_keys: Mapping[RecordId, str]
+    subtrees: Mapping[RecordId, _SubtreeFacts]
+    queued_prompts: frozenset[RecordId]
 
-    def head(self, way: list[RecordId]) -> Node:
+    def first_node(self, path: list[RecordId]) -> RecordNode:
         """Return the first record of a way that is not merely structural."""
-        return self.tree.nodes[self.below[way[0]].head or way[0]]
+        return self.tree.nodes[self.subtrees[path[0]].first_record_id or path[0]]
 
 
-class _Below(Struct, gc=False):
+class _SubtreeFacts(Struct, gc=False):
     """What is at and below a record."""
 
-    latest: int
+    latest_index: int
     """The order of the last prompt, answer or result in it."""
     has_prompt: bool
     has_answer: bool
-    head: RecordId | None
+    first_record_id: RecordId | None
     """The first record in it that is not merely structural."""
 
 
-def part(
-    tree: Tree,
-    joined: Mapping[RecordId, RecordId | None],
-    queued: frozenset[RecordId] = frozenset(),
-) -> Growth:
+def assign_branches(
+    tree: RecordTree,
+    parents: Mapping[RecordId, RecordId | None],
+    queued_prompts: frozenset[RecordId] = frozenset(),
+) -> BranchLayout:
     """Return the branches of a tree whose torn parts have been joined.
 
     ``queued`` are prompts that waited in the queue: they hang where the session was
@@ -76,11 +79,13 @@ def part(
     """
     children: dict[RecordId | None, list[RecordId]] = {}
     for uuid in tree.nodes:
-        children.setdefault(joined[uuid], []).append(uuid)
-    if not any(_may_leave(tree, joined, children)):
-        return Growth(dict.fromkeys(tree.nodes, 0), ())
-    keys = _keys(tree)
-    view = _View(tree, keys, _survey(tree, children, keys), queued)
+        children.setdefault(parents[uuid], []).append(uuid)
+    if not any(_possible_rewinds(tree, parents, children)):
+        return BranchLayout(dict.fromkeys(tree.nodes, 0), ())
+    keys = _message_keys(tree)
+    view = _RewindContext(
+        tree, keys, _summarize_subtrees(tree, children, keys), queued_prompts
+    )
     branch: dict[RecordId, int] = {}
     places: list[tuple[int, RecordId | None]] = []
     waiting: list[RecordId | None] = [None]
@@ -88,7 +93,7 @@ def part(
         at = waiting.pop()
         number = 0 if at is None else branch[at]
         some = children.get(at, [])
-        left = _left(view, at, some)
+        left = _abandoned_paths(view, at, some)
         for child in some:
             branch[child] = number
         for group in left:
@@ -105,12 +110,12 @@ def part(
         Fork(number, parent, at, heads[number])
         for number, (parent, at) in enumerate(places, 1)
     )
-    return Growth(branch, tuple(forks))
+    return BranchLayout(branch, tuple(forks))
 
 
-def _may_leave(
-    tree: Tree,
-    joined: Mapping[RecordId, RecordId | None],
+def _possible_rewinds(
+    tree: RecordTree,
+    parents: Mapping[RecordId, RecordId | None],
     children: Mapping[RecordId | None, list[RecordId]],
 ) -> Iterator[bool]:
     """Yield whether what was typed may begin a way beside another, each time.
@@ -120,23 +125,23 @@ def _may_leave(
     """
     nodes = tree.nodes
     for uuid, node in nodes.items():
-        if node.kind != "user" or node.origin not in _TYPED:
+        if node.kind != "user" or node.origin not in _TYPED_ORIGINS:
             continue
         at: RecordId | None = uuid
         while at is not None:
-            above = joined[at]
+            above = parents[at]
             if len(children[above]) > 1:
                 yield True
-            at = above if above and not _is_said(nodes[above]) else None
+            at = above if above and not _has_certain_key(nodes[above]) else None
 
 
-def _is_said(node: Node) -> bool:
+def _has_certain_key(node: RecordNode) -> bool:
     """Whether a record certainly has a key."""
-    is_typed = node.kind == "user" and node.origin in _TYPED
+    is_typed = node.kind == "user" and node.origin in _TYPED_ORIGINS
     return node.kind == "assistant" or is_typed
 
 
-def _keys(tree: Tree) -> dict[RecordId, str]:
+def _message_keys(tree: RecordTree) -> dict[RecordId, str]:
     """Return what each record belongs to: its answer, or itself for a prompt.
 
     Records without a key are structural and are looked through.
@@ -145,7 +150,7 @@ def _keys(tree: Tree) -> dict[RecordId, str]:
     keys: dict[RecordId, str] = {}
     for uuid, node in tree.nodes.items():
         if node.kind == "assistant":
-            keys[uuid] = f"m:{node.message or uuid}"
+            keys[uuid] = f"m:{node.message_id or uuid}"
             for block in node.blocks:
                 if block.name is not None and block.id is not None:
                     answers.setdefault(block.id, keys[uuid])
@@ -157,42 +162,44 @@ def _keys(tree: Tree) -> dict[RecordId, str]:
             call = next(ids, None)
             if call is not None:
                 keys[uuid] = answers[call]
-        elif node.origin in _TYPED:
+        elif node.origin in _TYPED_ORIGINS:
             keys[uuid] = f"u:{uuid}"
     return keys
 
 
-def _survey(
-    tree: Tree,
+def _summarize_subtrees(
+    tree: RecordTree,
     children: Mapping[RecordId | None, list[RecordId]],
     keys: Mapping[RecordId, str],
-) -> dict[RecordId, _Below]:
+) -> dict[RecordId, _SubtreeFacts]:
     """Return what is below each record, leaves first and without recursion."""
     order = {uuid: at for at, uuid in enumerate(tree.nodes)}
-    below: dict[RecordId, _Below] = {}
-    for uuid in reversed(list(_downwards(children))):
+    below: dict[RecordId, _SubtreeFacts] = {}
+    for uuid in reversed(list(_iter_descendants(children))):
         node = tree.nodes[uuid]
-        here = _Below(
-            latest=order[uuid] if node.is_conversation and not node.is_meta else -1,
-            has_prompt=node.kind == "user" and node.origin in _PROMPTS,
+        here = _SubtreeFacts(
+            latest_index=order[uuid]
+            if node.is_conversation and not node.is_meta
+            else -1,
+            has_prompt=node.kind == "user" and node.origin in _PROMPT_ORIGINS,
             has_answer=node.kind == "assistant" and not node.is_synthetic,
-            head=uuid if uuid in keys else None,
+            first_record_id=uuid if uuid in keys else None,
         )
         heads = []
         for child in children.get(uuid, ()):
             there = below[child]
-            here.latest = max(here.latest, there.latest)
+            here.latest_index = max(here.latest_index, there.latest_index)
             here.has_prompt |= there.has_prompt
             here.has_answer |= there.has_answer
-            if there.head is not None:
-                heads.append(there.head)
-        if here.head is None and heads:
-            here.head = min(heads, key=order.__getitem__)
+            if there.first_record_id is not None:
+                heads.append(there.first_record_id)
+        if here.first_record_id is None and heads:
+            here.first_record_id = min(heads, key=order.__getitem__)
         below[uuid] = here
     return below
 
 
-def _downwards(
+def _iter_descendants(
     children: Mapping[RecordId | None, list[RecordId]],
 ) -> Iterator[RecordId]:
     waiting = list(children.get(None, ()))
@@ -202,48 +209,58 @@ def _downwards(
         waiting.extend(children.get(uuid, ()))
 
 
-def _left(
-    view: _View, at: RecordId | None, some: list[RecordId]
+def _abandoned_paths(
+    context: _RewindContext, parent: RecordId | None, siblings: list[RecordId]
 ) -> list[list[RecordId]]:
     """Return the groups of children that a rewind left behind, oldest first."""
-    if len(some) < 2:  # noqa: PLR2004 (a fork)
+    if len(siblings) < 2:  # noqa: PLR2004 (a fork)
         return []
     groups: dict[str, list[RecordId]] = {}
-    for child in some:
+    for child in siblings:
         # Of the roots, the first and those with which a person began anew are ways.
-        is_way = child == some[0] or begins_anew(view.tree, view.tree.nodes[child])
-        head = view.below[child].head
-        if head is not None and (at is not None or is_way):
-            groups.setdefault(view.keys[head], []).append(child)
-    ways = [way for way in groups.values() if _leads_on(view, way)]
-    ways = _without_retries(view, ways)
-    typed = [number for number, way in enumerate(ways) if _is_typed(view, way)]
+        is_way = child == siblings[0] or starts_new_root(
+            context.tree, context.tree.nodes[child]
+        )
+        head = context.subtrees[child].first_record_id
+        if head is not None and (parent is not None or is_way):
+            groups.setdefault(context.message_keys[head], []).append(child)
+    ways = [way for way in groups.values() if _contains_prompt(context, way)]
+    ways = _drop_retries(context, ways)
+    typed = [
+        number for number, way in enumerate(ways) if _starts_with_typed(context, way)
+    ]
     # An answer that hangs beside later than every prompt was not gone back to.
     ways = ways[: max(typed, default=-1) + 1]
     if len(ways) < 2:  # noqa: PLR2004
         return []
-    live = max(ways, key=lambda way: max(view.below[child].latest for child in way))
+    live = max(
+        ways, key=lambda way: max(context.subtrees[child].latest_index for child in way)
+    )
     return [way for way in ways if way is not live]
 
 
-def _leads_on(view: _View, way: list[RecordId]) -> bool:
+def _contains_prompt(context: _RewindContext, path: list[RecordId]) -> bool:
     """Whether leaving this way would leave something that a person typed."""
-    return any(view.below[child].has_prompt for child in way) or _is_typed(view, way)
+    return any(
+        context.subtrees[child].has_prompt for child in path
+    ) or _starts_with_typed(context, path)
 
 
-def _is_typed(view: _View, way: list[RecordId]) -> bool:
+def _starts_with_typed(context: _RewindContext, path: list[RecordId]) -> bool:
     """Whether a way begins with what a person typed there, not with an answer.
 
     A command that nothing answers is noted in passing and begins nothing.
     """
-    head = view.head(way)
+    head = context.first_node(path)
     if head.origin is Origin.COMMAND:
-        below = [view.below[child] for child in way]
+        below = [context.subtrees[child] for child in path]
         return any(some.has_answer or some.has_prompt for some in below)
-    return head.origin in _PROMPTS and head.uuid not in view.queued
+    return head.origin in _PROMPT_ORIGINS and head.uuid not in context.queued_prompts
 
 
-def _without_retries(view: _View, ways: list[list[RecordId]]) -> list[list[RecordId]]:
+def _drop_retries(
+    context: _RewindContext, paths: list[list[RecordId]]
+) -> list[list[RecordId]]:
     """Drop ways that begin with the same prompt as a later one, and led nowhere.
 
     The same words at the same time are a compaction's replay; the same words after
@@ -251,11 +268,165 @@ def _without_retries(view: _View, ways: list[list[RecordId]]) -> list[list[Recor
     """
     kept = []
     later: dict[int, set[datetime | None]] = {}
-    for way in reversed(ways):
-        head = view.head(way)
+    for way in reversed(paths):
+        head = context.first_node(way)
         again = later.setdefault(head.digest, set())
-        answered = any(view.below[child].has_answer for child in way)
-        if not (head.digest and again and (not answered or head.time in again)):
+        answered = any(context.subtrees[child].has_answer for child in way)
+        if not (head.digest and again and (not answered or head.timestamp in again)):
             kept.append(way)
-        again.add(head.time)
+        again.add(head.timestamp)
     return kept[::-1]
+
+
+def build_branches(
+    nodes: Sequence[RecordNode],
+    layout: BranchLayout,
+    messages: Sequence[Message],
+    message_usages: Sequence[MessageUsage],
+) -> tuple[Branch, ...]:
+    """Return the live branch and then the others, newest first.
+
+    A branch also paid for answers that are hidden, because others replaced them.
+    """
+    forks = layout.forks
+    order = {get_record_id(node): at for at, node in enumerate(nodes)} if forks else {}
+    usages = usage_by_message(messages, message_usages)
+    leaves = _branch_leaves(nodes, layout.branch_of)
+    own: dict[int, list[Message]] = {}
+    for message in messages:
+        own.setdefault(message.branch_number, []).append(message)
+    live = _build_branch((), (), own.get(0, ()), usages, id=leaves.get(0), number=0)
+    paths = {0: live.turns}
+    left = []
+    for fork in forks:
+        until = order[fork.fork_point_id] if fork.fork_point_id is not None else -1
+        whole, opened = _shared_turns(paths[fork.parent_number], until, order)
+        mine = own.get(fork.number, ())
+        branch = _build_branch(
+            whole, opened, mine, usages, id=leaves.get(fork.number), number=fork.number
+        )
+        paths[fork.number] = branch.turns
+        left.append(
+            structs.replace(
+                branch,
+                fork_id=fork.fork_point_id,
+                first_prompt_id=fork.first_record_id,
+                parent_number=fork.parent_number,
+            )
+        )
+    left.sort(key=lambda branch: order[branch.id], reverse=True)
+    spent: dict[int, Usage] = {}
+    for spend in message_usages:
+        spent[spend.branch_number] = (
+            spent.get(spend.branch_number, Usage()) + spend.usage
+        )
+    return tuple(
+        structs.replace(branch, usage=spent.get(branch.number, Usage()))
+        for branch in (live, *left)
+    )
+
+
+def _branch_leaves(
+    nodes: Sequence[RecordNode], branch: Mapping[RecordId, int]
+) -> dict[int, RecordId]:
+    """Return the last record of each branch: of what was said, if anything was."""
+    leaves: dict[int, RecordId] = {}
+    said: dict[int, RecordId] = {}
+    for node in nodes:
+        uuid = node.uuid
+        number = branch.get(uuid) if uuid is not None else None
+        if uuid is None or number is None:
+            continue
+        leaves[number] = uuid
+        if node.is_conversation:
+            said[number] = uuid
+    return leaves | said
+
+
+def _shared_turns(
+    turns: Sequence[Turn], until: int, order: Mapping[RecordId, int]
+) -> tuple[Sequence[Turn], Sequence[Message]]:
+    """Return the turns before a fork that end before it, and the messages of the last.
+
+    The turns themselves are shared: a session may be rewound at each of its turns.
+    """
+    count = bisect_right(turns, until, key=lambda turn: order[turn.messages[0].id])
+    if not count:
+        return (), ()
+    last = turns[count - 1].messages
+    shared = bisect_right(last, until, key=lambda message: order[message.id])
+    return turns[: count - 1], last[:shared]
+
+
+def _build_branch(  # noqa: PLR0913 (what is shared, what is its own, and two names)
+    shared_turns: Sequence[Turn],
+    shared_messages: Sequence[Message],
+    own_messages: Sequence[Message],
+    usages: Mapping[RecordId, Usage],
+    *,
+    id: RecordId | None,  # noqa: A002 (the field's name)
+    number: int,
+) -> Branch:
+    rest = build_turns((*shared_messages, *own_messages), usages, len(shared_turns))
+    first = own_messages[0].id if own_messages else None
+    own = tuple(t for t in rest if any(m.branch_number == number for m in t.messages))
+    if own and own[0].messages[0].id != first:
+        # The fork is inside a turn: its own part begins behind the fork.
+        own = build_turns(own_messages, usages, own[0].number)
+    return Branch(
+        id=id or RecordId(""),
+        number=number,
+        is_live=number == 0,
+        turns=(*shared_turns, *rest),
+        own_turns=own,
+        usage=Usage(),
+    )
+
+
+def build_turns(
+    messages: Sequence[Message], usages: Mapping[RecordId, Usage], start: int = 0
+) -> tuple[Turn, ...]:
+    """Return messages cut before each prompt, and each command that is answered.
+
+    The first turn has the number ``start``.
+    """
+    cuts: list[list[Message]] = []
+    for at, message in enumerate(messages):
+        following = messages[at + 1] if at + 1 < len(messages) else None
+        if not cuts or _starts_turn(message, following):
+            cuts.append([])
+        cuts[-1].append(message)
+    return tuple(
+        _build_turn(number, cut, usages) for number, cut in enumerate(cuts, start)
+    )
+
+
+def _starts_turn(message: Message, following: Message | None) -> bool:
+    if message.is_steering:
+        return False
+    if message.origin is Origin.COMMAND:
+        return following is not None and following.role is Role.ASSISTANT
+    return message.is_prompt
+
+
+def _build_turn(
+    number: int, messages: Sequence[Message], usages: Mapping[RecordId, Usage]
+) -> Turn:
+    first = messages[0]
+    following = messages[1] if len(messages) > 1 else None
+    return Turn(
+        number=number,
+        prompt=first if _starts_turn(first, following) else None,
+        messages=tuple(messages),
+        usage=sum((usages.get(m.id, Usage()) for m in messages), Usage()),
+        duration=_turn_duration(messages),
+    )
+
+
+def _turn_duration(messages: Sequence[Message]) -> timedelta | None:
+    measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
+    if measured:
+        return timedelta(milliseconds=sum(measured))
+    times: list[datetime] = [m.sent_at for m in messages if m.sent_at is not None]
+    times += [c.completed_at for m in messages for c in m.tool_calls if c.completed_at]
+    return max(times) - min(times) if times else None

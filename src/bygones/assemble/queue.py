@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bygones.model.ids import Position, RecordId
-from bygones.model.nodes import Node, QueueFacts
-from bygones.model.texts import Origin
+from bygones.model.base import Position, RecordId
+from bygones.model.nodes import Origin, QueueFacts, RecordNode
 
-__all__ = ["queued_prompts", "steering"]
+__all__ = ["find_queued_prompts", "find_steering"]
 
 
-def queued_prompts(nodes: Sequence[Node]) -> frozenset[RecordId]:
+def find_queued_prompts(nodes: Sequence[RecordNode]) -> frozenset[RecordId]:
     """Return the prompts that waited in the queue before they were sent.
 
     A text that waited once counts for one prompt: the same words may be typed again.
     """
-    waiting: list[Node] = []
+    waiting: list[RecordNode] = []
     found = set()
     for node in nodes:
-        operation = _operation(node) if node.extra is not None else None
+        operation = _queue_operation(node) if node.extra is not None else None
         if operation == "enqueue":
             waiting.append(node)
         elif operation == "popAll":
             waiting.clear()
         elif operation == "remove" and waiting:
-            waiting.remove(_taken(waiting, node))
+            waiting.remove(_match_waiting(waiting, node))
         elif waiting and node.kind == "user" and node.digest and node.uuid is not None:
             same = [text for text in waiting if text.digest == node.digest]
             if same:
@@ -34,7 +33,7 @@ def queued_prompts(nodes: Sequence[Node]) -> frozenset[RecordId]:
     return frozenset(found)
 
 
-def steering(nodes: Sequence[Node]) -> list[Node]:
+def find_steering(nodes: Sequence[RecordNode]) -> list[RecordNode]:
     """Return the queued texts that reached the model and are recorded nowhere else.
 
     Before about 2.1.97 a text that was delivered while Claude worked stands only in
@@ -43,43 +42,43 @@ def steering(nodes: Sequence[Node]) -> list[Node]:
     put in is not that text, and a record that follows stands for one of its words.
     """
     nodes = [node for node in nodes if node.digest or node.extra is not None]
-    waiting: list[Node] = []
-    removed: dict[Position, Node] = {}
+    waiting: list[RecordNode] = []
+    removed: dict[Position, RecordNode] = {}
     for node in nodes:
-        operation = _operation(node)
+        operation = _queue_operation(node)
         if operation == "enqueue":
             waiting.append(node)
         elif operation == "popAll":
             waiting.clear()
         elif operation in {"dequeue", "remove"} and waiting:
-            taken = _taken(waiting, node)
+            taken = _match_waiting(waiting, node)
             waiting.remove(taken)
             if operation == "remove" and _is_typed(taken):
                 removed[taken.position] = taken
     if not removed:
         return []
-    missing: dict[int, list[Node]] = {}
+    missing: dict[int, list[RecordNode]] = {}
     for node in nodes:
         if node.position in removed:
             missing.setdefault(node.digest, []).append(node)
-        elif _is_said(node) and missing.get(node.digest):
+        elif _is_recorded(node) and missing.get(node.digest):
             del removed[missing[node.digest].pop(0).position]
     return list(removed.values())
 
 
-def _taken(waiting: list[Node], node: Node) -> Node:
+def _match_waiting(waiting: list[RecordNode], node: RecordNode) -> RecordNode:
     """Return the text that an operation names, else the one that waits longest."""
     named = (text for text in waiting if node.digest and text.digest == node.digest)
     return next(named, waiting[0])
 
 
-def _is_typed(text: Node) -> bool:
+def _is_typed(text: RecordNode) -> bool:
     return text.origin is Origin.PERSON and bool(text.digest)
 
 
-def _is_said(node: Node) -> bool:
+def _is_recorded(node: RecordNode) -> bool:
     return node.kind in {"user", "attachment"} and node.origin is Origin.PERSON
 
 
-def _operation(node: Node) -> str | None:
+def _queue_operation(node: RecordNode) -> str | None:
     return node.extra.operation if isinstance(node.extra, QueueFacts) else None

@@ -1,4 +1,4 @@
-"""Where the parts meet: transcripts in, sessions out."""
+"""What a session changed: one edit a call."""
 
 from __future__ import annotations
 
@@ -7,38 +7,96 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from bygones.assemble.dedupe import in_order
-from bygones.assemble.edits import edits_of
-from bygones.assemble.gather import (
-    Gathered,
-    accounts,
-    first_time,
-    gather,
-    mixed,
-    relate,
+from bygones.assemble.conversation import (
+    BuiltConversation,
+    ConversationBuilder,
+    EarlierAgents,
+    iter_agent_runs,
+    last_timestamp,
 )
-from bygones.assemble.lineage import families
-from bygones.assemble.projects import project_of
-from bygones.assemble.talks import Lent, Talk, Talks, flat, last_time
-from bygones.assemble.titles import Summaries, summaries_of, tags_of, title_of
-from bygones.assemble.usage import claim_of, settle
-from bygones.model.ids import SessionId
+from bygones.assemble.dedupe import sort_transcripts
+from bygones.assemble.grouping import (
+    SessionRecords,
+    find_families,
+    first_timestamp,
+    group_by_session,
+    iter_accounts,
+    mixed_session_problems,
+    relate_sessions,
+)
+from bygones.assemble.summary import (
+    LeafSummaries,
+    choose_title,
+    collect_summaries,
+    detect_project,
+    session_tags,
+)
+from bygones.assemble.usage import build_ledger, last_reported_cost
+from bygones.model.base import AgentId, Problem, SessionId, SourceKind
 from bygones.model.nodes import Transcript
-from bygones.model.problems import Problem
-from bygones.model.sessions import AgentRun, Branch, Loader, Message, Role, Session
-from bygones.model.sources import SourceKind
+from bygones.model.sessions import (
+    AgentRun,
+    Branch,
+    FileEdit,
+    Message,
+    Session,
+    ToolCall,
+)
+from bygones.model.summary import Loader, Role
 from bygones.model.usage import Usage
 
-__all__ = ["assemble", "begin"]
+EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+
+
+def collect_edits(
+    branches: Iterable[Branch], agent: AgentId | None = None
+) -> tuple[FileEdit, ...]:
+    """Return the changes that calls made, each branch's own, in order."""
+    found = []
+    for branch in branches:
+        for turn in branch.own_turns:
+            for message in turn.messages:
+                for call in message.tool_calls:
+                    path = edited_path(call)
+                    if path is None:
+                        continue
+                    facts = call.result_facts
+                    found.append(
+                        FileEdit(
+                            path=path,
+                            tool_call=call,
+                            message_id=message.id,
+                            turn_number=turn.number,
+                            branch_number=branch.number,
+                            agent_id=agent,
+                            edited_at=call.completed_at or call.called_at,
+                            added_lines=facts.added_lines if facts else 0,
+                            removed_lines=facts.removed_lines if facts else 0,
+                            is_new_file=bool(facts and facts.is_new_file),
+                            has_patch=bool(facts and facts.has_patch),
+                        )
+                    )
+    return tuple(found)
+
+
+def edited_path(call: ToolCall) -> str | None:
+    """Return the file that a call changed.
+
+    A call that failed, was refused or has no answer yet changed nothing.
+    """
+    if call.name not in EDITING_TOOLS or call.is_error or not call.has_result:
+        return None
+    return (call.result_facts.path if call.result_facts else None) or call.path or None
+
 
 T = TypeVar("T", bound=str)
 
 
-def assemble(
+def assemble_sessions(
     transcripts: Iterable[Transcript],
     loader: Loader,
-    summaries: Summaries | None = None,
-    paid: set[str] | None = None,
+    summaries: LeafSummaries | None = None,
+    paid_keys: set[str] | None = None,
 ) -> tuple[Session, ...]:
     """Return the sessions of transcripts, oldest first.
 
@@ -47,101 +105,112 @@ def assemble(
     needs to give only sessions that share records or answers. Answers in ``paid`` were
     counted elsewhere and cost nothing here; those of these sessions are added to it.
     """
-    ordered = in_order(transcripts)
-    gathered = gather(ordered)
-    summaries = summaries if summaries is not None else summaries_of(ordered)
-    ledger = settle(accounts(gathered), paid or frozenset())
-    if paid is not None:
-        paid.update(ledger.owner)
-    related = relate(gathered)
-    kin = families({one.id: one.nodes for one in gathered})
-    lent: dict[SessionId, Lent] = {}
+    ordered = sort_transcripts(transcripts)
+    gathered = group_by_session(ordered)
+    summaries = summaries if summaries is not None else collect_summaries(ordered)
+    ledger = build_ledger(iter_accounts(gathered), paid_keys or frozenset())
+    if paid_keys is not None:
+        paid_keys.update(ledger.owner)
+    related = relate_sessions(gathered)
+    kin = find_families({one.id: one.nodes for one in gathered})
+    lent: dict[SessionId, EarlierAgents] = {}
     sessions = []
     for one in gathered:
-        own = lent.setdefault(kin[one.id], Lent())
-        talks = Talks(one, ledger, loader)
-        runs = talks.agents()
-        talk = talks.own(runs, own)
-        session = _session(one, talk, runs, summaries, loader=loader)
+        own = lent.setdefault(kin[one.id], EarlierAgents())
+        talks = ConversationBuilder(one, ledger, loader)
+        runs = talks.build_agents()
+        talk = talks.build_main(runs, own)
+        session = _build_session(one, talk, runs, summaries, loader=loader)
         sessions.append(structs.replace(session, lineage=related[one.id]))
         own.add(runs)
     return tuple(sessions)
 
 
-def begin(
+def assemble_preview(
     transcript: Transcript, loader: Loader
 ) -> tuple[SessionId, Sequence[Message]]:
     """Return the session of a file, and its messages as far as these nodes tell them.
 
     For the beginning of a file, its nodes in order: all else of a session is not made.
     """
-    (one,) = gather((transcript,))
-    talks = Talks(one, settle(accounts((one,)), frozenset()), loader)
-    return one.id, talks.own(talks.agents(), Lent()).branches[0].messages
+    (one,) = group_by_session((transcript,))
+    talks = ConversationBuilder(
+        one, build_ledger(iter_accounts((one,)), frozenset()), loader
+    )
+    return one.id, talks.build_main(talks.build_agents(), EarlierAgents()).branches[
+        0
+    ].messages
 
 
-def _session(
-    one: Gathered,
-    talk: Talk,
+def _build_session(
+    records: SessionRecords,
+    conversation: BuiltConversation,
     runs: tuple[AgentRun, ...],
-    summaries: Summaries,
+    summaries: LeafSummaries,
     *,
     loader: Loader,
 ) -> Session:
-    branches = tuple(_titled(branch, summaries) for branch in talk.branches)
+    branches = tuple(_with_title(branch, summaries) for branch in conversation.branches)
     # Where a session's own file is gone, its agents tell what there is to tell.
-    nodes = talk.nodes or [node for agent in one.agents for node in agent.nodes]
-    named = [n.uuid for n in nodes if n.uuid and n.uuid in summaries.texts]
-    shown = [run for run in flat(runs) if run.kind.is_shown]
-    edits = list(edits_of(branches))
+    nodes = conversation.nodes or [
+        node for agent in records.agents for node in agent.nodes
+    ]
+    named = [n.uuid for n in nodes if n.uuid and n.uuid in summaries.text_by_leaf]
+    shown = [run for run in iter_agent_runs(runs) if run.kind.is_shown]
+    edits = list(collect_edits(branches))
     for run in shown:
-        edits.extend(edits_of(run.branches, run.id))
-    claim, claimed = claim_of(nodes)
+        edits.extend(collect_edits(run.branches, run.id))
+    claim, claimed = last_reported_cost(nodes)
     return Session(
-        id=one.id,
-        title=title_of(one.id, nodes, summaries),
-        project=project_of(nodes),
-        keys=_distinct(t.source.project for t in one.transcripts),
+        id=records.id,
+        title=choose_title(records.id, nodes, summaries),
+        project=detect_project(nodes),
+        project_keys=_distinct(t.source.project_key for t in records.transcripts),
         directories=_distinct(node.cwd for node in nodes),
         git_branches=_distinct(node.git_branch for node in nodes),
         versions=_distinct(node.version for node in nodes),
         entrypoints=_distinct(node.entrypoint for node in nodes),
-        models=_distinct(spend.model for spend in talk.spends),
+        models=_distinct(spend.model for spend in conversation.message_usages),
         slug=next((node.slug for node in reversed(nodes) if node.slug), None),
-        tags=tags_of(nodes),
-        started=first_time(nodes),
-        ended=last_time(nodes),
-        live=branches[0],
+        tags=session_tags(nodes),
+        started_at=first_timestamp(nodes),
+        ended_at=last_timestamp(nodes),
+        live_branch=branches[0],
         branches=branches,
         agents=runs,
-        endpoints=_distinct((*talk.leaves, *named)),
+        endpoint_ids=_distinct((*conversation.leaf_ids, *named)),
         edits=tuple(edits),
-        usage=sum((spend.usage for spend in talk.spends), Usage()),
-        spends=(*talk.spends, *(s for run in shown for s in run.spends)),
-        claim=claim,
-        claimed=claimed,
-        snapshots=tuple(n.position for n in nodes if n.kind.startswith("file-history")),
-        problems=(*_file_problems(one), *talk.problems),
-        hidden=talk.hidden,
-        sources=tuple(t.source for t in one.transcripts),
-        is_empty=not any(map(_says_something, (*branches, *_shown(runs)))),
+        usage=sum((spend.usage for spend in conversation.message_usages), Usage()),
+        message_usages=(
+            *conversation.message_usages,
+            *(s for run in shown for s in run.message_usages),
+        ),
+        reported_cost=claim,
+        cost_reported_at=claimed,
+        snapshot_positions=tuple(
+            n.position for n in nodes if n.kind.startswith("file-history")
+        ),
+        problems=(*_file_problems(records), *conversation.problems),
+        hidden_records=conversation.hidden_records,
+        sources=tuple(t.source for t in records.transcripts),
+        is_empty=not any(map(_has_conversation, (*branches, *_shown_branches(runs)))),
         loader=loader,
     )
 
 
-def _file_problems(one: Gathered) -> Iterable[Problem]:
-    for transcript in one.transcripts:
+def _file_problems(records: SessionRecords) -> Iterable[Problem]:
+    for transcript in records.transcripts:
         yield from transcript.problems
         if transcript.source.kind is SourceKind.SESSION:
-            yield from mixed(transcript, one.id)
+            yield from mixed_session_problems(transcript, records.id)
 
 
-def _shown(runs: Iterable[AgentRun]) -> Iterable[Branch]:
-    return (run.live for run in runs if run.kind.is_shown)
+def _shown_branches(runs: Iterable[AgentRun]) -> Iterable[Branch]:
+    return (run.live_branch for run in runs if run.kind.is_shown)
 
 
-def _says_something(branch: Branch) -> bool:
-    messages = (message for turn in branch.own for message in turn.messages)
+def _has_conversation(branch: Branch) -> bool:
+    messages = (message for turn in branch.own_turns for message in turn.messages)
     return any(m.is_prompt or m.role is Role.ASSISTANT for m in messages)
 
 
@@ -149,13 +218,13 @@ def _distinct(values: Iterable[T | None]) -> tuple[T, ...]:
     return tuple(value for value in dict.fromkeys(values) if value)
 
 
-def _titled(branch: Branch, summaries: Summaries) -> Branch:
+def _with_title(branch: Branch, summaries: LeafSummaries) -> Branch:
     """Give a branch the title that a summary gave to its latest record."""
-    if not summaries.texts:
+    if not summaries.text_by_leaf:
         return branch
     title = None
-    for turn in branch.own:
+    for turn in branch.own_turns:
         for message in turn.messages:
-            for piece in message.pieces:
-                title = summaries.texts.get(piece.record, title)
+            for piece in message.record_refs:
+                title = summaries.text_by_leaf.get(piece.record_id, title)
     return structs.replace(branch, title=title) if title else branch

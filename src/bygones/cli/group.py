@@ -1,47 +1,194 @@
-"""The group: finds a command, runs it, and says what went wrong."""
+"""The commands as one program: which one is run, and what its errors become."""
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import pairwise
 
 import click
 
 from bygones import __version__
-from bygones.cli.defaults import (
-    HELP,
-    completed,
+from bygones.cli.commands.registry import COMMANDS, CommandSpec
+from bygones.cli.context import (
+    COMPLETE_VARIABLE,
+    HELP_OPTION_NAMES,
+    add_global_options,
+    configured_defaults,
+    cwd,
     defaults_for,
-    given_to_all,
+    find_homes,
+    global_option_values,
     global_options,
-    not_taken,
-    page_help,
+    print_help_paged,
+    unsupported_option_message,
 )
-from bygones.cli.loading import loaded
-from bygones.cli.reporting import report, reported
-from bygones.cli.table import COMMANDS, CommandRow
-from bygones.errors import ExitCode
+from bygones.errors import (
+    ArchiveNotFound,
+    BygonesError,
+    ExitCode,
+    HomeNotFound,
+    InvalidSelector,
+    NoArchiveAndNoHome,
+    QueryError,
+    SystemFailure,
+)
 
-__all__ = ["CommandGroup", "run"]
+_DEBUG_VARIABLE = "BYGONES_DEBUG"
+_CWD_GONE = "the directory that you are in is not there any more"
+_COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|verify)"
+"""How a hint names a command that is about an archive."""
+_OUT_OF_MEMORY_TEXTS = (
+    "failed to map segment",
+    "annot allocate memory",
+    "start new thread",
+)
+"""What is said where memory is wanted for something, and there is none."""
+
+
+def report_exception(error: Exception, args: Sequence[str]) -> int:
+    """Say what went wrong with a command, and return its exit code.
+
+    A closed pipe passes through; nobody is shown a traceback unasked.
+    """
+    if isinstance(error, BrokenPipeError):
+        raise error
+    known = error if isinstance(error, BygonesError) else _translate(error)
+    if isinstance(error, FileNotFoundError) and _is_cwd_gone():
+        return print_error(_CWD_GONE, "go to one that is there", ExitCode.USAGE_ERROR)
+    if type(known) is ArchiveNotFound:
+        known = _explain_missing_archive(known, args)
+    is_ours = known is error or not os.environ.get(_DEBUG_VARIABLE)
+    if known is None or not is_ours:
+        return _report_unexpected(error)
+    code = print_error(str(known), _expand_hint(known.hint, args), known.exit_code)
+    if isinstance(known, QueryError):
+        pointed = known.marked_excerpt.replace("\n", "\n    ")
+        sys.stderr.write(f"\n    {pointed}\n")
+    return code
+
+
+def _is_cwd_gone() -> bool:
+    """Whether somebody has removed the directory one is in."""
+    return cwd() is None
+
+
+def _explain_missing_archive(
+    error: ArchiveNotFound, args: Sequence[str]
+) -> ArchiveNotFound:
+    """Return what is the case where there is no archive: maybe there is no home."""
+    if _option_values("--home", args):
+        return error
+    try:
+        find_homes(())
+    except HomeNotFound:
+        return NoArchiveAndNoHome(error.path)
+    except BygonesError:
+        pass  # whoever ingests is told
+    return error
+
+
+def print_error(message: str, hint: str, exit_code: int) -> int:
+    """Say a sentence and a hint, and return the exit code."""
+    sys.stderr.write(f"error: {_printable(message)}\n\nhint: {_printable(hint)}\n")
+    return exit_code
+
+
+def _expand_hint(hint: str, args: Sequence[str]) -> str:
+    """Return a hint in which commands are about what was named: archive, homes."""
+    import re
+    from shlex import quote
+
+    archives, homes = (
+        _option_values("--archive", args)[:1],
+        _option_values("--home", args),
+    )
+
+    def completed(found: re.Match[str]) -> str:
+        told = [f"--archive {quote(one)}" for one in archives]
+        if found[1] == "ingest":
+            told += [f"--home {quote(one)}" for one in homes]
+        return " ".join((found[0], *told))
+
+    return re.sub(_COMMAND_PATTERN, completed, hint)
+
+
+def _option_values(option: str, args: Sequence[str]) -> list[str]:
+    """Return what was given with an option, as it was typed."""
+    given = []
+    for word, following in pairwise((*args, "")):
+        name, sign, value = word.partition("=")
+        if name == option:
+            given.append(value if sign else following)
+    return given
+
+
+def _translate(error: Exception) -> BygonesError | None:
+    """Return what a system's or an engine's error means to a person."""
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        name = f"{error.filename}: " if error.filename is not None else ""
+        return SystemFailure(f"{name}{reason.lower()}")
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidSelector(error.object)
+    if _is_out_of_memory(error):
+        return SystemFailure("there is not enough memory")
+    if type(error).__module__ != "apsw":
+        return None
+    # Whoever has such an error has loaded the engine already.
+    from bygones.store.connect import translate_error
+
+    return translate_error(error)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether the system gave no memory, for values, a thread or a library."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, ImportError | RuntimeError)
+        and any(sign in str(error) for sign in _OUT_OF_MEMORY_TEXTS)
+    )
+
+
+def _report_unexpected(error: Exception) -> int:
+    if os.environ.get(_DEBUG_VARIABLE):
+        import traceback
+
+        traceback.print_exception(error)
+    sentence = f"this should not have happened: {type(error).__name__}: {error}"
+    return print_error(
+        sentence, f"re-run with {_DEBUG_VARIABLE}=1 for the traceback", ExitCode.FAILURE
+    )
+
+
+def _printable(text: str) -> str:
+    # A name taken from a transcript or a folder must not steer the terminal.
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
 
 
 class CommandGroup(click.Group):
     """Commands named in a table and imported when they are used."""
 
-    def __init__(self, rows: Iterable[CommandRow]) -> None:
+    def __init__(self, specs: Iterable[CommandSpec]) -> None:
         super().__init__(
             "bygones",
             help="Keep, find and show what you and Claude Code have said.",
             epilog="Every command has its own page: bygones COMMAND --help.",
             params=[_version_option(), *global_options()],
-            context_settings={"help_option_names": HELP},
+            context_settings={"help_option_names": HELP_OPTION_NAMES},
             invoke_without_command=True,
-            callback=_welcome,
+            callback=_run_without_command,
         )
-        self.rows = {row.name: row for row in rows}
+        self.specs = {row.name: row for row in specs}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the table's order."""
-        return list(self.rows)
+        return list(self.specs)
 
     def get_command(
         self,
@@ -49,30 +196,27 @@ class CommandGroup(click.Group):
         cmd_name: str,
     ) -> click.Command | None:
         """Return the command of this name, imported now, or None."""
-        row = self.rows.get(cmd_name)
-        if row is None:
+        spec = self.specs.get(cmd_name)
+        if spec is None:
             return None
-        name = row.module.rpartition(".")[2]
-        command = loaded(row.module, name)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{row.module}.{name} is not a command")
+        command = _import_command(spec)
         # Docstrings with a backslash are raw, so click's mark is two characters there.
         command.help = (command.help or "").replace("\\b", "\b")
-        return completed(command)
+        return add_global_options(command)
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return the option that shows the commands, through a pager."""
         option = super().get_help_option(ctx)
         if option is not None:
-            option.callback = page_help
+            option.callback = print_help_paged
         return option
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is meant, and give it what was said before it."""
-        if args and args[0] not in self.rows and args[0][:1] != "-":
-            raise click.UsageError(_no_command(args[0], self.rows), ctx)
+        if args and args[0] not in self.specs and args[0][:1] != "-":
+            raise click.UsageError(_unknown_command_message(args[0], self.specs), ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             ctx.default_map = {name or "": defaults_for(command, ctx.params)}
@@ -85,41 +229,66 @@ class CommandGroup(click.Group):
     ) -> None:
         """Write the table into the help page, importing no command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(row.name, row.summary) for row in self.rows.values()])
+            formatter.write_dl([(row.name, row.summary) for row in self.specs.values()])
 
 
-def run(words: Sequence[str], rows: Iterable[CommandRow] = COMMANDS) -> int:
-    """Run the command that ``words`` ask for and return its exit code.
+def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:
+    """Run the command that ``args`` ask for and return its exit code.
 
     Every error ends here as a sentence; a closed pipe and Ctrl-C pass through.
     """
-    group = CommandGroup(rows)
+    group = CommandGroup(specs)
     try:
-        with group.make_context("bygones", list(words)) as context:
+        with group.make_context("bygones", list(args)) as context:
             group.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error
     except click.ClickException as error:
-        return report(_sentence(error), _page(error, words), error.exit_code)
+        return print_error(
+            _usage_error_message(error), _help_hint(error, args), error.exit_code
+        )
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
-        return reported(error, words)
-    return ExitCode.DONE
+        return report_exception(error, args)
+    return ExitCode.SUCCESS
 
 
-def _welcome(**given: object) -> None:
+def run_completion(instruction: str) -> int:
+    """Answer a shell, and return the exit code; it is told of no errors."""
+    from click.shell_completion import shell_complete
+
+    group = CommandGroup(COMMANDS)
+    try:
+        return shell_complete(group, {}, "bygones", COMPLETE_VARIABLE, instruction)
+    except Exception:  # noqa: BLE001 (it would stand in the line that is being typed)
+        return 0
+
+
+def _import_command(spec: CommandSpec) -> click.Command:
+    """Import a command's module and return the command in it that has this name."""
+    found = vars(import_module(spec.module)).values()
+    # What was imported stays to the end, so the collector need not look through it.
+    # It was off until now: see entry_point.
+    gc.freeze()
+    gc.enable()
+    for value in found:
+        if isinstance(value, click.Command) and value.name == spec.name:
+            return value
+    raise TypeError(f"{spec.module} has no command {spec.name}")
+
+
+def _run_without_command(**given: object) -> None:
     if click.get_current_context().invoked_subcommand is None:
-        from bygones.cli.asked import preset  # noqa: PLC0415 (not for help pages)
-        from bygones.cli.welcome import welcome  # noqa: PLC0415 (for nobody else)
+        from bygones.cli.commands.overview import show_overview
 
-        welcome(**{**preset(), **given_to_all(given)})
+        show_overview(**{**configured_defaults(), **global_option_values(given)})
 
 
-def _no_command(name: str, rows: Iterable[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 (only for a slip)
+def _unknown_command_message(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
 
-    close = get_close_matches(name, list(rows), n=2)
+    close = get_close_matches(name, list(names), n=2)
     meant = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"no such command {name!r}{meant}"
 
@@ -140,14 +309,14 @@ def _version_option() -> click.Option:
     )
 
 
-def _sentence(error: click.ClickException) -> str:
+def _usage_error_message(error: click.ClickException) -> str:
     command = (
         error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
     )
     if isinstance(error, click.NoSuchOption) and command is not None:
         shared = {name for one in global_options() for name in one.opts}
         if error.option_name in shared:
-            return not_taken(command.name or "", error.option_name)
+            return unsupported_option_message(command.name or "", error.option_name)
     words = " ".join(error.format_message().split()).removesuffix(".")
     words = words.replace(". Did you mean", "; did you mean")
     words = words.replace("is not a valid integer range", "is not a whole number")
@@ -157,11 +326,11 @@ def _sentence(error: click.ClickException) -> str:
     return words[:1].lower() + words[1:]
 
 
-def _page(error: click.ClickException, words: Sequence[str]) -> str:
+def _help_hint(error: click.ClickException, args: Sequence[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         return f"see {context.command_path} --help"
     # Its parser does not say which command an option without its value is of.
     names = {row.name for row in COMMANDS}
-    name = next((word for word in words if word in names), "")
+    name = next((word for word in args if word in names), "")
     return f"see bygones {name} --help" if name else "see bygones --help"

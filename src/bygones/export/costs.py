@@ -7,53 +7,55 @@ from datetime import datetime
 
 from msgspec import structs
 
-from bygones.model.reports import NANOS
-from bygones.model.rest import Paid
-from bygones.model.sessions import Message
-from bygones.prices import PICOS, Price, Prices
-from bygones.render.figures import Coster
+from bygones.model.reports import NANOS_PER_DOLLAR
+from bygones.model.sessions import Message, ModelUsage
+from bygones.render.numbers import MessagePricer
+from bygones.usage.prices import PICOS_PER_DOLLAR, Price, Prices
 
-__all__ = ["coster", "is_even"]
+__all__ = ["has_single_price", "make_message_pricer"]
 
 
-def coster(prices: Prices) -> Coster:
+def make_message_pricer(prices: Prices) -> MessagePricer:
     """Return what tells the cost of messages; none where one has no price."""
 
-    def cost_of(messages: Iterable[Message | Paid]) -> int | None:
+    def cost_of(messages: Iterable[Message | ModelUsage]) -> int | None:
         total = 0
         for message in messages:
             usage = message.usage
             if usage is None or not usage.total:
                 continue
-            if isinstance(message, Paid):
-                time, context = message.last, message.most
+            if isinstance(message, ModelUsage):
+                time, context = message.last_at, message.max_context
             else:
-                time, context = message.time, usage.context
-            price = _valid(prices.of(message.model), time)
+                time, context = message.sent_at, usage.context
+            price = _price_at(prices.for_model(message.model), time)
             if price is None:
                 return None
-            is_long = price.above is not None and context > price.above
-            rates = price.rates(is_long=is_long)
-            cost = rates.cost(structs.astuple(usage)) if rates else None
+            is_long = (
+                price.long_context_threshold is not None
+                and context > price.long_context_threshold
+            )
+            rates = price.rates_for(is_long_context=is_long)
+            cost = rates.compute_cost(structs.astuple(usage)) if rates else None
             if cost is None:
                 return None
             total += cost
-        return total // (PICOS // NANOS)
+        return total // (PICOS_PER_DOLLAR // NANOS_PER_DOLLAR)
 
     return cost_of
 
 
-def is_even(prices: Prices, paid: Paid) -> bool:
+def has_single_price(prices: Prices, paid: ModelUsage) -> bool:
     """Whether one price holds for all that is told as a sum."""
-    known = prices.of(paid.model)
-    price = _valid(known, paid.last)
-    if price is not _valid(known, paid.first):
+    known = prices.for_model(paid.model)
+    price = _price_at(known, paid.last_at)
+    if price is not _price_at(known, paid.first_at):
         return False
-    above = price.above if price is not None else None
-    return above is None or not paid.least <= above < paid.most
+    above = price.long_context_threshold if price is not None else None
+    return above is None or not paid.min_context <= above < paid.max_context
 
 
-def _valid(prices: tuple[Price, ...], time: datetime | None) -> Price | None:
+def _price_at(prices: tuple[Price, ...], time: datetime | None) -> Price | None:
     """Return the price that held at a time; the newest if the time is not known."""
     if time is None:
         return prices[-1] if prices else None

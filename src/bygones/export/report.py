@@ -8,20 +8,20 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from bygones.model.ids import SessionId
-from bygones.render.figures import several
-from bygones.render.redact import Finds
+from bygones.model.base import SessionId
+from bygones.redact.session import RedactionLog
+from bygones.render.numbers import pluralize
 
-__all__ = ["HiddenRow", "Tally"]
+__all__ = ["RedactionReport", "RedactionReportRow"]
 
-_PERSONS = {
+_PERSONAL_LABELS = {
     "home": ("home folder", ""),
     "user": ("user name", ""),
     "email": ("mail address", "mail addresses"),
 }
 
 
-class HiddenRow(Struct, frozen=True, kw_only=True):
+class RedactionReportRow(Struct, frozen=True, kw_only=True):
     """One replacement: what kind of thing it was, and where it stood."""
 
     session: SessionId
@@ -37,44 +37,46 @@ class HiddenRow(Struct, frozen=True, kw_only=True):
     end: int
 
 
-class Tally:
+class RedactionReport:
     """Adds up what was hidden in one session after the other."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.private = 0
-        self.rows: list[HiddenRow] = []
+        self.private_records = 0
+        self.rows: list[RedactionReportRow] = []
 
-    def add(self, session: SessionId, finds: Finds, *, keep: bool = False) -> None:
+    def add(
+        self, session: SessionId, log: RedactionLog, *, keep_details: bool = False
+    ) -> None:
         """Take in what was found in a session; ``keep`` the places for a report."""
-        self.counts.update(finds.counts())
-        self.private += finds.private
-        if keep:
-            self.rows.extend(_rows(session, finds))
+        self.counts.update(log.count_by_kind())
+        self.private_records += log.private_records
+        if keep_details:
+            self.rows.extend(_report_rows(session, log))
 
-    def report(self) -> bytes:
+    def to_jsonl(self) -> bytes:
         """Return the report: a line of JSON for each replacement."""
         return b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows)
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """Return what was hidden in words; nothing if nothing was."""
         parts = [
-            several(count, *_PERSONS.get(kind, (kind, "")))
+            pluralize(count, *_PERSONAL_LABELS.get(kind, (kind, "")))
             for kind, count in self.counts.most_common()
         ]
-        if self.private:
-            parts.append(several(self.private, "private record"))
+        if self.private_records:
+            parts.append(pluralize(self.private_records, "private record"))
         return f"hidden: {', '.join(parts)}" if parts else ""
 
 
-def _rows(session: SessionId, finds: Finds) -> Iterator[HiddenRow]:
-    for position, found in finds.records.items():
+def _report_rows(session: SessionId, log: RedactionLog) -> Iterator[RedactionReportRow]:
+    for position, found in log.records.items():
         for one in found:
-            yield HiddenRow(
+            yield RedactionReportRow(
                 session=session,
-                source=position.source,
+                source=position.source_id,
                 offset=position.offset,
-                text=one.within.removeprefix("."),
+                text=one.path.removeprefix("."),
                 kind=one.kind,
                 start=one.start,
                 end=one.end,

@@ -1,1 +1,1 @@
-"""HUB: a face for many: takes what machines push, serves what each person may see."""
+"""The team server and its client."""

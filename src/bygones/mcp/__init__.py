@@ -1,1 +1,1 @@
-"""MCP: a face for agents; few tools, small cited answers, nothing that writes."""
+"""The MCP server for agents."""

@@ -19,22 +19,22 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from bygones import __version__
-from bygones.errors import SystemRefused
-from bygones.mcp.protocol import Refused, Speaker
+from bygones.errors import SystemFailure
+from bygones.mcp.server import JsonRpcError, McpDispatcher
 from bygones.mcp.tools import INSTRUCTIONS
 
 __all__ = [
     "HOST",
     "PATH",
-    "application",
-    "listening",
+    "bind_local_socket",
+    "create_mcp_app",
+    "create_shared_mcp_app",
     "serve_http",
-    "shared_application",
 ]
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
-_WAITING = 64
+_BACKLOG = 64
 """Connections that may wait to be taken."""
 
 _Scope = MutableMapping[str, Any]
@@ -44,24 +44,27 @@ _App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 
 
 def serve_http(
-    speaker: Speaker, token: str, place: socket.socket, rest: Callable[[], None]
+    dispatcher: McpDispatcher,
+    token: str,
+    sock: socket.socket,
+    after_response: Callable[[], None],
 ) -> None:
     """Answer requests that carry the token, until interrupted.
 
     ``rest`` is called behind every answer.
     """
-    app = application(speaker, token)
+    app = create_mcp_app(dispatcher, token)
 
     async def resting(scope: _Scope, receive: _Receive, send: _Send) -> None:
         await app(scope, receive, send)
         if scope["type"] == "http":
-            rest()
+            after_response()
 
     config = uvicorn.Config(resting, log_level="warning", access_log=False)
-    uvicorn.Server(config).run(sockets=[place])
+    uvicorn.Server(config).run(sockets=[sock])
 
 
-def listening(port: int) -> socket.socket:
+def bind_local_socket(port: int) -> socket.socket:
     """Return a socket that listens on this machine.
 
     :raises SystemRefused: if the system has none for us.
@@ -72,39 +75,41 @@ def listening(port: int) -> socket.socket:
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         place.bind((HOST, port))
-        place.listen(_WAITING)
+        place.listen(_BACKLOG)
     except OSError as error:
         place.close()
         reason = (error.strerror or str(error)).lower()
-        raise SystemRefused(f"{HOST} port {port}: {reason}") from error
+        raise SystemFailure(f"{HOST} port {port}: {reason}") from error
     return place
 
 
-def application(speaker: Speaker, token: str) -> _App:
+def create_mcp_app(dispatcher: McpDispatcher, token: str) -> _App:
     """Return the server as an application; without the token, it says nothing."""
-    return _guarded(_server(lambda _: speaker).streamable_http_app(host=HOST), token)
+    return _require_token(
+        _sdk_server(lambda _: dispatcher).streamable_http_app(host=HOST), token
+    )
 
 
-def shared_application(speaker_of: Callable[[_Scope], Speaker]) -> Any:  # noqa: ANN401 (the SDK's application)
+def create_shared_mcp_app(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Any:  # noqa: ANN401 (the SDK's application)
     """Return a server for many, who were let in already; each has a speaker.
 
     It keeps no sessions: nobody can go on with one of somebody else.
     """
     open_to_gate = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return _server(speaker_of).streamable_http_app(
+    return _sdk_server(dispatcher_for).streamable_http_app(
         stateless_http=True, json_response=True, transport_security=open_to_gate
     )
 
 
-def _server(speaker_of: Callable[[_Scope], Speaker]) -> Server[Any]:
+def _sdk_server(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Server[Any]:
     async def asked(context: Any, method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
         given = params.model_dump(by_alias=True, mode="json") if params else {}
-        speaker = speaker_of(context.request.scope)
+        speaker = dispatcher_for(context.request.scope)
         try:
             return await anyio.to_thread.run_sync(
-                partial(speaker.answer, method, given)
+                partial(speaker.dispatch, method, given)
             )
-        except Refused as error:
+        except JsonRpcError as error:
             raise MCPError(code=error.code, message=str(error)) from error
 
     async def tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ANN401
@@ -156,21 +161,21 @@ def _server(speaker_of: Callable[[_Scope], Speaker]) -> Server[Any]:
     )
 
 
-def _guarded(app: Any, token: str) -> _App:  # noqa: ANN401 (any ASGI application)
+def _require_token(app: Any, token: str) -> _App:  # noqa: ANN401 (any ASGI application)
     expected = f"Bearer {token}".encode()
 
     async def guarded(scope: _Scope, receive: _Receive, send: _Send) -> None:
         if scope["type"] == "http":
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, expected):
-                await _refuse(send)
+                await _send_unauthorized(send)
                 return
         await app(scope, receive, send)
 
     return guarded
 
 
-async def _refuse(send: _Send) -> None:
+async def _send_unauthorized(send: _Send) -> None:
     headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

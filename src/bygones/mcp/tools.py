@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bygones.errors import Ambiguous, BygonesError, NotArchived
-from bygones.mcp.asking import (
-    Asked,
-    FileHistoryAsked,
-    OutlineAsked,
-    ReadAsked,
-    RecentAsked,
-    SearchAsked,
+from bygones.errors import AmbiguousSelector, BygonesError, NotInArchive
+from bygones.mcp.arguments import (
+    FileHistoryArguments,
+    OutlineArguments,
+    ReadArguments,
+    RecentArguments,
+    SearchArguments,
+    ToolArguments,
 )
-from bygones.mcp.recall import Recall
+from bygones.mcp.tool_service import ToolService
 from bygones.query.fields import FIELDS
-from bygones.render.safe import safe_line
-
-__all__ = [
-    "BY_NAME",
-    "INSTRUCTIONS",
-    "TOOLS",
-    "Answered",
-    "Tool",
-    "called",
-    "listing",
-    "told_error",
-]
+from bygones.render.text.primitives import sanitize_line
 
 INSTRUCTIONS = (
     "Bygones keeps every earlier Claude Code conversation of this user, also those"
@@ -45,7 +34,7 @@ INSTRUCTIONS = (
 )
 
 
-def _fields() -> str:
+def _query_fields() -> str:
     """Return the fields of the query language, each with a value or all of them."""
     return ", ".join(
         f"{field.name}:{'|'.join(field.choices)}"
@@ -55,17 +44,17 @@ def _fields() -> str:
     )
 
 
-class Tool(NamedTuple):
+class McpTool(NamedTuple):
     """A tool: what it is called and for, what it takes, and what answers it."""
 
     name: str
     title: str
     description: str
-    asked: type[Asked]
-    answer: Callable[[Recall, Any], str]
+    arguments_type: type[ToolArguments]
+    run: Callable[[ToolService, Any], str]
 
 
-class Answered(NamedTuple):
+class ToolResponse(NamedTuple):
     """What a call brought: an answer, or words on why there is none."""
 
     text: str
@@ -73,103 +62,206 @@ class Answered(NamedTuple):
 
 
 TOOLS = (
-    Tool(
+    McpTool(
         "search",
         "Search earlier sessions",
         "Find earlier sessions by what was said, run, written or answered in them."
         " Give the rarest words you have (an error line, an identifier, a path); not"
         ' all need fit. "a phrase", begin*, -not, a OR b, /regex/ and fields narrow it:'
-        " " + _fields() + ".",
-        SearchAsked,
-        Recall.search,
+        " " + _query_fields() + ".",
+        SearchArguments,
+        ToolService.search,
     ),
-    Tool(
+    McpTool(
         "outline",
         "A session at a glance",
         "Outline one earlier session: its turns (t0, t1, …) with prompt, calls,"
         " failures, edited files and agents, and the branches that were rewound. Use it"
         " after search to choose where to read.",
-        OutlineAsked,
-        Recall.outline,
+        OutlineArguments,
+        ToolService.outline,
     ),
-    Tool(
+    McpTool(
         "read",
         "Read a session",
         "Quote an earlier session from a place on: what the user asked, what Claude"
         " answered, and a line for each tool call. Begin at a #record that search or"
         " outline cites, or at a turn; `before` begins some messages earlier.",
-        ReadAsked,
-        Recall.read,
+        ReadArguments,
+        ToolService.read,
     ),
-    Tool(
+    McpTool(
         "file_history",
         "Who changed a file",
         "List the sessions that changed a file or a folder, newest first: when, how"
         " much, what the user had asked and what Claude said it did. For why a file is"
         " as it is. Only changes count; `search` with file: finds who read it.",
-        FileHistoryAsked,
-        Recall.file_history,
+        FileHistoryArguments,
+        ToolService.file_history,
     ),
-    Tool(
+    McpTool(
         "recent",
         "Newest sessions",
         "List earlier sessions, newest first: id, when it ended, size, title. For what"
         " was worked on lately, here or by another agent.",
-        RecentAsked,
-        Recall.recent,
+        RecentArguments,
+        ToolService.recent,
     ),
 )
-BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
+TOOLS_BY_NAME: Mapping[str, McpTool] = {tool.name: tool for tool in TOOLS}
 
 
-def listing() -> list[dict[str, Any]]:
+def list_tools() -> list[dict[str, Any]]:
     """Return the tools as clients are told of them."""
     return [
         {
             "name": tool.name,
             "title": tool.title,
             "description": tool.description,
-            "inputSchema": _schema(tool.asked),
+            "inputSchema": _input_schema(tool.arguments_type),
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
         for tool in TOOLS
     ]
 
 
-def _schema(asked: type[Asked]) -> dict[str, Any]:
-    found = msgspec.json.schema(asked)
-    schema: dict[str, Any] = dict(found["$defs"][asked.__name__])
+def _input_schema(arguments_type: type[ToolArguments]) -> dict[str, Any]:
+    found = msgspec.json.schema(arguments_type)
+    schema: dict[str, Any] = dict(found["$defs"][arguments_type.__name__])
     schema.pop("title", None)
     schema.pop("description", None)
     return schema
 
 
-def called(recall: Recall, tool: Tool, arguments: object) -> Answered:
+def run_tool(service: ToolService, tool: McpTool, arguments: object) -> ToolResponse:
     """Return what a tool answers; whatever goes wrong is told, and never raised."""
     try:
-        asked = msgspec.convert(arguments, tool.asked, strict=True)
+        asked = msgspec.convert(arguments, tool.arguments_type, strict=True)
     except msgspec.ValidationError as error:
-        return Answered(f"error: {safe_line(str(error))[:300]}", is_error=True)
+        return ToolResponse(f"error: {sanitize_line(str(error))[:300]}", is_error=True)
     try:
-        return Answered(tool.answer(recall, asked))
+        return ToolResponse(tool.run(service, asked))
     except BygonesError as error:
-        return Answered(told_error(error), is_error=True)
+        return ToolResponse(format_error(error), is_error=True)
 
 
-def told_error(error: BygonesError) -> str:
+def format_error(error: BygonesError) -> str:
     """Return what went wrong and what to try instead."""
-    return f"error: {_sentence(error)}\nhint: {_hint(error)}"
+    return f"error: {_error_message(error)}\nhint: {_error_hint(error)}"
 
 
-def _sentence(error: BygonesError) -> str:
+def _error_message(error: BygonesError) -> str:
     """Return what went wrong, without a word that may come out of a transcript."""
-    if isinstance(error, Ambiguous):
-        names = " or ".join(one.split(" ")[0] for one in error.fitting)
-        return safe_line(f"{error.name!r} may be {error.what} {names}")[:500]
-    return safe_line(str(error))[:500]
+    if isinstance(error, AmbiguousSelector):
+        names = " or ".join(one.split(" ")[0] for one in error.candidates)
+        return sanitize_line(f"{error.name!r} may be {error.kind} {names}")[:500]
+    return sanitize_line(str(error))[:500]
 
 
-def _hint(error: BygonesError) -> str:
-    if isinstance(error, NotArchived):
+def _error_hint(error: BygonesError) -> str:
+    if isinstance(error, NotInArchive):
         return "search and recent say what there is; the calling session is left out"
     return error.hint
+
+
+_SESSION_URI = "bygones://session/"
+_MAX_OUTLINE_BYTES = 12_000
+RESOURCE_TEMPLATES = (
+    {
+        "uriTemplate": _SESSION_URI + "{session}",
+        "name": "session",
+        "title": "An earlier session",
+        "description": "The outline of a session, by its id or the beginning of it.",
+        "mimeType": "text/plain",
+    },
+)
+
+
+class McpPrompt(NamedTuple):
+    """Words that a person sends with one pick; the argument stands in the braces."""
+
+    name: str
+    title: str
+    description: str
+    argument: str
+    argument_description: str
+    template: str
+
+
+PROMPTS = (
+    McpPrompt(
+        "recall",
+        "Have we done this before?",
+        "Looks a question up in earlier sessions, and answers with citations.",
+        "question",
+        "what to look up",
+        "Use Bygones to find out whether earlier sessions answer this. Answer from"
+        " them alone, citing session and #record for every claim; say so if nothing is"
+        " found: {}",
+    ),
+    McpPrompt(
+        "resume",
+        "Go on where a session ended",
+        "Reads how an earlier session ended, and sums up what is left to do.",
+        "session",
+        "the id of the session, or what it was about",
+        "Use Bygones to find this session, read its outline and its end, and sum up"
+        " what was decided, what was changed and what is left to do, citing #records."
+        " Then wait. The session: {}",
+    ),
+)
+
+
+def list_prompts() -> list[dict[str, Any]]:
+    """Return the prompts as clients are told of them."""
+    return [
+        {
+            "name": prompt.name,
+            "title": prompt.title,
+            "description": prompt.description,
+            "arguments": [
+                {
+                    "name": prompt.argument,
+                    "description": prompt.argument_description,
+                    "required": True,
+                }
+            ],
+        }
+        for prompt in PROMPTS
+    ]
+
+
+def fill_prompt(name: str, arguments: Mapping[str, object]) -> str | None:
+    """Return the words of a prompt; none where it or its argument is missing."""
+    for prompt in PROMPTS:
+        given = arguments.get(prompt.argument)
+        if prompt.name == name and isinstance(given, str):
+            return prompt.template.format(given)
+    return None
+
+
+def list_session_resources(service: ToolService) -> Sequence[dict[str, Any]]:
+    """Return the newest sessions of this project; no word out of them is in it."""
+    try:
+        newest = service.newest_sessions(20)
+    except BygonesError:
+        return []
+    return [
+        {
+            "uri": _SESSION_URI + session,
+            "name": f"session {session}",
+            "title": f"Session of {when}, {prompts}",
+            "mimeType": "text/plain",
+        }
+        for session, when, prompts in newest
+    ]
+
+
+def read_session_resource(service: ToolService, uri: str) -> str | None:
+    """Return the outline of the session at an address; none if it is no address."""
+    session = uri.removeprefix(_SESSION_URI)
+    if session == uri or not session:
+        return None
+    return service.outline(
+        OutlineArguments(session=session, max_bytes=_MAX_OUTLINE_BYTES)
+    )

@@ -1,1 +1,1 @@
-"""The values that the stages hand to each other; imports nothing of ours."""
+"""Frozen structs that the stages exchange; no I/O."""

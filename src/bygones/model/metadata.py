@@ -6,43 +6,33 @@ the last one of a kind in a file counts, and their number means nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from typing import ClassVar
 
-from msgspec import Raw, field
+from msgspec import Raw, Struct, field
 
-from bygones.model.ids import AgentId, RecordId, SessionId, ToolUseId
-from bygones.model.wire import Moment, Wire
-
-__all__ = [
-    "METADATA",
-    "AgentName",
-    "Backup",
-    "ContentReplacement",
-    "ContinuedIn",
-    "CostState",
-    "FileDelta",
-    "FileSnapshot",
-    "ForkContext",
-    "Journal",
-    "LastPrompt",
-    "MetadataRecord",
-    "ModelCost",
-    "PrLink",
-    "PrivateRecord",
-    "QueueOperation",
-    "QuietRecord",
-    "Relocated",
-    "Replacement",
-    "Snapshot",
-    "Summary",
-    "Tag",
-    "TaskSummary",
-    "Title",
-    "WorktreeState",
-]
+from bygones.model.base import (
+    AgentId,
+    AwareDatetime,
+    RecordId,
+    SessionId,
+    ToolUseId,
+    WireStruct,
+)
+from bygones.model.records import (
+    AssistantRecord,
+    Envelope,
+    HookContextRecord,
+    ProgressRecord,
+    SystemRecord,
+    UnknownRecord,
+    UserRecord,
+    WireOrigin,
+)
 
 
-class MetadataRecord(Wire, frozen=True, kw_only=True):
+class MetadataRecord(WireStruct, frozen=True, kw_only=True):
     """What metadata records share."""
 
     types: ClassVar[tuple[str, ...]] = ()
@@ -51,10 +41,10 @@ class MetadataRecord(Wire, frozen=True, kw_only=True):
     session_id: SessionId | None = None
     session_id_again: SessionId | None = None
     uuid: RecordId | None = None
-    timestamp: Moment | None = None
+    timestamp: AwareDatetime | None = None
 
 
-class Summary(MetadataRecord, frozen=True, kw_only=True):
+class SummaryRecord(MetadataRecord, frozen=True, kw_only=True):
     """The title that Claude Code gave to a leaf, often one of another file."""
 
     types: ClassVar[tuple[str, ...]] = ("summary",)
@@ -64,7 +54,7 @@ class Summary(MetadataRecord, frozen=True, kw_only=True):
     cwd: str | None = None
 
 
-class Title(MetadataRecord, frozen=True, kw_only=True):
+class TitleRecord(MetadataRecord, frozen=True, kw_only=True):
     """A session's title, made by a model or chosen by the person."""
 
     types: ClassVar[tuple[str, ...]] = ("ai-title", "custom-title")
@@ -73,7 +63,7 @@ class Title(MetadataRecord, frozen=True, kw_only=True):
     custom_title: str | None = None
 
 
-class AgentName(MetadataRecord, frozen=True, kw_only=True):
+class AgentNameRecord(MetadataRecord, frozen=True, kw_only=True):
     """How an agent or a session is called, coloured and set up."""
 
     types: ClassVar[tuple[str, ...]] = ("agent-name", "agent-color", "agent-setting")
@@ -83,7 +73,7 @@ class AgentName(MetadataRecord, frozen=True, kw_only=True):
     agent_setting: str | None = None
 
 
-class Tag(MetadataRecord, frozen=True, kw_only=True):
+class TagRecord(MetadataRecord, frozen=True, kw_only=True):
     """A label of the session; an empty one takes the label away."""
 
     types: ClassVar[tuple[str, ...]] = ("tag",)
@@ -91,7 +81,7 @@ class Tag(MetadataRecord, frozen=True, kw_only=True):
     tag: str | None = None
 
 
-class LastPrompt(MetadataRecord, frozen=True, kw_only=True):
+class LastPromptRecord(MetadataRecord, frozen=True, kw_only=True):
     """The newest prompt, cut, and the leaf it belongs to; often stale."""
 
     types: ClassVar[tuple[str, ...]] = ("last-prompt",)
@@ -101,7 +91,7 @@ class LastPrompt(MetadataRecord, frozen=True, kw_only=True):
     explicit: bool | None = None
 
 
-class QueueOperation(MetadataRecord, frozen=True, kw_only=True):
+class QueueOperationRecord(MetadataRecord, frozen=True, kw_only=True):
     """Text that a person typed while Claude worked, coming into or leaving a queue."""
 
     types: ClassVar[tuple[str, ...]] = ("queue-operation",)
@@ -111,34 +101,34 @@ class QueueOperation(MetadataRecord, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Backup(Wire, frozen=True, kw_only=True):
+class FileBackup(WireStruct, frozen=True, kw_only=True):
     """One kept version of a file; no name means that the file was new."""
 
     backup_file_name: str | None = None
     version: int | None = None
-    backup_time: Moment | None = None
+    backup_time: AwareDatetime | None = None
     real_parent_dir: str | None = None
 
 
-class Snapshot(Wire, frozen=True, kw_only=True):
+class TrackedFiles(WireStruct, frozen=True, kw_only=True):
     """The tracked files at one message."""
 
     message_id: RecordId | None = None
-    tracked_file_backups: dict[str, Backup] = field(default_factory=dict)
-    timestamp: Moment | None = None
+    tracked_file_backups: dict[str, FileBackup] = field(default_factory=dict)
+    timestamp: AwareDatetime | None = None
 
 
-class FileSnapshot(MetadataRecord, frozen=True, kw_only=True):
+class FileSnapshotRecord(MetadataRecord, frozen=True, kw_only=True):
     """The versions of all tracked files when a message was sent."""
 
     types: ClassVar[tuple[str, ...]] = ("file-history-snapshot",)
 
     message_id: RecordId | None = None
-    snapshot: Snapshot | None = None
+    snapshot: TrackedFiles | None = None
     is_snapshot_update: bool = False
 
 
-class FileDelta(MetadataRecord, frozen=True, kw_only=True):
+class FileDeltaRecord(MetadataRecord, frozen=True, kw_only=True):
     """One more version of one file, added to an earlier snapshot."""
 
     types: ClassVar[tuple[str, ...]] = ("file-history-delta",)
@@ -146,10 +136,10 @@ class FileDelta(MetadataRecord, frozen=True, kw_only=True):
     message_id: RecordId | None = None
     snapshot_message_id: RecordId | None = None
     tracking_path: str | None = None
-    backup: Backup | None = None
+    backup: FileBackup | None = None
 
 
-class PrLink(MetadataRecord, frozen=True, kw_only=True):
+class PrLinkRecord(MetadataRecord, frozen=True, kw_only=True):
     """A pull request that the session made."""
 
     types: ClassVar[tuple[str, ...]] = ("pr-link",)
@@ -159,7 +149,7 @@ class PrLink(MetadataRecord, frozen=True, kw_only=True):
     pr_repository: str | None = None
 
 
-class Worktree(Wire, frozen=True, kw_only=True):
+class Worktree(WireStruct, frozen=True, kw_only=True):
     """A git worktree and where it came from."""
 
     original_cwd: str | None = None
@@ -173,7 +163,7 @@ class Worktree(Wire, frozen=True, kw_only=True):
     hook_based: bool | None = None
 
 
-class WorktreeState(MetadataRecord, frozen=True, kw_only=True):
+class WorktreeStateRecord(MetadataRecord, frozen=True, kw_only=True):
     """The worktree that the session works in, or none."""
 
     types: ClassVar[tuple[str, ...]] = ("worktree-state",)
@@ -181,7 +171,7 @@ class WorktreeState(MetadataRecord, frozen=True, kw_only=True):
     worktree_session: Worktree | None = None
 
 
-class Relocated(MetadataRecord, frozen=True, kw_only=True):
+class RelocatedRecord(MetadataRecord, frozen=True, kw_only=True):
     """The session moved to another directory."""
 
     types: ClassVar[tuple[str, ...]] = ("relocated",)
@@ -189,7 +179,7 @@ class Relocated(MetadataRecord, frozen=True, kw_only=True):
     relocated_cwd: str | None = None
 
 
-class ContinuedIn(MetadataRecord, frozen=True, kw_only=True):
+class ContinuedInRecord(MetadataRecord, frozen=True, kw_only=True):
     """The conversation goes on in a copy under another id."""
 
     types: ClassVar[tuple[str, ...]] = ("continued-in",)
@@ -197,7 +187,7 @@ class ContinuedIn(MetadataRecord, frozen=True, kw_only=True):
     continued_in_session_id: SessionId | None = None
 
 
-class ForkContext(MetadataRecord, frozen=True, kw_only=True):
+class ForkContextRecord(MetadataRecord, frozen=True, kw_only=True):
     """First line of a forked agent: the context that it began with, by reference."""
 
     types: ClassVar[tuple[str, ...]] = ("fork-context-ref",)
@@ -208,7 +198,7 @@ class ForkContext(MetadataRecord, frozen=True, kw_only=True):
     context_length: int | None = None
 
 
-class Replacement(Wire, frozen=True, kw_only=True):
+class ResultReplacement(WireStruct, frozen=True, kw_only=True):
     """The text that stands for a tool result in the model's context."""
 
     kind: str | None = None
@@ -216,16 +206,16 @@ class Replacement(Wire, frozen=True, kw_only=True):
     replacement: Raw = Raw()
 
 
-class ContentReplacement(MetadataRecord, frozen=True, kw_only=True):
+class ContentReplacementRecord(MetadataRecord, frozen=True, kw_only=True):
     """Tool results that the model no longer sees in full; the originals stay."""
 
     types: ClassVar[tuple[str, ...]] = ("content-replacement",)
 
     agent_id: AgentId | None = None
-    replacements: tuple[Replacement, ...] = ()
+    replacements: tuple[ResultReplacement, ...] = ()
 
 
-class ModelCost(Wire, frozen=True, kw_only=True):
+class ModelCost(WireStruct, frozen=True, kw_only=True):
     """Claude Code's own count for one model."""
 
     input_tokens: int | None = None
@@ -237,7 +227,7 @@ class ModelCost(Wire, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-class CostState(MetadataRecord, frozen=True, kw_only=True):
+class CostStateRecord(MetadataRecord, frozen=True, kw_only=True):
     """Claude Code's own totals, written at exit; the last one counts."""
 
     types: ClassVar[tuple[str, ...]] = ("cost-state",)
@@ -254,7 +244,7 @@ class CostState(MetadataRecord, frozen=True, kw_only=True):
     model_usage: dict[str, ModelCost] = field(default_factory=dict)
 
 
-class TaskSummary(MetadataRecord, frozen=True, kw_only=True):
+class TaskSummaryRecord(MetadataRecord, frozen=True, kw_only=True):
     """A recap of a background session."""
 
     types: ClassVar[tuple[str, ...]] = ("task-summary",)
@@ -262,7 +252,7 @@ class TaskSummary(MetadataRecord, frozen=True, kw_only=True):
     summary: str | None = None
 
 
-class Journal(MetadataRecord, frozen=True, kw_only=True):
+class JournalRecord(MetadataRecord, frozen=True, kw_only=True):
     """One step of a workflow's agents, in the workflow's own journal."""
 
     types: ClassVar[tuple[str, ...]] = ("launched", "started", "result", "failed")
@@ -275,7 +265,7 @@ class Journal(MetadataRecord, frozen=True, kw_only=True):
     error: Raw = Raw()
 
 
-class QuietRecord(MetadataRecord, frozen=True, kw_only=True):
+class HarnessStateRecord(MetadataRecord, frozen=True, kw_only=True):
     """State of the harness that is known and of no use to a reader."""
 
     types: ClassVar[tuple[str, ...]] = (
@@ -329,7 +319,289 @@ class PrivateRecord(MetadataRecord, frozen=True, kw_only=True):
     account_uuid: Raw = Raw()
 
 
-METADATA: dict[str, type[MetadataRecord]] = {
+METADATA_BY_TYPE: dict[str, type[MetadataRecord]] = {
     name: kind for kind in MetadataRecord.__subclasses__() for name in kind.types
 }
 """The struct of each metadata record type by the name it has in a transcript."""
+
+
+class FileVersion(Struct, frozen=True, kw_only=True):
+    """A version of a tracked file at one message."""
+
+    path: str
+    version: int
+    message_id: RecordId | None
+    """The prompt at which the file was like this."""
+    saved_at: datetime | None = None
+    backup_name: str | None = None
+    """The backup's name in the file history; ``None`` if the file was new."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the file did not exist before."""
+        return self.backup_name is None
+
+
+def collect_file_versions(
+    records: Iterable[FileSnapshotRecord | FileDeltaRecord],
+) -> dict[str, tuple[FileVersion, ...]]:
+    """Return the versions of every tracked file, oldest first, each once."""
+    found: dict[str, dict[tuple[int, str | None], FileVersion]] = {}
+
+    def keep(path: str, backup: FileBackup, message: RecordId | None) -> None:
+        version = FileVersion(
+            path=path,
+            version=backup.version or 0,
+            message_id=message,
+            saved_at=backup.backup_time,
+            backup_name=backup.backup_file_name,
+        )
+        versions = found.setdefault(path, {})
+        versions.setdefault((version.version, version.backup_name), version)
+
+    for record in records:
+        if isinstance(record, FileSnapshotRecord):
+            snapshot = record.snapshot
+            for path, backup in (
+                snapshot.tracked_file_backups if snapshot else {}
+            ).items():
+                keep(path, backup, record.message_id)
+        elif record.tracking_path and record.backup:
+            keep(record.tracking_path, record.backup, record.message_id)
+    return {
+        path: tuple(sorted(versions.values(), key=lambda v: v.version))
+        for path, versions in found.items()
+    }
+
+
+class Attachment(WireStruct, frozen=True, kw_only=True):
+    """What all attachments have: a type."""
+
+    types: ClassVar[tuple[str, ...]] = ()
+
+    type: str | None = None
+
+
+class QueuedCommand(Attachment, frozen=True, kw_only=True):
+    """Text typed while Claude worked, or a notice put into the same queue.
+
+    Since about 2.1.101 such a prompt is recorded nowhere else.
+    """
+
+    types: ClassVar[tuple[str, ...]] = ("queued_command",)
+
+    prompt: Raw = Raw()
+    command_mode: str | None = None
+    origin: WireOrigin | None = None
+    image_paste_ids: Raw = Raw()
+    source_uuid: Raw = Raw()
+
+
+class ContextFile(Attachment, frozen=True, kw_only=True):
+    """A file, a folder, a memory or a selection put into the context."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "file",
+        "edited_text_file",
+        "compact_file_reference",
+        "plan_file_reference",
+        "nested_memory",
+        "instructions",
+        "memory",
+        "relevant_memories",
+        "read_truncation_notice",
+        "already_read_file",
+        "directory",
+        "selected_lines_in_ide",
+        "opened_file_in_ide",
+    )
+
+    filename: str | None = None
+    display_path: str | None = None
+    path: str | None = None
+    content: Raw = Raw()
+    snippet: str | None = None
+    banner: str | None = None
+    tool_use_ref: str | None = None
+    plan_file_path: str | None = None
+    plan_content: str | None = None
+    truncated: Raw = Raw()
+    line_start: Raw = Raw()
+    line_end: Raw = Raw()
+    ide_name: str | None = None
+    memories: Raw = Raw()
+
+
+class HookReport(Attachment, frozen=True, kw_only=True):
+    """What a hook did: succeeded, failed, blocked, said something."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "hook_success",
+        "hook_non_blocking_error",
+        "hook_blocking_error",
+        "hook_cancelled",
+        "hook_system_message",
+        "hook_additional_context",
+        "hook_permission_decision",
+        "async_hook_response",
+    )
+
+    hook_name: str | None = None
+    hook_event: str | None = None
+    tool_use_ref: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    exit_code: int | None = None
+    command: str | None = None
+    duration_ms: float | None = None
+    content: Raw = Raw()
+    blocking_error: Raw = Raw()
+    decision: str | None = None
+    process_id: Raw = Raw()
+    response: Raw = Raw()
+
+
+class CapabilityList(Attachment, frozen=True, kw_only=True):
+    """Tools, agents, skills and permissions that came or went."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "deferred_tools_delta",
+        "deferred_tools_record",
+        "mcp_instructions_delta",
+        "agent_listing_delta",
+        "skill_listing",
+        "dynamic_skill",
+        "invoked_skills",
+        "command_permissions",
+        "team_context",
+        "workflow_keyword_request",
+    )
+
+    added_names: Raw = Raw()
+    added_lines: Raw = Raw()
+    added_blocks: Raw = Raw()
+    removed_names: Raw = Raw()
+    content: Raw = Raw()
+    skill_count: int | None = None
+    is_initial: bool | None = None
+    allowed_tools: Raw = Raw()
+    agent_id: str | None = None
+    agent_name: str | None = None
+    team_name: str | None = None
+    team_config_path: str | None = None
+    task_list_path: str | None = None
+    skills: Raw = Raw()
+    names: Raw = Raw()
+
+
+class Reminder(Attachment, frozen=True, kw_only=True):
+    """What the harness keeps telling the model: tasks, tokens, dates, budgets."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "task_reminder",
+        "todo_reminder",
+        "total_tokens_reminder",
+        "silent_turn_reminder",
+        "task_status",
+        "date",
+        "date_change",
+        "model",
+        "environment",
+        "ultrathink_effort",
+        "budget_usd",
+        "goal_status",
+        "max_turns_reached",
+        "thinking_drop",
+        "companion_intro",
+        "remote_session_change",
+        "diagnostics",
+    )
+
+    content: Raw = Raw()
+    item_count: int | None = None
+    used: Raw = Raw()
+    total: Raw = Raw()
+    remaining: Raw = Raw()
+    new_date: str | None = None
+    task_id: str | None = None
+    status: str | None = None
+    description: str | None = None
+    files: Raw = Raw()
+    text: Raw = Raw()
+
+
+class ModeChange(Attachment, frozen=True, kw_only=True):
+    """Plan mode or auto mode began, goes on or ended."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "plan_mode",
+        "plan_mode_exit",
+        "plan_mode_reentry",
+        "auto_mode",
+        "auto_mode_exit",
+    )
+
+    reminder_type: str | None = None
+    is_sub_agent: bool | None = None
+    plan_file_path: str | None = None
+    plan_exists: bool | None = None
+
+
+class StructuredOutput(Attachment, frozen=True, kw_only=True):
+    """The result of a run that was asked for JSON."""
+
+    types: ClassVar[tuple[str, ...]] = ("structured_output",)
+
+    content: Raw = Raw()
+    output: Raw = Raw()
+
+
+class PrivateAttachment(Attachment, frozen=True, kw_only=True):
+    """Holds an e-mail address, an account or the whole system prompt; never shown."""
+
+    is_private: ClassVar[bool] = True
+    types: ClassVar[tuple[str, ...]] = (
+        "session_context",
+        "credential_org",
+        "prompt_snapshot",
+    )
+
+
+class UnknownAttachment(WireStruct, frozen=True, kw_only=True):
+    """An attachment of a type this version does not know, or malformed; kept whole."""
+
+    type: str
+    raw: bytes
+
+
+ATTACHMENTS_BY_TYPE: dict[str, type[Attachment]] = {
+    name: kind for kind in Attachment.__subclasses__() for name in kind.types
+}
+"""The struct of each attachment type by the name it has in a transcript."""
+
+VISIBLE_ATTACHMENT_TYPES = frozenset(
+    {"hook_blocking_error", "hook_non_blocking_error", "structured_output"}
+)
+"""The types that a reader wants to see, beside the texts that people typed."""
+
+
+class AttachmentRecord(Envelope, frozen=True, kw_only=True):
+    """An attachment as a record of the tree; children may hang on it."""
+
+    attachment: Attachment | UnknownAttachment | None = None
+    rendered: Raw = Raw()
+
+
+Record = Envelope | MetadataRecord | UnknownRecord
+"""What one line says: a record of the tree, metadata, or unknown."""
+
+RECORDS_BY_TYPE: dict[str, type[Envelope | MetadataRecord]] = {
+    "user": UserRecord,
+    "assistant": AssistantRecord,
+    "system": SystemRecord,
+    "attachment": AttachmentRecord,
+    "progress": ProgressRecord,
+    "saved_hook_context": HookContextRecord,
+    **METADATA_BY_TYPE,
+}
+"""The struct of each record type by the name it has in a transcript."""

@@ -13,27 +13,6 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-__all__ = [
-    "And",
-    "Fact",
-    "Flag",
-    "Has",
-    "Not",
-    "Note",
-    "NoteKind",
-    "Or",
-    "Part",
-    "Period",
-    "Phrase",
-    "Prefix",
-    "Query",
-    "Regex",
-    "Scoped",
-    "Term",
-    "Word",
-    "Words",
-]
-
 
 class Part(StrEnum):
     """What a text is: the values of ``in:``, and titles."""
@@ -58,7 +37,7 @@ class Flag(StrEnum):
     COMPACTED = "compacted"
 
 
-class Has(StrEnum):
+class HasValue(StrEnum):
     """What a message can hold besides text: the values of ``has:``."""
 
     IMAGE = "image"
@@ -99,21 +78,21 @@ class Regex(Struct, frozen=True, tag="regex"):
     pattern: str
 
 
-class Scoped(Struct, frozen=True, tag="scoped"):
+class FieldTerm(Struct, frozen=True, tag="scoped"):
     """Words that are looked for in one field's text."""
 
     field: str
     term: Word | Phrase | Prefix
 
 
-class Fact(Struct, frozen=True, tag="fact"):
+class FieldValue(Struct, frozen=True, tag="fact"):
     """A field that must have this value; ``*`` stands for any characters."""
 
     field: str
     value: str
 
 
-class Period(Struct, frozen=True, tag="period"):
+class TimeRange(Struct, frozen=True, tag="period"):
     """A time from ``start`` on and before ``end``, both in UTC; one may be open."""
 
     start: datetime | None = None
@@ -138,35 +117,46 @@ class Or(Struct, frozen=True, tag="or"):
     terms: tuple[Term, ...]
 
 
-Term = Words | Phrase | Prefix | Regex | Scoped | Fact | Period | Not | And | Or
+Term = (
+    Words
+    | Phrase
+    | Prefix
+    | Regex
+    | FieldTerm
+    | FieldValue
+    | TimeRange
+    | Not
+    | And
+    | Or
+)
 
 
-class NoteKind(StrEnum):
+class QueryNoteKind(StrEnum):
     """In what way a query was read other than it may have been meant."""
 
-    QUOTE = "quote"
+    UNMATCHED_QUOTE = "quote"
     """A quotation mark without its other half."""
-    PARENTHESIS = "parenthesis"
+    UNMATCHED_PARENTHESIS = "parenthesis"
     """A parenthesis without its other half."""
-    NO_FIELD = "no-field"
+    UNKNOWN_FIELD = "no-field"
     """A colon behind a name that is no field."""
-    OPERATOR = "operator"
+    DANGLING_OPERATOR = "operator"
     """A sign or a word that would join or exclude, with nothing to act on."""
-    STAR = "star"
+    MISPLACED_STAR = "star"
     """A star that is not the end of a word."""
-    MIXED = "mixed"
+    MIXED_OPERATORS = "mixed"
     """``AND`` and ``OR`` side by side, without parentheses."""
-    EMPTY = "empty"
+    EMPTY_QUOTES = "empty"
     """Quotation marks with nothing between them."""
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class QueryNote(Struct, frozen=True, kw_only=True):
     """Something in a query that was read as words, or left out, and where it is."""
 
-    kind: NoteKind
-    at: int
+    kind: QueryNoteKind
+    offset: int
     length: int
-    text: str
+    message: str
     """A sentence for the person who typed the query."""
     suggestion: str = ""
     """What to type instead, where that can be told."""
@@ -177,10 +167,10 @@ class Query(Struct, frozen=True):
 
     root: Term | None
     """Nothing asks for everything."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[QueryNote, ...] = ()
 
     @property
-    def sentence(self) -> tuple[str, ...]:
+    def plain_words(self) -> tuple[str, ...]:
         """The plain words that are asked for besides all else, in order."""
         first = self.root.terms[0] if isinstance(self.root, And) else self.root
         return first.words if isinstance(first, Words) else ()
@@ -192,3 +182,44 @@ class Query(Struct, frozen=True):
             return ()
         terms = self.root.terms if isinstance(self.root, And) else (self.root,)
         return tuple(term for term in terms if not isinstance(term, Words))
+
+
+KINDS_PER_SESSION = 16
+"""A bucket is the session's number times this, plus the kind of text."""
+_PART_BY_KIND: tuple[Part, ...] = (*Part, Part.RESULT)
+"""The part of a text by its kind; the last kind is a result that is an error."""
+_ERROR_KIND = len(Part)
+_AGENT_BIT = 8
+KIND_TO_PART = tuple(
+    _PART_BY_KIND[kind % _AGENT_BIT] for kind in range(KINDS_PER_SESSION)
+)
+"""The part of a text, by its kind."""
+_KIND_BY_PART = {part: code for code, part in enumerate(Part)}
+
+
+def pack_text_key(
+    session_number: int, part: Part, is_error: bool = False, is_agent: bool = False
+) -> int:
+    """Return the bucket of a text."""
+    kind = _ERROR_KIND if is_error else _KIND_BY_PART[part]
+    return session_number * KINDS_PER_SESSION + kind + (_AGENT_BIT if is_agent else 0)
+
+
+def text_key_session(text_key: int) -> int:
+    """Return the number of the session that a text is of."""
+    return text_key // KINDS_PER_SESSION
+
+
+def text_key_part(text_key: int) -> Part:
+    """Return the part that a text is of."""
+    return _PART_BY_KIND[text_key % _AGENT_BIT]
+
+
+def text_key_is_error(text_key: int) -> bool:
+    """Whether a text is a result that is an error."""
+    return text_key % _AGENT_BIT == _ERROR_KIND
+
+
+def text_key_is_agent(text_key: int) -> bool:
+    """Whether a text was said in an agent run."""
+    return bool(text_key & _AGENT_BIT)

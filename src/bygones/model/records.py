@@ -1,4 +1,4 @@
-"""Conversation records: what a line of the tree says, decoded in full."""
+"""Content blocks: the parts of a message, by what they hold."""
 
 from __future__ import annotations
 
@@ -6,36 +6,248 @@ from typing import ClassVar
 
 from msgspec import Raw, Struct
 
-from bygones.model.blocks import Block
-from bygones.model.ids import AgentId, MessageId, RecordId, SessionId, ToolUseId
+from bygones.model.base import (
+    TOOL_USE_TYPES,
+    AgentId,
+    AwareDatetime,
+    ForkedFrom,
+    MessageId,
+    RecordId,
+    SessionId,
+    ToolUseId,
+    WireStruct,
+)
 from bygones.model.usage import WireUsage
-from bygones.model.wire import ForkedFrom, Moment, Wire
-
-__all__ = [
-    "AssistantRecord",
-    "Compaction",
-    "Envelope",
-    "ForkedFrom",
-    "HookContextRecord",
-    "Moment",
-    "Progress",
-    "ProgressRecord",
-    "SystemRecord",
-    "UnknownRecord",
-    "UserRecord",
-    "WireMessage",
-    "WireOrigin",
-]
 
 
-class Envelope(Wire, frozen=True, kw_only=True):
+class TextBlock(Struct, frozen=True, kw_only=True):
+    """Words of a person, of Claude, or of the harness."""
+
+    types: ClassVar[tuple[str, ...]] = ("text",)
+
+    text: str | None = None
+    citations: Raw = Raw()
+
+
+class ThinkingBlock(Struct, frozen=True, kw_only=True):
+    """Claude's reasoning; the text is empty in most records of 2.1.x."""
+
+    types: ClassVar[tuple[str, ...]] = ("thinking",)
+
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class RedactedThinkingBlock(Struct, frozen=True, kw_only=True):
+    """Reasoning that the API returned encrypted."""
+
+    types: ClassVar[tuple[str, ...]] = ("redacted_thinking",)
+
+    data: str | None = None
+
+
+class ToolUseBlock(Struct, frozen=True, kw_only=True):
+    """A call of a tool, on this machine, on the API's side or of an MCP server.
+
+    ``input`` is the raw JSON: an object normally, anything in a malformed call.
+    """
+
+    types: ClassVar[tuple[str, ...]] = TOOL_USE_TYPES
+
+    type: str = "tool_use"
+    id: ToolUseId | None = None
+    name: str | None = None
+    input: Raw = Raw()
+    caller: Raw = Raw()
+    toolset_name: str | None = None
+    server_name: str | None = None
+
+
+class ToolResultBlock(
+    Struct, frozen=True, kw_only=True, rename={"outcome": "toolUseResult"}
+):
+    """What a tool answered; ``content`` is text, blocks, or nothing."""
+
+    types: ClassVar[tuple[str, ...]] = ("tool_result", "mcp_tool_result")
+
+    tool_use_id: ToolUseId | None = None
+    content: str | tuple[Block, ...] | None = None
+    is_error: bool | None = None
+    outcome: Raw = Raw()
+    """The structured result, where a writer put it here and not at the record."""
+
+
+class ServerToolResultBlock(Struct, frozen=True, kw_only=True):
+    """What a tool on the API's side answered, inside the assistant's message."""
+
+    types: ClassVar[tuple[str, ...]] = (
+        "web_search_tool_result",
+        "web_fetch_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+        "advisor_tool_result",
+    )
+
+    type: str
+    tool_use_id: ToolUseId | None = None
+    content: Raw = Raw()
+
+
+class MediaSource(Struct, frozen=True, kw_only=True):
+    """Where an image or a document comes from; ``data`` is base64 or text."""
+
+    type: str | None = None
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    content: Raw = Raw()
+
+
+class ImageBlock(Struct, frozen=True, kw_only=True):
+    """A picture, pasted or returned by a tool."""
+
+    types: ClassVar[tuple[str, ...]] = ("image",)
+
+    source: MediaSource | None = None
+
+
+class DocumentBlock(Struct, frozen=True, kw_only=True):
+    """A PDF or a text handed over whole."""
+
+    types: ClassVar[tuple[str, ...]] = ("document",)
+
+    source: MediaSource | None = None
+    title: str | None = None
+    context: str | None = None
+
+
+class SearchResultBlock(Struct, frozen=True, kw_only=True):
+    """One found page with its text."""
+
+    types: ClassVar[tuple[str, ...]] = ("search_result",)
+
+    source: str | None = None
+    title: str | None = None
+    content: Raw = Raw()
+
+
+class ToolReferenceBlock(Struct, frozen=True, kw_only=True):
+    """A tool that a search for tools found."""
+
+    types: ClassVar[tuple[str, ...]] = ("tool_reference",)
+
+    tool_name: str | None = None
+
+
+class ContainerUploadBlock(Struct, frozen=True, kw_only=True):
+    """A file that was put into the API's container."""
+
+    types: ClassVar[tuple[str, ...]] = ("container_upload",)
+
+    file_id: str | None = None
+
+
+class CompactionBlock(Struct, frozen=True, kw_only=True):
+    """A digest that the API itself made of earlier context."""
+
+    types: ClassVar[tuple[str, ...]] = ("compaction",)
+
+    content: str | None = None
+    encrypted_content: str | None = None
+
+
+class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}):
+    """A change to another model inside one answer."""
+
+    types: ClassVar[tuple[str, ...]] = ("fallback",)
+
+    origin: Raw = Raw()
+    to: Raw = Raw()
+    trigger: str | None = None
+
+
+class ToolChangeBlock(Struct, frozen=True, kw_only=True):
+    """Tools that came or went while the answer was made."""
+
+    types: ClassVar[tuple[str, ...]] = ("tool_addition", "tool_removal")
+
+    type: str
+    tool_name: str | None = None
+
+
+class McpToolListingBlock(Struct, frozen=True, kw_only=True):
+    """The tools that an MCP server offers."""
+
+    types: ClassVar[tuple[str, ...]] = ("mcp_tool_listing",)
+
+    server_name: str | None = None
+    tools: Raw = Raw()
+
+
+class UnknownBlock(Struct, frozen=True):
+    """A block of a type this version does not know, kept as it was written.
+
+    What is no object in a content list (null, a number) is one too; its type is empty.
+    """
+
+    type: str
+    raw: bytes
+
+
+Block = (
+    TextBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock
+    | ServerToolResultBlock
+    | ImageBlock
+    | DocumentBlock
+    | SearchResultBlock
+    | ToolReferenceBlock
+    | ContainerUploadBlock
+    | CompactionBlock
+    | FallbackBlock
+    | ToolChangeBlock
+    | McpToolListingBlock
+    | UnknownBlock
+)
+
+BLOCKS_BY_TYPE: dict[str, type[Struct]] = {
+    name: kind
+    for kind in (
+        TextBlock,
+        ThinkingBlock,
+        RedactedThinkingBlock,
+        ToolUseBlock,
+        ToolResultBlock,
+        ServerToolResultBlock,
+        ImageBlock,
+        DocumentBlock,
+        SearchResultBlock,
+        ToolReferenceBlock,
+        ContainerUploadBlock,
+        CompactionBlock,
+        FallbackBlock,
+        ToolChangeBlock,
+        McpToolListingBlock,
+    )
+    for name in kind.types
+}
+"""The struct of each block type by the name it has in a transcript."""
+
+
+class Envelope(WireStruct, frozen=True, kw_only=True):
     """What all conversation records carry; any of it may be missing."""
 
     type: str
     uuid: RecordId | None = None
     parent_uuid: RecordId | None = None
     logical_parent_uuid: RecordId | None = None
-    timestamp: Moment | None = None
+    timestamp: AwareDatetime | None = None
     session_id: SessionId | None = None
     session_id_again: SessionId | None = None
     cwd: str | None = None
@@ -71,7 +283,7 @@ class WireMessage(Struct, frozen=True, kw_only=True):
     diagnostics: Raw = Raw()
 
 
-class WireOrigin(Wire, frozen=True, kw_only=True):
+class WireOrigin(WireStruct, frozen=True, kw_only=True):
     """Who sent a user record, as newer versions say it."""
 
     kind: str | None = None
@@ -140,7 +352,7 @@ class AssistantRecord(Envelope, frozen=True, kw_only=True):
     duration_ms: float | None = None
 
 
-class PreservedSegment(Wire, frozen=True, kw_only=True):
+class PreservedSegment(WireStruct, frozen=True, kw_only=True):
     """The stretch that a compaction kept, by its ends."""
 
     head_uuid: RecordId | None = None
@@ -148,7 +360,7 @@ class PreservedSegment(Wire, frozen=True, kw_only=True):
     tail_uuid: RecordId | None = None
 
 
-class PreservedMessages(Wire, frozen=True, kw_only=True):
+class PreservedMessages(WireStruct, frozen=True, kw_only=True):
     """The records that a compaction kept, hung one after another on the anchor."""
 
     anchor_uuid: RecordId | None = None
@@ -156,7 +368,7 @@ class PreservedMessages(Wire, frozen=True, kw_only=True):
     all_uuids: tuple[RecordId, ...] = ()
 
 
-class Compaction(Wire, frozen=True, kw_only=True):
+class CompactionMetadata(WireStruct, frozen=True, kw_only=True):
     """What a compaction says about itself."""
 
     trigger: str | None = None
@@ -204,8 +416,8 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
     tool_use_ref: str | None = None
     system_type: str | None = None
     message: Raw = Raw()
-    compaction: Compaction | None = None
-    microcompaction: Compaction | None = None
+    compaction: CompactionMetadata | None = None
+    microcompaction: CompactionMetadata | None = None
     duration_ms: float | None = None
     message_count: int | None = None
     pending_background_agent_count: int | None = None
@@ -236,7 +448,7 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
     retracted_message_uuids: tuple[RecordId, ...] = ()
 
 
-class Progress(Wire, frozen=True, kw_only=True):
+class ProgressData(WireStruct, frozen=True, kw_only=True):
     """What a progress record reports; ``type`` says of what."""
 
     types: ClassVar[tuple[str, ...]] = (
@@ -283,7 +495,7 @@ class ProgressRecord(Envelope, frozen=True, kw_only=True):
 
     tool_use_ref: str | None = None
     parent_tool_use: ToolUseId | None = None
-    progress: Progress | None = None
+    progress: ProgressData | None = None
 
 
 class HookContextRecord(Envelope, frozen=True, kw_only=True):

@@ -7,25 +7,13 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Self
 
 from msgspec import Struct
 
-from bygones.model.ids import SessionId
+from bygones.model.base import AgentId, SessionId, SourceKind
 
-__all__ = [
-    "NANOS",
-    "ROWS",
-    "BlockFacts",
-    "ClaimRow",
-    "ContextReport",
-    "ContextRow",
-    "Grouping",
-    "ToolRow",
-    "UsageReport",
-    "UsageRow",
-]
-
-NANOS = 10**9
+NANOS_PER_DOLLAR = 10**9
 """Of the unit of money in a dollar."""
 
 
@@ -45,15 +33,17 @@ class Grouping(StrEnum):
     TOOL = "tool"
 
 
-class _Row(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):
+class _UsageReportRow(
+    Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True
+):
     """One line of JSON."""
 
 
-class BlockFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UsageBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Five hours from the first answer on, as Anthropic limits subscriptions."""
 
-    start: datetime
-    end: datetime
+    started_at: datetime
+    ends_at: datetime
     is_active: bool = False
     """It is not over, and there was an answer in it."""
     tokens_per_minute: int = 0
@@ -64,7 +54,7 @@ class BlockFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     projected_cost: int | None = None
 
 
-class UsageRow(_Row, frozen=True, kw_only=True, tag="usage"):
+class UsageRow(_UsageReportRow, frozen=True, kw_only=True, tag="usage"):
     """What was spent in one day, in one project, with one model or the like."""
 
     key: str
@@ -89,18 +79,18 @@ class UsageRow(_Row, frozen=True, kw_only=True, tag="usage"):
     estimated_cost: int = 0
     """What that would add to the cost."""
     models: tuple[str, ...] = ()
-    first: datetime | None = None
-    last: datetime | None = None
-    block: BlockFacts | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    block: UsageBlock | None = None
 
     @property
-    def cached(self) -> float:
+    def cache_hit_rate(self) -> float:
         """The share of all contexts that was read from the cache."""
         context = self.tokens - self.output_tokens
         return self.cache_read_tokens / context if context else 0.0
 
 
-class ToolRow(_Row, frozen=True, kw_only=True, tag="tool"):
+class ToolRow(_UsageReportRow, frozen=True, kw_only=True, tag="tool"):
     """What the results of a tool put into contexts."""
 
     key: str
@@ -110,49 +100,49 @@ class ToolRow(_Row, frozen=True, kw_only=True, tag="tool"):
     """By their length: four bytes are about one token."""
 
 
-class ClaimRow(_Row, frozen=True, kw_only=True, tag="claim"):
+class ReportedCostRow(_UsageReportRow, frozen=True, kw_only=True, tag="claim"):
     """Claude Code's own total beside ours, for the sessions that have one."""
 
-    sessions: int
-    claimed: int
+    session_count: int
+    reported_cost: int
     """Billionths of a dollar, as Claude Code says."""
-    counted: int
+    computed_cost: int
     """What we count in these sessions up to the same moments."""
-    silent: int = 0
+    unrecorded_cost: int = 0
     """Of the difference: models that only Claude Code names; no record has them."""
-    silent_models: tuple[str, ...] = ()
-    counts: int = 0
+    unrecorded_models: tuple[str, ...] = ()
+    token_difference: int = 0
     """Of the difference: models of which the two count other tokens."""
-    prices: int = 0
+    price_difference: int = 0
     """Of the difference: models with the same tokens at other prices."""
-    rest: int = 0
+    unexplained_difference: int = 0
     """What no model explains: our answers of models that the total does not name."""
     unpriced_tokens: int = 0
 
 
-class UsageReport(_Row, frozen=True, kw_only=True, tag="usage-report"):
+class UsageReport(_UsageReportRow, frozen=True, kw_only=True, tag="usage-report"):
     """The answer to a question about usage; printed last, without its rows."""
 
     by: Grouping
-    zone: str
+    timezone: str
     """In which days begin."""
-    prices: date | None
+    prices_date: date | None
     """The day of the table of prices."""
     rows: tuple[UsageRow | ToolRow, ...] = ()
     total: UsageRow
-    unpriced: tuple[str, ...] = ()
+    unpriced_models: tuple[str, ...] = ()
     """Models, and terms, that have no price."""
-    claim: ClaimRow | None = None
+    reported_cost: ReportedCostRow | None = None
 
 
-class ContextRow(_Row, frozen=True, kw_only=True, tag="context"):
+class ContextRow(_UsageReportRow, frozen=True, kw_only=True, tag="context"):
     """What was in context when a turn ended, or what a compaction made of it."""
 
-    turn: int
-    time: datetime | None = None
+    turn_number: int
+    measured_at: datetime | None = None
     tokens: int
     """In context: input, cache writes and cache reads of the last answer."""
-    peak: int = 0
+    peak_tokens: int = 0
     """The most of all its answers."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -166,16 +156,246 @@ class ContextRow(_Row, frozen=True, kw_only=True, tag="context"):
     trigger: str | None = None
 
 
-class ContextReport(_Row, frozen=True, kw_only=True, tag="context-report"):
+class ContextReport(_UsageReportRow, frozen=True, kw_only=True, tag="context-report"):
     """How a session's context grew along its live branch; printed without its rows."""
 
-    session: SessionId
+    session_id: SessionId
     title: str
     rows: tuple[ContextRow, ...] = ()
-    peak: int
-    cached: float
+    peak_tokens: int
+    cache_hit_rate: float
     """The share of all contexts that was read from the cache."""
-    compactions: int
+    compaction_count: int
 
 
-ROWS = (UsageRow, ToolRow, ClaimRow, UsageReport, ContextRow, ContextReport)
+USAGE_ROWS = (
+    UsageRow,
+    ToolRow,
+    ReportedCostRow,
+    UsageReport,
+    ContextRow,
+    ContextReport,
+)
+
+
+SURVEY_SCHEMA = 1
+"""Counts up when a row or a field changes its meaning or goes, not when one comes."""
+
+
+class _DescribedEnum(StrEnum):
+    """A name with the sentence that the documentation prints for it."""
+
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str) -> Self:
+        """Make a member that is its name and carries its meaning."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.meaning = meaning
+        return member
+
+
+class FileClass(_DescribedEnum):
+    """What a transcript is by what it holds, never by its size or name alone."""
+
+    CONVERSATION = "conversation", "prompts, answers and what belongs to them"
+    MIXED = "mixed", "summaries of other sessions first, then a conversation"
+    SUMMARY_ONLY = "summary-only", "nothing but summaries of other sessions"
+    HISTORY_ONLY = "file-history-only", "nothing but snapshots of edited files"
+    METADATA_ONLY = "metadata-only", "titles, modes and the like, no conversation"
+    AGENT_TASK = "agent task", "an agent run that a tool call started"
+    AGENT_WARMUP = "agent warm-up", "an agent run whose prompt is the word Warmup"
+    AGENT_REPLAY = "agent replay", "a copy of the conversation for the harness itself"
+    AGENT_INCOMPLETE = "incomplete agent", "an agent run without a prompt"
+    EMPTY = "empty", "no bytes, or only blank lines"
+    UNKNOWN = "unknown", "nothing that this version can read"
+
+
+class ContentKind(_DescribedEnum):
+    """What bytes of a transcript are for; every byte is of exactly one kind."""
+
+    TEXT = "text", "words of people and of Claude"
+    THINKING = "thinking", "Claude's reasoning"
+    INPUT = "tool input", "what tools were called with"
+    RESULT = "tool results", "what tools answered to the model"
+    OUTCOME = "outcomes", "the same answers as structured values, toolUseResult"
+    IMAGE = "images", "images and documents"
+    ATTACHMENT = "attachments", "what the harness added to the context"
+    PROGRESS = "progress", "signs of life of running tools"
+    SNAPSHOT = "snapshots", "lists of files backed up at a message"
+    METADATA = "metadata", "titles, modes, queue operations and the like"
+    UNKNOWN = "unknown", "records of types that this version does not know"
+    ENVELOPE = "envelope", "ids, times, paths, usage and the JSON around it all"
+    UNREAD = "unread", "bytes in which no record was found"
+
+
+class DriftKind(_DescribedEnum):
+    """What can turn up in transcripts that this version has not met."""
+
+    RECORD = "record", "a type of record"
+    SUBTYPE = "system", "a subtype of system record"
+    ATTACHMENT = "attachment", "a type of attachment"
+    PROGRESS = "progress", "a type of progress"
+    BLOCK = "block", "a type of content block"
+    FIELD = "field", "a field of a record of a known type"
+
+
+class FileFacts(Struct, frozen=True, kw_only=True):
+    """What the class of a file depends on; the numbers count records."""
+
+    summaries: int = 0
+    snapshots: int = 0
+    metadata: int = 0
+    """Known records outside the tree that are neither summaries nor snapshots."""
+    nodes: int = 0
+    """Records of the tree, messages among them."""
+    messages: int = 0
+    sidechains: int = 0
+    """Messages that belong to an agent run."""
+    unknown: int = 0
+    problems: int = 0
+    """Problems other than blank lines."""
+    begins_with_summary: bool = False
+    """Whether a summary stands before the first record of the tree."""
+    first_prompt: str | None = None
+    """The first text that entered from outside, or at least its beginning."""
+    agent_id: AgentId | None = None
+    """As the records say, or else the name of the file."""
+    is_named_like_agent: bool = False
+
+
+class _SurveyRow(Struct, frozen=True, kw_only=True, tag_field="row"):
+    """One object of the output."""
+
+
+class SurveyHeaderRow(_SurveyRow, frozen=True, kw_only=True, tag="inspect"):
+    """What the rows that follow are."""
+
+    schema: int = SURVEY_SCHEMA
+    bygones: str
+    paths: tuple[str, ...]
+    """The files and folders that were asked for."""
+
+
+class FileClassRow(
+    _SurveyRow, frozen=True, kw_only=True, tag="files", rename={"kind": "class"}
+):
+    """Transcripts of one class."""
+
+    kind: FileClass
+    files: int
+    bytes: int
+
+
+class UnreadFilesRow(_SurveyRow, frozen=True, kw_only=True, tag="kept"):
+    """Files of one kind that lie beside transcripts and were not read."""
+
+    kind: SourceKind
+    files: int
+    bytes: int
+
+
+class RecordTypeRow(_SurveyRow, frozen=True, kw_only=True, tag="records"):
+    """Records of one type; ``subtype`` tells systems, attachments, progress apart."""
+
+    type: str
+    subtype: str | None = None
+    is_known: bool
+    records: int
+    bytes: int
+
+
+class VersionRow(_SurveyRow, frozen=True, kw_only=True, tag="version"):
+    """Records that one version of Claude Code wrote."""
+
+    version: str
+    records: int
+
+
+class ContentRow(_SurveyRow, frozen=True, kw_only=True, tag="content"):
+    """Bytes of one kind."""
+
+    kind: ContentKind
+    bytes: int
+
+
+class DriftRow(_SurveyRow, frozen=True, kw_only=True, tag="drift"):
+    """Something that this version of Bygones has not met, by who wrote it."""
+
+    kind: DriftKind
+    name: str
+    version: str | None
+    records: int
+
+    @classmethod
+    def from_counts(cls, kind: str, name: str, version: str, records: int) -> Self:
+        """Return what the index counts under a kind, a name and a version."""
+        told = next(one for one in DriftKind if one == kind)
+        return cls(kind=told, name=name, version=version or None, records=records)
+
+
+class ProblemRow(_SurveyRow, frozen=True, kw_only=True, tag="problem"):
+    """One problem and where it is; without a line it is about the whole file."""
+
+    kind: str
+    source: str
+    line: int | None
+    """Counted from one."""
+    offset: int
+    length: int
+    detail: str = ""
+
+
+class ProblemKindRow(_SurveyRow, frozen=True, kw_only=True, tag="problems"):
+    """Problems of one kind, and the first few of them."""
+
+    kind: str
+    meaning: str
+    problems: int
+    examples: tuple[ProblemRow, ...]
+
+
+class SurveyTotalRow(_SurveyRow, frozen=True, kw_only=True, tag="total"):
+    """The sums; ``bytes`` is the sum of all content rows and of all files rows."""
+
+    files: int
+    bytes: int
+    lines: int
+    unread_lines: int
+    """Lines that gave no record, only problems."""
+    records: int
+    problems: int
+    sessions: int
+    agents: int
+    first_at: datetime | None
+    last_at: datetime | None
+    overflow: int
+    """Records left out of some count because it had too many different names."""
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """What some files hold, in counts."""
+
+    files: tuple[FileClassRow, ...]
+    unread_files: tuple[UnreadFilesRow, ...]
+    records: tuple[RecordTypeRow, ...]
+    versions: tuple[VersionRow, ...]
+    content: tuple[ContentRow, ...]
+    drift: tuple[DriftRow, ...]
+    problems: tuple[ProblemKindRow, ...]
+    total: SurveyTotalRow
+
+
+class LastVerification(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When an archive was last verified, and what that found."""
+
+    verified_at: datetime
+    is_sound: bool
+    is_deep: bool = False
+    """Whether the index was compared with a rebuild as well."""
+    source_count: int = 0
+    verified_bytes: int = 0
+    """That were read and compared with their hashes."""
+    damage_count: int = 0
+    unverified_bytes: int = 0
+    """Bytes that came since, and that nobody has verified."""

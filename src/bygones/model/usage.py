@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
-
-__all__ = [
-    "NO_ITERATIONS",
-    "Billing",
-    "CacheWrites",
-    "Claim",
-    "Cost",
-    "ServerTools",
-    "SubCall",
-    "Usage",
-    "WireIteration",
-    "WireUsage",
-    "sum_of",
-]
 
 
 class CacheWrites(Struct, frozen=True, kw_only=True, gc=False):
@@ -117,17 +105,17 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
 class Cost(Struct, frozen=True, kw_only=True, gc=False):
     """What something cost, as far as there are prices for it."""
 
-    nanos: int | None = None
+    nano_usd: int | None = None
     """None where nothing of it has a price."""
     unpriced_tokens: int = 0
     """Those of models, or on terms, that have no price; not in the cost."""
 
 
-def sum_of(costs: Iterable[Cost | None]) -> Cost:
+def sum_costs(costs: Iterable[Cost | None]) -> Cost:
     """Return what several things cost together; what nobody knows counts nothing."""
     known = [cost for cost in costs if cost is not None]
     return Cost(
-        nanos=sum(cost.nanos or 0 for cost in known),
+        nano_usd=sum(cost.nano_usd or 0 for cost in known),
         unpriced_tokens=sum(cost.unpriced_tokens for cost in known),
     )
 
@@ -144,13 +132,57 @@ class Billing(Struct, frozen=True, array_like=True):
 
     terms: tuple[str, ...] = ()
     """``batch``, ``fast``, a tier or a region; none is the usual case."""
-    calls: tuple[SubCall, ...] = ()
+    sub_calls: tuple[SubCall, ...] = ()
 
 
-class Claim(Struct, frozen=True, array_like=True):
+class ReportedCost(Struct, frozen=True, array_like=True):
     """What Claude Code itself says a session has cost so far."""
 
-    micros: int
+    micro_usd: int
     """Millionths of a dollar, of all models together."""
-    models: tuple[tuple[str, int, int], ...] = ()
+    by_model: tuple[tuple[str, int, int], ...] = ()
     """Each model with its millionths of a dollar and its tokens."""
+
+
+if TYPE_CHECKING:  # whoever sums rows needs no whole sessions
+    from bygones.model.sessions import AgentRun, Branch, Session
+
+
+QUARTER_HOUR_SECONDS = 900
+"""Seconds: the grain at which every time zone in use begins its days."""
+
+ToolContextSizes = Mapping[tuple[str, int | None], tuple[int, int]]
+
+
+def measure_tool_context(session: Session) -> ToolContextSizes:
+    """Return how many results there were and their bytes, by tool and quarter hour.
+
+    Those of agents and of branches that were left count too.
+    """
+    found: dict[tuple[str, int | None], tuple[int, int]] = {}
+    runs: Iterable[Session | AgentRun] = (session, *_shown_agents(session))
+    for branch in (branch for run in runs for branch in run.branches):
+        for name, time, size in _tool_results(branch):
+            key = (
+                name,
+                int(time.timestamp()) // QUARTER_HOUR_SECONDS if time else None,
+            )
+            calls, sizes = found.get(key, (0, 0))
+            found[key] = (calls + 1, sizes + size)
+    return found
+
+
+def _shown_agents(session: Session) -> Iterable[AgentRun]:
+    return (run for run in session.all_agents if run.kind.is_shown)
+
+
+def _tool_results(branch: Branch) -> Iterable[tuple[str, datetime | None, int]]:
+    for turn in branch.own_turns:
+        for message in turn.messages:
+            for call in message.tool_calls:
+                if call.has_result:
+                    yield (
+                        call.name,
+                        call.completed_at or call.called_at,
+                        call.result_size,
+                    )

@@ -14,22 +14,28 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.nodes import Node
+from bygones.model.nodes import (
+    IndexField,
+    LightBlock,
+    LightRecord,
+    LocatedRecord,
+    Origin,
+    RecordNode,
+    RecordText,
+    TextSpan,
+)
 from bygones.model.query import Part
-from bygones.model.sketches import Sketch, SketchBlock, Sketched
-from bygones.model.texts import IndexField, Origin, Passage, Said
-from bygones.parse.machine import read_text
-from bygones.parse.raws import head_of, size_of
-from bygones.parse.salvage import sound_text
+from bygones.parse.decode import raw_head, raw_size, replace_invalid_utf8
+from bygones.parse.harness_text import parse_user_text
 
 __all__ = [
     "INPUT_LIMIT",
     "RESULT_LIMIT",
     "TEXT_LIMIT",
-    "is_beyond_limit",
-    "said_in",
-    "text_of_content",
-    "texts_of",
+    "build_record_texts",
+    "content_text",
+    "extract_text_spans",
+    "is_over_text_limit",
     "typed_text",
 ]
 
@@ -38,10 +44,10 @@ TEXT_LIMIT = 16 * 1024 * 1024
 INPUT_LIMIT = 200
 RESULT_LIMIT = 500
 
-_HEAD = 12 * (RESULT_LIMIT + 2)
+_RESULT_HEAD_SIZE = 12 * (RESULT_LIMIT + 2)
 """Bytes that hold more characters than the limit: one takes twelve at most, as two
 escaped halves of a surrogate pair."""
-_TYPED = {
+_TYPED_ORIGINS = {
     Origin.PERSON,
     Origin.CALLER,
     Origin.COMMAND,
@@ -49,7 +55,7 @@ _TYPED = {
     Origin.MEMORY,
     Origin.TEAMMATE,
 }
-_PARTS = {
+_FIELD_PARTS = {
     IndexField.THINKING: Part.THINKING,
     IndexField.TOOL: Part.TOOL,
     IndexField.PATH: Part.TOOL,
@@ -58,10 +64,10 @@ _PARTS = {
     IndexField.RESULT: Part.RESULT,
     IndexField.TITLE: Part.TITLE,
 }
-_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class _Input(Struct, frozen=True, gc=False):
+class _IndexedInput(Struct, frozen=True, gc=False):
     """The parts of a tool's input that are indexed whole."""
 
     file_path: str | None = None
@@ -74,146 +80,149 @@ class _ResultBlock(Struct, frozen=True, gc=False):
     text: str | None = None
 
 
-_input = msgspec.json.Decoder(_Input).decode
-_anything = msgspec.json.Decoder().decode
-_elements = msgspec.json.Decoder(list[Raw]).decode
-_block = msgspec.json.Decoder(_ResultBlock | str | None).decode
-_string = msgspec.json.Decoder(str).decode
+_decode_input = msgspec.json.Decoder(_IndexedInput).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_result_block = msgspec.json.Decoder(_ResultBlock | str | None).decode
+_decode_string = msgspec.json.Decoder(str).decode
 
 
-def texts_of(sketched: Sketched) -> tuple[Passage, ...]:
+def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
     """Return the passages of a record that are indexed, in the record's order.
 
     Machine text, images, snapshots, queue operations and private records give none.
     What goes beyond :data:`TEXT_LIMIT` is left out and the last passage says so.
     """
-    sketch = sketched.sketch
+    sketch = located_record.record
     match sketch.type:
         case "user" | "assistant":
-            return _limited(_message(sketch))
+            return _limit_spans(_message_spans(sketch))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
-            return _limited(_small()(sketched))
+            return _limit_spans(_load_metadata_spans()(located_record))
         case "system" if sketch.subtype == "away_summary":
-            return _limited(_small()(sketched))
-        case "attachment" if b'"queued_command"' in sketched.raw:
-            return _limited(_small()(sketched))
+            return _limit_spans(_load_metadata_spans()(located_record))
+        case "attachment" if b'"queued_command"' in located_record.raw:
+            return _limit_spans(_load_metadata_spans()(located_record))
     return ()
 
 
-def said_in(node: Node, passages: Iterable[Passage]) -> list[Said]:
+def build_record_texts(node: RecordNode, spans: Iterable[TextSpan]) -> list[RecordText]:
     """Return what a record says in each of its parts; results that failed apart."""
     found: dict[tuple[Part, bool], list[str]] = {}
-    for passage in passages:
-        part = _PARTS.get(passage.field) or _part_of_text(node)
+    for passage in spans:
+        part = _FIELD_PARTS.get(passage.field) or _text_part(node)
         found.setdefault((part, passage.is_error), []).append(passage.text)
     return [
-        Said(part, "\n".join(texts), is_error)
+        RecordText(part, "\n".join(texts), is_error)
         for (part, is_error), texts in found.items()
     ]
 
 
-def _part_of_text(node: Node) -> Part:
+def _text_part(node: RecordNode) -> Part:
     if node.kind == "assistant":
         return Part.REPLY
-    origin = node.beside.origin if node.beside else node.origin
-    return Part.PROMPT if origin in _TYPED else Part.OTHER
+    origin = node.side_text.origin if node.side_text else node.origin
+    return Part.PROMPT if origin in _TYPED_ORIGINS else Part.OTHER
 
 
-def is_beyond_limit(passages: Sequence[Passage]) -> bool:
+def is_over_text_limit(spans: Sequence[TextSpan]) -> bool:
     """Whether a record says more than is indexed of one."""
-    if not passages or not passages[-1].is_cut:
+    if not spans or not spans[-1].is_truncated:
         return False
-    return sum(len(passage.text) for passage in passages) >= TEXT_LIMIT
+    return sum(len(passage.text) for passage in spans) >= TEXT_LIMIT
 
 
-def _limited(found: Iterable[Passage]) -> tuple[Passage, ...]:
+def _limit_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
     """Leave out what is empty, and what is too much for one record."""
-    kept: list[Passage] = []
+    kept: list[TextSpan] = []
     left = TEXT_LIMIT
-    for passage in found:
+    for passage in spans:
         if not passage.text:
             continue
         if len(passage.text) > left:
             text = passage.text[:left]
-            cut = msgspec.structs.replace(passage, text=text, is_cut=True)
+            cut = msgspec.structs.replace(passage, text=text, is_truncated=True)
             return (*kept, cut)
         kept.append(passage)
         left -= len(passage.text)
     return tuple(kept)
 
 
-def _message(sketch: Sketch) -> Iterator[Passage]:
+def _message_spans(sketch: LightRecord) -> Iterator[TextSpan]:
     content = sketch.message.content if sketch.message else None
     if isinstance(content, str):
-        content = [SketchBlock(type="text", text=content)]
+        content = [LightBlock(type="text", text=content)]
     for block in content or ():
         if block.text and not sketch.is_meta:
             text = block.text if sketch.type == "assistant" else typed_text(block.text)
-            yield Passage(IndexField.TEXT, text)
+            yield TextSpan(IndexField.TEXT, text)
         if block.thinking:
-            yield Passage(IndexField.THINKING, block.thinking)
+            yield TextSpan(IndexField.THINKING, block.thinking)
         if block.name:
-            yield Passage(IndexField.TOOL, block.name)
-            yield from _tool_input(block.input)
+            yield TextSpan(IndexField.TOOL, block.name)
+            yield from _tool_input_spans(block.input)
         if block.tool_use_id:
-            text, is_cut = _beginning(block.content)
-            yield Passage(
-                IndexField.RESULT, text, is_cut=is_cut, is_error=bool(block.is_error)
+            text, is_cut = _result_head(block.content)
+            yield TextSpan(
+                IndexField.RESULT,
+                text,
+                is_truncated=is_cut,
+                is_error=bool(block.is_error),
             )
 
 
 @cache
-def _small() -> Callable[[Sketched], Iterable[Passage]]:
+def _load_metadata_spans() -> Callable[[LocatedRecord], Iterable[TextSpan]]:
     """Return what reads all other records: whoever reads a message needs it not."""
-    from bygones.parse.small import small_texts  # noqa: PLC0415
+    from bygones.parse.metadata import extract_metadata_spans
 
-    return small_texts
+    return extract_metadata_spans
 
 
 def typed_text(text: str) -> str:
     """Return what of a text somebody typed, or what it gives back."""
-    told = read_text(text)
+    told = parse_user_text(text)
     if told.origin in {Origin.PERSON, Origin.COMPACTION}:
-        return told.typed or text
+        return told.typed_text or text
     if told.command:
         return f"{told.command.name} {told.command.args}".strip()
     return told.output
 
 
-def _tool_input(raw: Raw) -> Iterator[Passage]:
-    content = sound_text(bytes(raw))
+def _tool_input_spans(raw: Raw) -> Iterator[TextSpan]:
+    content = replace_invalid_utf8(bytes(raw))
     try:
-        known = _input(content)
-    except _FAILURES:
-        known = _Input()
+        known = _decode_input(content)
+    except _DECODE_ERRORS:
+        known = _IndexedInput()
     paths = (known.file_path, known.notebook_path, known.path)
     for path in paths:
         if path:
-            yield Passage(IndexField.PATH, path)
+            yield TextSpan(IndexField.PATH, path)
     if known.command:
-        yield Passage(IndexField.COMMAND, known.command)
-    rest = _rest_of_input(content, {*paths, known.command})
+        yield TextSpan(IndexField.COMMAND, known.command)
+    rest = _other_input_text(content, {*paths, known.command})
     if rest:
         is_cut = len(rest) > INPUT_LIMIT
-        yield Passage(IndexField.INPUT, rest[:INPUT_LIMIT], is_cut=is_cut)
+        yield TextSpan(IndexField.INPUT, rest[:INPUT_LIMIT], is_truncated=is_cut)
 
 
-def _rest_of_input(content: bytes, taken: set[str | None]) -> str:
+def _other_input_text(content: bytes, indexed_values: set[str | None]) -> str:
     """Return the other words of an input, or of their beginning more than the limit."""
     try:
-        whole = _anything(content)
-    except _FAILURES:
+        whole = _decode_any(content)
+    except _DECODE_ERRORS:
         return ""
     rest = ""
-    for words in _strings(whole):
-        if words not in taken:
+    for words in _iter_strings(whole):
+        if words not in indexed_values:
             rest = f"{rest} {words}".strip()
         if len(rest) > INPUT_LIMIT:
             break
     return rest
 
 
-def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
+def _iter_strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
     stack = [value]
     while stack:
         top = stack.pop()
@@ -225,37 +234,41 @@ def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any form)
             stack.extend(reversed(top))
 
 
-def _beginning(raw: Raw) -> tuple[str, bool]:
+def _result_head(raw: Raw) -> tuple[str, bool]:
     """Return the first characters of a result, and whether there are more."""
-    is_long = size_of(raw) > _HEAD and head_of(raw, 1) == b'"'
-    text = _string_head(head_of(raw, _HEAD)) if is_long else text_of_content(raw)
+    is_long = raw_size(raw) > _RESULT_HEAD_SIZE and raw_head(raw, 1) == b'"'
+    text = (
+        _decode_string_head(raw_head(raw, _RESULT_HEAD_SIZE))
+        if is_long
+        else content_text(raw)
+    )
     return text[:RESULT_LIMIT], len(text) > RESULT_LIMIT
 
 
-def _string_head(content: bytes) -> str:
+def _decode_string_head(content: bytes) -> str:
     """Decode the beginning of a long JSON string without reading all of it."""
-    head = content[1:_HEAD].decode("utf-8", "replace").encode()
+    head = content[1:_RESULT_HEAD_SIZE].decode("utf-8", "replace").encode()
     # The cut may stand inside an escape, or inside a pair of them.
     while True:
         try:
-            return _string(b'"' + head + b'"')
-        except _FAILURES:
+            return _decode_string(b'"' + head + b'"')
+        except _DECODE_ERRORS:
             head = head[:-1]
 
 
-def text_of_content(raw: Raw) -> str:
+def content_text(raw: Raw) -> str:
     """Return the text of a value that is a string, a block or a list of both."""
-    content = sound_text(bytes(raw))
+    content = replace_invalid_utf8(bytes(raw))
     try:
-        elements = _elements(content) if content[:1] == b"[" else [content]
-    except _FAILURES:
+        elements = _decode_list(content) if content[:1] == b"[" else [content]
+    except _DECODE_ERRORS:
         return ""
     return "\n".join(text for text in map(_block_text, elements) if text)
 
 
 def _block_text(raw: Raw | bytes) -> str | None:
     try:
-        block = _block(raw)
-    except _FAILURES:
+        block = _decode_result_block(raw)
+    except _DECODE_ERRORS:
         return None
     return block.text if isinstance(block, _ResultBlock) else block

@@ -6,252 +6,318 @@ box and the description for agents are all made from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from textwrap import wrap
 
 from msgspec import Struct
 
-from bygones.model.parts import Role
-from bygones.model.query import Flag, Has, Part
-
-__all__ = ["BY_NAME", "FIELDS", "FORMS", "TIMES", "Field", "Form", "Value"]
+from bygones.model.query import Flag, HasValue, Part
+from bygones.model.summary import Role
 
 
-class Value(StrEnum):
+class FieldType(StrEnum):
     """How a field's value is compared; upper and lower case never differ."""
 
     TEXT = "words"
     """Searched as text: words, phrases, beginnings of words."""
-    PART = "part of it"
+    SUBSTRING = "part of it"
     """A piece of the whole; with ``*``, whole parts of a path up to its end."""
-    NAME = "name"
+    EXACT = "name"
     """The whole of it; with ``*``, what fits."""
-    START = "beginning"
+    PREFIX = "beginning"
     """The beginning of it."""
     CHOICE = "one of a few"
     TIME = "time"
 
 
-class Field(Struct, frozen=True, kw_only=True):
+class QueryField(Struct, frozen=True, kw_only=True):
     """A name before the colon, what it means, and a query that shows it."""
 
     name: str
     meaning: str
     example: str
-    value: Value
+    value_type: FieldType
     choices: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
+    mistaken_names: tuple[str, ...] = ()
     """Names that people try instead; only used to suggest this one."""
-    other: str = ""
+    fallback_field: str = ""
     """The field that is meant by a value which this one does not have."""
 
     @property
     def is_text(self) -> bool:
         """Whether it is searched as text; the others let through or keep out."""
-        return self.value is Value.TEXT
+        return self.value_type is FieldType.TEXT
 
 
-class Form(Struct, frozen=True):
+class SyntaxForm(Struct, frozen=True):
     """A way to write something, what it means, and an example."""
 
-    form: str
+    syntax: str
     meaning: str
     example: str
 
 
-FORMS = (
-    Form(
+SYNTAX_FORMS = (
+    SyntaxForm(
         "word word",
         "the words, in any order; not all need to be there, more of them is better",
         "flaky retry test",
     ),
-    Form('"a phrase"', "the words next to each other", '"connection reset by peer"'),
-    Form("begin*", "words that begin so", "migrat*"),
-    Form("-not", "without this; also before a field or a group", "timeout -docker"),
-    Form(
+    SyntaxForm(
+        '"a phrase"', "the words next to each other", '"connection reset by peer"'
+    ),
+    SyntaxForm("begin*", "words that begin so", "migrat*"),
+    SyntaxForm(
+        "-not", "without this; also before a field or a group", "timeout -docker"
+    ),
+    SyntaxForm(
         "a OR b",
         "one of the two beside it, or both; in upper case",
         "yarn OR pnpm lock",
     ),
-    Form("( )", "a group", "(yarn OR pnpm) -(ci lock)"),
-    Form(
+    SyntaxForm("( )", "a group", "(yarn OR pnpm) -(ci lock)"),
+    SyntaxForm(
         "/regex/", "a regular expression, case ignored", r"/E(NOENT|ACCES): \w+ denied/"
     ),
-    Form("field:value", "only where the field has the value", "tool:Bash migration"),
-    Form('field:"a b"', "a value with spaces", 'project:"my notes"'),
-    Form("field:(a OR b)", "one of several values", "role:(user OR system)"),
-    Form("\\word", "the word itself, where it would mean something else", "\\OR"),
+    SyntaxForm(
+        "field:value", "only where the field has the value", "tool:Bash migration"
+    ),
+    SyntaxForm('field:"a b"', "a value with spaces", 'project:"my notes"'),
+    SyntaxForm("field:(a OR b)", "one of several values", "role:(user OR system)"),
+    SyntaxForm("\\word", "the word itself, where it would mean something else", "\\OR"),
 )
 
 FIELDS = (
-    Field(
+    QueryField(
         name="project",
         meaning="part of the directory that was worked in",
         example="project:bygones",
-        value=Value.PART,
-        also=("dir", "cwd", "folder", "repo"),
+        value_type=FieldType.SUBSTRING,
+        mistaken_names=("dir", "cwd", "folder", "repo"),
     ),
-    Field(
+    QueryField(
         name="tool",
         meaning="the name of a tool that Claude called",
         example="tool:Bash",
-        value=Value.NAME,
+        value_type=FieldType.EXACT,
     ),
-    Field(
+    QueryField(
         name="answers",
         meaning="what a tool of this name gave back; beside is:error or in:result, "
         "tool: means this, and file: and cmd: mean those of the call",
         example="answers:Bash timeout",
-        value=Value.NAME,
-        also=("result", "output"),
+        value_type=FieldType.EXACT,
+        mistaken_names=("result", "output"),
     ),
-    Field(
+    QueryField(
         name="file",
         meaning="part of the path of a file that a call names",
         example="file:src/*.py",
-        value=Value.PART,
-        also=("path", "filename"),
+        value_type=FieldType.SUBSTRING,
+        mistaken_names=("path", "filename"),
     ),
-    Field(
+    QueryField(
         name="cmd",
         meaning="words of a command that was run",
         example='cmd:"git rebase"',
-        value=Value.TEXT,
-        also=("command", "shell", "bash"),
+        value_type=FieldType.TEXT,
+        mistaken_names=("command", "shell", "bash"),
     ),
-    Field(
+    QueryField(
         name="model",
         meaning="part of the name of a model that answered",
         example="model:opus",
-        value=Value.PART,
+        value_type=FieldType.SUBSTRING,
     ),
-    Field(
+    QueryField(
         name="branch",
         meaning="on the branch that counts, or on one that was left",
         example="branch:live",
-        value=Value.CHOICE,
+        value_type=FieldType.CHOICE,
         choices=("live", "rewound"),
-        other="git",
+        fallback_field="git",
     ),
-    Field(
+    QueryField(
         name="git",
         meaning="the git branch that was checked out",
         example="git:feature/*",
-        value=Value.NAME,
+        value_type=FieldType.EXACT,
     ),
-    Field(
+    QueryField(
         name="entrypoint",
         meaning="the program in which Claude Code ran: cli, sdk-py, claude-vscode",
         example="entrypoint:sdk-*",
-        value=Value.NAME,
-        also=("program", "client", "app"),
+        value_type=FieldType.EXACT,
+        mistaken_names=("program", "client", "app"),
     ),
-    Field(
+    QueryField(
         name="role",
         meaning="whose side said it",
         example="role:user",
-        value=Value.CHOICE,
+        value_type=FieldType.CHOICE,
         choices=tuple(Role),
-        also=("from", "by", "author"),
+        mistaken_names=("from", "by", "author"),
     ),
-    Field(
+    QueryField(
         name="agent",
         meaning="said in an agent run of this type or id; main: in none",
         example="agent:Explore",
-        value=Value.NAME,
-        also=("subagent",),
+        value_type=FieldType.EXACT,
+        mistaken_names=("subagent",),
     ),
-    Field(
+    QueryField(
         name="is",
         meaning="what is true of it",
         example="is:error",
-        value=Value.CHOICE,
+        value_type=FieldType.CHOICE,
         choices=tuple(Flag),
     ),
-    Field(
+    QueryField(
         name="has",
         meaning="what it holds besides text",
         example="has:edit",
-        value=Value.CHOICE,
-        choices=tuple(Has),
+        value_type=FieldType.CHOICE,
+        choices=tuple(HasValue),
     ),
-    Field(
+    QueryField(
         name="title",
         meaning="words of the session's title",
         example="title:(login OR signup)",
-        value=Value.TEXT,
-        also=("name", "subject"),
+        value_type=FieldType.TEXT,
+        mistaken_names=("name", "subject"),
     ),
-    Field(
+    QueryField(
         name="session",
         meaning="the beginning of the session's id",
         example="session:0f3c9a",
-        value=Value.START,
-        also=("id", "uuid"),
+        value_type=FieldType.PREFIX,
+        mistaken_names=("id", "uuid"),
     ),
-    Field(
+    QueryField(
         name="tag",
         meaning="a tag of the session",
         example="tag:release",
-        value=Value.NAME,
-        also=("label",),
+        value_type=FieldType.EXACT,
+        mistaken_names=("label",),
     ),
-    Field(
+    QueryField(
         name="before",
         meaning="said before this begins",
         example="before:2025-12-01",
-        value=Value.TIME,
-        also=("until", "older"),
+        value_type=FieldType.TIME,
+        mistaken_names=("until", "older"),
     ),
-    Field(
+    QueryField(
         name="after",
         meaning="said since this began",
         example="after:2w",
-        value=Value.TIME,
-        also=("since", "newer"),
+        value_type=FieldType.TIME,
+        mistaken_names=("since", "newer"),
     ),
-    Field(
+    QueryField(
         name="on",
         meaning="said on this day, or in this week, month, year or range",
         example="on:yesterday",
-        value=Value.TIME,
-        also=("date", "during", "when"),
+        value_type=FieldType.TIME,
+        mistaken_names=("date", "during", "when"),
     ),
-    Field(
+    QueryField(
         name="in",
         meaning="the words stand in this kind of text",
         example="in:prompt refactor",
-        value=Value.CHOICE,
+        value_type=FieldType.CHOICE,
         choices=tuple(part for part in Part if part is not Part.TITLE),
     ),
 )
 
-TIMES = (
-    Form("2025-12-01", "a day", "on:2025-12-01"),
-    Form("2025-12", "a month", "on:2025-12"),
-    Form("2025", "a year", "before:2025"),
-    Form(
+TIME_FORMS = (
+    SyntaxForm("2025-12-01", "a day", "on:2025-12-01"),
+    SyntaxForm("2025-12", "a month", "on:2025-12"),
+    SyntaxForm("2025", "a year", "before:2025"),
+    SyntaxForm(
         "2025-12-01T10:30", "a minute, here or with an offset", "after:2025-12-01T10:30"
     ),
-    Form("3h", "so long ago: min, h, d, w, mo, y", "after:3h"),
-    Form("today", "also yesterday", "after:today"),
-    Form("last week", "also this; also month, year", "on:last-month"),
-    Form(
+    SyntaxForm("3h", "so long ago: min, h, d, w, mo, y", "after:3h"),
+    SyntaxForm("today", "also yesterday", "after:today"),
+    SyntaxForm("last week", "also this; also month, year", "on:last-month"),
+    SyntaxForm(
         "a..b", "from the first to the end of the second", "on:2025-12-01..2025-12-05"
     ),
 )
 
-OF_ANSWERS = {"tool": "answers", "file": "answers.file", "cmd": "answers.cmd"}
+RESULT_FIELDS = {"tool": "answers", "file": "answers.file", "cmd": "answers.cmd"}
 """What fields of a call are called beside what only the answer to one can be.
 
 Names with a point cannot be typed: they are written as the fields of the call.
 """
 
-BY_NAME: Mapping[str, Field] = {
+FIELDS_BY_NAME: Mapping[str, QueryField] = {
     **{field.name: field for field in FIELDS},
     **{
-        OF_ANSWERS[field.name]: field
+        RESULT_FIELDS[field.name]: field
         for field in FIELDS
-        if "." in OF_ANSWERS.get(field.name, "")
+        if "." in RESULT_FIELDS.get(field.name, "")
     },
 }
+
+
+_MARGIN = 2
+
+
+class QueryHint(Struct, frozen=True):
+    """Something that can be typed into a query."""
+
+    insert: str
+    """What to put into the query; a value is still to come behind a colon."""
+    meaning: str
+    example: str
+    choices: tuple[str, ...] = ()
+    """All values that there are, for a field that has only a few."""
+
+
+def list_hints() -> tuple[QueryHint, ...]:
+    """Return the forms, then the fields, in the table's order."""
+    forms = [
+        QueryHint(form.syntax, form.meaning, form.example) for form in SYNTAX_FORMS
+    ]
+    fields = [
+        QueryHint(f"{field.name}:", field.meaning, field.example, field.choices)
+        for field in FIELDS
+    ]
+    return (*forms, *fields)
+
+
+def format_query_help(width: int = 80) -> str:
+    """Return the whole language on a page of this many columns."""
+    forms = [(form.syntax, form.meaning, form.example) for form in SYNTAX_FORMS]
+    fields = [
+        (f"{field.name}:", _describe_field(field), field.example) for field in FIELDS
+    ]
+    times = [(form.syntax, form.meaning, form.example) for form in TIME_FORMS]
+    return "\n".join(
+        [
+            *_format_section("What to type", forms, width),
+            *_format_section("Fields", fields, width),
+            *_format_section("Times, for before: after: on:", times, width),
+        ]
+    )
+
+
+def _describe_field(field: QueryField) -> str:
+    choices = f": {', '.join(field.choices)}" if field.choices else ""
+    return field.meaning + choices
+
+
+def _format_section(
+    title: str, rows: Sequence[tuple[str, str, str]], width: int
+) -> Iterator[str]:
+    yield f"{title}\n"
+    column = max(len(name) for name, _, _ in rows) + 2 * _MARGIN
+    room = max(width - column, 20)
+    for name, meaning, example in rows:
+        first, *more = (*wrap(meaning, room), *wrap(f"e.g. {example}", room))
+        yield f"{' ' * _MARGIN}{name}".ljust(column) + first
+        for line in more:
+            yield " " * column + line
+    yield ""

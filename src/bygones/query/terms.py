@@ -11,14 +11,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-__all__ = ["FILLERS", "Analyse", "Reading", "Run", "counted", "reading", "readings"]
+__all__ = [
+    "STOP_WORDS",
+    "Analyzer",
+    "TermRun",
+    "WordVariants",
+    "drop_stop_words",
+    "expand_word",
+    "expand_words",
+]
 
-Analyse = Callable[[str], Sequence[str]]
+Analyzer = Callable[[str], Sequence[str]]
 """Turns a text into the terms that are compared, in the text's order."""
-Run = tuple[str, ...]
+TermRun = tuple[str, ...]
 """Terms that stand one right behind the other."""
 
-FILLERS = frozenset(
+STOP_WORDS = frozenset(
     (
         *("a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be"),
         *("been", "being", "but", "by", "can", "could", "did", "do", "does", "for"),
@@ -31,13 +39,15 @@ FILLERS = frozenset(
 )
 """Words that say nothing of what a text is about."""
 
-_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_]+?(?=[A-Z]|\b|_)")
-_HUMPED = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
-_OWNER = re.compile(r"(?<=\w)['\u2019]s$")
-_JOINT = re.compile(r"[^\W_]+(?:[_-]+[^\W_]+)+")
+_CAMEL_CASE_PART = re.compile(
+    r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_]+?(?=[A-Z]|\b|_)"
+)
+_CAMEL_CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s$")
+_JOINED_WORD = re.compile(r"[^\W_]+(?:[_-]+[^\W_]+)+")
 
 
-class Reading(Struct, frozen=True):
+class WordVariants(Struct, frozen=True):
     """A word as it was typed, and the runs of terms that it may stand as.
 
     The first run is the word itself. A run of one term also stands for the other forms
@@ -45,54 +55,58 @@ class Reading(Struct, frozen=True):
     """
 
     word: str
-    runs: tuple[Run, ...]
+    runs: tuple[TermRun, ...]
 
 
-def reading(word: str, analyse: Analyse) -> Reading | None:
+def expand_word(word: str, analyzer: Analyzer) -> WordVariants | None:
     """Return how a word may stand in a text; nothing, if it has no terms."""
-    word = _OWNER.sub("", word)
-    own = tuple(analyse(word))
+    word = _POSSESSIVE.sub("", word)
+    own = tuple(analyzer(word))
     if not own:
         return None
     runs = {own: None}
-    if _HUMPED.search(word):
-        runs[tuple(analyse(" ".join(_HUMP.findall(word))))] = None
-    if len(own) > 1 and _JOINT.fullmatch(word.strip("_-")):
-        runs[tuple(analyse("".join(own)))] = None
-    return Reading(word, tuple(run for run in runs if run))
+    if _CAMEL_CASE.search(word):
+        runs[tuple(analyzer(" ".join(_CAMEL_CASE_PART.findall(word))))] = None
+    if len(own) > 1 and _JOINED_WORD.fullmatch(word.strip("_-")):
+        runs[tuple(analyzer("".join(own)))] = None
+    return WordVariants(word, tuple(run for run in runs if run))
 
 
-def readings(words: Sequence[str], analyse: Analyse) -> tuple[Reading | None, ...]:
+def expand_words(
+    words: Sequence[str], analyzer: Analyzer
+) -> tuple[WordVariants | None, ...]:
     """Return how words typed behind each other may stand in a text.
 
     Two neighbours may stand as one word, which then says both.
     """
-    found = [reading(word, analyse) for word in words]
+    found = [expand_word(word, analyzer) for word in words]
     return tuple(
-        one and Reading(one.word, (*one.runs, *_with_neighbours(found, at)))
+        one and WordVariants(one.word, (*one.runs, *_neighbor_runs(found, at)))
         for at, one in enumerate(found)
     )
 
 
-def _with_neighbours(found: Sequence[Reading | None], at: int) -> Iterator[Run]:
-    for first, second in ((at - 1, at), (at, at + 1)):
-        if first < 0 or second >= len(found):
+def _neighbor_runs(
+    variants: Sequence[WordVariants | None], index: int
+) -> Iterator[TermRun]:
+    for first, second in ((index - 1, index), (index, index + 1)):
+        if first < 0 or second >= len(variants):
             continue
-        pair = found[first], found[second]
+        pair = variants[first], variants[second]
         terms = [one.runs[0][0] for one in pair if one and len(one.runs[0]) == 1]
-        if len(terms) == len(pair) and all(map(_is_name, terms)):
+        if len(terms) == len(pair) and all(map(_is_joinable, terms)):
             yield ("".join(terms),)
 
 
-def _is_name(term: str) -> bool:
-    return len(term) > 1 and term.isalpha() and term not in FILLERS
+def _is_joinable(term: str) -> bool:
+    return len(term) > 1 and term.isalpha() and term not in STOP_WORDS
 
 
-def counted(words: Sequence[str]) -> tuple[str, ...]:
+def drop_stop_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words that say what a query is about, each once.
 
     Common words are left out, unless there are no others.
     """
     once = dict.fromkeys(words)
-    telling = tuple(word for word in once if word.lower() not in FILLERS)
+    telling = tuple(word for word in once if word.lower() not in STOP_WORDS)
     return telling or tuple(once)

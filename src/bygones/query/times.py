@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
-from bygones.model.query import Period
+from bygones.model.query import TimeRange
 
-__all__ = ["Now", "period"]
+__all__ = ["ReferenceTime", "parse_period"]
 
 _DAY = timedelta(days=1)
 _WEEK = timedelta(weeks=1)
@@ -22,89 +22,93 @@ _AGO = re.compile(r"([0-9]{1,5})(min|h|d|w|mo|y)")
 _NAMED = re.compile(r"(last|this)[ _-](week|month|year)")
 
 
-class Now(Struct, frozen=True):
+class ReferenceTime(Struct, frozen=True):
     """The moment at which a query is read, and the zone in which days begin."""
 
     time: datetime
     zone: tzinfo
 
     @property
-    def wall(self) -> datetime:
+    def local_time(self) -> datetime:
         """What a clock on the wall shows; it knows no zone."""
         return self.time.astimezone(self.zone).replace(tzinfo=None, fold=0)
 
-    def utc(self, wall: datetime) -> datetime:
+    def to_utc(self, local_time: datetime) -> datetime:
         """Return the moment at which the clock shows this for the first time.
 
         An hour that the clock skips is the moment of the skip or behind it.
         """
-        return wall.replace(tzinfo=self.zone).astimezone(UTC)
+        return local_time.replace(tzinfo=self.zone).astimezone(UTC)
 
 
-class _Span(Struct, frozen=True):
-    at: datetime
+class _TimeSpan(Struct, frozen=True):
+    anchor: datetime
     """What *before* and *after* mean."""
     start: datetime
     end: datetime
 
 
-def period(field: str, text: str, now: Now) -> Period | None:
+def parse_period(field: str, text: str, now: ReferenceTime) -> TimeRange | None:
     """Return what ``before``, ``after`` or ``on`` this time is, if it is one.
 
     *Before* ends where *after* begins: at the beginning of what is named.
     """
     try:
-        return _period(field, text, now)
+        return _find_period(field, text, now)
     except (OverflowError, ValueError):
         return None  # a day that no calendar has, or a year beyond all of them
 
 
-def _period(field: str, text: str, now: Now) -> Period | None:
+def _find_period(field: str, text: str, now: ReferenceTime) -> TimeRange | None:
     first, dots, last = text.partition("..")
     if dots and field == "on":
-        start, end = _span(first, now), _span(last, now)
-        return _between(start, end) if start and end else None
-    span = _span(text, now)
+        start, end = _parse_span(first, now), _parse_span(last, now)
+        return _period_between(start, end) if start and end else None
+    span = _parse_span(text, now)
     if span is None:
         return None
     if field == "before":
-        return Period(end=span.at)
+        return TimeRange(end=span.anchor)
     if field == "after":
-        return Period(start=span.at)
-    return Period(span.start, max(span.end, span.start + _MINUTE))
+        return TimeRange(start=span.anchor)
+    return TimeRange(span.start, max(span.end, span.start + _MINUTE))
 
 
-def _between(first: _Span, last: _Span) -> Period | None:
+def _period_between(first: _TimeSpan, last: _TimeSpan) -> TimeRange | None:
     # From a moment to the same moment is empty, but not the wrong way round.
     is_moment = last.start == last.end
     if first.start > last.end or (first.start == last.end and not is_moment):
         return None
-    return Period(first.start, last.end)
+    return TimeRange(first.start, last.end)
 
 
-def _span(text: str, now: Now) -> _Span | None:
+def _parse_span(text: str, now: ReferenceTime) -> _TimeSpan | None:
     if _INSTANT.fullmatch(text):
-        return _instant(datetime.fromisoformat(text), now)
+        return _instant_span(datetime.fromisoformat(text), now)
     text = text.casefold()
     if found := _DATE.fullmatch(text):
         year, month, day = (int(part) if part else None for part in found.groups())
-        return _calendar(now, year or 0, month, day)
+        return _calendar_span(now, year or 0, month, day)
     if found := _AGO.fullmatch(text):
-        return _ago(int(found[1]), found[2], now)
+        return _relative_span(int(found[1]), found[2], now)
     if found := _NAMED.fullmatch(text):
-        return _named(found[1] == "last", found[2], now)
+        return _named_span(found[1] == "last", found[2], now)
     if text in {"today", "yesterday"}:
-        start = _midnight(now.wall) - (_DAY if text == "yesterday" else timedelta())
-        return _walls(start, start + _DAY, now)
+        start = _midnight(now.local_time) - (
+            _DAY if text == "yesterday" else timedelta()
+        )
+        return _local_span(start, start + _DAY, now)
     return None
 
 
-def _instant(time: datetime, now: Now) -> _Span:
-    utc = now.utc(time) if time.tzinfo is None else time.astimezone(UTC)
-    return _Span(utc, utc, utc)
+def _instant_span(time: datetime, now: ReferenceTime) -> _TimeSpan:
+    utc = now.to_utc(time) if time.tzinfo is None else time.astimezone(UTC)
+    return _TimeSpan(utc, utc, utc)
 
 
-def _calendar(now: Now, year: int, month: int | None, day: int | None) -> _Span:
+def _calendar_span(
+    now: ReferenceTime, year: int, month: int | None, day: int | None
+) -> _TimeSpan:
     # A clock on the wall knows no zone.
     start = datetime(year, month or 1, day or 1)  # noqa: DTZ001
     if day:
@@ -113,42 +117,42 @@ def _calendar(now: Now, year: int, month: int | None, day: int | None) -> _Span:
         end = start + monthrange(year, month)[1] * _DAY
     else:
         end = start.replace(year=year + 1)
-    return _walls(start, end, now)
+    return _local_span(start, end, now)
 
 
-def _ago(count: int, unit: str, now: Now) -> _Span:
+def _relative_span(count: int, unit: str, now: ReferenceTime) -> _TimeSpan:
     if unit in {"min", "h"}:
         step = timedelta(hours=count) if unit == "h" else timedelta(minutes=count)
         at = (now.time - step).astimezone(UTC)
-        return _Span(at, at, at + step / max(count, 1))
+        return _TimeSpan(at, at, at + step / max(count, 1))
     if unit in {"d", "w"}:
-        wall = now.wall - count * (_DAY if unit == "d" else _WEEK)
+        wall = now.local_time - count * (_DAY if unit == "d" else _WEEK)
     else:
-        wall = _months_back(now.wall, count * (12 if unit == "y" else 1))
-    day = _walls(_midnight(wall), _midnight(wall) + _DAY, now)
-    return _Span(now.utc(wall), day.start, day.end)
+        wall = _months_back(now.local_time, count * (12 if unit == "y" else 1))
+    day = _local_span(_midnight(wall), _midnight(wall) + _DAY, now)
+    return _TimeSpan(now.to_utc(wall), day.start, day.end)
 
 
-def _months_back(wall: datetime, count: int) -> datetime:
-    year, month = divmod(wall.year * 12 + wall.month - 1 - count, 12)
+def _months_back(local_time: datetime, count: int) -> datetime:
+    year, month = divmod(local_time.year * 12 + local_time.month - 1 - count, 12)
     last = monthrange(year, month + 1)[1]
-    return wall.replace(year=year, month=month + 1, day=min(wall.day, last))
+    return local_time.replace(year=year, month=month + 1, day=min(local_time.day, last))
 
 
-def _named(is_last: bool, unit: str, now: Now) -> _Span:
-    today = _midnight(now.wall)
+def _named_span(is_last: bool, unit: str, now: ReferenceTime) -> _TimeSpan:
+    today = _midnight(now.local_time)
     if unit == "week":
         start = today - today.weekday() * _DAY - (_WEEK if is_last else timedelta())
-        return _walls(start, start + _WEEK, now)
+        return _local_span(start, start + _WEEK, now)
     if unit == "year":
-        return _calendar(now, today.year - is_last, None, None)
+        return _calendar_span(now, today.year - is_last, None, None)
     month = _months_back(today.replace(day=1), int(is_last))
-    return _calendar(now, month.year, month.month, None)
+    return _calendar_span(now, month.year, month.month, None)
 
 
-def _midnight(wall: datetime) -> datetime:
-    return wall.replace(hour=0, minute=0, second=0, microsecond=0)
+def _midnight(local_time: datetime) -> datetime:
+    return local_time.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _walls(start: datetime, end: datetime, now: Now) -> _Span:
-    return _Span(now.utc(start), now.utc(start), now.utc(end))
+def _local_span(start: datetime, end: datetime, now: ReferenceTime) -> _TimeSpan:
+    return _TimeSpan(now.to_utc(start), now.to_utc(start), now.to_utc(end))

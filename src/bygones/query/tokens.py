@@ -1,25 +1,95 @@
-"""Cuts a query into tokens; what can be read as words is read as words."""
+"""Gathers what is to be said about how a query was read."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum, auto
+from functools import lru_cache
 from unicodedata import category
 
 from msgspec import Struct
 
-from bygones.errors import FieldEmpty, Place, RegexRefused
-from bygones.model.query import NoteKind
-from bygones.query.fields import BY_NAME, Field, Value
-from bygones.query.notes import Notes
+from bygones.errors import InvalidRegex, MissingFieldValue, QuerySpan
+from bygones.model.query import QueryNote, QueryNoteKind
+from bygones.query.fields import FIELDS, FIELDS_BY_NAME, FieldType, QueryField
 
-__all__ = ["Kind", "Token", "empty", "says_something", "tokens"]
+MAX_NOTES = 10
+"""More would not be read, and pasted text could earn thousands."""
+
+_INTENDED_FIELDS = {
+    name: field.name for field in FIELDS for name in (field.name, *field.mistaken_names)
+}
+
+
+class NoteCollector:
+    """Notes on one query, each sentence once."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, QueryNote] = {}
+
+    @property
+    def sorted_notes(self) -> tuple[QueryNote, ...]:
+        """The notes, in the order of their places."""
+        return tuple(sorted(self._notes.values(), key=lambda note: note.offset))
+
+    def add(self, kind: QueryNoteKind, start: int, length: int, text: str) -> None:
+        """Keep a note, unless there are enough."""
+        self._append(QueryNote(kind=kind, offset=start, length=length, message=text))
+
+    def add_unknown_field(self, start: int, name: str, *, is_pasted: bool) -> None:
+        """Keep a note that ``name:`` is no field, with the one that may be meant.
+
+        In what was pasted there are colons of all kinds: there it must be a near one.
+        """
+        if len(self._notes) >= MAX_NOTES:
+            return
+        close = suggest_field(name)
+        if is_pasted and close is None:
+            return
+        self._append(
+            QueryNote(
+                kind=QueryNoteKind.UNKNOWN_FIELD,
+                offset=start,
+                length=len(name) + 1,
+                message=f"{name}: is no field, so it is read as words"
+                + (f"; did you mean {close}:?" if close else ""),
+                suggestion=f"{close}:" if close else "",
+            )
+        )
+
+    def _append(self, note: QueryNote) -> None:
+        if len(self._notes) < MAX_NOTES:
+            self._notes.setdefault(note.message, note)
+
+
+@lru_cache(maxsize=64)
+def suggest_field(name: str) -> str | None:
+    """Return the name of the field that this name may be meant to be."""
+    from difflib import get_close_matches
+
+    name = name.casefold()
+    close = get_close_matches(name, _INTENDED_FIELDS, n=1, cutoff=0.75)
+    return _INTENDED_FIELDS[close[0]] if close else None
+
+
+def suggest_value(field: QueryField, value: str) -> str:
+    """Return what to write for a value that a field does not have, or nothing."""
+    from difflib import get_close_matches
+
+    for other in FIELDS:
+        if value in other.choices:
+            return f"{other.name}:{value}"
+    close = get_close_matches(value, field.choices, n=1)
+    if close:
+        return f"{field.name}:{close[0]}"
+    return f"{field.fallback_field}:{value}" if field.fallback_field else ""
+
 
 _SPACE = re.compile(r"\s*")
 _QUOTE = re.compile('["“”„]')
-_NAME = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}):")
+_FIELD_NAME = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}):")
 _STARRED = re.compile(r"[^*]*\*")
-_LEADING = re.compile(r"[^\w]*")
+_LEADING_PUNCTUATION = re.compile(r"[^\w]*")
 _SPOKEN_TIME = re.compile(
     r"(?:last|this)\s+(?:week|month|year)(?=[\s)]|$)", re.IGNORECASE
 )
@@ -27,13 +97,13 @@ _SPOKEN_TIME = re.compile(
 _REGEX = re.compile(r"/(?![\s*])((?:[^/\\]|\\.)+)(?<!\s)/(?=[\s)]|$)", re.DOTALL)
 
 
-_NO_VALUE = "/:\\"
+_NON_VALUE_CHARS = "/:\\"
 """Behind a colon: an address, a name in a namespace, a path."""
-_TYPED = 5
+_MAX_TYPED_WORDS = 5
 """Words of a query that was likely typed; a line that is pasted has more."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     WORD = auto()
@@ -48,174 +118,187 @@ class Kind(Enum):
     CLOSE = auto()
 
 
-class Token(Struct, frozen=True, gc=False):
+class QueryToken(Struct, frozen=True, gc=False):
     """A piece of a query, what it says, and where it stands."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
-    at: int
+    start: int
     length: int
 
 
-def tokens(text: str, notes: Notes) -> list[Token]:
+def tokenize(text: str, notes: NoteCollector) -> list[QueryToken]:
     """Return the tokens of a query, in order.
 
     Parentheses may lack their other half, and operators something to act on; a
     field is followed by a token or an ``OPEN`` that lacks its other half.
     """
-    return _Cutter(text, notes).cut()
+    return _Tokenizer(text, notes).tokenize()
 
 
-def empty(text: str, at: int, field: Field) -> FieldEmpty:
+def empty_field_error(text: str, start: int, field: QueryField) -> MissingFieldValue:
     """Return the error that the field at this place has no value."""
-    place = Place(text, at, len(field.name) + 1)
-    return FieldEmpty(place, field=field.name, example=field.example)
+    place = QuerySpan(text, start, len(field.name) + 1)
+    return MissingFieldValue(place, field=field.name, example=field.example)
 
 
-def says_something(text: str) -> bool:
+def has_word_characters(text: str) -> bool:
     """Whether there is a letter, a digit or a picture in it."""
     return any(sign.isalnum() or category(sign) == "So" for sign in text)
 
 
-class _Cutter:
-    def __init__(self, text: str, notes: Notes) -> None:
+class _Tokenizer:
+    def __init__(self, text: str, notes: NoteCollector) -> None:
         self.text = text
-        self.is_pasted = len(text.split()) > _TYPED
+        self.is_pasted = len(text.split()) > _MAX_TYPED_WORDS
         self.notes = notes
-        self.found: list[Token] = []
-        self.scopes: list[Field | None] = []
+        self.tokens: list[QueryToken] = []
+        self.field_stack: list[QueryField | None] = []
         """For each open parenthesis, the field whose values stand in it."""
 
-    def cut(self) -> list[Token]:
-        at = self._behind_space(0)
+    def tokenize(self) -> list[QueryToken]:
+        at = self._skip_space(0)
         while at < len(self.text):
-            at = self._behind_space(self._step(at))
-        return self.found
+            at = self._skip_space(self._read_token(at))
+        return self.tokens
 
-    def _behind_space(self, at: int) -> int:
+    def _skip_space(self, at: int) -> int:
         found = _SPACE.match(self.text, at)
         return found.end() if found else at
 
     @property
-    def last(self) -> Kind | None:
-        return self.found[-1].kind if self.found else None
+    def last_kind(self) -> TokenKind | None:
+        return self.tokens[-1].kind if self.tokens else None
 
     @property
-    def scope(self) -> Field | None:
-        if self.found and self.found[-1].kind is Kind.FIELD:
-            return BY_NAME[self.found[-1].text]
-        return self.scopes[-1] if self.scopes else None
+    def current_field(self) -> QueryField | None:
+        if self.tokens and self.tokens[-1].kind is TokenKind.FIELD:
+            return FIELDS_BY_NAME[self.tokens[-1].text]
+        return self.field_stack[-1] if self.field_stack else None
 
-    def _add(self, kind: Kind, text: str, at: int, end: int) -> int:
-        self.found.append(Token(kind, text, at, end - at))
+    def _add(self, kind: TokenKind, text: str, at: int, end: int) -> int:
+        self.tokens.append(QueryToken(kind, text, at, end - at))
         return end
 
-    def _step(self, at: int) -> int:
+    def _read_token(self, at: int) -> int:
         sign = self.text[at]
         if sign == "(":
-            self.scopes.append(self.scope)
-            return self._add(Kind.OPEN, sign, at, at + 1)
+            self.field_stack.append(self.current_field)
+            return self._add(TokenKind.OPEN, sign, at, at + 1)
         if sign == ")":
-            del self.scopes[-1:]
-            return self._add(Kind.CLOSE, sign, at, at + 1)
+            del self.field_stack[-1:]
+            return self._add(TokenKind.CLOSE, sign, at, at + 1)
         if _QUOTE.match(sign):
-            return self._phrase(at)
+            return self._read_phrase(at)
         if sign == "\\":
-            end = self._word_end(at + 1)
-            return self._add(Kind.WORD, self.text[at + 1 : end] or sign, at, end)
-        if sign == "-" and self.last is not Kind.FIELD and self._excludes(at + 1):
-            return self._add(Kind.NOT, sign, at, at + 1)
-        return self._named(at) or self._regex(at) or self._word(at)
+            end = self._find_word_end(at + 1)
+            return self._add(TokenKind.WORD, self.text[at + 1 : end] or sign, at, end)
+        if (
+            sign == "-"
+            and self.last_kind is not TokenKind.FIELD
+            and self._is_exclusion(at + 1)
+        ):
+            return self._add(TokenKind.NOT, sign, at, at + 1)
+        return self._read_field(at) or self._read_regex(at) or self._read_word(at)
 
-    def _phrase(self, at: int) -> int:
+    def _read_phrase(self, at: int) -> int:
         closing = _QUOTE.search(self.text, at + 1)
         if closing is None:
             sentence = "a quotation mark without its other half is left out"
-            self.notes.add(NoteKind.QUOTE, at, 1, sentence)
+            self.notes.add(QueryNoteKind.UNMATCHED_QUOTE, at, 1, sentence)
             return at + 1
         inside = " ".join(self.text[at + 1 : closing.start()].split())
-        if not inside and self.scope is None:
+        if not inside and self.current_field is None:
             sentence = "quotation marks with nothing between them are left out"
-            self.notes.add(NoteKind.EMPTY, at, closing.end() - at, sentence)
-        return self._add(Kind.PHRASE, inside, at, closing.end())
+            self.notes.add(QueryNoteKind.EMPTY_QUOTES, at, closing.end() - at, sentence)
+        return self._add(TokenKind.PHRASE, inside, at, closing.end())
 
-    def _excludes(self, at: int) -> bool:
+    def _is_exclusion(self, at: int) -> bool:
         """Whether a dash before this place excludes what stands there."""
         following = self.text[at : at + 1]
         if following == "(" or _QUOTE.match(following):
             return True
         if following == "-":
             return False
-        word = self.text[at : self._word_end(at)]
+        word = self.text[at : self._find_word_end(at)]
         if self.is_pasted and len(word) == 1:
             # Few exclude a letter; in a line that was pasted it is an option.
             return False
-        if says_something(word):
+        if has_word_characters(word):
             return True
-        return self.scope is None and bool(_REGEX.match(self.text, at))
+        return self.current_field is None and bool(_REGEX.match(self.text, at))
 
-    def _named(self, at: int) -> int | None:
+    def _read_field(self, at: int) -> int | None:
         """Read a field's name, and a time of two words behind it."""
-        if self.scope is not None:
+        if self.current_field is not None:
             spoken = _SPOKEN_TIME.match(self.text, at)
-            if spoken and self.last is Kind.FIELD and self.scope.value is Value.TIME:
+            if (
+                spoken
+                and self.last_kind is TokenKind.FIELD
+                and self.current_field.value_type is FieldType.TIME
+            ):
                 words = " ".join(spoken[0].split())
-                return self._add(Kind.PHRASE, words, at, spoken.end())
+                return self._add(TokenKind.PHRASE, words, at, spoken.end())
             return None
-        found = _NAME.match(self.text, at)
+        found = _FIELD_NAME.match(self.text, at)
         if found is None:
             return None
-        field = BY_NAME.get(found[1])
+        field = FIELDS_BY_NAME.get(found[1])
         # An address or a name in a namespace is no field, whatever it begins with.
         if field is None or self.text.startswith(("//", ":"), found.end()):
             behind = self.text[found.end() : found.end() + 1]
-            if behind.strip() and behind not in _NO_VALUE:
-                self.notes.add_no_field(at, found[1], is_pasted=self.is_pasted)
+            if behind.strip() and behind not in _NON_VALUE_CHARS:
+                self.notes.add_unknown_field(at, found[1], is_pasted=self.is_pasted)
             return None
         following = self.text[found.end() : found.end() + 1]
         if not following.strip() or following == ")":
-            raise empty(self.text, at, field)
-        return self._add(Kind.FIELD, field.name, at, found.end())
+            raise empty_field_error(self.text, at, field)
+        return self._add(TokenKind.FIELD, field.name, at, found.end())
 
-    def _regex(self, at: int) -> int | None:
-        if self.scope is not None:
+    def _read_regex(self, at: int) -> int | None:
+        if self.current_field is not None:
             return None
         found = _REGEX.match(self.text, at)
         if found is None:
             return None
-        from bygones.query.regexes import fault_of  # noqa: PLC0415 (most ask not)
+        from bygones.query.regex import check_regex
 
-        if fault := fault_of(found[1]):
-            place = Place(self.text, found.start(1) + fault.at, fault.length)
-            raise RegexRefused(place, detail=fault.detail)
-        return self._add(Kind.REGEX, found[1], at, found.end())
+        if fault := check_regex(found[1]):
+            place = QuerySpan(self.text, found.start(1) + fault.start, fault.length)
+            raise InvalidRegex(place, detail=fault.detail)
+        return self._add(TokenKind.REGEX, found[1], at, found.end())
 
-    def _word(self, at: int) -> int:
-        end = self._word_end(at)
+    def _read_word(self, at: int) -> int:
+        end = self._find_word_end(at)
         word = self.text[at:end]
-        scope = self.scope
-        if self.last not in {Kind.FIELD, Kind.NOT} and word in {"OR", "AND"}:
-            return self._add(Kind[word], word, at, end)
+        scope = self.current_field
+        if self.last_kind not in {TokenKind.FIELD, TokenKind.NOT} and word in {
+            "OR",
+            "AND",
+        }:
+            return self._add(TokenKind[word], word, at, end)
         if scope is None or scope.is_text:
-            stem = _stem(word)
+            stem = _strip_star(word)
             if stem:
-                return self._add(Kind.PREFIX, stem, at, end)
+                return self._add(TokenKind.PREFIX, stem, at, end)
         if scope is None:
-            self._remark(word, at)
-        return self._add(Kind.WORD, word, at, end)
+            self._note_word(word, at)
+        return self._add(TokenKind.WORD, word, at, end)
 
-    def _remark(self, word: str, at: int) -> None:
+    def _note_word(self, word: str, at: int) -> None:
         if word == "NOT":
             sentence = "NOT is read as a word; to exclude, put - before a word"
-            self.notes.add(NoteKind.OPERATOR, at, 3, sentence)
+            self.notes.add(QueryNoteKind.DANGLING_OPERATOR, at, 3, sentence)
         elif word == "-":
             sentence = "a - with a space behind it is read as a word"
-            self.notes.add(NoteKind.OPERATOR, at, 1, sentence)
+            self.notes.add(QueryNoteKind.DANGLING_OPERATOR, at, 1, sentence)
         elif "*" in word:
             sentence = "a * counts at the end of a word only"
-            self.notes.add(NoteKind.STAR, at + word.index("*"), 1, sentence)
+            self.notes.add(
+                QueryNoteKind.MISPLACED_STAR, at + word.index("*"), 1, sentence
+            )
 
-    def _word_end(self, at: int) -> int:
+    def _find_word_end(self, at: int) -> int:
         """Return where a word ends: at a space, or a ``)`` that it did not open."""
         depth = 0
         for end in range(at, len(self.text)):
@@ -226,14 +309,14 @@ class _Cutter:
         return len(self.text)
 
 
-def _stem(word: str) -> str:
+def _strip_star(word: str) -> str:
     """Return what a word with a star behind it begins with, or nothing."""
     if not _STARRED.fullmatch(word):
         return ""
-    stem = _LEADING.sub("", word[:-1], count=1)
+    stem = _LEADING_PUNCTUATION.sub("", word[:-1], count=1)
     signs = word[: -1 - len(stem)]
-    named = _NAME.match(stem)
+    named = _FIELD_NAME.match(stem)
     # Without the signs before it, it might read as a field or end a group.
-    if "(" in signs or (named and named[1] in BY_NAME):
+    if "(" in signs or (named and named[1] in FIELDS_BY_NAME):
         return ""
-    return stem if says_something(stem) else ""
+    return stem if has_word_characters(stem) else ""

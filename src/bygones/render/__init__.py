@@ -1,1 +1,1 @@
-"""RENDER: values to text of some format; no files, no SQL, no terminal."""
+"""Render sessions as text, Markdown, HTML and JSON."""

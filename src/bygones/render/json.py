@@ -10,60 +10,57 @@ from datetime import datetime
 
 from msgspec import Raw, Struct, structs
 
-from bygones.model.blocks import Text, Thinking
-from bygones.model.ids import AgentId, RecordId, SessionId, ToolUseId
-from bygones.model.sessions import (
-    AgentRun,
-    Branch,
-    Lineage,
-    Message,
-    Role,
-    Session,
-    Title,
-    ToolCall,
-    Turn,
-)
-from bygones.model.texts import Command, Notification
+from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
+from bygones.model.nodes import Command, Notification
+from bygones.model.records import TextBlock, ThinkingBlock
+from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
+from bygones.model.summary import Lineage, Role, Title
 from bygones.model.usage import Usage
-from bygones.render.details import output_text
-from bygones.render.encode import encoded
-from bygones.render.tools import CallLines, CallState
+from bygones.render.message_text import (
+    TextParser,
+    attached_texts,
+    parse_as_typed,
+    prompt_text,
+    system_text,
+)
+from bygones.render.text.primitives import encode_row
+from bygones.render.tool_detail import output_text
+from bygones.render.tool_line import ToolCallFormatter, ToolCallState
 from bygones.render.walk import (
     AgentEnd,
-    AgentMet,
-    Forked,
-    Said,
-    Start,
-    Step,
+    AgentStep,
+    BranchStep,
+    MessageStep,
+    SessionStart,
+    SessionView,
     TurnStart,
-    View,
-    walk,
+    WalkStep,
+    walk_session,
 )
-from bygones.render.words import Teller, as_it_stands, attached, said, typed
 
 __all__ = [
-    "ROWS",
-    "SCHEMA",
-    "AgentRow",
-    "BranchRow",
-    "CallPart",
-    "CompactionPart",
-    "MessageRow",
-    "SessionRow",
-    "TurnRow",
-    "encoded",
-    "json_rows",
+    "JSON_TYPES",
+    "SCHEMA_VERSION",
+    "AgentRunJson",
+    "BranchJson",
+    "CompactionJson",
+    "MessageJson",
+    "SessionJson",
+    "ToolCallJson",
+    "TurnJson",
+    "encode_row",
+    "iter_json_rows",
 ]
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 """Counts up when a row or a field changes its meaning or goes, not when one comes."""
 
 
-class _Row(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="row"):
+class _JsonRow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="row"):
     pass
 
 
-class SessionRow(_Row, frozen=True, kw_only=True, tag="session"):
+class SessionJson(_JsonRow, frozen=True, kw_only=True, tag="session"):
     """The session; always the first row."""
 
     schema: int
@@ -96,7 +93,7 @@ class SessionRow(_Row, frozen=True, kw_only=True, tag="session"):
     """The files that it was read from."""
 
 
-class TurnRow(_Row, frozen=True, kw_only=True, tag="turn"):
+class TurnJson(_JsonRow, frozen=True, kw_only=True, tag="turn"):
     """A turn begins; its messages follow."""
 
     number: int
@@ -110,12 +107,12 @@ class TurnRow(_Row, frozen=True, kw_only=True, tag="turn"):
     usage: Usage
 
 
-class CallPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolCallJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call, as part of a message."""
 
     id: ToolUseId
     name: str
-    state: CallState
+    state: ToolCallState
     """How it ended: done, failed, interrupted, refused or waiting."""
     note: str = ""
     """The file, the command or the words by which it is told from others."""
@@ -135,7 +132,7 @@ class CallPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the tool answered, as text; with ``--tools``."""
 
 
-class CompactionPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CompactionJson(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where earlier context was replaced by a digest, as part of a message."""
 
     trigger: str | None = None
@@ -145,7 +142,7 @@ class CompactionPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of what took its place."""
 
 
-class MessageRow(_Row, frozen=True, kw_only=True, tag="message"):
+class MessageJson(_JsonRow, frozen=True, kw_only=True, tag="message"):
     """What one side said at one time."""
 
     id: RecordId
@@ -168,7 +165,7 @@ class MessageRow(_Row, frozen=True, kw_only=True, tag="message"):
     """What a command or a compaction put into the context; with ``--tools``."""
     command: Command | None = None
     notification: Notification | None = None
-    compaction: CompactionPart | None = None
+    compaction: CompactionJson | None = None
     notice: str | None = None
     """The kind of a system's notice."""
     is_error: bool = False
@@ -176,10 +173,10 @@ class MessageRow(_Row, frozen=True, kw_only=True, tag="message"):
     """Typed while Claude was at work."""
     model: str | None = None
     usage: Usage | None = None
-    calls: tuple[CallPart, ...] = ()
+    calls: tuple[ToolCallJson, ...] = ()
 
 
-class AgentRow(_Row, frozen=True, kw_only=True, tag="agent"):
+class AgentRunJson(_JsonRow, frozen=True, kw_only=True, tag="agent"):
     """An agent run, behind the message that called it; an orphan comes last."""
 
     id: AgentId
@@ -202,7 +199,7 @@ class AgentRow(_Row, frozen=True, kw_only=True, tag="agent"):
     """Whether its turns follow; with ``--agents``."""
 
 
-class BranchRow(_Row, frozen=True, kw_only=True, tag="branch"):
+class BranchJson(_JsonRow, frozen=True, kw_only=True, tag="branch"):
     """Another branch, behind the last message that it shares with this one."""
 
     number: int
@@ -223,147 +220,151 @@ class BranchRow(_Row, frozen=True, kw_only=True, tag="branch"):
     """Whether its turns follow; with ``--all``."""
 
 
-ROWS: tuple[type[Struct], ...] = (
-    SessionRow,
-    TurnRow,
-    MessageRow,
-    CallPart,
-    AgentRow,
-    BranchRow,
+JSON_TYPES: tuple[type[Struct], ...] = (
+    SessionJson,
+    TurnJson,
+    MessageJson,
+    ToolCallJson,
+    AgentRunJson,
+    BranchJson,
 )
 """Every shape, for the documentation."""
 
-Row = SessionRow | TurnRow | MessageRow | AgentRow | BranchRow
+JsonRow = SessionJson | TurnJson | MessageJson | AgentRunJson | BranchJson
 
 
-def json_rows(
-    session: Session, view: View, teller: Teller = as_it_stands
-) -> Iterator[Row]:
+def iter_json_rows(
+    session: Session, view: SessionView, text_parser: TextParser = parse_as_typed
+) -> Iterator[JsonRow]:
     """Yield a session's rows as it is walked, step by step."""
-    rows = _Rows(session, view, teller)
-    for step in walk(session, view):
-        row = rows.row(step)
+    rows = _RowBuilder(session, view, text_parser)
+    for step in walk_session(session, view):
+        row = rows.build_row(step)
         if row is not None:
             yield row
 
 
-class _Rows:
+class _RowBuilder:
     """Makes rows; remembers in which agent run the walk is."""
 
-    def __init__(self, session: Session, view: View, teller: Teller) -> None:
+    def __init__(
+        self, session: Session, view: SessionView, text_parser: TextParser
+    ) -> None:
         self._view = view
-        self._teller = teller
-        self._lines = CallLines(session.project)
-        self._inside: list[AgentId] = []
+        self._text_parser = text_parser
+        self._call_formatter = ToolCallFormatter(session.project)
+        self._agent_stack: list[AgentId] = []
 
-    def row(self, step: Step) -> Row | None:
+    def build_row(self, step: WalkStep) -> JsonRow | None:
         match step:
-            case Start():
-                return _session(step.session, step.branch)
+            case SessionStart():
+                return _session_row(step.session, step.branch)
             case TurnStart():
-                return self._turn(step.turn, step.branch)
-            case Said():
-                return self._message(step.message, step.turn)
-            case AgentMet(is_again=False):
-                found = _agent(step.run, is_whole=step.is_whole)
-                if step.is_whole:
-                    self._inside.append(step.run.id)
+                return self._turn_row(step.turn, step.branch)
+            case MessageStep():
+                return self._message_row(step.message, step.turn)
+            case AgentStep(is_resumed=False):
+                found = _agent_row(step.run, is_whole=step.is_expanded)
+                if step.is_expanded:
+                    self._agent_stack.append(step.run.id)
                 return found
             case AgentEnd():
-                self._inside.pop()
-            case Forked():
-                return self._branch(step.branch, is_whole=step.is_whole)
+                self._agent_stack.pop()
+            case BranchStep():
+                return self._branch_row(step.branch, is_whole=step.is_expanded)
             case _:
                 pass
         return None
 
     @property
-    def _agent(self) -> AgentId | None:
-        return self._inside[-1] if self._inside else None
+    def _current_agent(self) -> AgentId | None:
+        return self._agent_stack[-1] if self._agent_stack else None
 
-    def _turn(self, turn: Turn, branch: Branch) -> TurnRow:
+    def _turn_row(self, turn: Turn, branch: Branch) -> TurnJson:
         lasted = turn.duration
-        return TurnRow(
+        return TurnJson(
             number=turn.number,
             branch=branch.number,
-            agent=self._agent,
+            agent=self._current_agent,
             prompt=turn.prompt.id if turn.prompt else None,
-            time=next((m.time for m in turn.messages if m.time), None),
+            time=next((m.sent_at for m in turn.messages if m.sent_at), None),
             duration_ms=round(lasted.total_seconds() * 1000) if lasted else None,
             usage=turn.usage,
         )
 
-    def _branch(self, branch: Branch, *, is_whole: bool) -> BranchRow:
-        return BranchRow(
+    def _branch_row(self, branch: Branch, *, is_whole: bool) -> BranchJson:
+        return BranchJson(
             number=branch.number,
             id=branch.id,
             is_live=branch.is_live,
-            parent=branch.parent,
-            fork=branch.fork,
+            parent=branch.parent_number,
+            fork=branch.fork_id,
             title=branch.title,
-            agent=self._agent,
+            agent=self._current_agent,
             prompts=len(branch.prompts),
             usage=branch.usage,
             is_whole=is_whole,
         )
 
-    def _message(self, message: Message, turn: Turn) -> MessageRow:
-        text, thinking = self._words(message)
-        printed, meant = attached(message, self._teller)
-        return MessageRow(
+    def _message_row(self, message: Message, turn: Turn) -> MessageJson:
+        text, thinking = self._message_texts(message)
+        printed, meant = attached_texts(message, self._text_parser)
+        return MessageJson(
             id=message.id,
             role=message.role,
             origin=message.origin,
-            branch=message.branch,
+            branch=message.branch_number,
             turn=turn.number,
-            agent=self._agent,
-            time=message.time,
+            agent=self._current_agent,
+            time=message.sent_at,
             text=text,
             thinking=thinking,
             output=printed,
-            stands_for=meant if self._view.tools else "",
+            stands_for=meant if self._view.include_tools else "",
             command=message.command,
             notification=message.notification,
-            compaction=_compaction(message),
-            notice=message.notice,
+            compaction=_compaction_row(message),
+            notice=message.system_subtype,
             is_error=message.is_error,
             is_steering=message.is_steering,
             model=message.model,
             usage=message.usage,
-            calls=tuple(self._call(call) for call in message.calls if call.name),
+            calls=tuple(
+                self._call_row(call) for call in message.tool_calls if call.name
+            ),
         )
 
-    def _words(self, message: Message) -> tuple[str, str]:
+    def _message_texts(self, message: Message) -> tuple[str, str]:
         if message.is_prompt:
-            return typed(message, self._teller), ""
+            return prompt_text(message, self._text_parser), ""
         if message.role is not Role.ASSISTANT:
-            return said(message, self._teller), ""
+            return system_text(message, self._text_parser), ""
         texts, thoughts = [], []
         for block in message.blocks:
-            if isinstance(block, Text) and block.text:
+            if isinstance(block, TextBlock) and block.text:
                 texts.append(block.text)
-            elif isinstance(block, Thinking) and block.thinking:
+            elif isinstance(block, ThinkingBlock) and block.thinking:
                 thoughts.append(block.thinking)
-        shown = "\n".join(thoughts) if self._view.thinking else ""
+        shown = "\n".join(thoughts) if self._view.include_thinking else ""
         return "\n".join(texts), shown
 
-    def _call(self, call: ToolCall) -> CallPart:
-        line = self._lines.line(call)
-        part = CallPart(
+    def _call_row(self, call: ToolCall) -> ToolCallJson:
+        line = self._call_formatter.format_call(call)
+        part = ToolCallJson(
             id=call.id,
             name=call.name,
             state=line.state,
-            note=call.note,
+            note=call.label,
             facts=line.facts,
-            error=line.trouble,
+            error=line.error,
             path=call.path,
             added=line.added,
             removed=line.removed,
-            time=call.time,
-            answered=call.answer_time,
+            time=call.called_at,
+            answered=call.completed_at,
             agents=tuple(run.id for run in call.agents if run.kind.is_shown),
         )
-        if not self._view.tools:
+        if not self._view.include_tools:
             return part
         given = call.input
         if bytes(given):
@@ -371,16 +372,18 @@ class _Rows:
         return structs.replace(part, output=output_text(call))
 
 
-def _compaction(message: Message) -> CompactionPart | None:
+def _compaction_row(message: Message) -> CompactionJson | None:
     facts = message.compaction
     if facts is None:
         return None
-    return CompactionPart(trigger=facts.trigger, before=facts.before, after=facts.after)
+    return CompactionJson(
+        trigger=facts.trigger, before=facts.tokens_before, after=facts.tokens_after
+    )
 
 
-def _session(session: Session, branch: Branch) -> SessionRow:
-    return SessionRow(
-        schema=SCHEMA,
+def _session_row(session: Session, branch: Branch) -> SessionJson:
+    return SessionJson(
+        schema=SCHEMA_VERSION,
         id=session.id,
         title=session.title,
         branch=branch.number,
@@ -391,31 +394,31 @@ def _session(session: Session, branch: Branch) -> SessionRow:
         versions=session.versions,
         entrypoints=session.entrypoints,
         models=session.models,
-        started=session.started,
-        ended=session.ended,
-        usage=session.total,
+        started=session.started_at,
+        ended=session.ended_at,
+        usage=session.total_usage,
         tags=session.tags,
         lineage=session.lineage,
         problems=len(session.problems),
-        sources=tuple(source.path for source in session.sources),
+        sources=tuple(source.relative_path for source in session.sources),
     )
 
 
-def _agent(run: AgentRun, *, is_whole: bool) -> AgentRow:
+def _agent_row(run: AgentRun, *, is_whole: bool) -> AgentRunJson:
     lasted = run.duration
-    return AgentRow(
+    return AgentRunJson(
         id=run.id,
         status=run.status,
-        calls=run.calls,
-        type=run.type,
+        calls=run.call_ids,
+        type=run.agent_type,
         description=run.description,
         workflow=run.workflow,
         is_background=run.is_background,
         depth=run.depth,
-        started=run.started,
-        ended=run.ended,
+        started=run.started_at,
+        ended=run.ended_at,
         duration_ms=None if lasted is None else round(lasted.total_seconds() * 1000),
-        tool_count=run.tool_count,
+        tool_count=run.tool_call_count,
         usage=run.usage,
         is_whole=is_whole,
     )

@@ -10,192 +10,227 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bygones.model.ids import AgentId, SessionId
-from bygones.model.parts import Role
+from bygones.model.base import AgentId, SessionId
 from bygones.model.query import (
     And,
-    Fact,
+    FieldTerm,
+    FieldValue,
     Flag,
-    Has,
+    HasValue,
     Not,
     Or,
     Part,
-    Period,
     Phrase,
     Prefix,
     Query,
     Regex,
-    Scoped,
     Term,
+    TimeRange,
     Word,
     Words,
 )
-from bygones.query import Subject, matches
-from bygones.query.fields import OF_ANSWERS
-from bygones.query.match import MAIN
-from bygones.query.terms import Reading, Run, counted, reading, readings
-from bygones.search.subjects import EDITING, ROLES
+from bygones.model.summary import Role
+from bygones.query.fields import RESULT_FIELDS
+from bygones.query.matcher import MAIN_AGENT, SearchableText, matches_text
+from bygones.query.regex_literals import (
+    LiteralChoice,
+    RequiredLiteral,
+    WordFragment,
+    split_fragments,
+)
+from bygones.query.terms import (
+    TermRun,
+    WordVariants,
+    drop_stop_words,
+    expand_word,
+    expand_words,
+)
+from bygones.search.texts import EDIT_TOOLS, ROLE_BY_PART
 
 if TYPE_CHECKING:  # protocols take long to make
-    from bygones.store.engine import Asked, Engine
+    from bygones.store.protocols import EngineQuery, SearchEngine
 
-__all__ = ["Plan", "Unit", "kinds_of", "leaves", "plan_of", "relaxed"]
 
-_OF_SESSION = {"project", "model", "git", "entrypoint", "session", "tag", "title"}
-_OF_KIND = {"in", "role"}
+_SESSION_FIELDS = {"project", "model", "git", "entrypoint", "session", "tag", "title"}
+_KIND_FIELDS = {"in", "role"}
 _SESSION_FLAGS = {Flag.INTERRUPTED, Flag.COMPACTED}
 _KIND_FACTS = (
-    *(Fact("is", flag) for flag in (Flag.ERROR, Flag.AGENT)),
-    Fact("has", Has.THINKING),
-    Fact("agent", MAIN),
+    *(FieldValue("is", flag) for flag in (Flag.ERROR, Flag.AGENT)),
+    FieldValue("has", HasValue.THINKING),
+    FieldValue("agent", MAIN_AGENT),
 )
-_NAME = re.compile(r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d")
-_FEWEST, _MOST = 3, 30
+_IDENTIFIER = re.compile(
+    r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d"
+)
+_MIN_VERBATIM_TERMS, _MAX_VERBATIM_TERMS = 3, 30
 """Terms of a sentence that are looked for as they were typed."""
-_EDIT = Fact("has", Has.EDIT)
-_TELLING = 5
+_HAS_EDIT = FieldValue("has", HasValue.EDIT)
+_MIN_SIGNIFICANT_WORDS = 5
 """Words of half a sentence that make it more than a way of saying something."""
-_LEFT = (Fact("is", Flag.REWOUND), Fact("branch", "rewound"))
-_KEPT = Fact("branch", "live")
+_REWOUND_FACTS = (FieldValue("is", Flag.REWOUND), FieldValue("branch", "rewound"))
+_LIVE_BRANCH = FieldValue("branch", "live")
 
 
-class Unit(Struct, frozen=True):
+class ScoredTerm(Struct, frozen=True):
     """Something that is looked for and scored: a word, a phrase, a beginning."""
 
     label: str
-    asked: Asked
-    ways: tuple[Run, ...]
+    query: EngineQuery
+    variants: tuple[TermRun, ...]
     """How it may be written."""
-    runs: tuple[Run, ...]
+    indexed_variants: tuple[TermRun, ...]
     """The same with all forms that the index knows of single words."""
-    each: tuple[Asked, ...] = ()
+    variant_queries: tuple[EngineQuery, ...] = ()
     """The same question in parts: whoever answers one of them answers it."""
     is_exact: bool = False
     """Whether forms of it do not count."""
-    is_word: bool = True
+    is_plain_word: bool = True
     """Whether it is a plain word of the query, which may be missing."""
-    is_begun: bool = False
+    is_prefix: bool = False
     """Whether the last term of its runs is the beginning of a word."""
-    is_name: bool = False
+    is_identifier: bool = False
 
 
-class Plan(Struct, frozen=True):
+class SearchPlan(Struct, frozen=True):
     """How a query is answered."""
 
-    units: tuple[Unit, ...]
-    must: Asked | None
+    terms: tuple[ScoredTerm, ...]
+    required: EngineQuery | None
     """What every text must fit; none, where the engine cannot tell."""
-    of_session: tuple[Term, ...]
-    of_kind: tuple[Term, ...]
-    of_text: tuple[Term, ...]
+    session_conditions: tuple[Term, ...]
+    kind_conditions: tuple[Term, ...]
+    text_conditions: tuple[Term, ...]
     """What only a look at the text can tell."""
-    patterns: tuple[str, ...]
-    whole: tuple[Asked, ...]
+    regexes: tuple[str, ...]
+    verbatim: tuple[EngineQuery, ...]
     """The plain words as they were typed, side by side; then what is most of them."""
-    is_plain: bool
+    has_only_words: bool
     """Whether nothing but plain words is asked for."""
-    is_covered: bool
+    is_covered_by_terms: bool
     """Whether every text that fits has one of the units in it."""
 
     @property
-    def is_of_sessions(self) -> bool:
+    def is_session_only(self) -> bool:
         """Whether nothing is asked for that is said: a list of sessions answers it."""
-        return not (self.units or self.of_text or self.of_kind or self.must)
+        return not (
+            self.terms or self.text_conditions or self.kind_conditions or self.required
+        )
 
     @property
-    def words(self) -> tuple[Unit, ...]:
+    def plain_words(self) -> tuple[ScoredTerm, ...]:
         """The plain words."""
-        return tuple(unit for unit in self.units if unit.is_word)
+        return tuple(unit for unit in self.terms if unit.is_plain_word)
 
-    def runs(self, *, is_begun: bool) -> tuple[Run, ...]:
+    def indexed_variants(self, *, is_prefix: bool) -> tuple[TermRun, ...]:
         """Return as what words stand, or as what they begin."""
-        units = (unit for unit in self.units if unit.is_begun is is_begun)
-        return tuple(run for unit in units for run in unit.runs)
+        units = (unit for unit in self.terms if unit.is_prefix is is_prefix)
+        return tuple(run for unit in units for run in unit.indexed_variants)
 
 
-class _Asked(NamedTuple):
-    asked: Asked | None
+class _ConditionQuery(NamedTuple):
+    query: EngineQuery | None
     is_exact: bool
 
 
-def plan_of(
+def plan_search(
     query: Query,
     words: Sequence[str],
-    engine: Engine,
-    rewound: Callable[[], Sequence[int]],
-) -> Plan:
+    engine: SearchEngine,
+    rewound_records: Callable[[], Sequence[int]],
+) -> SearchPlan:
     """Return how to answer a query of which these words count.
 
     ``rewound`` gives the records on branches that were left.
     """
-    asker = _Asker(engine, rewound)
-    units = [asker.unit(one) for one in readings(words, engine.terms_of) if one]
-    if 2 * sum(unit.is_name for unit in units) < len(units):
+    asker = _QueryBuilder(engine, rewound_records)
+    units = [
+        asker.make_term(one) for one in expand_words(words, engine.tokenize) if one
+    ]
+    if 2 * sum(unit.is_identifier for unit in units) < len(units):
         # A name in a sentence is one of its words.
-        units = [replace(unit, is_name=False) for unit in units]
-    levels: dict[Callable[[Term], bool], list[Term]] = {_is_session: [], _is_kind: []}
+        units = [replace(unit, is_identifier=False) for unit in units]
+    levels: dict[Callable[[Term], bool], list[Term]] = {
+        _is_session_condition: [],
+        _is_kind_condition: [],
+    }
     of_text: list[Term] = []
-    must: list[Asked] = []
+    must: list[EngineQuery] = []
     for term in query.conditions:
-        if (kind := _kind_of(term)) is not None:
-            levels[_is_kind].append(kind)
+        if (kind := _implied_kind(term)) is not None:
+            levels[_is_kind_condition].append(kind)
         level = next((level for level in levels if level(term)), None)
         if level is not None:
             levels[level].append(term)
             continue
-        found = asker.ask(term)
-        if found.asked is not None:
-            must.append(found.asked)
+        found = asker.build(term)
+        if found.query is not None:
+            must.append(found.query)
         if not found.is_exact:
             of_text.append(term)
-        units += asker.units(term)
+        units += asker.iter_terms(term)
     if len(units) == len(must) == len(query.conditions) == 1 and not of_text:
         # The one condition is the one unit, and need not be asked for twice.
-        must = [] if _covers(query.conditions[0]) else must
-    return Plan(
-        units=tuple(units),
-        must=engine.all_of(must) if must else None,
-        of_session=tuple(levels[_is_session]),
-        of_kind=tuple(levels[_is_kind]),
-        of_text=tuple(of_text),
-        patterns=tuple(_patterns(query.root)),
-        whole=tuple(_whole(query.sentence, engine)),
-        is_plain=bool(units) and not query.conditions,
-        is_covered=bool(units) and any(map(_covers, query.conditions)),
+        must = [] if _implies_term(query.conditions[0]) else must
+    return SearchPlan(
+        terms=tuple(units),
+        required=engine.all_of(must) if must else None,
+        session_conditions=tuple(levels[_is_session_condition]),
+        kind_conditions=tuple(levels[_is_kind_condition]),
+        text_conditions=tuple(of_text),
+        regexes=tuple(_iter_regexes(query.root)),
+        verbatim=tuple(_verbatim_queries(query.plain_words, engine)),
+        has_only_words=bool(units) and not query.conditions,
+        is_covered_by_terms=bool(units) and any(map(_implies_term, query.conditions)),
     )
 
 
-def _whole(sentence: Sequence[str], engine: Engine) -> Iterator[Asked]:
+def _verbatim_queries(
+    sentence: Sequence[str], engine: SearchEngine
+) -> Iterator[EngineQuery]:
     """Yield the words of a sentence as one run, then as the halves of it.
 
     A line that was pasted may be longer than what is searched of a result, or begin
     with what changes from time to time. A name that may stand in several ways
     (``TypeError``, ``type error``) is meant as it was typed first.
     """
-    terms = [term for word in sentence for term in engine.terms_of(word)]
-    is_name = len(sentence) == 1 and _has_ways(sentence[0], engine)
-    runs = [terms[:_MOST]] if is_name or len(terms) >= _FEWEST else []
+    terms = [term for word in sentence for term in engine.tokenize(word)]
+    is_name = len(sentence) == 1 and _has_variants(sentence[0], engine)
+    runs = (
+        [terms[:_MAX_VERBATIM_TERMS]]
+        if is_name or len(terms) >= _MIN_VERBATIM_TERMS
+        else []
+    )
     middle = len(terms) // 2
-    halves = [terms[:middle][:_MOST], terms[middle:][:_MOST]]
-    halves = [half for half in halves if len(set(counted(half))) >= _TELLING]
+    halves = [
+        terms[:middle][:_MAX_VERBATIM_TERMS],
+        terms[middle:][:_MAX_VERBATIM_TERMS],
+    ]
+    halves = [
+        half
+        for half in halves
+        if len(set(drop_stop_words(half))) >= _MIN_SIGNIFICANT_WORDS
+    ]
     for some in (runs, halves):
-        known = [engine.run(run) for run in some if all(map(engine.frequency, run))]
+        known = [
+            engine.match_phrase(run) for run in some if all(map(engine.frequency, run))
+        ]
         if known:
             yield engine.any_of(known)
 
 
-def _has_ways(word: str, engine: Engine) -> bool:
+def _has_variants(word: str, engine: SearchEngine) -> bool:
     """Whether a word of one term may stand as several."""
-    one = reading(word, engine.terms_of)
+    one = expand_word(word, engine.tokenize)
     return one is not None and len(one.runs) > 1 == len(one.runs[0])
 
 
-def relaxed(query: Query, words: Sequence[str]) -> Query:
+def relax_query(query: Query, words: Sequence[str]) -> Query:
     """Return the query that a hit must match: all conditions, and one of the words."""
     ways = [Words((word,)) for word in words]
     # Two neighbours may be written as one word.
@@ -207,212 +242,290 @@ def relaxed(query: Query, words: Sequence[str]) -> Query:
     return Query(And(terms) if len(terms) > 1 else terms[0] if terms else None)
 
 
-def kinds_of(terms: Sequence[Term]) -> frozenset[int]:
+def matching_kinds(terms: Sequence[Term]) -> frozenset[int]:
     """Return the kinds of text, as in buckets, of which terms hold."""
     parts = (*Part, Part.RESULT)
     found = set()
     for code, part in enumerate(parts):
         for bit, agent in ((0, None), (8, AgentId(""))):
-            subject = Subject(
-                session=SessionId(""),
+            subject = SearchableText(
+                session_id=SessionId(""),
                 part=part,
-                role=ROLES.get(part),
+                role=ROLE_BY_PART.get(part),
                 is_error=code == len(Part),
-                agent=agent,
-                has=frozenset({Has.THINKING} if part is Part.THINKING else ()),
+                agent_id=agent,
+                has=frozenset({HasValue.THINKING} if part is Part.THINKING else ()),
             )
-            if all(matches(Query(term), subject, str.split) for term in terms):
+            if all(matches_text(Query(term), subject, str.split) for term in terms):
                 found.add(code + bit)
     return frozenset(found)
 
 
-def leaves(term: Term) -> Iterator[Term]:
+def iter_leaves(term: Term) -> Iterator[Term]:
     """Yield what a term is made of."""
     if isinstance(term, Not):
-        yield from leaves(term.term)
+        yield from iter_leaves(term.term)
     elif isinstance(term, And | Or):
         for part in term.terms:
-            yield from leaves(part)
+            yield from iter_leaves(part)
     else:
         yield term
 
 
-def _is_session(term: Term) -> bool:
+def _is_session_condition(term: Term) -> bool:
     """Whether a session alone settles a term."""
     return all(
-        (isinstance(leaf, Fact) and leaf.field in _OF_SESSION)
-        or (isinstance(leaf, Scoped) and leaf.field == "title")
+        (isinstance(leaf, FieldValue) and leaf.field in _SESSION_FIELDS)
+        or (isinstance(leaf, FieldTerm) and leaf.field == "title")
         or (
-            isinstance(leaf, Fact)
+            isinstance(leaf, FieldValue)
             and leaf.field == "is"
             and leaf.value in _SESSION_FLAGS
         )
-        for leaf in leaves(term)
+        for leaf in iter_leaves(term)
     )
 
 
-def _is_kind(term: Term) -> bool:
+def _is_kind_condition(term: Term) -> bool:
     """Whether the kind of a text alone settles a term."""
     return all(
-        isinstance(leaf, Fact) and (leaf.field in _OF_KIND or leaf in _KIND_FACTS)
-        for leaf in leaves(term)
+        isinstance(leaf, FieldValue)
+        and (leaf.field in _KIND_FIELDS or leaf in _KIND_FACTS)
+        for leaf in iter_leaves(term)
     )
 
 
-def _covers(term: Term) -> bool:
+def _implies_term(term: Term) -> bool:
     """Whether a text can fit only if it has a unit of this term."""
     if isinstance(term, Or):
-        return all(map(_covers, term.terms))
+        return all(map(_implies_term, term.terms))
     if isinstance(term, And):
-        return any(map(_covers, term.terms))
+        return any(map(_implies_term, term.terms))
     return isinstance(term, Words | Phrase | Prefix)
 
 
-def _kind_of(term: Term) -> Term | None:
+def _implied_kind(term: Term) -> Term | None:
     """Return what tells the only kinds of text of which a term can hold, if any."""
-    if isinstance(term, Scoped) and term.field == "cmd":
-        return Fact("in", Part.TOOL)
-    if isinstance(term, Fact | Scoped) and term.field in OF_ANSWERS.values():
-        return Fact("in", Part.RESULT)
-    if not isinstance(term, Fact):
+    if isinstance(term, FieldTerm) and term.field == "cmd":
+        return FieldValue("in", Part.TOOL)
+    if (
+        isinstance(term, FieldValue | FieldTerm)
+        and term.field in RESULT_FIELDS.values()
+    ):
+        return FieldValue("in", Part.RESULT)
+    if not isinstance(term, FieldValue):
         return None
-    if term == Fact("has", Has.IMAGE):
-        return Not(Fact("role", Role.ASSISTANT))
+    if term == FieldValue("has", HasValue.IMAGE):
+        return Not(FieldValue("role", Role.ASSISTANT))
     if term.field == "agent":
-        return Fact("is", Flag.AGENT) if term != Fact("agent", MAIN) else None
-    is_of_calls = term.field in {"tool", "file"} or term == _EDIT
-    return Fact("in", Part.TOOL) if is_of_calls else None
+        return (
+            FieldValue("is", Flag.AGENT)
+            if term != FieldValue("agent", MAIN_AGENT)
+            else None
+        )
+    is_of_calls = term.field in {"tool", "file"} or term == _HAS_EDIT
+    return FieldValue("in", Part.TOOL) if is_of_calls else None
 
 
-def _patterns(term: Term | None) -> Iterator[str]:
+def _iter_regexes(term: Term | None) -> Iterator[str]:
     if isinstance(term, Regex):
         yield term.pattern
     elif isinstance(term, And | Or):
         for part in term.terms:
-            yield from _patterns(part)
+            yield from _iter_regexes(part)
 
 
-class _Asker:
+class _QueryBuilder:
     """Makes questions: exact ones, or such that find at least what is asked for."""
 
-    def __init__(self, engine: Engine, rewound: Callable[[], Sequence[int]]) -> None:
+    def __init__(
+        self, engine: SearchEngine, rewound_records: Callable[[], Sequence[int]]
+    ) -> None:
         self._engine = engine
-        self._rewound = rewound
+        self._rewound_records = rewound_records
 
-    def unit(self, one: Reading, *, is_word: bool = True) -> Unit:
+    def make_term(
+        self, word: WordVariants, *, is_plain_word: bool = True
+    ) -> ScoredTerm:
         runs = [
             run
-            for way in one.runs
+            for way in word.runs
             for run in (
-                [(form,) for form in self._engine.forms(way[0])]
+                [(form,) for form in self._engine.word_forms(way[0])]
                 if len(way) == 1
                 else [way]
             )
         ]
-        return Unit(
-            label=one.word,
-            asked=self._runs(runs),
-            ways=one.runs,
-            runs=tuple(runs),
-            each=tuple(map(self._engine.run, runs)),
-            is_word=is_word,
-            is_name=_NAME.search(one.word) is not None,
+        return ScoredTerm(
+            label=word.word,
+            query=self._any_run(runs),
+            variants=word.runs,
+            indexed_variants=tuple(runs),
+            variant_queries=tuple(map(self._engine.match_phrase, runs)),
+            is_plain_word=is_plain_word,
+            is_identifier=_IDENTIFIER.search(word.word) is not None,
         )
 
-    def _runs(self, runs: Sequence[Run]) -> Asked:
+    def _any_run(self, runs: Sequence[TermRun]) -> EngineQuery:
         single = [run[0] for run in runs if len(run) == 1]
-        asked = [self._engine.run(run) for run in runs if len(run) > 1]
+        asked = [self._engine.match_phrase(run) for run in runs if len(run) > 1]
         if single:
-            asked.append(self._engine.term(single))
-        return self._engine.any_of(asked) if asked else self._engine.nothing()
+            asked.append(self._engine.match_terms(single))
+        return self._engine.any_of(asked) if asked else self._engine.match_none()
 
-    def units(self, term: Term) -> Iterator[Unit]:
+    def iter_terms(self, term: Term) -> Iterator[ScoredTerm]:
         """Yield what a condition looks for, to be scored with the words."""
         if isinstance(term, And | Or):
             for part in term.terms:
-                yield from self.units(part)
+                yield from self.iter_terms(part)
         elif isinstance(term, Words):
-            for one in readings(term.words, self._engine.terms_of):
+            for one in expand_words(term.words, self._engine.tokenize):
                 if one:
-                    yield self.unit(one, is_word=False)
+                    yield self.make_term(one, is_plain_word=False)
         elif isinstance(term, Phrase | Prefix):
-            run = tuple(self._engine.terms_of(term.text))
+            run = tuple(self._engine.tokenize(term.text))
             if run:
                 begun = isinstance(term, Prefix)
-                asked = self._text(term).asked or self._engine.nothing()
-                yield Unit(
+                asked = self._text_query(term).query or self._engine.match_none()
+                yield ScoredTerm(
                     term.text,
                     asked,
                     (run,),
                     (run,),
-                    self._engine.each_beginning(run) if begun else (asked,),
+                    self._engine.match_prefix_phrase_parts(run) if begun else (asked,),
                     is_exact=True,
-                    is_word=False,
-                    is_begun=begun,
+                    is_plain_word=False,
+                    is_prefix=begun,
                 )
-        elif isinstance(term, Scoped) and term.field == "cmd":
+        elif isinstance(term, FieldTerm) and term.field == "cmd":
             inner = term.term
             plain = Words((inner.text,)) if isinstance(inner, Word) else inner
-            yield from self.units(plain)
+            yield from self.iter_terms(plain)
 
-    def ask(self, term: Term) -> _Asked:
+    def build(self, term: Term) -> _ConditionQuery:
         """Return the question for a term, and whether it is exact."""
         if isinstance(term, Words | Phrase | Prefix):
-            return self._text(term)
+            return self._text_query(term)
         if isinstance(term, Not):
-            found = self.ask(term.term)
-            if found.asked is None or not found.is_exact:
-                return _Asked(None, is_exact=False)
-            return _Asked(self._engine.without(found.asked), is_exact=True)
+            found = self.build(term.term)
+            if found.query is None or not found.is_exact:
+                return _ConditionQuery(None, is_exact=False)
+            return _ConditionQuery(self._engine.none_of(found.query), is_exact=True)
         if isinstance(term, And | Or):
-            return self._joined(term)
-        if term in _LEFT or term == _KEPT:
-            left = self._engine.of_records(self._rewound())
-            asked = self._engine.without(left) if term == _KEPT else left
-            return _Asked(asked, is_exact=True)
-        return _Asked(self._narrowed(term), is_exact=False)
+            return self._combine(term)
+        if term in _REWOUND_FACTS or term == _LIVE_BRANCH:
+            left = self._engine.in_records(self._rewound_records())
+            asked = self._engine.none_of(left) if term == _LIVE_BRANCH else left
+            return _ConditionQuery(asked, is_exact=True)
+        return _ConditionQuery(self._prefilter(term), is_exact=False)
 
-    def _narrowed(self, term: Regex | Scoped | Fact | Period) -> Asked | None:
+    def _prefilter(
+        self, term: Regex | FieldTerm | FieldValue | TimeRange
+    ) -> EngineQuery | None:
         """Return a question that finds at least what a term does, if there is one."""
         # Most queries are words, and need none of it.
-        from bygones.query.needed import needed, pieces_of  # noqa: PLC0415
-        from bygones.search.narrowing import narrowed  # noqa: PLC0415
+        from bygones.query.regex_literals import extract_glob_literals, extract_literals
 
-        if isinstance(term, Scoped) and term.field == "cmd":
+        if isinstance(term, FieldTerm) and term.field == "cmd":
             inner = term.term
             plain = Words((inner.text,)) if isinstance(inner, Word) else inner
-            return self._text(plain).asked
+            return self._text_query(plain).query
         if isinstance(term, Regex):
-            return narrowed(needed(term.pattern), self._engine)
-        if term == _EDIT:
-            return self._engine.term([name.lower() for name in EDITING])
-        if isinstance(term, Fact) and term.field in {"tool", "file"}:
+            return build_prefilter(extract_literals(term.pattern), self._engine)
+        if term == _HAS_EDIT:
+            return self._engine.match_terms([name.lower() for name in EDIT_TOOLS])
+        if isinstance(term, FieldValue) and term.field in {"tool", "file"}:
             # With a star a path is meant from a folder on, and to its end.
             is_whole = term.field == "tool" or "*" in term.value
-            pieces = pieces_of(term.value, is_whole=is_whole)
-            return narrowed(pieces, self._engine)
+            pieces = extract_glob_literals(term.value, is_whole=is_whole)
+            return build_prefilter(pieces, self._engine)
         return None
 
-    def _joined(self, term: And | Or) -> _Asked:
-        found = [self.ask(part) for part in term.terms]
+    def _combine(self, term: And | Or) -> _ConditionQuery:
+        found = [self.build(part) for part in term.terms]
         exact = all(one.is_exact for one in found)
-        asked = [one.asked for one in found if one.asked is not None]
+        asked = [one.query for one in found if one.query is not None]
         if isinstance(term, And):
-            return _Asked(self._engine.all_of(asked) if asked else None, exact)
+            return _ConditionQuery(self._engine.all_of(asked) if asked else None, exact)
         if len(asked) < len(found):
-            return _Asked(None, is_exact=False)
-        return _Asked(self._engine.any_of(asked), exact)
+            return _ConditionQuery(None, is_exact=False)
+        return _ConditionQuery(self._engine.any_of(asked), exact)
 
-    def _text(self, term: Words | Phrase | Prefix) -> _Asked:
+    def _text_query(self, term: Words | Phrase | Prefix) -> _ConditionQuery:
         """Return the question for what stands in a text; signs ask for nothing."""
         engine = self._engine
         if isinstance(term, Words):
-            found = readings(term.words, engine.terms_of)
-            asked = [self.unit(one).asked for one in found if one]
-            return _Asked(engine.all_of(asked) if asked else None, bool(asked))
-        run = engine.terms_of(term.text)
+            found = expand_words(term.words, engine.tokenize)
+            asked = [self.make_term(one).query for one in found if one]
+            return _ConditionQuery(engine.all_of(asked) if asked else None, bool(asked))
+        run = engine.tokenize(term.text)
         if not run:
-            return _Asked(None, is_exact=False)
+            return _ConditionQuery(None, is_exact=False)
         if isinstance(term, Prefix):
-            return _Asked(engine.beginning(run), is_exact=engine.is_whole(run))
-        return _Asked(engine.run(run), is_exact=True)
+            return _ConditionQuery(
+                engine.match_prefix_phrase(run), is_exact=engine.is_prefix_complete(run)
+            )
+        return _ConditionQuery(engine.match_phrase(run), is_exact=True)
+
+
+if TYPE_CHECKING:  # protocols take long to make
+    from bygones.store.protocols import EngineQuery, SearchEngine
+
+
+_MAX_TERM_LENGTH = 32
+"""Letters up to which a word is surely one term, whatever it is part of."""
+_MIN_FRAGMENT_LENGTH = 3
+"""Letters of a piece of a word that are worth looking for."""
+
+
+def build_prefilter(
+    literals: Sequence[RequiredLiteral | LiteralChoice], engine: SearchEngine
+) -> EngineQuery | None:
+    """Return a question that finds at least the texts which have all pieces, if any.
+
+    Whole words are asked for, in their order. Where there are none, a beginning is;
+    what may be the middle of a word last, as all words must be looked through for it.
+    """
+    words = [one for piece in literals for one in _word_queries(piece, engine)]
+    if words:
+        return engine.all_of(words)
+    known = [one for piece in literals for one in _usable_fragments(piece)]
+    begun = [one.text for one in known if one.is_word_start]
+    if begun:
+        return engine.match_prefix_phrase([max(begun, key=len)])
+    inner = [one.text for one in known]
+    return engine.match_substring(max(inner, key=len)) if inner else None
+
+
+def _word_queries(
+    literal: RequiredLiteral | LiteralChoice, engine: SearchEngine
+) -> Iterator[EngineQuery]:
+    if isinstance(literal, LiteralChoice):
+        ways = [build_prefilter(way, engine) for way in literal.alternatives]
+        if all(way is not None for way in ways):
+            yield engine.any_of(ways)
+        return
+    for is_whole, group in groupby(split_fragments(literal), _is_whole_word):
+        if is_whole:
+            yield engine.match_phrase([one.text for one in group])
+
+
+def _is_whole_word(fragment: WordFragment) -> bool:
+    return (
+        fragment.is_word_start
+        and fragment.is_word_end
+        and fragment.text.isascii()
+        and len(fragment.text) <= _MAX_TERM_LENGTH
+    )
+
+
+def _usable_fragments(
+    literal: RequiredLiteral | LiteralChoice,
+) -> Iterator[WordFragment]:
+    if isinstance(literal, RequiredLiteral):
+        for one in split_fragments(literal):
+            if (
+                one.text.isascii()
+                and _MIN_FRAGMENT_LENGTH <= len(one.text) <= _MAX_TERM_LENGTH
+            ):
+                yield one

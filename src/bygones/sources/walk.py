@@ -11,51 +11,49 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bygones.model.ids import SessionId, SourceId
-from bygones.model.problems import Problem
-from bygones.model.sources import Source, SourceKind
-from bygones.sources.names import path_text
-from bygones.sources.opening import problem_at, problem_of
-from bygones.sources.places import (
-    HOME_SIGNS,
-    LOOSE,
-    Place,
-    Role,
-    Shelf,
-    classify,
-    descend,
-    is_private,
-    settle,
+from bygones.model.base import Problem, SessionId, SourceFile, SourceId, SourceKind
+from bygones.sources.layout import (
+    ANY_DIR,
+    HOME_MARKERS,
+    DirInfo,
+    DirKind,
+    FileRole,
+    classify_dir,
+    classify_file,
+    detect_home,
+    is_secret_file,
 )
+from bygones.sources.lines import problem_from_error, source_problem
+from bygones.sources.paths import encode_path
 
-__all__ = ["discover", "is_source", "place_of"]
+__all__ = ["discover_sources", "is_source", "locate_dir"]
 
-_LARGEST = 2**63 - 1
+_INT64_MAX = 2**63 - 1
 
 
-class _Folder(Struct, frozen=True):
+class _WalkedDir(Struct, frozen=True):
     """A folder of the walk, found but perhaps not listed yet."""
 
-    native: str
-    text: str
+    native_path: str
+    path: str
     """Its path as text, without a slash at the end."""
     name: str
-    place: Place
+    info: DirInfo
 
 
-class _Root(Struct, frozen=True):
+class _WalkRoot(Struct, frozen=True):
     """Where the walk began."""
 
-    text: str
+    path: str
     """The walked folder, as sources name it."""
-    skip: int
+    prefix_length: int
     """How many characters of a source's id come before its relative path."""
-    real: str
+    real_path: str
     """The folder with all links resolved."""
-    place: Place
+    info: DirInfo
 
 
-def discover(path: Path) -> Iterator[Source | Problem]:
+def discover_sources(path: Path) -> Iterator[SourceFile | Problem]:
     """Yield what a home, a folder of transcripts or a single file holds.
 
     Lazy. The files of a folder come before its folders, each sorted by name, so the
@@ -64,192 +62,202 @@ def discover(path: Path) -> Iterator[Source | Problem]:
     problems. A file named by ``path`` itself is taken whatever its name is, unless
     it may hold secrets.
     """
-    source = SourceId(path_text(path))
+    source = SourceId(encode_path(path))
     try:
         # "a/../b" is "b" only where "a" is no link.
         native = Path(os.path.realpath(path)) if ".." in path.parts else path.absolute()
-        source = SourceId(path_text(native))
+        source = SourceId(encode_path(native))
         status = native.stat()
     except (OSError, ValueError) as error:
-        yield problem_of(error, source)
+        yield problem_from_error(error, source)
         return
     if stat.S_ISDIR(status.st_mode):
         yield from _walk(native)
     elif stat.S_ISREG(status.st_mode):
         # Files are opened without following links, so the file itself is named.
-        yield _single(Path(os.path.realpath(native)), status)
+        yield _single_file(Path(os.path.realpath(native)), status)
     else:
-        yield problem_at("not-a-file", source, "not a regular file")
+        yield source_problem("not-a-file", source, "not a regular file")
 
 
 def is_source(path: Path) -> bool:
     """Whether a walk would take a file with this path, by its name and place."""
-    return classify(place_of(path.parent), path_text(path.name)) is not None
+    return classify_file(locate_dir(path.parent), encode_path(path.name)) is not None
 
 
-def _walk(path: Path) -> Iterator[Source | Problem]:
-    text = path_text(path).rstrip("/")
+def _walk(path: Path) -> Iterator[SourceFile | Problem]:
+    text = encode_path(path).rstrip("/")
     root = None
-    pending = [_Folder(str(path), text, path.name, place_of(path))]
+    pending = [_WalkedDir(str(path), text, path.name, locate_dir(path))]
     while pending:
         found = pending.pop()
-        children, problem = _listed(found)
+        children, problem = _list_dir(found)
         if problem:
             yield problem
-        folder = _settled(found, children)
-        root = root or _rooted(folder)
+        folder = _with_detected_home(found, children)
+        root = root or _make_root(folder)
         for child in children:
-            seen = _seen(child, folder, root)
+            seen = _check_entry(child, folder, root)
             if seen is not None:
                 yield seen
-        pending.extend(_folders(children, folder))
+        pending.extend(_subdirs(children, folder))
 
 
-def _rooted(folder: _Folder) -> _Root:
-    real = os.path.realpath(folder.native)
-    return _Root(folder.text or "/", len(folder.text) + 1, real, folder.place)
+def _make_root(folder: _WalkedDir) -> _WalkRoot:
+    real = os.path.realpath(folder.native_path)
+    return _WalkRoot(folder.path or "/", len(folder.path) + 1, real, folder.info)
 
 
-def _listed(folder: _Folder) -> tuple[list[os.DirEntry[str]], Problem | None]:
+def _list_dir(folder: _WalkedDir) -> tuple[list[os.DirEntry[str]], Problem | None]:
     """Return what could be listed of a folder, by name, and what stopped it."""
     children: list[os.DirEntry[str]] = []
     problem = None
     try:
-        with os.scandir(folder.native) as listing:
+        with os.scandir(folder.native_path) as listing:
             children.extend(listing)
     except OSError as error:
-        problem = problem_of(error, SourceId(folder.text or "/"))
+        problem = problem_from_error(error, SourceId(folder.path or "/"))
     children.sort(key=attrgetter("name"))
     return children, problem
 
 
-def _settled(folder: _Folder, children: list[os.DirEntry[str]]) -> _Folder:
-    if folder.place.shelf is not Shelf.LOOSE:
+def _with_detected_home(
+    folder: _WalkedDir, children: list[os.DirEntry[str]]
+) -> _WalkedDir:
+    if folder.info.dir_kind is not DirKind.ANY:
         return folder
     names = {child.name for child in children}
-    return replace(folder, place=settle(folder.place, folder.name, names))
+    return replace(folder, info=detect_home(folder.info, folder.name, names))
 
 
-def _seen(
-    child: os.DirEntry[str], folder: _Folder, root: _Root
-) -> Source | Problem | None:
+def _check_entry(
+    child: os.DirEntry[str], folder: _WalkedDir, root: _WalkRoot
+) -> SourceFile | Problem | None:
     """Return the source or the problem that a name in a folder is, if it is one."""
-    name = path_text(child.name)
-    role = classify(folder.place, name)
-    source = SourceId(f"{folder.text}/{name}")
+    name = encode_path(child.name)
+    role = classify_file(folder.info, name)
+    source = SourceId(f"{folder.path}/{name}")
     try:
         if child.is_symlink():
-            return _linked(child, source, folder.place, root)
+            return _symlink_problem(child, source, folder.info, root)
         if role is None:
             return None
         if child.is_dir(follow_symlinks=False):
             is_odd = name.endswith(".jsonl")
-            return problem_at("not-a-file", source, "a folder") if is_odd else None
+            return source_problem("not-a-file", source, "a folder") if is_odd else None
         status = child.stat(follow_symlinks=False)
     except OSError as error:
-        return problem_of(error, source)
+        return problem_from_error(error, source)
     if not stat.S_ISREG(status.st_mode):
-        return problem_at("not-a-file", source, "not a regular file")
-    where = (root.text, source[root.skip :])
-    return _source(source, where, (role, folder.place), status)
+        return source_problem("not-a-file", source, "not a regular file")
+    where = (root.path, source[root.prefix_length :])
+    return _make_source(source, where, (role, folder.info), status)
 
 
-def _folders(children: list[os.DirEntry[str]], folder: _Folder) -> Iterator[_Folder]:
+def _subdirs(
+    children: list[os.DirEntry[str]], folder: _WalkedDir
+) -> Iterator[_WalkedDir]:
     """Yield the folders to go on with, last first: they are taken from the end."""
-    folders = [child for child in children if _is_folder(child)]
+    folders = [child for child in children if _is_dir(child)]
     beside = {child.name for child in children} if folders else ()
     for child in reversed(folders):
-        name = path_text(child.name)
-        below = descend(folder.place, name, beside)
+        name = encode_path(child.name)
+        below = classify_dir(folder.info, name, beside)
         if below is not None:
-            yield _Folder(child.path, f"{folder.text}/{name}", name, below)
+            yield _WalkedDir(child.path, f"{folder.path}/{name}", name, below)
 
 
-def _is_folder(child: os.DirEntry[str]) -> bool:
+def _is_dir(child: os.DirEntry[str]) -> bool:
     try:
         return child.is_dir(follow_symlinks=False)
     except OSError:
         return False  # reported when it was seen
 
 
-def _linked(
-    child: os.DirEntry[str], source: SourceId, place: Place, root: _Root
+def _symlink_problem(
+    child: os.DirEntry[str], source: SourceId, info: DirInfo, root: _WalkRoot
 ) -> Problem | None:
     """Return the problem with a link, if it stands where a source could be."""
-    name = path_text(child.name)
-    is_source = classify(place, name) is not None
+    name = encode_path(child.name)
+    is_source = classify_file(info, name) is not None
     try:
         target = os.path.realpath(child.path, strict=True)
     except OSError as error:
-        is_expected = is_source or place.shelf in {Shelf.HOME, Shelf.PROJECTS}
-        return problem_of(error, source) if is_expected else None
+        is_expected = is_source or info.dir_kind in {DirKind.HOME, DirKind.PROJECTS}
+        return problem_from_error(error, source) if is_expected else None
     is_folder = child.is_dir()
-    matters = descend(place, name) is not None if is_folder else is_source
-    if not matters or _is_walked(target, root, is_folder=is_folder):
+    matters = classify_dir(info, name) is not None if is_folder else is_source
+    if not matters or _is_inside_walk(target, root, is_dir=is_folder):
         return None
-    return problem_at("link-out", source, f"leads to {path_text(target)}")
+    return source_problem("link-out", source, f"leads to {encode_path(target)}")
 
 
-def _is_walked(target: str, root: _Root, *, is_folder: bool) -> bool:
+def _is_inside_walk(target: str, root: _WalkRoot, *, is_dir: bool) -> bool:
     """Whether the walk comes by ``target`` without the link."""
-    if target == root.real:
+    if target == root.real_path:
         return True
-    inside = root.real.rstrip(os.sep) + os.sep
+    inside = root.real_path.rstrip(os.sep) + os.sep
     if not target.startswith(inside):
         return False
-    *above, last = path_text(target[len(inside) :]).split("/")
-    place = root.place
+    *above, last = encode_path(target[len(inside) :]).split("/")
+    place = root.info
     for name in above:
-        below = descend(place, name)
+        below = classify_dir(place, name)
         if below is None:
             return False
         place = below
-    return (descend(place, last) if is_folder else classify(place, last)) is not None
+    return (
+        classify_dir(place, last) if is_dir else classify_file(place, last)
+    ) is not None
 
 
-def _single(path: Path, status: os.stat_result) -> Source | Problem:
-    name, folder = path_text(path.name), path_text(path.parent)
-    source = SourceId(path_text(path))
-    if is_private(name):
-        return problem_at("unreadable", source, "may hold secrets and is never read")
-    place = place_of(path.parent)
-    role = classify(place, name) or Role(SourceKind.SESSION, SessionId(path.stem))
-    return _source(source, (folder, name), (role, place), status)
+def _single_file(path: Path, status: os.stat_result) -> SourceFile | Problem:
+    name, folder = encode_path(path.name), encode_path(path.parent)
+    source = SourceId(encode_path(path))
+    if is_secret_file(name):
+        return source_problem(
+            "unreadable", source, "may hold secrets and is never read"
+        )
+    place = locate_dir(path.parent)
+    role = classify_file(place, name) or FileRole(
+        SourceKind.SESSION, SessionId(path.stem)
+    )
+    return _make_source(source, (folder, name), (role, place), status)
 
 
-def _source(
+def _make_source(
     source: SourceId,
-    where: tuple[str, str],
-    meaning: tuple[Role, Place],
+    home_and_path: tuple[str, str],
+    role_and_dir: tuple[FileRole, DirInfo],
     status: os.stat_result,
-) -> Source:
-    home, path = where
-    role, place = meaning
-    return Source(
+) -> SourceFile:
+    home, path = home_and_path
+    role, place = role_and_dir
+    return SourceFile(
         id=source,
         home=home,
-        path=path,
+        relative_path=path,
         kind=role.kind,
         size=status.st_size,
-        mtime_ns=_within(status.st_mtime_ns),
-        inode=_within(status.st_ino),
-        ctime_ns=_within(status.st_ctime_ns),
-        project=place.project,
-        session=role.session,
-        agent=role.agent,
+        mtime_ns=_clamp_to_int64(status.st_mtime_ns),
+        inode=_clamp_to_int64(status.st_ino),
+        ctime_ns=_clamp_to_int64(status.st_ctime_ns),
+        project_key=place.project_key,
+        session_id=role.session_id,
+        agent_id=role.agent_id,
     )
 
 
-def place_of(path: Path) -> Place:
+def locate_dir(path: Path) -> DirInfo:
     """Return the place of a folder by its name and the names of all above it."""
-    place = LOOSE
+    place = ANY_DIR
     for folder in reversed((path, *path.parents)):
-        below = descend(place, path_text(folder.name)) or LOOSE
-        signs = {sign for sign in HOME_SIGNS if os.path.lexists(folder / sign)}
-        place = settle(below, folder.name, signs)
+        below = classify_dir(place, encode_path(folder.name)) or ANY_DIR
+        signs = {sign for sign in HOME_MARKERS if os.path.lexists(folder / sign)}
+        place = detect_home(below, folder.name, signs)
     return place
 
 
-def _within(number: int) -> int:
+def _clamp_to_int64(number: int) -> int:
     """Return the nearest number that a database can hold: times may be any."""
-    return max(-_LARGEST, min(number, _LARGEST))
+    return max(-_INT64_MAX, min(number, _INT64_MAX))

@@ -1,1 +1,1 @@
-"""STORE: the archive and its index; the only code that knows the engines."""
+"""The archive, its index, and the engines below them."""

@@ -1,1 +1,1 @@
-"""TEAM: one archive for many people, on an engine that exists."""
+"""Team stores on PostgreSQL and ClickHouse."""

@@ -1,64 +1,50 @@
-"""What every team store does, and what is handed to it.
+"""The interface of team stores, and the structs that are passed to them.
 
-The way of some bytes, from a person's machine to an answer:
+How bytes get from a person's machine into an answer:
 
-1. The hub has lines of a source, masked by whoever sent them. It puts the bytes into
-   the raw store (:class:`Objects`) and gets an address.
-2. ``store.put(Batch(...))`` notes the spans and that their source must be derived anew,
-   in one step. From then on nothing is lost; the hub acknowledges now.
-3. ``derive(store, objects)`` of :mod:`bygones.team.deriving`, called after a batch
-   and whenever a hub starts, takes what ``store.touched()`` names, reads whole sources
-   back from the raw store, has the very code of the embedded index derive the sessions
-   that they are part of, and hands their rows to ``store.replace``. It can be stopped
-   anywhere and run twice: what is touched stays so until it is written.
-4. ``store.shelf(scope)`` is the only way to read. It answers as the index of a folder
-   does, of sessions that the scope may see, and of nothing else.
+1. The hub receives lines of a source, redacted by the client. It writes the bytes to
+   the blob store (:class:`BlobStore`) and gets an address.
+2. ``store.put(SourceUpdate(...))`` records the spans and marks their source as pending,
+   in one step. From then on nothing is lost, and the hub acknowledges the upload.
+3. ``derive_all(store, blobs)`` of :mod:`bygones.team.worker` runs after uploads and
+   when a hub starts. It takes ``store.pending_sources()``, reads whole sources back
+   from the blob store, derives their sessions with the code of the local index, and
+   passes the rows to ``store.replace_sessions``. It can be stopped anywhere and run
+   twice: a source stays pending until its sessions are written.
+4. ``store.open_reader(scope, blobs)`` is the only way to read. It answers like the
+   index of a local archive, limited to the sessions that the scope may see.
 
-Offsets are those of the *masked* bytes: the hub has no others. A sender that masks by
-other rules than before begins a new generation. ``origin`` is the offset in the
-sender's own file behind a span: the hub hands it back, so that whoever has lost its
-notes goes on from there.
+Offsets are those of the *redacted* bytes: the hub has no others. A client that redacts
+by other rules than before begins a new generation. ``client_offset`` is the offset in
+the client's own file after a span. The hub returns it, so that a client without state
+of its own can continue there.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from bygones.model.ids import AgentId, ProjectKey, SessionId, SourceId
-from bygones.model.sources import SourceKind
+from bygones.errors import SourceUpdateRejected
+from bygones.model.base import AgentId, ProjectKey, SessionId, SourceId, SourceKind
+from bygones.store.compression import sha256_digest
+from bygones.store.export_rows import EXPORTED_TABLES, SessionRows
 
 if TYPE_CHECKING:
-    from bygones.errors import BatchRefused
-    from bygones.store.harvest import Marks, Named
-    from bygones.team.derivation import Derivation
-    from bygones.team.shelves import TeamShelf
-
-__all__ = [
-    "Ack",
-    "Batch",
-    "Fragment",
-    "Held",
-    "Objects",
-    "Receipt",
-    "Role",
-    "Scope",
-    "Selector",
-    "Sent",
-    "Span",
-    "TeamStore",
-    "Tombstone",
-    "Touched",
-    "Verdict",
-]
+    from bygones.store.export_rows import LeafTitle, RelationKeys
+    from bygones.team.reader import TeamReader
 
 
-class Role(StrEnum):
+class AccessRole(StrEnum):
     """How far somebody sees."""
 
     OWN = "own"
@@ -69,21 +55,21 @@ class Role(StrEnum):
     """Everybody's."""
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class AccessScope(Struct, frozen=True, kw_only=True):
     """Who asks. Nothing can be read without one."""
 
     person: str
     teams: tuple[str, ...] = ()
-    role: Role = Role.OWN
+    role: AccessRole = AccessRole.OWN
 
-    def sees(self, person: str, teams: Iterable[str]) -> bool:
+    def can_see(self, person: str, teams: Iterable[str]) -> bool:
         """Whether what a person shares with some teams may be seen."""
-        if person == self.person or self.role is Role.AUDITOR:
+        if person == self.person or self.role is AccessRole.AUDITOR:
             return True
-        return self.role is Role.TEAM and not set(teams).isdisjoint(self.teams)
+        return self.role is AccessRole.TEAM and not set(teams).isdisjoint(self.teams)
 
 
-class Sent(Struct, frozen=True, kw_only=True):
+class RemoteSource(Struct, frozen=True, kw_only=True):
     """A source that somebody sends: whose it is, and what the file is.
 
     It is known by person, machine, home and path. ``person`` and ``teams`` come from
@@ -102,14 +88,16 @@ class Sent(Struct, frozen=True, kw_only=True):
     mtime_ns: int = 0
 
     @property
-    def place(self) -> str:
+    def machine_home(self) -> str:
         """The home, told apart from those of other machines."""
         return f"{self.machine}:{self.home}" if self.machine else self.home
 
     @property
     def id(self) -> SourceId:
         """The path under which its lines are known."""
-        return SourceId(f"{self.place}/{self.path}" if self.place else self.path)
+        return SourceId(
+            f"{self.machine_home}/{self.path}" if self.machine_home else self.path
+        )
 
     @property
     def number(self) -> int:
@@ -119,75 +107,75 @@ class Sent(Struct, frozen=True, kw_only=True):
         return int.from_bytes(sign[:8], "big") >> 1
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class StoredSpan(Struct, frozen=True, kw_only=True):
     """Whole lines of a source, with their newlines, and where their bytes are."""
 
     offset: int
-    """In the masked bytes of this generation; the first span begins at 0."""
+    """In the redacted bytes of this generation; the first span begins at 0."""
     length: int
-    origin: int
+    client_offset: int
     """Where the sender's own file goes on behind these lines."""
     sha256: bytes
     address: str
-    """In the raw store."""
+    """In the blob store."""
 
 
-class Fragment(Struct, frozen=True, kw_only=True):
+class SourceFragment(Struct, frozen=True, kw_only=True):
     """The unfinished last line of a source: it gives way to what comes in its place."""
 
     offset: int
-    """Behind all whole lines, in the masked bytes of this generation."""
-    mark: bytes
+    """Behind all whole lines, in the redacted bytes of this generation."""
+    fingerprint: bytes
     """By which its sender knows it again; nobody else learns anything from it."""
     frame: bytes = b""
     """Its bytes, packed; none of a line that must not leave."""
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class SourceUpdate(Struct, frozen=True, kw_only=True):
     """What came of one source at once: spans that follow each other."""
 
-    source: Sent
+    source: RemoteSource
     generation: int = 0
-    spans: tuple[Span, ...] = ()
-    fragment: Fragment | None = None
+    spans: tuple[StoredSpan, ...] = ()
+    fragment: SourceFragment | None = None
     """What comes behind the last span, or behind what is there."""
 
 
-class Ack(Struct, frozen=True, kw_only=True):
+class UploadProgress(Struct, frozen=True, kw_only=True):
     """Up to where the store has a source."""
 
-    source: Sent
+    source: RemoteSource
     generation: int = 0
-    upto: int = 0
-    """Masked bytes that are there; what comes next begins here."""
-    origin: int = 0
-    mark: bytes = b""
+    stored_bytes: int = 0
+    """Redacted bytes that are there; what comes next begins here."""
+    client_offset: int = 0
+    fingerprint: bytes = b""
     """That of the unfinished last line behind them, if there is one."""
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class TeamSource(Struct, frozen=True, kw_only=True):
     """A source as the store has it."""
 
-    sent: Sent
+    source: RemoteSource
     generation: int = 0
-    upto: int = 0
+    stored_bytes: int = 0
     revision: int = 0
     """Grows with everything that comes of it."""
 
     @property
     def number(self) -> int:
         """The number of the source."""
-        return self.sent.number
+        return self.source.number
 
 
-class Touched(Struct, frozen=True):
+class PendingSource(Struct, frozen=True):
     """A source that was sent and not yet derived."""
 
     number: int
     person: str
 
 
-class Selector(Struct, frozen=True, kw_only=True):
+class ErasureSelector(Struct, frozen=True, kw_only=True):
     """What is to be erased or held: all that fits everything that is named."""
 
     person: str | None = None
@@ -201,25 +189,25 @@ class Selector(Struct, frozen=True, kw_only=True):
 class Tombstone(Struct, frozen=True, kw_only=True):
     """A source that was erased and is refused from then on, by a hash of its id."""
 
-    sign: bytes
-    erased: datetime
+    hash: bytes
+    erased_at: datetime
 
 
-class Receipt(Struct, frozen=True, kw_only=True):
+class ErasureReceipt(Struct, frozen=True, kw_only=True):
     """What an erasure did."""
 
-    selector: Selector
+    selector: ErasureSelector
     sessions: tuple[SessionId, ...] = ()
     sources: int = 0
     rows: int = 0
-    addresses: tuple[str, ...] = ()
-    """Objects that no span names any more: whoever called removes them, and may do so
-    again after a crash, for :meth:`TeamStore.stray` names them until they are gone."""
-    held: tuple[SessionId, ...] = ()
+    blob_addresses: tuple[str, ...] = ()
+    """Blobs that no span names any more. The caller removes them, and may do so again
+    after a crash: :meth:`TeamStore.orphaned_blobs` names them until they are gone."""
+    held_sessions: tuple[SessionId, ...] = ()
     """Sessions that would have gone, were they not held."""
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class VerifyReport(Struct, frozen=True, kw_only=True):
     """What was looked at, and what is wrong with it."""
 
     sources: int = 0
@@ -228,25 +216,25 @@ class Verdict(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-class Objects(Protocol):
-    """The raw store: bytes by address, written once."""
+class BlobStore(Protocol):
+    """The blob store: bytes by address, written once."""
 
     def put(self, raw: bytes) -> str:
         """Keep bytes, and return their address: the same for the same bytes."""
         ...
 
-    def bytes_of(self, address: str) -> bytes:
+    def get(self, address: str) -> bytes:
         """Return bytes; raise :class:`bygones.errors.ArchiveDamaged` without."""
         ...
 
-    def several(self, addresses: Sequence[str]) -> dict[str, bytes]:
+    def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
         """Return bytes of several objects, fetched at once; what is not whole is not.
 
         They are what their addresses say only as far as the store knows.
         """
         ...
 
-    def frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
+    def get_frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
         """Return the same as it is packed, a zstd frame for each."""
         ...
 
@@ -262,46 +250,48 @@ class TeamStore(Protocol):
         """Make or migrate the schema; only whoever serves does this."""
         ...
 
-    def put(self, batch: Batch) -> Ack:
-        """Note spans, once each, and that the source is touched.
+    def put(self, update: SourceUpdate) -> UploadProgress:
+        """Note spans, once each, and that the source is pending.
 
-        Spans that are there already are passed over. Raises
-        :class:`bygones.errors.BatchRefused` for a gap, for other bytes at a known
-        offset, and for a source that was erased. A fragment takes the place of the
-        one before; one that does not begin where the spans end is passed over.
+        Spans that are there already are skipped. Raises
+        :class:`bygones.errors.SourceUpdateRejected` for a gap, for other bytes at a
+        known offset, and for a source that was erased. A fragment replaces the one
+        before; one that does not begin where the spans end is skipped.
         """
         ...
 
-    def put_all(self, batches: Sequence[Batch]) -> Sequence[Ack | BatchRefused]:
+    def put_all(
+        self, updates: Sequence[SourceUpdate]
+    ) -> Sequence[UploadProgress | SourceUpdateRejected]:
         """Put what came at once; what is refused does not keep the rest back."""
         ...
 
-    def acks(
+    def upload_progress(
         self, person: str, machine: str, among: Sequence[int] | None = None
-    ) -> Sequence[Ack]:
+    ) -> Sequence[UploadProgress]:
         """Return up to where sources of a machine are there: all, or some numbers."""
         ...
 
-    def touched(self, limit: int = 100) -> Sequence[Touched]:
+    def pending_sources(self, limit: int = 100) -> Sequence[PendingSource]:
         """Return sources that must be derived, those that wait longest first.
 
         What came at once is in the order in which it was sent.
         """
         ...
 
-    def held(self, person: str) -> Sequence[Held]:
+    def list_sources(self, person: str) -> Sequence[TeamSource]:
         """Return all sources of a person."""
         ...
 
-    def spans(self, source: int) -> Sequence[Span]:
+    def spans(self, source: int) -> Sequence[StoredSpan]:
         """Return the spans of a source's newest generation, in order."""
         ...
 
-    def fragments(self, sources: Sequence[int]) -> dict[int, Fragment]:
+    def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
         """Return the unfinished last lines of those sources that have one."""
         ...
 
-    def kin(self, person: str, marks: Marks) -> set[int]:
+    def related_sources(self, person: str, keys: RelationKeys) -> set[int]:
         """Return the sources of a person's sessions that are related to some.
 
         These are sessions of the same id, those that share a record or an answer, and
@@ -309,50 +299,50 @@ class TeamStore(Protocol):
         """
         ...
 
-    def named(self, person: str, records: Sequence[int]) -> Sequence[Named]:
+    def record_titles(self, person: str, records: Sequence[int]) -> Sequence[LeafTitle]:
         """Return what a person's files call records."""
         ...
 
-    def replace(self, derivation: Derivation) -> None:
+    def replace_sessions(self, derived: DerivedSessions) -> None:
         """Put sessions in the place of what was derived of them before."""
         ...
 
-    def shelf(self, scope: Scope, objects: Objects) -> TeamShelf:
+    def open_reader(self, scope: AccessScope, blobs: BlobStore) -> TeamReader:
         """Return what somebody may read."""
         ...
 
-    def objects(self) -> Objects:
-        """Return a raw store in the engine itself, for who has no other."""
+    def database_blobs(self) -> BlobStore:
+        """Return a blob store in the engine itself, for who has no other."""
         ...
 
-    def hold(self, selector: Selector, *, reason: str) -> None:
+    def hold(self, selector: ErasureSelector, *, reason: str) -> None:
         """Keep what fits from being erased, until it is released."""
         ...
 
-    def release(self, selector: Selector) -> None:
+    def release(self, selector: ErasureSelector) -> None:
         """Take a hold back."""
         ...
 
-    def holds(self) -> Sequence[tuple[Selector, str]]:
+    def holds(self) -> Sequence[tuple[ErasureSelector, str]]:
         """Return what is held, and why."""
         ...
 
-    def fitting(self, selector: Selector) -> Sequence[SessionId]:
+    def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
         """Return the sessions that fit, whether they are held or not."""
         ...
 
-    def erase(self, selector: Selector, *, now: datetime) -> Receipt:
+    def erase(self, selector: ErasureSelector, *, now: datetime) -> ErasureReceipt:
         """Refuse what fits from now on, then remove every row of it.
 
         What is not derived yet is known by person and session only: derive first.
         """
         ...
 
-    def refused(self, sources: Sequence[Sent]) -> set[int]:
+    def find_erased(self, sources: Sequence[RemoteSource]) -> set[int]:
         """Return the numbers of those sources that were erased, asked for at once."""
         ...
 
-    def erased(self, signs: Sequence[bytes]) -> set[bytes]:
+    def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
         """Return those of some hashes of sources that tombstones have."""
         ...
 
@@ -360,35 +350,35 @@ class TeamStore(Protocol):
         """Return what was erased."""
         ...
 
-    def refuse(self, tombstones: Iterable[Tombstone]) -> None:
+    def add_tombstones(self, tombstones: Iterable[Tombstone]) -> None:
         """Refuse what another store has erased."""
         ...
 
-    def stray(self) -> Sequence[str]:
+    def orphaned_blobs(self) -> Sequence[str]:
         """Return addresses of erased objects that may still be there."""
         ...
 
-    def forget_stray(self, addresses: Iterable[str]) -> None:
+    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
         """Note that objects are gone."""
         ...
 
-    def batches(self) -> Iterator[Batch]:
+    def export_updates(self) -> Iterator[SourceUpdate]:
         """Yield all that was put, a source at a time: for moving to another store."""
         ...
 
-    def verify(self) -> Verdict:
+    def verify(self) -> VerifyReport:
         """Look whether rows and spans are whole."""
         ...
 
-    def note(self, kind: str, key: str) -> bytes | None:
+    def get_note(self, kind: str, key: str) -> bytes | None:
         """Return what a hub keeps for itself, such as a token's hash."""
         ...
 
-    def notes(self, kind: str) -> dict[str, bytes]:
+    def list_notes(self, kind: str) -> dict[str, bytes]:
         """Return all notes of a kind."""
         ...
 
-    def kinds(self) -> Sequence[str]:
+    def note_kinds(self) -> Sequence[str]:
         """Return of which kinds there are notes."""
         ...
 
@@ -399,3 +389,155 @@ class TeamStore(Protocol):
     def close(self) -> None:
         """Let go of the engine."""
         ...
+
+
+class DerivedSessions(Struct, frozen=True, kw_only=True):
+    """Sessions of a person, derived together from whole sources."""
+
+    person: str
+    sources: Mapping[int, int]
+    """What they were derived from, and the revision of each: it is clean up to there,
+    and sessions that had these sources before are replaced. Whoever has derived
+    something newer meanwhile wins."""
+    sessions: tuple[SessionRows, ...]
+
+
+def tombstone_hashes(source: RemoteSource) -> tuple[bytes, ...]:
+    """Return the hashes by which an erased source is known when it comes again.
+
+    One is that of its place; another that of its session, wherever it comes from.
+    """
+    told = [f"source {source.number}"]
+    if source.session is not None:
+        told.append(f"session {source.person} {source.session}")
+    return tuple(sha256_digest(one.encode("utf-8", "replace")) for one in told)
+
+
+def select_new_spans(
+    source_id: str,
+    spans: Sequence[StoredSpan],
+    known: Sequence[StoredSpan],
+    stored_bytes: int,
+) -> list[StoredSpan]:
+    """Return the spans that are new; refuse such as do not fit."""
+    there = {span.offset: span for span in known}
+    new: list[StoredSpan] = []
+    for span in spans:
+        same = there.get(span.offset)
+        if same is not None:
+            if (same.length, same.sha256) != (span.length, span.sha256):
+                raise SourceUpdateRejected(source_id, "other bytes are there")
+        elif span.offset != stored_bytes:
+            raise SourceUpdateRejected(source_id, f"{stored_bytes} bytes are there")
+        else:
+            new.append(span)
+            stored_bytes += span.length
+    return new
+
+
+_KEYS_PER_SESSION = 1 << 32
+_RANDOM_BITS = 12
+
+
+def pack_key(session: int, within: int) -> int:
+    """Return a record or a purse of a session as one number."""
+    return session * _KEYS_PER_SESSION + within
+
+
+def unpack_key(key: int) -> tuple[int, int]:
+    """Return the session, and the number within."""
+    return divmod(key, _KEYS_PER_SESSION)
+
+
+def allocate_numbers(count: int) -> range:
+    """Return numbers for sessions, higher than all that were given before.
+
+    They are made of the time, so that writers need not ask each other.
+    """
+    first = (time.time_ns() // 1000) << _RANDOM_BITS | secrets.randbelow(
+        1 << _RANDOM_BITS
+    )
+    return range(first, first + count)
+
+
+_TABLE_NAME = re.compile(r"\{(\w+)\}")
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    is_number: bool
+    is_bytes: bool
+    is_nullable: bool
+
+
+def columns_of(table: str) -> tuple[Column, ...]:
+    """Return the columns of a table, those aside that every one has."""
+    return tuple(
+        Column(word.strip("#?!"), "#" in word, "!" in word, "?" in word)
+        for word in EXPORTED_TABLES[table].split()
+    )
+
+
+class DatabaseConnection(Protocol):
+    """An engine, as far as readers know it."""
+
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of a statement with ``%(name)s`` in it."""
+        ...
+
+    def visible_rows(self, table: str) -> str:
+        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
+        ...
+
+    def restrict_to(self, holders: Sequence[int]) -> None:
+        """Let the connection see rows of some holders only, and change nothing."""
+        ...
+
+    def read_transaction(self) -> AbstractContextManager[None]:
+        """Have all that is read be of one moment, as far as the engine can."""
+        ...
+
+    def in_list(self, column: str, key: str) -> str:
+        """Return the condition that a column is one of the list ``key``."""
+        ...
+
+    def pair_in_list(self, columns: str, key: str) -> str:
+        """Return the condition that two columns are one of the pairs in ``key``."""
+        ...
+
+    def integer_division(self, number: str, divisor: int) -> str:
+        """Return a division without its rest."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+class ScopedDatabase:
+    """An engine, as one scope sees it."""
+
+    def __init__(self, db: DatabaseConnection) -> None:
+        self.db = db
+        self._holders: list[int] = []
+        db.restrict_to(())
+
+    def set_holders(self, holders: Sequence[int]) -> None:
+        """See the rows of these holders from now on."""
+        if list(holders) != self._holders:
+            self._holders = list(holders)
+            self.db.restrict_to(self._holders)
+
+    def rows(self, sql: str, **values: Any) -> list[Any]:  # noqa: ANN401 (of any kind)
+        """Return the rows of a statement, of what may be seen."""
+        if not self._holders:
+            return []
+        said = _TABLE_NAME.sub(lambda found: self.db.visible_rows(found[1]), sql)
+        return self.db.rows(said, {**values, "holders": self._holders})
+
+    def first_row(self, sql: str, **values: Any) -> Any:  # noqa: ANN401 (of any kind)
+        """Return the first row of a statement, or ``None``."""
+        found = self.rows(sql, **values)
+        return found[0] if found else None

@@ -1,1 +1,1 @@
-"""USAGE: what the index knows of tokens, priced and summed."""
+"""Token usage and cost."""

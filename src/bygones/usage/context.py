@@ -8,65 +8,65 @@ from bygones.model.reports import ContextReport, ContextRow
 from bygones.model.sessions import Message, Session, Turn
 from bygones.model.usage import Usage
 
-__all__ = ["context_of"]
+__all__ = ["build_context_report"]
 
 
-def context_of(session: Session) -> ContextReport:
+def build_context_report(session: Session) -> ContextReport:
     """Return what was in context along the live branch.
 
     Answers count as they stand there, also those that another session paid for.
     """
-    rows = tuple(row for turn in session.live.turns for row in _rows(turn))
+    rows = tuple(row for turn in session.live_branch.turns for row in _turn_rows(turn))
     spent = [
         message.usage
-        for turn in session.live.turns
+        for turn in session.live_branch.turns
         for message in turn.messages
         if message.usage is not None
     ]
     contexts = sum(usage.context for usage in spent)
     reads = sum(usage.cache_read for usage in spent)
     return ContextReport(
-        session=session.id,
+        session_id=session.id,
         title=session.title.text,
         rows=rows,
-        peak=max((row.peak for row in rows), default=0),
-        cached=reads / contexts if contexts else 0.0,
-        compactions=sum(row.trigger is not None for row in rows),
+        peak_tokens=max((row.peak_tokens for row in rows), default=0),
+        cache_hit_rate=reads / contexts if contexts else 0.0,
+        compaction_count=sum(row.trigger is not None for row in rows),
     )
 
 
-def _rows(turn: Turn) -> Iterator[ContextRow]:
+def _turn_rows(turn: Turn) -> Iterator[ContextRow]:
     answers: list[Message] = []
     for message in turn.messages:
         if message.compaction is not None:
-            yield from _answered(turn, answers)
+            yield from _answer_row(turn, answers)
             answers = []
             yield ContextRow(
-                turn=turn.number,
-                time=message.time,
-                tokens=message.compaction.after or 0,
-                compacted_from=message.compaction.before,
+                turn_number=turn.number,
+                measured_at=message.sent_at,
+                tokens=message.compaction.tokens_after or 0,
+                compacted_from=message.compaction.tokens_before,
                 trigger=message.compaction.trigger or "unknown",
             )
         elif message.usage is not None and message.usage.context:
             answers.append(message)
-    yield from _answered(turn, answers)
+    yield from _answer_row(turn, answers)
 
 
-def _answered(turn: Turn, answers: list[Message]) -> Iterator[ContextRow]:
+def _answer_row(turn: Turn, answers: list[Message]) -> Iterator[ContextRow]:
     usages = [message.usage or Usage() for message in answers]
     if not usages:
         return
     total = sum(usages, Usage())
     yield ContextRow(
-        turn=turn.number,
-        time=answers[-1].time,
+        turn_number=turn.number,
+        measured_at=answers[-1].sent_at,
         tokens=usages[-1].context,
-        peak=max(usage.context for usage in usages),
+        peak_tokens=max(usage.context for usage in usages),
         output_tokens=total.output,
         cache_read_tokens=total.cache_read,
         cache_write_tokens=total.cache_write,
         input_tokens=total.input,
         answers=len(answers),
-        prompt=turn.prompt.head if turn.prompt else "",
+        prompt=turn.prompt.preview if turn.prompt else "",
     )

@@ -1,1 +1,1 @@
-"""WEB: the page in a browser. Reads, finds and watches; sends nothing anywhere."""
+"""The web interface."""

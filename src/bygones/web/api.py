@@ -14,41 +14,40 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 from starlette.responses import Response
 
-from bygones.errors import BadRequest, NotArchived
-from bygones.model.annotations import Annotations
-from bygones.model.reports import ToolRow, UsageReport, UsageRow
-from bygones.model.sessions import Session
-from bygones.model.surveys import DriftRow
-from bygones.render import json as shown
-from bygones.render.encode import encoded
-from bygones.render.json import json_rows
-from bygones.render.walk import View
-from bygones.rows.archive import (
+from bygones.errors import BadRequest, NotInArchive
+from bygones.json_rows import (
     SCHEMA,
     AnnotationRow,
-    ChangedRow,
-    OddRow,
-    ProjectLine,
-    SessionRow,
+    FileChangeRow,
+    IngestProblemRow,
+    ProjectRow,
+    SearchMatchRow,
+    SearchSummaryRow,
+    SessionListRow,
+    summarize_edits,
 )
-from bygones.rows.changes import gathered
-from bygones.rows.search import AnswerRow, FoundRow
-from bygones.web.pages.home import Filters, everything
-from bygones.web.pages.problems import found_drift, found_problems
-from bygones.web.pages.projects import project_facts
-from bygones.web.pages.search import found_for
-from bygones.web.pages.usage import report_for
-from bygones.web.reading import LONGEST
-from bygones.web.visit import Visit
+from bygones.model.reports import DriftRow, ToolRow, UsageReport, UsageRow
+from bygones.model.sessions import Session
+from bygones.model.summary import Annotations
+from bygones.render import json as shown
+from bygones.render.json import iter_json_rows
+from bygones.render.text.primitives import encode_row
+from bygones.render.walk import SessionView
+from bygones.web.context import RequestContext
+from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES
+from bygones.web.pages.about import load_drift, load_problems
+from bygones.web.pages.home import SessionFilters, load_projects, load_summaries
+from bygones.web.pages.search import run_search
+from bygones.web.pages.usage import usage_report
 
 __all__ = [
     "PARAMETERS",
-    "SHAPES",
-    "Change",
+    "RESPONSE_TYPES",
+    "AnnotationChange",
     "Parameter",
     "annotate",
-    "answered",
     "files",
+    "json_response",
     "problems",
     "projects",
     "search",
@@ -57,12 +56,12 @@ __all__ = [
     "usage",
 ]
 
-_PAGE = 50
-_MOST = 500
-_TURNS = 20
-_LONGEST = 100
-_TAGS = 50
-_GIANT = Lock()
+_DEFAULT_LIMIT = 50
+_MAX_LIMIT = 500
+_DEFAULT_TURNS = 20
+_MAX_TAG_LENGTH = 100
+_MAX_TAGS = 50
+_LARGE_SESSION_LOCK = Lock()
 """Is had by whoever has a very long session assembled."""
 
 
@@ -70,66 +69,70 @@ class Parameter(NamedTuple):
     """A value of a query, what it is and what it means."""
 
     name: str
-    meaning: str
-    kind: str = "string"
+    description: str
+    type: str = "string"
 
 
-def answered(rows: Iterable[Struct]) -> Response:
+def json_response(rows: Iterable[Struct]) -> Response:
     """Return rows as an answer; what nobody sees in them is escaped."""
-    lines = ",".join(encoded(row) for row in rows)
+    lines = ",".join(encode_row(row) for row in rows)
     return Response(
         f'{{"schema":{SCHEMA},"rows":[{lines}]}}', media_type="application/json"
     )
 
 
-def sessions(visit: Visit) -> Response:
+def sessions(context: RequestContext) -> Response:
     """List sessions, newest first, as `bygones list --json` does."""
-    filters = Filters.of(visit)
-    offset, limit = visit.number("offset", 0), visit.number("limit", _PAGE, 1, _MOST)
+    filters = SessionFilters.from_request(context)
+    offset, limit = (
+        context.query_int("offset", 0),
+        context.query_int("limit", _DEFAULT_LIMIT, 1, _MAX_LIMIT),
+    )
     fitting = (
         one
-        for one in visit.readers.told("sessions", everything)
-        if (filters.all or not one.is_empty) and filters.fits(one, visit.now)
+        for one in context.pool.cached("sessions", load_summaries)
+        if (filters.include_empty or not one.is_empty)
+        and filters.matches(one, context.now)
     )
     chosen = list(islice(fitting, offset, offset + limit))
-    with visit.readers.archive() as archive:
-        costs = archive.costs(chosen, visit.house.prices)
-    return answered(SessionRow.of(one, costs.get(one.id)) for one in chosen)
+    with context.pool.archive() as archive:
+        costs = archive.costs(chosen, context.app_state.prices)
+    return json_response(SessionListRow.of(one, costs.get(one.id)) for one in chosen)
 
 
-def session(visit: Visit) -> Response:
+def session(context: RequestContext) -> Response:
     """Give turns of a session, as `bygones show --json` does."""
-    first = visit.number("first", 0)
-    view = View(
-        branch=visit.number("branch", 0),
-        first=first,
-        last=visit.number("last", first + _TURNS - 1),
-        agents=visit.flag("agents"),
-        thinking=visit.flag("thinking"),
-        tools=visit.flag("tools"),
+    first = context.query_int("first", 0)
+    view = SessionView(
+        branch=context.query_int("branch", 0),
+        first_turn=first,
+        last_turn=context.query_int("last", first + _DEFAULT_TURNS - 1),
+        include_agents=context.query_flag("agents"),
+        include_thinking=context.query_flag("thinking"),
+        include_tools=context.query_flag("tools"),
     )
-    listed = visit.readers.listed(visit.part("id"))
-    if listed.messages <= LONGEST:
-        with visit.readers.session(listed.id, listed) as held:
-            return _turns(held.session, view)
+    listed = context.pool.session_summary(context.path_param("id"))
+    if listed.message_count <= MAX_ASSEMBLED_MESSAGES:
+        with context.pool.session(listed.id, listed) as held:
+            return _session_response(held.session, view)
     # As large as it is, it is not kept, and there is one at a time.
-    with _GIANT, visit.readers.archive() as archive:
-        return _turns(archive.session(listed.id), view)
+    with _LARGE_SESSION_LOCK, context.pool.archive() as archive:
+        return _session_response(archive.session(listed.id), view)
 
 
-def _turns(whole: Session, view: View) -> Response:
-    if view.branch not in {one.number for one in whole.branches}:
-        raise NotArchived("branch", str(view.branch))
-    return answered(json_rows(whole, view))
+def _session_response(whole_session: Session, view: SessionView) -> Response:
+    if view.branch not in {one.number for one in whole_session.branches}:
+        raise NotInArchive("branch", str(view.branch))
+    return json_response(iter_json_rows(whole_session, view))
 
 
-def annotate(visit: Visit) -> Response:
+def annotate(context: RequestContext) -> Response:
     """Change the tags, the note or the star of a session; what is left out stays."""
-    change = _change(visit.body)
-    with visit.readers.archive() as archive:
-        listed = archive.listed(visit.part("id"))
-        told = archive.annotate([listed.id], change.applied)
-    visit.readers.renew()
+    change = _parse_change(context.body)
+    with context.pool.archive() as archive:
+        listed = archive.session_summary(context.path_param("id"))
+        told = archive.annotate([listed.id], change.apply_to)
+    context.pool.invalidate()
     added = told.get(listed.id, Annotations())
     row = AnnotationRow(
         session=listed.id,
@@ -137,17 +140,17 @@ def annotate(visit: Visit) -> Response:
         note=added.note,
         is_starred=added.is_starred,
     )
-    return Response(encoded(row), media_type="application/json")
+    return Response(encode_row(row), media_type="application/json")
 
 
-class Change(Struct, frozen=True, forbid_unknown_fields=True):
+class AnnotationChange(Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be changed of a session's annotations."""
 
     tags: tuple[str, ...] | UnsetType = UNSET
     note: str | UnsetType = UNSET
     is_starred: bool | UnsetType = UNSET
 
-    def applied(self, had: Annotations) -> Annotations:
+    def apply_to(self, annotations: Annotations) -> Annotations:
         """Return what a session is to have."""
         changed = {
             name: value
@@ -156,90 +159,102 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
         }
         if "tags" in changed:
             changed["tags"] = tuple(sorted(set(changed["tags"])))
-        return structs.replace(had, **changed)
+        return structs.replace(annotations, **changed)
 
 
-def _change(body: bytes) -> Change:
+def _parse_change(body: bytes) -> AnnotationChange:
     try:
-        change = msgspec.json.decode(body, type=Change)
+        change = msgspec.json.decode(body, type=AnnotationChange)
     except msgspec.DecodeError as error:
         raise BadRequest(f"the change cannot be read: {error}") from None
     tags = change.tags if isinstance(change.tags, tuple) else ()
-    if len(tags) > _TAGS or any(not _is_tag(tag) for tag in tags):
+    if len(tags) > _MAX_TAGS or any(not _is_valid_tag(tag) for tag in tags):
         raise BadRequest("a tag is one word of at most 100 signs, all of them seen")
-    if isinstance(change.note, str) and not _is_text(change.note):
+    if isinstance(change.note, str) and not _is_valid_note(change.note):
         raise BadRequest("the note holds what cannot be kept")
     return change
 
 
-def _is_tag(tag: str) -> bool:
-    return 0 < len(tag) <= _LONGEST and tag.isprintable() and not set(tag) & set(" ,")
+def _is_valid_tag(tag: str) -> bool:
+    return (
+        0 < len(tag) <= _MAX_TAG_LENGTH
+        and tag.isprintable()
+        and not set(tag) & set(" ,")
+    )
 
 
-def _is_text(note: str) -> bool:
+def _is_valid_note(note: str) -> bool:
     return all(sign.isprintable() or sign in "\n\t" for sign in note)
 
 
-def projects(visit: Visit) -> Response:
+def projects(context: RequestContext) -> Response:
     """List projects, the one last worked on first."""
-    facts = visit.readers.told("projects", project_facts)
-    return answered(ProjectLine.of(one.project, one.last, one.tokens) for one in facts)
+    facts = context.pool.cached("projects", load_projects)
+    return json_response(
+        ProjectRow.of(one.project, one.last_active_at, one.tokens) for one in facts
+    )
 
 
-def search(visit: Visit) -> Response:
+def search(context: RequestContext) -> Response:
     """Find sessions, as `bygones search --json` does."""
-    text = visit.text("q")
-    sort = visit.text("sort") or "best"
+    text = context.query_param("q")
+    sort = context.query_param("sort") or "best"
     if sort not in {"best", "newest", "oldest"}:
         raise BadRequest("sort has to be best, newest or oldest")
-    offset = visit.number("offset", 0, 0, 100_000)
-    found = found_for(
-        visit, text, sort=sort, limit=visit.number("limit", 10, 1, 50), offset=offset
+    offset = context.query_int("offset", 0, 0, 100_000)
+    found = run_search(
+        context,
+        text,
+        sort=sort,
+        limit=context.query_int("limit", 10, 1, 50),
+        offset=offset,
     )
     rows = (
-        FoundRow.of(number, one)
+        SearchMatchRow.of(number, one)
         for number, one in enumerate(found.sessions, offset + 1)
     )
-    return answered((AnswerRow.of(text, found), *rows))
+    return json_response((SearchSummaryRow.of(text, found), *rows))
 
 
-def usage(visit: Visit) -> Response:
+def usage(context: RequestContext) -> Response:
     """Give what was spent, as `bygones usage --json` does."""
-    report = report_for(visit)
+    report = usage_report(context)
     rows: tuple[UsageRow | ToolRow | UsageReport, ...] = report.rows
-    return answered((*rows, structs.replace(report, rows=())))
+    return json_response((*rows, structs.replace(report, rows=())))
 
 
-def files(visit: Visit) -> Response:
+def files(context: RequestContext) -> Response:
     """List what a session changed, or which sessions changed a file."""
-    name, path = visit.text("session"), visit.text("path")
+    name, path = context.query_param("session"), context.query_param("path")
     if not name and not path:
         raise BadRequest("name a session or a path")
-    with visit.readers.archive() as archive:
+    with context.pool.archive() as archive:
         edits = archive.edits(session=name) if name else archive.edits(path=path)
-    return answered(gathered(edits))
+    return json_response(summarize_edits(edits))
 
 
-def problems(visit: Visit) -> Response:
+def problems(context: RequestContext) -> Response:
     """List what is odd about files, and what this version does not know."""
-    told = visit.readers.told("problems", found_problems)
-    drift = visit.readers.told("drift", found_drift)
-    return answered((*(OddRow.of(problem) for _, problem in told), *drift))
+    told = context.pool.cached("problems", load_problems)
+    drift = context.pool.cached("drift", load_drift)
+    return json_response(
+        (*(IngestProblemRow.of(problem) for _, problem in told), *drift)
+    )
 
 
-SHAPES: dict[str, tuple[type[Struct], ...]] = {
-    "sessions": (SessionRow,),
-    "session": shown.ROWS,
-    "projects": (ProjectLine,),
-    "search": (AnswerRow, FoundRow),
+RESPONSE_TYPES: dict[str, tuple[type[Struct], ...]] = {
+    "sessions": (SessionListRow,),
+    "session": shown.JSON_TYPES,
+    "projects": (ProjectRow,),
+    "search": (SearchSummaryRow, SearchMatchRow),
     "usage": (UsageRow, ToolRow, UsageReport),
-    "files": (ChangedRow,),
-    "problems": (OddRow, DriftRow),
+    "files": (FileChangeRow,),
+    "problems": (IngestProblemRow, DriftRow),
     "annotate": (AnnotationRow,),
 }
 """The rows that may be in an answer, by the name of the function that gives it."""
 
-_FILTERS = (
+_FILTER_PARAMETERS = (
     Parameter("project", "A directory: what was begun in it or below it."),
     Parameter("model", "Part of the name of a model."),
     Parameter("text", "Part of the title."),
@@ -247,10 +262,12 @@ _FILTERS = (
     Parameter("days", "Ended in the last so many days.", "integer"),
     Parameter("all", "Also sessions without a message.", "boolean"),
 )
-_QUERY = Parameter("q", "A query, in the language of `bygones search --syntax`.")
+_QUERY_PARAMETER = Parameter(
+    "q", "A query, in the language of `bygones search --syntax`."
+)
 PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "sessions": (
-        *_FILTERS,
+        *_FILTER_PARAMETERS,
         Parameter("offset", "How many to pass over.", "integer"),
         Parameter("limit", "How many, 500 at most.", "integer"),
     ),
@@ -259,7 +276,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
         Parameter("first", "The number of the first turn.", "integer"),
         Parameter(
             "last",
-            f"The number of the last turn; {_TURNS} turns where it is left out.",
+            f"The number of the last turn; {_DEFAULT_TURNS} turns where it is left out.",
             "integer",
         ),
         Parameter("agents", "Whether agents are given whole.", "boolean"),
@@ -267,7 +284,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
         Parameter("tools", "Whether calls are given whole.", "boolean"),
     ),
     "search": (
-        _QUERY,
+        _QUERY_PARAMETER,
         Parameter("sort", "best, newest or oldest."),
         Parameter("offset", "How many to pass over.", "integer"),
         Parameter("limit", "How many, 50 at most.", "integer"),
@@ -275,7 +292,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "usage": (
         Parameter("by", "day, week, month, block, project, session, model and more."),
         Parameter("since", "A time, as in 7d or 2026-01-31."),
-        _QUERY,
+        _QUERY_PARAMETER,
     ),
     "files": (
         Parameter("session", "An id, or the beginning of one."),

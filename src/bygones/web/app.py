@@ -16,53 +16,49 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bygones.errors import (
-    Ambiguous,
+    AmbiguousSelector,
     ArchiveError,
     ArchiveInUse,
     BadRequest,
     BygonesError,
-    NotArchived,
+    NotInArchive,
     QueryError,
 )
-from bygones.render.html.markup import Html, tag, words
+from bygones.render.html.markup import Html, escape_line, tag
 from bygones.web import api
-from bygones.web.frame import ASSETS, Frame, asset, framed
-from bygones.web.live import live
+from bygones.web.context import AppState, RequestContext
+from bygones.web.layout import ASSETS, PageMeta, load_asset, render_page
+from bygones.web.live import live_events
 from bygones.web.openapi import openapi
 from bygones.web.pages import (
     about,
-    facets,
     files,
-    find,
     home,
-    problems,
-    projects,
     search,
     session,
-    tree,
+    session_map,
     usage,
 )
-from bygones.web.visit import House, Visit
 
-__all__ = ["ROUTES", "RouteRow", "application"]
+__all__ = ["ROUTES", "RouteSpec", "create_app"]
 
-_THREADS = 4
+_MAX_CONCURRENT_REQUESTS = 4
 """Answers that are made at once: each keeps a core busy, so more would only wait."""
-_PAGES = 2
+_MAX_CONCURRENT_SESSION_PAGES = 2
 """Of pages of sessions, which are short work: more would keep each other from it."""
 
 
-class RouteRow(NamedTuple):
+class RouteSpec(NamedTuple):
     """A path, what answers there, and how it may be asked."""
 
     path: str
-    answer: Callable[[Visit], Response]
+    handler: Callable[[RequestContext], Response]
     method: str = "GET"
 
     @property
-    def is_page(self) -> bool:
+    def is_session_page(self) -> bool:
         """Whether that is the page of a session, or of an agent run in it."""
-        return self.answer is session.page
+        return self.handler is session.session_page
 
     @property
     def is_api(self) -> bool:
@@ -70,121 +66,129 @@ class RouteRow(NamedTuple):
         return self.path.startswith("/api/")
 
 
-def static(visit: Visit) -> Response:
+def static_file(context: RequestContext) -> Response:
     """Answer with a file that pages load; its address changes when it does."""
-    name = visit.part("name")
+    name = context.path_param("name")
     if name not in ASSETS:
         raise HTTPException(404)
     kind = "text/css" if name.endswith(".css") else "text/javascript"
     forever = {"Cache-Control": "private, max-age=31536000, immutable"}
-    return Response(asset(name), media_type=kind, headers=forever)
+    return Response(load_asset(name), media_type=kind, headers=forever)
 
 
-def favicon(visit: Visit) -> Response:  # noqa: ARG001 (whoever asks)
+def favicon(context: RequestContext) -> Response:  # noqa: ARG001 (whoever asks)
     """Answer that there is no picture, for browsers that show what is no page."""
     return Response(status_code=204)
 
 
 ROUTES = (
-    RouteRow("/", home.home),
-    RouteRow("/more", home.more),
-    RouteRow("/session/{id}", session.page),
-    RouteRow("/session/{id}/window", session.window),
-    RouteRow("/session/{id}/message", session.message),
-    RouteRow("/session/{id}/picture/{name}", session.picture),
-    RouteRow("/session/{id}/outline", session.outline),
-    RouteRow("/session/{id}/raw", session.raw),
-    RouteRow("/session/{id}/markdown", session.as_markdown),
-    RouteRow("/session/{id}/find", find.find),
-    RouteRow("/session/{id}/map", tree.tree),
-    RouteRow("/session/{id}/agent/{agent}", session.page),
-    RouteRow("/session/{id}/agent/{agent}/window", session.window),
-    RouteRow("/session/{id}/agent/{agent}/message", session.message),
-    RouteRow("/session/{id}/agent/{agent}/picture/{name}", session.picture),
-    RouteRow("/session/{id}/agent/{agent}/outline", session.outline),
-    RouteRow("/session/{id}/agent/{agent}/raw", session.raw),
-    RouteRow("/session/{id}/agent/{agent}/markdown", session.as_markdown),
-    RouteRow("/session/{id}/agent/{agent}/find", find.find),
-    RouteRow("/search", search.search),
-    RouteRow("/search/answer", search.answer),
-    RouteRow("/search/facets", facets.facets),
-    RouteRow("/search/hints", search.hint_rows),
-    RouteRow("/projects", projects.projects),
-    RouteRow("/files", files.files),
-    RouteRow("/usage", usage.usage),
-    RouteRow("/usage.csv", usage.sheet),
-    RouteRow("/problems", problems.problems),
-    RouteRow("/about", about.about),
-    RouteRow("/static/{version}/{name}", static),
-    RouteRow("/favicon.ico", favicon),
-    RouteRow("/api/openapi.json", openapi),
-    RouteRow("/api/sessions", api.sessions),
-    RouteRow("/api/sessions/{id}", api.session),
-    RouteRow("/api/sessions/{id}/annotations", api.annotate, "POST"),
-    RouteRow("/api/projects", api.projects),
-    RouteRow("/api/search", api.search),
-    RouteRow("/api/usage", api.usage),
-    RouteRow("/api/files", api.files),
-    RouteRow("/api/problems", api.problems),
+    RouteSpec("/", home.home_page),
+    RouteSpec("/more", home.older_sessions),
+    RouteSpec("/session/{id}", session.session_page),
+    RouteSpec("/session/{id}/window", session.message_window),
+    RouteSpec("/session/{id}/message", session.full_message),
+    RouteSpec("/session/{id}/picture/{name}", session.message_image),
+    RouteSpec("/session/{id}/outline", session.session_outline),
+    RouteSpec("/session/{id}/raw", session.raw_records),
+    RouteSpec("/session/{id}/markdown", session.session_markdown),
+    RouteSpec("/session/{id}/find", session.find_in_session),
+    RouteSpec("/session/{id}/map", session_map.session_map_page),
+    RouteSpec("/session/{id}/agent/{agent}", session.session_page),
+    RouteSpec("/session/{id}/agent/{agent}/window", session.message_window),
+    RouteSpec("/session/{id}/agent/{agent}/message", session.full_message),
+    RouteSpec("/session/{id}/agent/{agent}/picture/{name}", session.message_image),
+    RouteSpec("/session/{id}/agent/{agent}/outline", session.session_outline),
+    RouteSpec("/session/{id}/agent/{agent}/raw", session.raw_records),
+    RouteSpec("/session/{id}/agent/{agent}/markdown", session.session_markdown),
+    RouteSpec("/session/{id}/agent/{agent}/find", session.find_in_session),
+    RouteSpec("/search", search.search_page),
+    RouteSpec("/search/answer", search.search_results),
+    RouteSpec("/search/facets", search.search_facets),
+    RouteSpec("/search/hints", search.query_hints),
+    RouteSpec("/projects", home.projects_page),
+    RouteSpec("/files", files.files_page),
+    RouteSpec("/usage", usage.usage_page),
+    RouteSpec("/usage.csv", usage.usage_csv),
+    RouteSpec("/problems", about.problems_page),
+    RouteSpec("/about", about.about_page),
+    RouteSpec("/static/{version}/{name}", static_file),
+    RouteSpec("/favicon.ico", favicon),
+    RouteSpec("/api/openapi.json", openapi),
+    RouteSpec("/api/sessions", api.sessions),
+    RouteSpec("/api/sessions/{id}", api.session),
+    RouteSpec("/api/sessions/{id}/annotations", api.annotate, "POST"),
+    RouteSpec("/api/projects", api.projects),
+    RouteSpec("/api/search", api.search),
+    RouteSpec("/api/usage", api.usage),
+    RouteSpec("/api/files", api.files),
+    RouteSpec("/api/problems", api.problems),
 )
 
 
-def application(house: House) -> Starlette:
+def create_app(app_state: AppState) -> Starlette:
     """Return the application, without its gate."""
 
     @asynccontextmanager
     async def living(app: Starlette) -> AsyncIterator[None]:
-        house.herald.begin()
-        app.state.limiter = anyio.CapacityLimiter(_THREADS)
-        app.state.pages = anyio.CapacityLimiter(_PAGES)
+        app_state.broadcaster.start()
+        app.state.limiter = anyio.CapacityLimiter(_MAX_CONCURRENT_REQUESTS)
+        app.state.pages = anyio.CapacityLimiter(_MAX_CONCURRENT_SESSION_PAGES)
         yield
-        house.herald.end()
-        house.readers.close()
+        app_state.broadcaster.close()
+        app_state.pool.close()
 
-    def route(row: RouteRow) -> Route:
+    def route(row: RouteSpec) -> Route:
         async def endpoint(request: Request) -> Response:
             body = await request.body() if row.method != "GET" else b""
-            visit = Visit(request=request, house=house, now=house.clock(), body=body)
+            visit = RequestContext(
+                request=request, app_state=app_state, now=app_state.clock(), body=body
+            )
             state = request.app.state
             # Whoever has rooms of their own, as a hub, may have one bound for all.
             pages = getattr(state, "pages", state.limiter)
-            limiter = pages if row.is_page else state.limiter
+            limiter = pages if row.is_session_page else state.limiter
             return await anyio.to_thread.run_sync(
-                _answered, row, visit, limiter=limiter
+                _handle_request, row, visit, limiter=limiter
             )
 
         return Route(row.path, endpoint, methods=[row.method], name=row.path)
 
-    routes = [*map(route, ROUTES), Route("/api/live", live, name="/api/live")]
+    routes = [*map(route, ROUTES), Route("/api/live", live_events, name="/api/live")]
     app = Starlette(
-        routes=routes, lifespan=living, exception_handlers={HTTPException: _lost}
+        routes=routes,
+        lifespan=living,
+        exception_handlers={HTTPException: _handle_http_error},
     )
     app.router.redirect_slashes = False
-    app.state.house = house
+    app.state.app_state = app_state
     app.state.rows = ROUTES
     return app
 
 
-def _answered(row: RouteRow, visit: Visit) -> Response:
+def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
     """Answer, with a sentence where that cannot be done."""
     try:
-        return row.answer(visit)
+        return route.handler(context)
     except HTTPException:
         raise
     except BygonesError as error:
-        return _told(row.is_api, _status(error), str(error), error.hint)
+        return _error_response(
+            route.is_api, _status_code(error), str(error), error.hint
+        )
     except Exception:
         if os.environ.get("BYGONES_DEBUG"):
             raise
         sentence = "This should not have happened."
-        return _told(row.is_api, 500, sentence, "start with BYGONES_DEBUG=1 to see why")
+        return _error_response(
+            route.is_api, 500, sentence, "start with BYGONES_DEBUG=1 to see why"
+        )
 
 
-def _status(error: BygonesError) -> int:
+def _status_code(error: BygonesError) -> int:
     match error:
-        case NotArchived():
+        case NotInArchive():
             return 404
-        case QueryError() | BadRequest() | Ambiguous():
+        case QueryError() | BadRequest() | AmbiguousSelector():
             return 400
         case ArchiveInUse():
             return 503
@@ -194,24 +198,28 @@ def _status(error: BygonesError) -> int:
             return 500
 
 
-def _told(is_api: bool, status: int, sentence: str, hint: str) -> Response:
+def _error_response(is_api: bool, status: int, message: str, hint: str) -> Response:
     if is_api:
-        return JSONResponse({"error": sentence, "hint": hint}, status)
-    sentence = sentence[:1].upper() + sentence[1:]
+        return JSONResponse({"error": message, "hint": hint}, status)
+    message = message[:1].upper() + message[1:]
     main = (
-        tag("h1", words(sentence)),
-        tag("p", words(hint), kind="note"),
+        tag("h1", escape_line(message)),
+        tag("p", escape_line(hint), kind="note"),
         Html(f'<p><a href="/">{escape("All sessions")}</a></p>'),
     )
-    return framed(Frame(title=sentence[:80], kind="plain lost"), main, status)
+    return render_page(
+        PageMeta(title=message[:80], css_class="plain lost"), main, status
+    )
 
 
-_Lost = Callable[[Request, Exception], Awaitable[Response]]
+_ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-async def _lost(request: Request, error: Exception) -> Response:
+async def _handle_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     sentence = {404: "There is nothing here.", 405: "That cannot be done here."}
     is_api = request.url.path.startswith("/api/")
     hint = "the list of sessions is a good place to begin"
-    return _told(is_api, status, sentence.get(status, "That went wrong."), hint)
+    return _error_response(
+        is_api, status, sentence.get(status, "That went wrong."), hint
+    )

@@ -10,24 +10,29 @@ from pathlib import Path
 import uvicorn
 from msgspec import Struct
 
-from bygones.errors import SystemRefused
-from bygones.prices import Prices
-from bygones.web.app import application
-from bygones.web.gate import ENTRANCE, Gate, Keys, Limits
-from bygones.web.live import Herald, Watching
-from bygones.web.readers import Readers
-from bygones.web.ready import make_ready
-from bygones.web.visit import House
+from bygones.errors import SystemFailure
+from bygones.usage.prices import Prices
+from bygones.web.app import create_app
+from bygones.web.context import AppState
+from bygones.web.live import ArchiveWatcher, EventBroadcaster
+from bygones.web.pool import ArchivePool
+from bygones.web.security import (
+    LOGIN_PATH,
+    LoginKeys,
+    RequestLimits,
+    SecurityMiddleware,
+)
+from bygones.web.warmup import warm_up
 
-__all__ = ["Place", "Serving", "listening", "server_of"]
+__all__ = ["ServerConfig", "WebServer", "bind_socket", "create_server"]
 
-_WAITING = 512
+_BACKLOG = 512
 """Connections that may wait to be taken."""
-_PARTING = 2
+_SHUTDOWN_TIMEOUT = 2
 """Seconds that pages get to end when the server does."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ServerConfig(Struct, frozen=True, kw_only=True):
     """What is served, and where."""
 
     folder: Path
@@ -40,79 +45,89 @@ class Place(Struct, frozen=True, kw_only=True):
     polling: bool = False
 
 
-class Serving:
+class WebServer:
     """A server that listens; ``told`` gets each link, which works once."""
 
     def __init__(
-        self, place: Place, told: Callable[[str], None], to: str = "/"
+        self, config: ServerConfig, on_link: Callable[[str], None], path: str = "/"
     ) -> None:
-        self._place = place
-        self._told = told
-        self._listening = listening(place.host, place.port)
-        port = int(self._listening.getsockname()[1])
-        shown = f"[{place.host}]" if ":" in place.host else place.host
-        self._start = f"http://{shown}:{port}{ENTRANCE}?key="
-        self._keys = Keys(port, self._tell)
-        readers, herald = Readers(place.folder), Herald()
-        house = House(
-            readers=readers, herald=herald, homes=place.homes, prices=place.prices
+        self._config = config
+        self._on_link = on_link
+        self._socket = bind_socket(config.host, config.port)
+        port = int(self._socket.getsockname()[1])
+        shown = f"[{config.host}]" if ":" in config.host else config.host
+        self._login_url = f"http://{shown}:{port}{LOGIN_PATH}?key="
+        self._keys = LoginKeys(port, self._announce_key)
+        readers, herald = ArchivePool(config.folder), EventBroadcaster()
+        house = AppState(
+            pool=readers, broadcaster=herald, homes=config.homes, prices=config.prices
         )
-        gate = Gate(application(house), self._keys, host=place.host, port=port)
-        self._watching = Watching(readers, herald, place.homes, polling=place.polling)
-        self._server = server_of(gate, herald.end)
-        told(self._start + self._keys.once + (f"&to={to}" if to != "/" else ""))
+        gate = SecurityMiddleware(
+            create_app(house), self._keys, host=config.host, port=port
+        )
+        self._watcher = ArchiveWatcher(
+            readers, herald, config.homes, polling=config.polling
+        )
+        self._server = create_server(gate, herald.close)
+        on_link(
+            self._login_url
+            + self._keys.one_time_key
+            + (f"&to={path}" if path != "/" else "")
+        )
 
-    def _tell(self, key: str) -> None:
-        self._told(self._start + key)
+    def _announce_key(self, key: str) -> None:
+        self._on_link(self._login_url + key)
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until :meth:`stop`."""
-        make_ready()
-        if self._place.homes:
-            self._watching.begin()
+        warm_up()
+        if self._config.homes:
+            self._watcher.start()
         try:
-            self._server.run(sockets=[self._listening])
+            self._server.run(sockets=[self._socket])
         finally:
-            if self._place.homes:
-                self._watching.end()
-            self._listening.close()
+            if self._config.homes:
+                self._watcher.stop()
+            self._socket.close()
 
     def stop(self) -> None:
         """Stop serving, from any thread."""
         self._server.should_exit = True
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """A server that lets those go who listen, before it waits for all to be gone."""
 
-    ending: Callable[[], None]
+    on_shutdown: Callable[[], None]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.ending()
+        self.on_shutdown()
         await super().shutdown(sockets)
 
 
-def server_of(gate: Gate, ending: Callable[[], None]) -> uvicorn.Server:
+def create_server(
+    app: SecurityMiddleware, on_shutdown: Callable[[], None]
+) -> uvicorn.Server:
     """Return a server of what is behind a gate; ``ending`` is called when it stops."""
-    server = _Server(
+    server = _UvicornServer(
         uvicorn.Config(
-            gate,
+            app,
             # Pages tell what went wrong; who is cut off at the end is no error.
             log_level="error" if os.environ.get("BYGONES_DEBUG") else "critical",
             access_log=False,
             server_header=False,
             ws="none",
-            limit_concurrency=Limits.at_once * 2,
-            timeout_graceful_shutdown=_PARTING,
+            limit_concurrency=RequestLimits.max_concurrent_requests * 2,
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
             timeout_keep_alive=30,
-            backlog=_WAITING,
+            backlog=_BACKLOG,
         )
     )
-    server.ending = ending
+    server.on_shutdown = on_shutdown
     return server
 
 
-def listening(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address.
 
     :raises SystemRefused: if the system has none for us.
@@ -125,9 +140,9 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
         # Whoever follows the link at once waits, and is not refused.
-        listening.listen(_WAITING)
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         reason = (error.strerror or str(error)).lower()
-        raise SystemRefused(f"{host} port {port}: {reason}") from error
+        raise SystemFailure(f"{host} port {port}: {reason}") from error
     return listening

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.render.html import prose as module
+from bygones.render.html import markdown_html as module
 from bygones.render.html.blocks import blocks
 from tests.render.html.test_inline import stock
 
@@ -63,7 +63,7 @@ _documents = st.recursive(_leaves, _nested, max_leaves=8)
 
 
 def read(source: str) -> str | None:
-    return blocks(source, module._inline, module._code)
+    return blocks(source, module._inline, module._render_code)
 
 
 @given(_anything | _documents)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.render.html.calls import call_html
-from bygones.render.tools import CallLines
+from bygones.render.html.tool_calls import render_tool_call
+from bygones.render.tool_line import ToolCallFormatter
 from tests.build import Written, image, text
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import call_of
@@ -129,7 +129,7 @@ def test_a_call_is_shown_as_it_should(
     tool, given, content, answer = CALLS[name]
     call = call_of(tmp_path, tool, given, content, **answer)
 
-    found = call_html(call, CallLines("/work/demo").line(call))
+    found = render_tool_call(call, ToolCallFormatter("/work/demo").format_call(call))
 
     golden(HERE / f"{name}.txt", outline(found))
 
@@ -137,7 +137,9 @@ def test_a_call_is_shown_as_it_should(
 def test_a_call_whose_agent_follows_is_a_line_alone(tmp_path: Path) -> None:
     call = call_of(tmp_path, "Task", {"prompt": "Go"}, "Done.")
 
-    found = call_html(call, CallLines().line(call), is_followed=True)
+    found = render_tool_call(
+        call, ToolCallFormatter().format_call(call), has_agent_below=True
+    )
 
     assert tags(found) == {"div", "b"}
 
@@ -150,7 +152,7 @@ def test_a_page_that_was_found_is_linked_only_on_the_web(
     outcome = {"query": "cats", "results": results, "durationSeconds": 1}
     call = call_of(tmp_path, "WebSearch", {"query": "cats"}, "x", outcome=outcome)
 
-    found = call_html(call, CallLines().line(call))
+    found = render_tool_call(call, ToolCallFormatter().format_call(call))
 
     assert [one for one in attributes(found) if one[1] == "href"] == []
 
@@ -158,6 +160,8 @@ def test_a_page_that_was_found_is_linked_only_on_the_web(
 def test_a_line_that_is_cut_says_so(tmp_path: Path) -> None:
     call = call_of(tmp_path, "Bash", {"command": "word " * 50}, "ok")
 
-    summary = call_html(call, CallLines().line(call)).partition("</summary>")[0]
+    summary = render_tool_call(call, ToolCallFormatter().format_call(call)).partition(
+        "</summary>"
+    )[0]
 
     assert summary.endswith("word …</code>")

@@ -9,19 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.render.html.code import CLASSES, highlighted
+from bygones.render.html.markup import HIGHLIGHT_CLASSES, highlight_code
 
 
 def test_words_of_a_known_language_have_classes() -> None:
-    found = highlighted("def f():\n    return 'x'  # y\n", "python")
+    found = highlight_code("def f():\n    return 'x'  # y\n", "python")
 
     assert '<span class="k">def </span><span class="f">f</span>' in found
-    assert set(re.findall(r'class="(\w)"', found)) == {"k", "f", "s", "c"} <= CLASSES
+    assert (
+        set(re.findall(r'class="(\w)"', found))
+        == {"k", "f", "s", "c"}
+        <= HIGHLIGHT_CLASSES
+    )
 
 
 @pytest.mark.parametrize("language", ["", "text", "no such language", "<script>"])
 def test_any_other_language_is_shown_as_it_is(language: str) -> None:
-    assert highlighted("if a < b: pass", language) == "if a &lt; b: pass"
+    assert highlight_code("if a < b: pass", language) == "if a &lt; b: pass"
 
 
 def test_a_strange_language_is_not_looked_for_in_all_that_is_installed(
@@ -29,11 +33,11 @@ def test_a_strange_language_is_not_looked_for_in_all_that_is_installed(
 ) -> None:
     monkeypatch.setattr("pygments.lexers.find_plugin_lexers", pytest.fail)
 
-    assert highlighted("*.pyc", "no language at all") == "*.pyc"
+    assert highlight_code("*.pyc", "no language at all") == "*.pyc"
 
 
 def test_headings_points_and_code_of_markdown_have_classes() -> None:
-    found = highlighted("# A `b`\n- one `c`\n12. two\n\nplain # -", "markdown")
+    found = highlight_code("# A `b`\n- one `c`\n12. two\n\nplain # -", "markdown")
 
     assert found == (
         '<span class="k"># A `b`</span>\n<span class="k">-</span> one '
@@ -42,7 +46,7 @@ def test_headings_points_and_code_of_markdown_have_classes() -> None:
 
 
 def test_long_code_is_shown_as_it_is() -> None:
-    assert "<span" not in highlighted("x = 1\n" * 2000, "python")
+    assert "<span" not in highlight_code("x = 1\n" * 2000, "python")
 
 
 SIGNS = st.text(alphabet=st.characters(exclude_characters="\r\ufeff"), max_size=60)
@@ -50,6 +54,6 @@ SIGNS = st.text(alphabet=st.characters(exclude_characters="\r\ufeff"), max_size=
 
 @given(SIGNS, st.sampled_from(["python", "html", "bash", "json", "diff", "js", "md"]))
 def test_nothing_of_the_code_is_lost(code: str, language: str) -> None:
-    bare = re.sub(r'<span class="\w">|</span>', "", highlighted(code, language))
+    bare = re.sub(r'<span class="\w">|</span>', "", highlight_code(code, language))
 
     assert bare == escape(code, quote=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.tools import PatchHunk
-from bygones.render.html.diff import diff
+from bygones.model.outcomes import PatchHunk
+from bygones.render.html.tool_calls import render_diff
 from tests.render.html.outline import outline, tags
 
 
@@ -15,7 +15,7 @@ def hunk(*lines: str, at: int = 0) -> PatchHunk:
 
 
 def test_the_words_that_differ_are_marked() -> None:
-    found = diff([hunk(" a", "-say hello now", "+say good day now", at=7)])
+    found = render_diff([hunk(" a", "-say hello now", "+say good day now", at=7)])
 
     assert (
         outline(found).split()
@@ -27,21 +27,21 @@ def test_the_words_that_differ_are_marked() -> None:
 
 
 def test_lines_that_have_little_in_common_are_not_compared() -> None:
-    assert "<b>" not in diff([hunk("-import os", "+x = compute(1)")])
+    assert "<b>" not in render_diff([hunk("-import os", "+x = compute(1)")])
 
 
 def test_several_lines_for_one_are_not_compared() -> None:
-    assert diff([hunk("-a b c", "+a b c d", "+e")]) == (
+    assert render_diff([hunk("-a b c", "+a b c d", "+e")]) == (
         '<pre class="diff"><del>-a b c</del><ins>+a b c d</ins><ins>+e</ins></pre>'
     )
 
 
 @given(st.lists(st.text(alphabet='+- <>&"ab\\').map(lambda t: t + "x"), max_size=8))
 def test_every_line_is_shown_and_none_is_markup(lines: list[str]) -> None:
-    found = diff([hunk(*lines)])
+    found = render_diff([hunk(*lines)])
 
     assert tags(found) <= {"pre", "i", "del", "ins", "b", "span"}
 
 
 def test_without_a_change_there_is_nothing() -> None:
-    assert diff([]) == ""
+    assert render_diff([]) == ""

@@ -11,16 +11,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bygones.model.sessions import Session
-from bygones.parse import read_text
-from bygones.render.html import WHOLE, Fragment, Setting, fragments
-from bygones.render.walk import View
+from bygones.parse.harness_text import parse_user_text
+from bygones.render.html.session import (
+    SHOW_ALL,
+    HtmlFragment,
+    HtmlOptions,
+    render_fragments,
+)
+from bygones.render.walk import SessionView
 from tests.build import prompt, reply, thread, tool_use
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import session_of
 from tests.render.stories import HOSTILE, STORIES, called, hostile, passing, rewound
 
 HERE = Path(__file__).parent / "pages"
-SETTING = Setting(teller=read_text)
+SETTING = HtmlOptions(text_parser=parse_user_text)
 OURS = {
     *("article", "header", "b", "a", "time", "div", "p", "h2", "pre", "code", "span"),
     *("details", "summary", "fieldset", "legend", "label", "input", "img", "small"),
@@ -29,11 +34,11 @@ OURS = {
 }
 
 
-def pieces(session: Session, view: View = WHOLE) -> list[Fragment]:
-    return list(fragments(session, view, SETTING))
+def pieces(session: Session, view: SessionView = SHOW_ALL) -> list[HtmlFragment]:
+    return list(render_fragments(session, view, SETTING))
 
 
-def markup(session: Session, view: View = WHOLE) -> str:
+def markup(session: Session, view: SessionView = SHOW_ALL) -> str:
     return "".join(piece.html for piece in pieces(session, view))
 
 
@@ -53,9 +58,9 @@ def test_a_page_may_be_cut_before_any_message_at_the_top(
     parts = [""]
     anchors = []
     for piece in pieces(STORIES[name](tmp_path)):
-        if piece.message or piece.turn is not None:
+        if piece.message_anchor or piece.turn_number is not None:
             parts.append("")
-            anchors.append(piece.message)
+            anchors.append(piece.message_anchor)
         parts[-1] += piece.html
 
     assert len(parts) > len(anchors) > 1
@@ -78,24 +83,29 @@ def test_turns_can_be_asked_for(tmp_path: Path) -> None:
         thread(*(r for n in range(5) for r in (prompt(f"ask {n}"), reply(f"say {n}")))),
     )
 
-    found = markup(session, View(first=1, last=2))
+    found = markup(session, SessionView(first_turn=1, last_turn=2))
 
     assert [n for n in range(5) if f"ask {n}" in found] == [1, 2]
-    assert markup(session, View(first=9)) == ""
+    assert markup(session, SessionView(first_turn=9)) == ""
 
 
 def test_windows_behind_each_other_are_the_whole(tmp_path: Path) -> None:
     session = passing(tmp_path)
-    turns = range(len(session.live.turns))
+    turns = range(len(session.live_branch.turns))
 
-    windows = [anchors(session, View(first=number, last=number)) for number in turns]
+    windows = [
+        anchors(session, SessionView(first_turn=number, last_turn=number))
+        for number in turns
+    ]
 
     assert len(windows) > 2
-    assert [*chain(*windows)] == anchors(session, View())
+    assert [*chain(*windows)] == anchors(session, SessionView())
 
 
-def anchors(session: Session, view: View) -> list[str]:
-    return [piece.message for piece in pieces(session, view) if piece.message]
+def anchors(session: Session, view: SessionView) -> list[str]:
+    return [
+        piece.message_anchor for piece in pieces(session, view) if piece.message_anchor
+    ]
 
 
 def test_agents_fold_and_stand_where_they_were_called(tmp_path: Path) -> None:
@@ -114,8 +124,8 @@ def test_a_branch_is_chosen_without_a_script(tmp_path: Path) -> None:
 
 
 def test_a_brief_view_names_agents_and_branches_only(tmp_path: Path) -> None:
-    assert "Count it" not in markup(called(tmp_path / "a"), View())
-    assert "Rewound from here" in markup(rewound(tmp_path / "b"), View())
+    assert "Count it" not in markup(called(tmp_path / "a"), SessionView())
+    assert "Rewound from here" in markup(rewound(tmp_path / "b"), SessionView())
 
 
 def test_nothing_from_a_transcript_is_markup_or_unseen(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.parse import read_text
-from bygones.render.html.heard import told
+from bygones.parse.harness_text import parse_user_text
+from bygones.render.html.session import render_system_message
 from tests import forms
 from tests.build import compact, image, prompt, system, text, thread
 from tests.render.html.outline import outline, tags
@@ -16,9 +16,9 @@ from tests.render.shared import session_of
 
 def shown(folder: Path, *records: object) -> tuple[str, str]:
     session = session_of(folder, thread(*records))  # type: ignore[arg-type]
-    found = told(session.live.messages[-1], read_text)
+    found = render_system_message(session.live_branch.messages[-1], parse_user_text)
     assert found is not None
-    return found.kind, outline(found.html)
+    return found.css_class, outline(found.html)
 
 
 def test_a_prompt_is_shown_as_it_was_typed(tmp_path: Path) -> None:

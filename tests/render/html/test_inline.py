@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.parser_inline import ParserInline
 
-from bygones.render.html import prose as module
+from bygones.render.html import markdown_html as module
 from bygones.render.html.inline import plain
 
 _SIGNS = [
@@ -37,7 +37,7 @@ _texts = st.lists(st.sampled_from(_SIGNS), max_size=24).map("".join)
 
 def stock() -> MarkdownIt:
     """Return Markdown-it as it comes, with our renderers and none of our readers."""
-    made = module._markdown.__wrapped__()
+    made = module._markdown_parser.__wrapped__()
     made.inline = ParserInline()
     made.inline.ruler.disable(["html_inline", "linkify"])
     made.core.ruler.at("inline", _inline)
@@ -45,7 +45,7 @@ def stock() -> MarkdownIt:
 
 
 def _inline(state: object) -> None:
-    from markdown_it.rules_core import inline  # noqa: PLC0415 (a name that is taken)
+    from markdown_it.rules_core import inline
 
     inline(state)  # type: ignore[arg-type]
 
@@ -55,9 +55,9 @@ _STOCK = stock()
 
 @given(_texts)
 def test_every_text_is_read_as_markdown_it_reads_it(text: str) -> None:
-    wall = module._wall().clean
+    wall = module._cleaner().clean
 
-    assert wall(module._markdown().render(text)) == wall(_STOCK.render(text))
+    assert wall(module._markdown_parser().render(text)) == wall(_STOCK.render(text))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_signs_that_may_mean_something_are_not(text: str) -> None:
 @given(_texts)
 def test_without_names_of_links_a_text_is_read_alike(text: str) -> None:
     made = plain(text, links=False)
-    wall = module._wall().clean
+    wall = module._cleaner().clean
 
     assert made is None or wall(made) == wall(_STOCK.renderInline(text))
 

@@ -8,16 +8,24 @@ from html import escape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.render.html.markup import Html, anchor, facts, fold, tag, text, words
-from bygones.render.safe import safe_line
+from bygones.render.html.markup import (
+    Html,
+    escape_line,
+    escape_text,
+    make_element_id,
+    render_details,
+    render_facts,
+    tag,
+)
+from bygones.render.text.primitives import sanitize_line
 from tests.render.html.outline import attributes, tags
 
 
 @given(st.text(alphabet="<>&\"'/=a \n\x1b\u202e"))
 def test_no_text_is_markup(value: str) -> None:
-    assert tags(text(value)) == set()
-    assert tags(words(value)) == set()
-    assert attributes(tag("p", text(value), title=value)) in (
+    assert tags(escape_text(value)) == set()
+    assert tags(escape_line(value)) == set()
+    assert attributes(tag("p", escape_text(value), title=value)) in (
         [("p", "title", value)],
         [],
     )
@@ -25,35 +33,35 @@ def test_no_text_is_markup(value: str) -> None:
 
 @given(st.text(st.sampled_from("a&<>\"' \u00e9;"), max_size=150))
 def test_words_and_values_are_escaped_as_python_does_it(value: str) -> None:
-    line = safe_line(value)
+    line = sanitize_line(value)
 
-    assert words(value) == escape(line)
+    assert escape_line(value) == escape(line)
     assert tag("p", title=line) == (
         f'<p title="{escape(line)}"></p>' if line else "<p></p>"
     )
 
 
 def test_signs_that_nobody_sees_are_shown() -> None:
-    assert text("a\u202eb\x1b]0;x\x07") == "a\\u202eb\\x1b]0;x\\x07"
+    assert escape_text("a\u202eb\x1b]0;x\x07") == "a\\u202eb\\x1b]0;x\\x07"
 
 
 def test_facts_are_parted_and_empty_ones_left_out() -> None:
-    assert facts(["<1>", "", "2"]) == "&lt;1&gt; · 2"
+    assert render_facts(["<1>", "", "2"]) == "&lt;1&gt; · 2"
 
 
 def test_a_fold_needs_no_script() -> None:
-    assert fold(Html("a"), Html("b"), "x", is_open=True) == (
+    assert render_details(Html("a"), Html("b"), "x", is_open=True) == (
         '<details class="x" open><summary>a</summary>b</details>'
     )
 
 
 @given(st.text(), st.text())
 def test_an_anchor_is_a_plain_name_and_tells_ids_apart(one: str, other: str) -> None:
-    assert re.fullmatch("m-[A-Za-z0-9_-]+", anchor("m", one))
-    assert (anchor("m", one) == anchor("m", other)) is (one == other)
+    assert re.fullmatch("m-[A-Za-z0-9_-]+", make_element_id("m", one))
+    assert (make_element_id("m", one) == make_element_id("m", other)) is (one == other)
 
 
 def test_quotes_are_escaped_where_they_could_end_something() -> None:
-    assert text("\"'<&>") == "\"'&lt;&amp;&gt;"
-    assert words("\"'<") == "&quot;&#x27;&lt;"
-    assert tag("a", text('"'), href='"') == '<a href="&quot;">"</a>'
+    assert escape_text("\"'<&>") == "\"'&lt;&amp;&gt;"
+    assert escape_line("\"'<") == "&quot;&#x27;&lt;"
+    assert tag("a", escape_text('"'), href='"') == '<a href="&quot;">"</a>'

@@ -6,19 +6,24 @@ from base64 import b64encode
 
 import pytest
 
-from bygones.model.blocks import Image, MediaSource, Text, ToolResult
-from bygones.render.html.outputs import output, picture, pictures, result
+from bygones.model.records import ImageBlock, MediaSource, TextBlock, ToolResultBlock
+from bygones.render.html.tool_calls import (
+    render_media,
+    render_media_blocks,
+    render_output,
+    render_result,
+)
 from tests.render.html.outline import attributes, outline, tags
 
 
 def test_a_short_output_is_shown_whole() -> None:
-    assert output("a\n<b>\n") == '<pre class="output">a\n&lt;b&gt;</pre>'
-    assert output(" \n ") == ""
+    assert render_output("a\n<b>\n") == '<pre class="output">a\n&lt;b&gt;</pre>'
+    assert render_output(" \n ") == ""
 
 
 @pytest.mark.parametrize("text", ["line\n" * 500, "x" * 20_000])
 def test_a_long_output_folds_and_nothing_of_it_is_lost(text: str) -> None:
-    found = output(text)
+    found = render_output(text)
 
     assert "details" in tags(found)
     shown = "".join(line.strip() for line in outline(found).split("\n"))
@@ -27,7 +32,7 @@ def test_a_long_output_folds_and_nothing_of_it_is_lost(text: str) -> None:
 
 
 def test_what_no_page_can_hold_is_counted() -> None:
-    assert "more signs" in output("y" * 1_100_000)
+    assert "more signs" in render_output("y" * 1_100_000)
 
 
 PICTURES = {
@@ -43,9 +48,11 @@ PICTURES = {
 def test_a_picture_is_in_the_page_as_what_it_is(kind: str, said: str) -> None:
     coded = b64encode(PICTURES[kind] + b"\0" * 30).decode()
     lines = f" {coded[:20]}\n{coded[20:]}\n"
-    block = Image(source=MediaSource(type="base64", media_type=said, data=lines))
+    block = ImageBlock(source=MediaSource(type="base64", media_type=said, data=lines))
 
-    assert ("img", "src", f"data:{kind};base64,{coded}") in attributes(picture(block))
+    assert ("img", "src", f"data:{kind};base64,{coded}") in attributes(
+        render_media(block)
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,20 +70,22 @@ def test_a_picture_is_in_the_page_as_what_it_is(kind: str, said: str) -> None:
 def test_anything_else_is_only_named(kind: str, coded: str) -> None:
     source = MediaSource(type="base64", media_type=kind, data=coded)
 
-    assert tags(picture(Image(source=source))) == {"p"}
+    assert tags(render_media(ImageBlock(source=source))) == {"p"}
 
 
 def test_a_picture_elsewhere_is_never_loaded() -> None:
     source = MediaSource(type="url", url="https://evil.dev/x.png")
 
-    assert tags(picture(Image(source=source))) == {"p"}
+    assert tags(render_media(ImageBlock(source=source))) == {"p"}
 
 
 def test_blocks_of_a_result_come_in_order() -> None:
-    answer = ToolResult(content=(Text(text="a"), Image(), Text(text="b")))
+    answer = ToolResultBlock(
+        content=(TextBlock(text="a"), ImageBlock(), TextBlock(text="b"))
+    )
 
-    assert outline(result(answer, None, "output")).split() == [
+    assert outline(render_result(answer, None, "output")).split() == [
         *("<pre.output>", "a", "<p.note>", "[image]", "<pre.output>", "b")
     ]
-    assert pictures([Text(text="a")]) == ""
-    assert result(answer, "stored", "x") == '<pre class="x">stored</pre>'
+    assert render_media_blocks([TextBlock(text="a")]) == ""
+    assert render_result(answer, "stored", "x") == '<pre class="x">stored</pre>'

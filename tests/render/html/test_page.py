@@ -9,38 +9,42 @@ from pathlib import Path
 
 import pytest
 
-from bygones.parse import read_text
-from bygones.prices import load_prices
-from bygones.render.figures import price
-from bygones.render.html import (
-    STATIC,
-    Setting,
-    Shell,
-    contents,
-    page,
-    session_page,
-    static,
-)
+from bygones.parse.harness_text import parse_user_text
 from bygones.render.html.markup import Html
-from bygones.render.walk import View
+from bygones.render.html.page import (
+    STATIC_FILES,
+    PageFrame,
+    load_static_file,
+    render_html_page,
+    render_session_page,
+    render_table_of_contents,
+)
+from bygones.render.html.session import HtmlOptions
+from bygones.render.numbers import format_cost
+from bygones.render.walk import SessionView
+from bygones.usage.prices import load_prices
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.stories import STORIES, hostile, passing, rewound
 
-SETTING = Setting(teller=read_text)
+SETTING = HtmlOptions(text_parser=parse_user_text)
 
 
 def test_the_head_tells_what_all_of_it_cost(tmp_path: Path) -> None:
     session = STORIES["everyday"](tmp_path)
-    setting = Setting(teller=read_text, pricer=load_prices().cost_of)
-    head = "".join(session_page(session, setting=setting)).partition("<h2")[0]
+    setting = HtmlOptions(
+        text_parser=parse_user_text, usage_pricer=load_prices().compute_cost
+    )
+    head = "".join(render_session_page(session, options=setting)).partition("<h2")[0]
 
-    cost = price(load_prices().cost_of(session.spends))
+    cost = format_cost(load_prices().compute_cost(session.message_usages))
     assert cost not in {"", "unknown"}
     assert f"{cost}<" in head or f"{cost} " in head
 
 
-def whole(story: str, folder: Path, shell: Shell | None = None) -> str:
-    return "".join(session_page(STORIES[story](folder), setting=SETTING, shell=shell))
+def whole(story: str, folder: Path, shell: PageFrame | None = None) -> str:
+    return "".join(
+        render_session_page(STORIES[story](folder), options=SETTING, frame=shell)
+    )
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -77,8 +81,11 @@ def test_a_page_has_landmarks_a_language_and_a_title(tmp_path: Path) -> None:
 
 
 def test_a_page_beside_others_shares_their_style(tmp_path: Path) -> None:
-    shell = Shell(
-        assets="../assets/", up="../index.html", before="a.html", after="c.html"
+    shell = PageFrame(
+        assets_url="../assets/",
+        index_url="../index.html",
+        previous_url="a.html",
+        next_url="c.html",
     )
 
     found = outline(whole("everyday", tmp_path, shell))
@@ -90,12 +97,18 @@ def test_a_page_beside_others_shares_their_style(tmp_path: Path) -> None:
 def test_the_prompts_are_listed_unless_there_is_one(tmp_path: Path) -> None:
     session = passing(tmp_path)
 
-    assert outline(contents(session.live)).count("<li>") == len(session.prompts)
-    assert contents(session.live, View(first=99)) == ""
+    assert outline(render_table_of_contents(session.live_branch)).count("<li>") == len(
+        session.prompts
+    )
+    assert (
+        render_table_of_contents(session.live_branch, SessionView(first_turn=99)) == ""
+    )
 
 
 def test_another_branch_has_its_own_page(tmp_path: Path) -> None:
-    found = "".join(session_page(rewound(tmp_path), View(branch=1), SETTING))
+    found = "".join(
+        render_session_page(rewound(tmp_path), SessionView(branch=1), SETTING)
+    )
 
     assert "The live branch goes on from here" in found
 
@@ -103,22 +116,22 @@ def test_another_branch_has_its_own_page(tmp_path: Path) -> None:
 def test_a_hostile_title_is_text(tmp_path: Path) -> None:
     session = hostile(tmp_path, "</title><script>alert(1)</script>")
 
-    found = "".join(session_page(session, setting=SETTING))
+    found = "".join(render_session_page(session, options=SETTING))
 
     assert found.count("<script") == 1
     assert found.count("</title>") == 1
 
 
 def test_a_page_can_run_more_of_our_scripts() -> None:
-    shell = Shell(assets="assets/", scripts=("find.js",))
+    shell = PageFrame(assets_url="assets/", scripts=("find.js",))
 
-    found = "".join(page("List", Html(""), [Html("<p>x</p>")], shell))
+    found = "".join(render_html_page("List", Html(""), [Html("<p>x</p>")], shell))
 
     assert ("script", "src", "assets/index.js") in attributes(found)
     assert found.count("sha256-") == 2
     assert "&#x27;self&#x27;; img-src" in found
 
 
-@pytest.mark.parametrize("name", STATIC)
+@pytest.mark.parametrize("name", STATIC_FILES)
 def test_what_pages_use_can_stand_inside_of_them(name: str) -> None:
-    assert "</" not in static(name)
+    assert "</" not in load_static_file(name)

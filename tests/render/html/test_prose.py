@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bygones.render.html.prose import (
-    _MARKED,
-    _markdown,
-    _paragraphs,
-    _walled,
-    prose,
-    typed,
+from bygones.render.html.markdown_html import (
+    _MARKDOWN_CHARS,
+    _clean,
+    _markdown_parser,
+    _render_paragraphs,
+    render_markdown,
+    render_preformatted,
 )
 from tests.render.html.outline import attributes, outline, tags
 
@@ -38,13 +38,23 @@ x = "y"
 
 
 def test_markdown_is_read() -> None:
-    assert tags(prose(MARKDOWN)) >= {"h3", "em", "code", "a", "table", "pre", "ol"}
-    assert ("td", "class", "right") in attributes(prose(MARKDOWN))
-    assert "Title" in outline(prose(MARKDOWN))
+    assert tags(render_markdown(MARKDOWN)) >= {
+        "h3",
+        "em",
+        "code",
+        "a",
+        "table",
+        "pre",
+        "ol",
+    }
+    assert ("td", "class", "right") in attributes(render_markdown(MARKDOWN))
+    assert "Title" in outline(render_markdown(MARKDOWN))
 
 
 def test_a_link_tells_nobody_where_it_was_followed() -> None:
-    links = [a for a in attributes(prose("[x](https://a.dev)")) if a[0] == "a"]
+    links = [
+        a for a in attributes(render_markdown("[x](https://a.dev)")) if a[0] == "a"
+    ]
 
     assert ("a", "href", "https://a.dev") in links
     assert ("a", "rel", "noopener noreferrer nofollow") in links
@@ -74,7 +84,7 @@ def test_a_link_tells_nobody_where_it_was_followed() -> None:
     ],
 )
 def test_nothing_hostile_gets_through(source: str) -> None:
-    found = prose(source)
+    found = render_markdown(source)
 
     assert not tags(found) & {"script", "img", "svg", "style", "b", "i", "iframe"}
     for _, name, value in attributes(found):
@@ -84,21 +94,26 @@ def test_nothing_hostile_gets_through(source: str) -> None:
 
 
 def test_a_picture_is_named_and_linked_but_never_loaded() -> None:
-    assert "[picture: a cat]" in prose("![a cat](https://a.dev/cat.png)")
-    assert tags(prose("![a cat](https://a.dev/cat.png)")) == {"div", "p", "a", "span"}
+    assert "[picture: a cat]" in render_markdown("![a cat](https://a.dev/cat.png)")
+    assert tags(render_markdown("![a cat](https://a.dev/cat.png)")) == {
+        "div",
+        "p",
+        "a",
+        "span",
+    }
 
 
 @given(st.text(alphabet="ab.: -1#\n\"'!(){}/@=+x\u00e9<*", max_size=40))
 def test_text_without_markdown_takes_the_short_way_to_the_same_place(
     source: str,
 ) -> None:
-    if not _MARKED.search(source):
-        assert _paragraphs(source) == _walled(_markdown().render(source))
+    if not _MARKDOWN_CHARS.search(source):
+        assert _render_paragraphs(source) == _clean(_markdown_parser().render(source))
 
 
 @given(st.text(alphabet="<>&\"'[]()!`*_|-#\n a:/\\~^"))
 def test_whatever_is_written_the_markup_is_whole(source: str) -> None:
-    assert tags(prose(source)) <= {
+    assert tags(render_markdown(source)) <= {
         *(
             "div",
             "p",
@@ -119,11 +134,14 @@ def test_whatever_is_written_the_markup_is_whole(source: str) -> None:
 
 
 def test_a_very_long_text_is_shown_as_it_is() -> None:
-    assert tags(prose("*a* " * 30_000)) == {"div"}
+    assert tags(render_markdown("*a* " * 30_000)) == {"div"}
 
 
 def test_what_was_typed_stays_as_it_was_typed() -> None:
-    assert typed("\n*a*\n  <b>\n") == '<div class="typed">*a*\n  &lt;b&gt;</div>'
+    assert (
+        render_preformatted("\n*a*\n  <b>\n")
+        == '<div class="typed">*a*\n  &lt;b&gt;</div>'
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +149,7 @@ def test_what_was_typed_stays_as_it_was_typed() -> None:
     ["> x|y\n> -|-\n> `c`|\n>", "> - # H\n> | a | b |\n> |---|--:|\n> | `c` |\n>"],
 )
 def test_a_table_in_a_quote_at_the_end_of_a_text_is_read(source: str) -> None:
-    assert "<table>" in prose(source)
+    assert "<table>" in render_markdown(source)
 
 
 def test_what_markdown_it_cannot_read_is_shown_as_it_was_typed(
@@ -142,4 +160,4 @@ def test_what_markdown_it_cannot_read_is_shown_as_it_was_typed(
 
     monkeypatch.setattr(MarkdownIt, "render", fail)
 
-    assert prose("a\n===") == typed("a\n===")
+    assert render_markdown("a\n===") == render_preformatted("a\n===")

@@ -9,16 +9,21 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bygones.model.sessions import Session
-from bygones.parse import read_text
-from bygones.render.markdown import Sheet, markdown
-from bygones.render.walk import View
+from bygones.parse.harness_text import parse_user_text
+from bygones.render.markdown.session import MarkdownOptions, render_session_markdown
+from bygones.render.walk import SessionView
 from tests.build import prompt, reply, thread, tool_result, tool_use
 from tests.render.html.outline import attributes, tags
 from tests.render.shared import session_of
 from tests.render.stories import HOSTILE, STORIES, hostile
 
 HERE = Path(__file__).parent / "pages"
-FULL = View(branches=True, agents=True, thinking=True, tools=True)
+FULL = SessionView(
+    include_branches=True,
+    include_agents=True,
+    include_thinking=True,
+    include_tools=True,
+)
 CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")
 OURS = {"details", "summary"}
 PLAIN = {
@@ -28,8 +33,12 @@ PLAIN = {
 }
 
 
-def sheet(session: Session, view: View = FULL) -> str:
-    return "".join(markdown(session, view, Sheet(teller=read_text)))
+def sheet(session: Session, view: SessionView = FULL) -> str:
+    return "".join(
+        render_session_markdown(
+            session, view, MarkdownOptions(text_parser=parse_user_text)
+        )
+    )
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -69,7 +78,7 @@ def test_calls_fold_only_if_they_are_asked_for(tmp_path: Path) -> None:
         ),
     )
 
-    assert "- **$** `` ls `x` ``" in sheet(session, View())
+    assert "- **$** `` ls `x` ``" in sheet(session, SessionView())
     assert "line 39" in sheet(session)
     assert "line 40" not in sheet(session)
     assert "more signs" in sheet(session)

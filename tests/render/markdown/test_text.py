@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bygones.render.markdown.text import code, fenced, neutral, plain, quoted, summary
+from bygones.render.markdown.session import (
+    escape_markdown,
+    escape_summary,
+    fenced_code,
+    inline_code,
+    neutralize_markdown,
+    quote_markdown,
+)
 from tests.render.html.outline import attributes, outline, tags
 
 CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -34,43 +41,47 @@ def shown(source: str) -> str:
     ],
 )
 def test_what_is_dangerous_is_spelled_out(source: str) -> None:
-    found = CARELESS.parse(neutral(source))
+    found = CARELESS.parse(neutralize_markdown(source))
 
     kinds = {token.type for token in found} | {
         child.type for token in found for child in token.children or ()
     }
     assert not kinds & {"html_block", "html_inline", "image"}
-    for _, name, value in attributes(shown(neutral(source))):
+    for _, name, value in attributes(shown(neutralize_markdown(source))):
         assert name != "href" or value.startswith(("https:", "http:", "mailto:", "#"))
 
 
 def test_what_was_written_as_markdown_stays() -> None:
     source = "## Why\n\n- *so* `<b>` and <https://a.dev>\n\n```html\n<b>\n```"
 
-    assert neutral(source) == (
+    assert neutralize_markdown(source) == (
         "#### Why\n\n- *so* `<b>` and [https://a.dev](https://a.dev)\n\n"
         "```html\n<b>\n```"
     )
 
 
 def test_a_fence_that_nobody_closed_is_closed() -> None:
-    assert neutral("```py\nx = 1").endswith("\n```")
+    assert neutralize_markdown("```py\nx = 1").endswith("\n```")
 
 
 @given(SIGNS)
 def test_no_text_becomes_html(source: str) -> None:
-    for found in (neutral(source), plain(source), quoted(source)):
+    for found in (
+        neutralize_markdown(source),
+        escape_markdown(source),
+        quote_markdown(source),
+    ):
         tokens = CARELESS.parse(found)
         inner = [child for token in tokens for child in token.children or ()]
         assert not {"html_block", "html_inline"} & {t.type for t in (*tokens, *inner)}
-    assert tags(summary(source)) == set()
+    assert tags(escape_summary(source)) == set()
 
 
 @given(SIGNS)
 def test_code_shows_what_it_holds(source: str) -> None:
     line = " ".join(source.split())
     if line:
-        found = outline(shown(f"x {code(source)}"))
+        found = outline(shown(f"x {inline_code(source)}"))
 
         assert "<code>" in found
         assert line in found
@@ -78,7 +89,7 @@ def test_code_shows_what_it_holds(source: str) -> None:
 
 @given(SIGNS)
 def test_nothing_ends_a_fence_from_inside(source: str) -> None:
-    tokens = CARELESS.parse(f"{fenced(source)}\nbehind\n")
+    tokens = CARELESS.parse(f"{fenced_code(source)}\nbehind\n")
 
     assert [token.type for token in tokens] == [
         *("fence", "paragraph_open", "inline", "paragraph_close")

@@ -18,10 +18,10 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import StoreError
-from bygones.query import parse
-from bygones.team.contract import Batch, Role, Scope
-from bygones.team.deriving import derive
-from bygones.team.moving import move
+from bygones.query.parser import parse_query
+from bygones.team.admin import migrate_store
+from bygones.team.contract import AccessRole, AccessScope, SourceUpdate
+from bygones.team.worker import derive_all
 from tests.faults.sizes import reached, seeded, sized
 from tests.team.homes import PEOPLE, People, send, sent_from
 from tests.team.node import Node, node
@@ -31,12 +31,12 @@ if any(
 ):
     pytest.skip("ClickHouse is NOT tried: pip install chdb", allow_module_level=True)
 
-from bygones.team.clickhouse import ClickHouseStore
-from bygones.team.clickhouse.connect import ClickHouse
+from bygones.team.stores.clickhouse import ClickHouseStore
+from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
 KILLS = sized(3, 25, 100)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-EVERYBODY = Scope(person="dan", role=Role.AUDITOR)
+EVERYBODY = AccessScope(person="dan", role=AccessRole.AUDITOR)
 QUERIES = ("test", "hello", "fix the bug", '"hello there"')
 
 
@@ -60,36 +60,45 @@ def test_an_engine_that_is_killed_has_everything_once(
     with node() as one:
         store = ClickHouseStore(f"{one.address}/team")
         store.prepare()
-        objects = store.objects()
+        objects = store.database_blobs()
         for _ in range(KILLS):
             # Whatever was answered is there; what was not is sent again.
             with dying(one, dice.uniform(0.0, 1.0)), pytest.raises(StoreError):
                 go_on(store, batches)
         put_all(store, batches)
-        derive(store, objects)
+        derive_all(store, objects)
 
         assert store.verify().faults == ()
-        shelf = store.shelf(Scope(person="ann"), objects)
+        shelf = store.open_reader(AccessScope(person="ann"), objects)
         Archive.ingest(tmp_path / "archive", people.homes["ann"][:3])
-        with Archive.on(shelf) as team, Archive.open(tmp_path / "archive") as folder:
-            assert list(team.sessions(empty=True)) == list(folder.sessions(empty=True))
+        with (
+            Archive.from_store(shelf) as team,
+            Archive.open(tmp_path / "archive") as folder,
+        ):
+            assert list(team.sessions(include_empty=True)) == list(
+                folder.sessions(include_empty=True)
+            )
             assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
     reached("kills of ClickHouse's engine", KILLS)
 
 
-def go_on(store: ClickHouseStore, batches: list[tuple[Batch, list[bytes]]]) -> None:
+def go_on(
+    store: ClickHouseStore, batches: list[tuple[SourceUpdate, list[bytes]]]
+) -> None:
     """Send and derive until something fails."""
     while True:
         put_all(store, batches)
-        derive(store, store.objects())
+        derive_all(store, store.database_blobs())
 
 
-def put_all(store: ClickHouseStore, batches: list[tuple[Batch, list[bytes]]]) -> None:
-    objects = store.objects()
+def put_all(
+    store: ClickHouseStore, batches: list[tuple[SourceUpdate, list[bytes]]]
+) -> None:
+    objects = store.database_blobs()
     for batch, raws in batches:
         for raw in raws:
             objects.put(raw)
-        assert store.put(batch).upto == sum(span.length for span in batch.spans)
+        assert store.put(batch).stored_bytes == sum(span.length for span in batch.spans)
 
 
 def test_a_node_that_was_moved_to_answers_as_the_one_before(people: People) -> None:
@@ -98,22 +107,27 @@ def test_a_node_that_was_moved_to_answers_as_the_one_before(people: People) -> N
         there = ClickHouseStore(f"{other.address}/team")
         here.prepare()
         for person in PEOPLE:
-            send(here, here.objects(), person, people.homes[person][:1])
-        derive(here, here.objects())
+            send(here, here.database_blobs(), person, people.homes[person][:1])
+        derive_all(here, here.database_blobs())
 
-        moved = move(here, there)
+        moved = migrate_store(here, there)
 
         assert moved.sources
-        stranger = ClickHouse(f"{other.address}/team")
+        stranger = ClickHouseConnection(f"{other.address}/team")
         assert stranger.rows("SELECT count(*) > 0 FROM session", {}) == [(1,)]
-        stranger.limit([])
+        stranger.restrict_to([])
         assert stranger.rows("SELECT count(*) > 0 FROM session", {}) == [(0,)]
-        shelves = [store.shelf(EVERYBODY, store.objects()) for store in (here, there)]
-        before, after = map(Archive.on, shelves)
-        assert list(after.sessions(empty=True)) == list(before.sessions(empty=True))
+        shelves = [
+            store.open_reader(EVERYBODY, store.database_blobs())
+            for store in (here, there)
+        ]
+        before, after = map(Archive.from_store, shelves)
+        assert list(after.sessions(include_empty=True)) == list(
+            before.sessions(include_empty=True)
+        )
         for query in QUERIES:
-            asked = parse(query, now=NOW, zone=UTC)
+            asked = parse_query(query, now=NOW, zone=UTC)
             theirs, ours = before.search(asked), after.search(asked)
-            assert ours.total == theirs.total
+            assert ours.session_count == theirs.session_count
             scores = [found.score for found in ours.sessions]
             assert scores == pytest.approx([found.score for found in theirs.sessions])

@@ -8,44 +8,46 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bygones.errors import StoreError
-from bygones.team.contract import Objects, TeamStore
+from bygones.team.contract import BlobStore, TeamStore
 
 if TYPE_CHECKING:
-    from bygones.team.clickhouse.connect import ClickHouse
+    from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 TABLES = ("session", "record", "said", "post", "prompt", "spend", "source", "span")
 
 
 @pytest.fixture
-def reader(filled: Made) -> Iterator[ClickHouse]:
+def reader(filled: Made) -> Iterator[ClickHouseConnection]:
     store, _ = filled
     if type(store).__name__ != "ClickHouseStore":
         pytest.skip("these filters are ClickHouse's")
-    from bygones.team.clickhouse.connect import ClickHouse  # noqa: PLC0415
-    from bygones.team.clickhouse.store import ClickHouseStore  # noqa: PLC0415
+    from bygones.team.stores.clickhouse import ClickHouseStore
+    from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
     assert isinstance(store, ClickHouseStore)
-    db = ClickHouse(store._address)
+    db = ClickHouseConnection(store._address)
     yield db
     db.close()
 
 
-def holders(db: ClickHouse, person: str) -> list[int]:
+def holders(db: ClickHouseConnection, person: str) -> list[int]:
     sql = "SELECT holder FROM holder FINAL WHERE person = %(person)s"
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
-def test_who_is_nobody_sees_no_row(reader: ClickHouse) -> None:
-    reader.limit([])
+def test_who_is_nobody_sees_no_row(reader: ClickHouseConnection) -> None:
+    reader.restrict_to([])
 
     for table in TABLES:
         assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
 
 
-def test_a_person_sees_their_own_rows_without_a_filter(reader: ClickHouse) -> None:
+def test_a_person_sees_their_own_rows_without_a_filter(
+    reader: ClickHouseConnection,
+) -> None:
     own = holders(reader, "ann")
-    reader.limit(own)
+    reader.restrict_to(own)
 
     for table in TABLES:
         sql = f"SELECT groupUniqArray(holder) FROM (SELECT * FROM {table}) AS t"  # noqa: S608 (our names)
@@ -55,8 +57,8 @@ def test_a_person_sees_their_own_rows_without_a_filter(reader: ClickHouse) -> No
 @pytest.mark.parametrize(
     "sql", ["TRUNCATE TABLE session", "INSERT INTO dead VALUES (1)", "DROP TABLE post"]
 )
-def test_a_reader_changes_nothing(reader: ClickHouse, sql: str) -> None:
-    reader.limit(holders(reader, "ann"))
+def test_a_reader_changes_nothing(reader: ClickHouseConnection, sql: str) -> None:
+    reader.restrict_to(holders(reader, "ann"))
 
     with pytest.raises(StoreError):
         reader.rows(sql, {})

@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from bygones.errors import StoreError
-from bygones.team.postgres import PostgresStore
+from bygones.team.stores.postgres import PostgresStore
 from tests.team.engines import opened
 
 LONG = "".join(sha256(b"%d" % number).hexdigest() for number in range(250))
@@ -40,4 +40,4 @@ def test_only_what_is_said_of_a_row_is_of_it(
     with pytest.raises(StoreError) as failed:
         store._db.execute(sql, {"value": value})
 
-    assert failed.value.is_of_row is is_of_row
+    assert failed.value.is_permanent is is_of_row

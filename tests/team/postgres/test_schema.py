@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from bygones.errors import StoreError
-from bygones.team.postgres import PostgresStore
+from bygones.team.stores.postgres import PostgresStore
 from tests.team.servers import missing, postgres
 
 

@@ -8,17 +8,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bygones.model.ids import SessionId
-from bygones.model.sources import SourceKind
-from bygones.team.contract import Batch, Objects, Selector, Sent
-from bygones.team.deriving import derive
-from bygones.team.postgres.store import PostgresStore
-from bygones.team.postgres.terms import counts_in, living_in
+from bygones.model.base import SessionId, SourceKind
+from bygones.team.contract import BlobStore, ErasureSelector, RemoteSource, SourceUpdate
+from bygones.team.stores.postgres import PostgresStore
+from bygones.team.stores.postgres_search import counts_in, living_in
+from bygones.team.worker import derive_all
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.team.engines import opened
 from tests.team.homes import spans_of
 
-Made = tuple[PostgresStore, Objects]
+Made = tuple[PostgresStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 BUCKETS = 16
 
@@ -45,7 +44,7 @@ def say(made: Made, number: int, *words: str) -> None:
             start=number * 1000 + step * 10,
         )
     ]
-    sent = Sent(
+    sent = RemoteSource(
         person="ann",
         machine="laptop",
         home="/home/ann/.claude",
@@ -55,9 +54,11 @@ def say(made: Made, number: int, *words: str) -> None:
     )
     raw = jsonl(lines)
     store.put(
-        Batch(source=sent, generation=len(words), spans=tuple(spans_of(raw, objects)))
+        SourceUpdate(
+            source=sent, generation=len(words), spans=tuple(spans_of(raw, objects))
+        )
     )
-    derive(store, objects)
+    derive_all(store, objects)
 
 
 def tallied(store: PostgresStore) -> dict[str, Counter[tuple[int, int]]]:
@@ -117,7 +118,7 @@ def test_of_what_was_erased_no_segment_says_anything(made: Made) -> None:
         "SELECT number FROM session WHERE session = %(gone)s", {"gone": gone}
     )
 
-    store.erase(Selector(session=gone), now=NOW)
+    store.erase(ErasureSelector(session=gone), now=NOW)
 
     assert "=apple3" not in set(tallied(store))
     assert ("apple3", 2) not in words(store)
@@ -137,7 +138,7 @@ def test_of_an_earlier_state_of_what_was_erased_nothing_is_left(made: Made) -> N
     ((dead,),) = store._db.rows("SELECT sum(dead) FROM segment", {})
     assert dead
 
-    store.erase(Selector(session=gone), now=NOW)
+    store.erase(ErasureSelector(session=gone), now=NOW)
 
     alive = {row[0] for row in store._db.rows("SELECT number FROM filed", {})}
     for forms, packed in store._db.rows("SELECT forms, packed FROM post", {}):

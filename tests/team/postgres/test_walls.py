@@ -7,31 +7,31 @@ from collections.abc import Iterator
 import pytest
 
 from bygones.errors import StoreError
-from bygones.team.contract import Objects, TeamStore
-from bygones.team.postgres.connect import Postgres
-from bygones.team.postgres.store import PostgresStore
+from bygones.team.contract import BlobStore, TeamStore
+from bygones.team.stores.postgres import PostgresStore
+from bygones.team.stores.postgres_connection import PostgresConnection
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 TABLES = ("session", "record", "said", "word", "prompt", "spend", "source", "span")
 
 
 @pytest.fixture
-def reader(filled: Made) -> Iterator[Postgres]:
+def reader(filled: Made) -> Iterator[PostgresConnection]:
     store, _ = filled
     if not isinstance(store, PostgresStore):
         pytest.skip("row security is PostgreSQL's")
-    db = Postgres(store._address)
+    db = PostgresConnection(store._address)
     yield db
     db.close()
 
 
-def holders(db: Postgres, person: str) -> list[int]:
+def holders(db: PostgresConnection, person: str) -> list[int]:
     sql = "SELECT holder FROM holder WHERE person = %(person)s"
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
-def test_who_is_nobody_sees_no_row(reader: Postgres) -> None:
-    reader.limit([])
+def test_who_is_nobody_sees_no_row(reader: PostgresConnection) -> None:
+    reader.restrict_to([])
 
     for table in TABLES:
         assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
@@ -40,9 +40,11 @@ def test_who_is_nobody_sees_no_row(reader: Postgres) -> None:
     assert reader.rows(both, {}) == []
 
 
-def test_a_person_sees_their_own_rows_without_a_filter(reader: Postgres) -> None:
+def test_a_person_sees_their_own_rows_without_a_filter(
+    reader: PostgresConnection,
+) -> None:
     own = holders(reader, "ann")
-    reader.limit(own)
+    reader.restrict_to(own)
 
     for table in TABLES:
         (found,) = reader.rows(f"SELECT array_agg(DISTINCT holder) FROM {table}", {})  # noqa: S608 (our names)
@@ -60,15 +62,17 @@ def test_a_person_sees_their_own_rows_without_a_filter(reader: Postgres) -> None
     ],
 )
 def test_a_reader_changes_nothing_and_reads_nothing_else(
-    reader: Postgres, sql: str
+    reader: PostgresConnection, sql: str
 ) -> None:
-    reader.limit(holders(reader, "ann"))
+    reader.restrict_to(holders(reader, "ann"))
 
     with pytest.raises(StoreError):
         reader.rows(sql, {})
 
 
-def test_texts_are_found_by_the_index_behind_the_wall(reader: Postgres) -> None:
+def test_texts_are_found_by_the_index_behind_the_wall(
+    reader: PostgresConnection,
+) -> None:
     asked = "SELECT number FROM said WHERE tsv @@ 'hello'::tsquery"
 
     def plan() -> str:
@@ -78,17 +82,17 @@ def test_texts_are_found_by_the_index_behind_the_wall(reader: Postgres) -> None:
 
     # This is how the function asks, and what would become of it in a reader's hands.
     assert "Bitmap Index Scan on said_tsv" in plan()
-    reader.limit(holders(reader, "ann"))
+    reader.restrict_to(holders(reader, "ann"))
     assert "said_tsv" not in plan()
 
 
 def test_a_connection_that_was_cut_is_made_anew_and_as_limited(
-    reader: Postgres,
+    reader: PostgresConnection,
 ) -> None:
     own = holders(reader, "ann")
-    reader.limit(own)
+    reader.restrict_to(own)
     ((number,),) = reader.rows("SELECT pg_backend_pid()", {})
-    other = Postgres(reader._address)
+    other = PostgresConnection(reader._address)
     other.rows("SELECT pg_terminate_backend(%(number)s, 5000)", {"number": number})
     other.close()
     with pytest.raises(StoreError):
@@ -99,19 +103,21 @@ def test_a_connection_that_was_cut_is_made_anew_and_as_limited(
     assert found == (own,)
 
 
-def test_a_connection_that_was_cut_in_a_moment_is_made_anew(reader: Postgres) -> None:
+def test_a_connection_that_was_cut_in_a_moment_is_made_anew(
+    reader: PostgresConnection,
+) -> None:
     own = holders(reader, "ann")
-    reader.limit(own)
-    other = Postgres(reader._address)
+    reader.restrict_to(own)
+    other = PostgresConnection(reader._address)
     cut = "SELECT pg_terminate_backend(%(number)s, 5000)"
-    with reader.moment():
+    with reader.read_transaction():
         ((number,),) = reader.rows("SELECT pg_backend_pid()", {})
         other.rows(cut, {"number": number})
         with pytest.raises(StoreError):
             reader.rows("SELECT 1", {})
     other.close()
 
-    with reader.moment():
+    with reader.read_transaction():
         (found,) = reader.rows("SELECT array_agg(DISTINCT holder) FROM session", {})
 
     assert found == (own,)

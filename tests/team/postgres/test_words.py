@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 import pytest
 
 from bygones.archive import Archive
-from bygones.model.hits import Found
-from bygones.query import parse
-from bygones.team.contract import Objects, Scope, TeamStore
-from bygones.team.deriving import derive
-from bygones.team.postgres.terms import OVERLAP, PIECE
+from bygones.model.summary import SearchResults
+from bygones.query.parser import parse_query
+from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.stores.postgres_search import OVERLAP, PIECE
+from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.engines import opened
 from tests.team.homes import send
 
-Made = tuple[TeamStore, Objects]
+Made = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 FAR = " filler" * (PIECE + OVERLAP)
 SAID = (
@@ -40,10 +40,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Ar
     with opened("postgresql") as make:
         store, objects = make()
         send(store, objects, "ann", [home.path])
-        derive(store, objects)
-        shelf = store.shelf(Scope(person="ann"), objects)
+        derive_all(store, objects)
+        shelf = store.open_reader(AccessScope(person="ann"), objects)
         Archive.ingest(place / "archive", [home.path])
-        with Archive.on(shelf) as team, Archive.open(place / "archive") as folder:
+        with (
+            Archive.from_store(shelf) as team,
+            Archive.open(place / "archive") as folder,
+        ):
             yield team, folder
         store.close()
 
@@ -55,15 +58,20 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Ar
 def test_a_text_with_two_words_of_a_unit_counts_once(
     both: tuple[Archive, Archive], query: str
 ) -> None:
-    asked = parse(query, now=NOW, zone=UTC)
+    asked = parse_query(query, now=NOW, zone=UTC)
 
     ours, theirs = (archive.search(asked) for archive in both)
 
     assert told(ours) == told(theirs)
 
 
-def told(found: Found) -> list[tuple[object, ...]]:
+def told(found: SearchResults) -> list[tuple[object, ...]]:
     return [
-        (one.listed.id, pytest.approx(one.score, rel=1e-12), one.shares, one.total)
+        (
+            one.summary.id,
+            pytest.approx(one.score, rel=1e-12),
+            one.word_shares,
+            one.hit_count,
+        )
         for one in found.sessions
     ]

@@ -12,145 +12,166 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from bygones.model.sessions import Branch, Session
-from bygones.render.figures import several
-from bygones.render.heads import session_facts
-from bygones.render.html.fragments import WHOLE, Fragment, Setting, fragments
+from bygones.render.headers import session_header_facts
 from bygones.render.html.markup import (
-    NOTHING,
+    EMPTY_HTML,
     Html,
-    anchor,
-    facts,
-    joined,
+    escape_line,
+    join_html,
+    make_element_id,
+    render_facts,
     tag,
-    words,
 )
-from bygones.render.safe import safe_line
-from bygones.render.walk import View, turn_words
+from bygones.render.html.session import (
+    SHOW_ALL,
+    HtmlFragment,
+    HtmlOptions,
+    render_fragments,
+)
+from bygones.render.numbers import pluralize
+from bygones.render.text.primitives import sanitize_line
+from bygones.render.walk import SessionView, describe_turn_range
 
 __all__ = [
-    "STATIC",
-    "Shell",
-    "contents",
-    "heading",
-    "page",
-    "parts",
-    "session_page",
-    "static",
+    "STATIC_FILES",
+    "PageFrame",
+    "group_into_sections",
+    "load_static_file",
+    "render_html_page",
+    "render_session_header",
+    "render_session_page",
+    "render_table_of_contents",
 ]
 
-STATIC = ("style.css", "page.js", "find.js")
+STATIC_FILES = ("style.css", "page.js", "find.js")
 """The files that pages use: they lie in the package, beside this module."""
-_TITLE = 90
-_PART = 60
+_MAX_TITLE_LENGTH = 90
+_SECTION_SIZE = 60
 """Messages and turns that are laid out together."""
-_KEYS = (
+_KEYBOARD_HELP = (
     "Keys: j and k go through messages, n and p through prompts, o folds, t changes "
     "the theme."
 )
 
 
-class Shell(Struct, frozen=True, kw_only=True):
+class PageFrame(Struct, frozen=True, kw_only=True):
     """What surrounds a page."""
 
-    assets: str = ""
+    assets_url: str = ""
     """The address of the folder with :data:`STATIC`; none if all is in the page."""
-    up: str = ""
+    index_url: str = ""
     """The address of the list that the page is in."""
-    foot: Html = NOTHING
-    before: str = ""
+    footer: Html = EMPTY_HTML
+    previous_url: str = ""
     """The address of the page before."""
-    after: str = ""
-    aside: Html = NOTHING
+    next_url: str = ""
+    sidebar: Html = EMPTY_HTML
     """What stands beside the page where there is room: a list of what is on it."""
     scripts: tuple[str, ...] = ()
     """Files of :data:`STATIC` that run besides the usual."""
 
 
 @cache
-def static(name: str) -> str:
+def load_static_file(name: str) -> str:
     """Return one of the files that pages use."""
     # Asking the package for it would load what nothing else here needs.
     return (Path(__file__).parent / "static" / name).read_text("utf-8")
 
 
-def session_page(
+def render_session_page(
     session: Session,
-    view: View = WHOLE,
-    setting: Setting | None = None,
-    shell: Shell | None = None,
+    view: SessionView = SHOW_ALL,
+    options: HtmlOptions | None = None,
+    frame: PageFrame | None = None,
 ) -> Iterator[Html]:
     """Yield a session as one page, piece by piece, as it is walked."""
-    setting, shell = setting or Setting(), shell or Shell()
+    options, frame = options or HtmlOptions(), frame or PageFrame()
     branch = next(b for b in session.branches if b.number == view.branch)
-    main = parts(fragments(session, view, setting))
-    title = safe_line(session.title.text) or session.id
-    top = heading(session, branch, setting, turn_words(branch, view))
-    return page(title, top, main, structs.replace(shell, aside=contents(branch, view)))
+    main = group_into_sections(render_fragments(session, view, options))
+    title = sanitize_line(session.title.text) or session.id
+    top = render_session_header(
+        session, branch, options, describe_turn_range(branch, view)
+    )
+    return render_html_page(
+        title,
+        top,
+        main,
+        structs.replace(frame, sidebar=render_table_of_contents(branch, view)),
+    )
 
 
-def parts(pieces: Iterable[Fragment]) -> Iterator[Html]:
+def group_into_sections(fragments: Iterable[HtmlFragment]) -> Iterator[Html]:
     """Yield pieces in parts of a few dozen messages, which a browser lays out apart.
 
     What is off the screen is not laid out. Were each message such a part, watching
     fifty thousand of them would take longer than laying them out.
     """
     count = 0
-    for piece in pieces:
-        if piece.message or piece.turn is not None:
-            if count % _PART == 0:
-                yield Html(f"{'</section>' if count else ''}{_PART_START}")
+    for piece in fragments:
+        if piece.message_anchor or piece.turn_number is not None:
+            if count % _SECTION_SIZE == 0:
+                yield Html(f"{'</section>' if count else ''}{_SECTION_START}")
             count += 1
         elif not count:
-            yield _PART_START
+            yield _SECTION_START
             count = 1
         yield piece.html
     if count:
         yield Html("</section>")
 
 
-_PART_START = Html('<section class="part">')
+_SECTION_START = Html('<section class="part">')
 
 
-def page(title: str, top: Html, main: Iterable[Html], shell: Shell) -> Iterator[Html]:
+def render_html_page(
+    title: str, header: Html, main: Iterable[Html], frame: PageFrame
+) -> Iterator[Html]:
     """Yield a whole page: what it is about, and what is on it.
 
     Nothing on it may load anything from elsewhere, nor run a script but ours: a policy
     says so even where a piece of text got past every other guard.
     """
-    yield _head(title, shell)
-    up = Html(f'<p class="up"><a href="{escape(shell.up)}">All sessions</a></p>')
-    wide = " wide" if shell.aside else ""
+    yield _render_head(title, frame)
+    up = Html(f'<p class="up"><a href="{escape(frame.index_url)}">All sessions</a></p>')
+    wide = " wide" if frame.sidebar else ""
     yield Html(
         f'<body><a class="skip" href="#main">To the conversation</a>'
-        f'<div class="page{wide}"><header class="top">{up if shell.up else ""}'
-        f'{top}<div class="bar">{_THEME}</div></header>{shell.aside}<main id="main">'
+        f'<div class="page{wide}"><header class="top">{up if frame.index_url else ""}'
+        f'{header}<div class="bar">{_THEME_SWITCH}</div></header>{frame.sidebar}<main id="main">'
     )
     yield from main
     yield Html(
-        f"</main>{_pager(shell)}"
-        f'<footer class="foot">{shell.foot}<p>{words(_KEYS)}</p></footer></div>'
-        f"{_scripts(shell)}</body></html>\n"
+        f"</main>{_render_pager(frame)}"
+        f'<footer class="foot">{frame.footer}<p>{escape_line(_KEYBOARD_HELP)}</p></footer></div>'
+        f"{_render_scripts(frame)}</body></html>\n"
     )
 
 
-def heading(
-    session: Session, branch: Branch, setting: Setting, turns: str = ""
+def render_session_header(
+    session: Session, branch: Branch, options: HtmlOptions, turn_range: str = ""
 ) -> Html:
     """Return what one wants to know of a session before reading it.
 
     ``turns`` are words for those that are on the page, if not all are.
     """
-    title = words(session.title.text) or words(session.id)
-    cost = setting.pricer(session.spends) if setting.pricer else None
+    title = escape_line(session.title.text) or escape_line(session.id)
+    cost = (
+        options.usage_pricer(session.message_usages) if options.usage_pricer else None
+    )
     lines = [
-        tag("p", facts(told))
-        for told in (*session_facts(session, branch, setting.zone, cost), [turns])
+        tag("p", render_facts(told))
+        for told in (
+            *session_header_facts(session, branch, options.zone, cost),
+            [turn_range],
+        )
         if any(told)
     ]
-    return joined((tag("h1", title), *lines))
+    return join_html((tag("h1", title), *lines))
 
 
-def contents(branch: Branch, view: View = WHOLE, *, page: str = "") -> Html:
+def render_table_of_contents(
+    branch: Branch, view: SessionView = SHOW_ALL, *, page_url: str = ""
+) -> Html:
     """Return the list of prompts on a branch, each a link; nothing if there is one.
 
     ``page`` is where they are, if not on this page.
@@ -158,18 +179,19 @@ def contents(branch: Branch, view: View = WHOLE, *, page: str = "") -> Html:
     prompts = [
         message
         for turn in branch.turns
-        if turn.number >= view.first and (view.last is None or turn.number <= view.last)
+        if turn.number >= view.first_turn
+        and (view.last_turn is None or turn.number <= view.last_turn)
         for message in turn.messages
         if message.is_prompt
     ]
     if len(prompts) <= 1:
-        return NOTHING
+        return EMPTY_HTML
     lines = (
-        f'<li><a href="{escape(page)}#{anchor("m", one.id)}">'
-        f"{words(one.head[:_TITLE]) or '…'}</a></li>"
+        f'<li><a href="{escape(page_url)}#{make_element_id("m", one.id)}">'
+        f"{escape_line(one.preview[:_MAX_TITLE_LENGTH]) or '…'}</a></li>"
         for one in prompts
     )
-    count = words(several(len(prompts), "prompt"))
+    count = escape_line(pluralize(len(prompts), "prompt"))
     return Html(
         '<nav class="toc" aria-label="Prompts"><details open>'
         f"<summary>{count}</summary>"
@@ -177,7 +199,7 @@ def contents(branch: Branch, view: View = WHOLE, *, page: str = "") -> Html:
     )
 
 
-_THEME = Html(
+_THEME_SWITCH = Html(
     '<fieldset class="theme" aria-label="Theme">'
     + "".join(
         f'<label><input type="radio" name="theme" id="theme-{name}" value="{name}" '
@@ -189,17 +211,17 @@ _THEME = Html(
 )
 
 
-def _head(title: str, shell: Shell) -> Html:
-    own = ("page.js", *shell.scripts)
-    if shell.assets:
-        style = f'<link rel="stylesheet" href="{escape(shell.assets)}style.css">'
+def _render_head(title: str, frame: PageFrame) -> Html:
+    own = ("page.js", *frame.scripts)
+    if frame.assets_url:
+        style = f'<link rel="stylesheet" href="{escape(frame.assets_url)}style.css">'
         styles = "'self'"
     else:
-        style = f"<style>{static('style.css')}</style>"
-        styles = _hash("style.css")
+        style = f"<style>{load_static_file('style.css')}</style>"
+        styles = _csp_hash("style.css")
     # A page that lies in a folder has no origin: its own script is named by its hash.
-    run = " ".join(map(_hash, own))
-    beside = " 'self'" if shell.scripts else ""
+    run = " ".join(map(_csp_hash, own))
+    beside = " 'self'" if frame.scripts else ""
     policy = (
         f"default-src 'none'; style-src {styles}; script-src {run}{beside}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -209,36 +231,36 @@ def _head(title: str, shell: Shell) -> Html:
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer"><meta name="generator" '
-        f'content="Bygones"><title>{words(title)}</title>{style}</head>'
+        f'content="Bygones"><title>{escape_line(title)}</title>{style}</head>'
     )
 
 
 @cache
-def _hash(name: str) -> str:
-    digest = sha256(static(name).encode()).digest()
+def _csp_hash(name: str) -> str:
+    digest = sha256(load_static_file(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _scripts(shell: Shell) -> str:
+def _render_scripts(frame: PageFrame) -> str:
     index = ""
-    if shell.scripts and shell.assets:
-        index = f'<script src="{escape(shell.assets)}index.js"></script>'
-    own = ("page.js", *shell.scripts)
+    if frame.scripts and frame.assets_url:
+        index = f'<script src="{escape(frame.assets_url)}index.js"></script>'
+    own = ("page.js", *frame.scripts)
     return index + "".join(
-        f'<script type="module">{static(name)}</script>' for name in own
+        f'<script type="module">{load_static_file(name)}</script>' for name in own
     )
 
 
-def _pager(shell: Shell) -> str:
-    if not shell.before and not shell.after:
+def _render_pager(frame: PageFrame) -> str:
+    if not frame.previous_url and not frame.next_url:
         return ""
     links = (
         f'<a href="{escape(address)}" rel="{rel}">{told}</a>'
         if address
         else "<span></span>"
         for address, rel, told in (
-            (shell.before, "prev", "← Earlier"),
-            (shell.after, "next", "Later →"),
+            (frame.previous_url, "prev", "← Earlier"),
+            (frame.next_url, "next", "Later →"),
         )
     )
     return f'<nav class="pager" aria-label="Pages">{"".join(links)}</nav>'

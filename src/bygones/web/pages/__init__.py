@@ -1,1 +1,1 @@
-"""PAGES: what is shown in a browser, a module for each way in the bar."""
+"""Pages of the web interface."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html import escape
 
 from msgspec import Struct
@@ -12,24 +12,44 @@ from msgspec.structs import force_setattr
 from starlette.responses import HTMLResponse, Response
 
 from bygones.archive import Archive
-from bygones.model.ids import SessionId
-from bygones.model.listing import Listed
-from bygones.model.reports import NANOS, UsageReport, UsageRow
-from bygones.render.figures import lasting, money, several, tokens
-from bygones.render.html.markup import NOTHING, Html, facts, joined, tag, words
-from bygones.web.charts import bars, heat_map
-from bygones.web.frame import Frame, address, empty, framed, link, stamp
-from bygones.web.visit import Visit
+from bygones.assemble.summary import group_into_projects
+from bygones.model.base import SessionId
+from bygones.model.reports import NANOS_PER_DOLLAR, UsageReport, UsageRow
+from bygones.model.summary import Project, SessionSummary
+from bygones.render.html.markup import (
+    EMPTY_HTML,
+    Html,
+    escape_line,
+    join_html,
+    render_facts,
+    tag,
+)
+from bygones.render.numbers import (
+    format_bytes,
+    format_duration,
+    format_tokens,
+    format_usd,
+    pluralize,
+)
+from bygones.web.charts import bar_chart, heat_map
+from bygones.web.context import RequestContext
+from bygones.web.layout import (
+    PageMeta,
+    build_url,
+    empty_message,
+    link,
+    render_page,
+    render_table,
+    time_tag,
+)
 
-__all__ = ["RUNNING", "Filters", "home", "is_running", "more", "session_line"]
-
-_PAGE = 60
-RUNNING = timedelta(minutes=5)
+_PAGE_SIZE = 60
+RUNNING_TIMEOUT = timedelta(minutes=5)
 """How long a session is running after something was said in it."""
-_CHOICES = 200
-_SHARED = (
+_MAX_CHOICES = 200
+_SHARED_FIELDS = (
     "project",
-    "keys",
+    "project_keys",
     "models",
     "versions",
     "git_branches",
@@ -42,253 +62,281 @@ _SHARED = (
 """What is the same in the lines of many sessions."""
 
 
-class Filters(Struct, frozen=True, kw_only=True):
+class SessionFilters(Struct, frozen=True, kw_only=True):
     """Which sessions are shown; every state is an address."""
 
     project: str = ""
     model: str = ""
     tool: str = ""
-    text: str = ""
-    on: date | None = None
-    days: int = 0
-    all: bool = False
+    title_text: str = ""
+    day: date | None = None
+    max_age_days: int = 0
+    include_empty: bool = False
 
     @classmethod
-    def of(cls, visit: Visit) -> Filters:
+    def from_request(cls, context: RequestContext) -> SessionFilters:
         """Return what an address asks for."""
         return cls(
-            project=visit.text("project"),
-            model=visit.text("model"),
-            tool=visit.text("tool"),
-            text=visit.text("text"),
-            on=visit.day("on"),
-            days=visit.number("days", 0, 0, 10_000),
-            all=visit.flag("all"),
+            project=context.query_param("project"),
+            model=context.query_param("model"),
+            tool=context.query_param("tool"),
+            title_text=context.query_param("text"),
+            day=context.query_date("on"),
+            max_age_days=context.query_int("days", 0, 0, 10_000),
+            include_empty=context.query_flag("all"),
         )
 
     @property
-    def asked(self) -> dict[str, object]:
+    def query_params(self) -> dict[str, object]:
         """The values as they stand in an address."""
         return {
             "project": self.project,
             "model": self.model,
             "tool": self.tool,
-            "text": self.text,
-            "on": self.on.isoformat() if self.on else "",
-            "days": self.days,
-            "all": "1" if self.all else "",
+            "text": self.title_text,
+            "on": self.day.isoformat() if self.day else "",
+            "days": self.max_age_days,
+            "all": "1" if self.include_empty else "",
         }
 
-    def fits(self, one: Listed, now: datetime) -> bool:
+    def matches(self, summary: SessionSummary, now: datetime) -> bool:
         """Whether a session is shown."""
-        if self.project and not _is_in(one.project, self.project):
+        if self.project and not _is_within(summary.project, self.project):
             return False
-        if self.model and not any(self.model in model for model in one.models):
+        if self.model and not any(self.model in model for model in summary.models):
             return False
-        if self.text and self.text.casefold() not in one.title.text.casefold():
+        if (
+            self.title_text
+            and self.title_text.casefold() not in summary.title.text.casefold()
+        ):
             return False
-        if self.on and not _is_on(one, self.on):
+        if self.day and not _is_active_on(summary, self.day):
             return False
-        if self.days:
-            ended = one.ended or one.started
-            return ended is not None and now - ended < timedelta(days=self.days)
+        if self.max_age_days:
+            ended = summary.ended_at or summary.started_at
+            return ended is not None and now - ended < timedelta(days=self.max_age_days)
         return True
 
 
-def _is_in(path: str | None, folder: str) -> bool:
+def _is_within(path: str | None, folder: str) -> bool:
     return path is not None and (path == folder or path.startswith(f"{folder}/"))
 
 
-def _is_on(one: Listed, day: date) -> bool:
-    first, last = one.started or one.ended, one.ended or one.started
+def _is_active_on(summary: SessionSummary, day: date) -> bool:
+    first, last = (
+        summary.started_at or summary.ended_at,
+        summary.ended_at or summary.started_at,
+    )
     if first is None or last is None:
         return False
     return first.astimezone().date() <= day <= last.astimezone().date()
 
 
-def home(visit: Visit) -> Response:
+def home_page(context: RequestContext) -> Response:
     """Answer with the home page."""
-    filters = Filters.of(visit)
-    is_plain = not any(filters.asked.values())
-    overview = _overview(visit) if is_plain else NOTHING
-    callers = _callers(visit)
+    filters = SessionFilters.from_request(context)
+    is_plain = not any(filters.query_params.values())
+    overview = _overview(context) if is_plain else EMPTY_HTML
+    callers = _sessions_by_tool(context)
     # Last, as nothing is waited for any more: all of them take much memory.
-    known = visit.readers.told("sessions", everything)
-    sessions = _chosen(visit, filters, known)
-    parts = [tag("h1", words("Sessions"), kind="unseen")]
+    known = context.pool.cached("sessions", load_summaries)
+    sessions = _filter_sessions(context, filters, known)
+    parts = [tag("h1", escape_line("Sessions"), kind="unseen")]
     if is_plain:
-        parts += [_running(visit, sessions), overview]
+        parts += [_running_section(context, sessions), overview]
     parts += [
-        _form(filters, known, callers),
-        _timeline(visit, filters, sessions, 0),
+        _filter_form(filters, known, callers),
+        _timeline(context, filters, sessions, 0),
     ]
-    frame = Frame(title="Sessions", way="/", kind="home")
-    return framed(frame, parts)
+    frame = PageMeta(title="Sessions", nav="/", css_class="home")
+    return render_page(frame, parts)
 
 
-def more(visit: Visit) -> Response:
+def older_sessions(context: RequestContext) -> Response:
     """Answer with further sessions, and nothing around them."""
-    filters = Filters.of(visit)
-    offset = visit.number("offset", 0)
-    known = visit.readers.told("sessions", everything)
-    made = _timeline(visit, filters, _chosen(visit, filters, known), offset)
+    filters = SessionFilters.from_request(context)
+    offset = context.query_int("offset", 0)
+    known = context.pool.cached("sessions", load_summaries)
+    made = _timeline(
+        context, filters, _filter_sessions(context, filters, known), offset
+    )
     return HTMLResponse(made.encode("utf-8", "backslashreplace"))
 
 
-def everything(archive: Archive) -> tuple[Listed, ...]:
+def load_summaries(archive: Archive) -> tuple[SessionSummary, ...]:
     """Return the line of every session, newest first.
 
     What several of them say is there once: that is half of the memory they take.
     """
     said: dict[object, object] = {}
     found = []
-    for one in archive.sessions(empty=True):
-        for name in _SHARED:
+    for one in archive.sessions(include_empty=True):
+        for name in _SHARED_FIELDS:
             value = getattr(one, name)
             force_setattr(one, name, said.setdefault(value, value))
         found.append(one)
     return tuple(found)
 
 
-def _chosen(visit: Visit, filters: Filters, known: Iterable[Listed]) -> list[Listed]:
-    called = _callers(visit).get(filters.tool, frozenset()) if filters.tool else None
+def _filter_sessions(
+    context: RequestContext,
+    filters: SessionFilters,
+    summaries: Iterable[SessionSummary],
+) -> list[SessionSummary]:
+    called = (
+        _sessions_by_tool(context).get(filters.tool, frozenset())
+        if filters.tool
+        else None
+    )
     return [
         one
-        for one in known
-        if (filters.all or not one.is_empty)
+        for one in summaries
+        if (filters.include_empty or not one.is_empty)
         and (called is None or one.id in called)
-        and filters.fits(one, visit.now)
+        and filters.matches(one, context.now)
     ]
 
 
-def _callers(visit: Visit) -> dict[str, frozenset[SessionId]]:
-    return visit.readers.told("tools", Archive.tools)
+def _sessions_by_tool(context: RequestContext) -> dict[str, frozenset[SessionId]]:
+    return context.pool.cached("tools", Archive.sessions_by_tool)
 
 
-def _running(visit: Visit, sessions: Sequence[Listed]) -> Html:
-    now = [one for one in sessions if is_running(one, visit.now)]
+def _running_section(
+    context: RequestContext, sessions: Sequence[SessionSummary]
+) -> Html:
+    now = [one for one in sessions if is_running(one, context.now)]
     hidden = "" if now else " hidden"
-    lines = joined(session_line(one, visit.now) for one in now)
+    lines = join_html(session_item(one, context.now) for one in now)
     return Html(
         f'<section class="now" id="now"{hidden}><h2>Running now</h2>'
         f'<ul class="sessions">{lines}</ul></section>'
     )
 
 
-def is_running(one: Listed, now: datetime) -> bool:
+def is_running(summary: SessionSummary, now: datetime) -> bool:
     """Whether something was said in a session a moment ago."""
-    return one.ended is not None and timedelta(0) <= now - one.ended < RUNNING
+    return (
+        summary.ended_at is not None
+        and timedelta(0) <= now - summary.ended_at < RUNNING_TIMEOUT
+    )
 
 
-def _overview(visit: Visit) -> Html:
-    now, prices = visit.now, visit.house.prices
+def _overview(context: RequestContext) -> Html:
+    now, prices = context.now, context.app_state.prices
 
     def days(archive: Archive) -> UsageReport:
-        return archive.usage("day", zone=visit.zone, now=now, prices=prices)
+        return archive.usage("day", zone=context.zone, now=now, prices=prices)
 
     def models(archive: Archive) -> UsageReport:
         return archive.usage("model", now=now, prices=prices)
 
-    by_day = visit.readers.told("usage by day", days)
+    by_day = context.pool.cached("usage by day", days)
     rows = [row for row in by_day.rows if isinstance(row, UsageRow)]
     counts = {date.fromisoformat(row.key): row.answers for row in rows if row.key}
     if not counts:
-        return NOTHING
-    last = min(now.astimezone().date(), _latest(counts))
-    by_model = visit.readers.told("usage by model", models)
+        return EMPTY_HTML
+    last = min(now.astimezone().date(), _last_chart_day(counts))
+    by_model = context.pool.cached("usage by model", models)
     return Html(
         '<div class="overview"><section><h2>Activity</h2>'
         f"{heat_map(counts, last)}</section><section><h2>Cost by model</h2>"
-        f"{_costs(by_model)}</section></div>"
+        f"{_model_costs(by_model)}</section></div>"
     )
 
 
-def _latest(counts: dict[date, int]) -> date:
+def _last_chart_day(counts: dict[date, int]) -> date:
     """Return the last day to draw: today, unless everything is long ago."""
     return max(counts) + timedelta(days=60)
 
 
-def _costs(report: UsageReport) -> Html:
+def _model_costs(report: UsageReport) -> Html:
     shares = [
-        (row.key or "unknown", (row.cost or 0) / NANOS, dollars(row.cost))
+        (
+            row.key or "unknown",
+            (row.cost or 0) / NANOS_PER_DOLLAR,
+            format_cost(row.cost),
+        )
         for row in report.rows
         if isinstance(row, UsageRow)
     ]
     shares.sort(key=lambda share: -share[1])
     total = tag(
         "p",
-        joined(
+        join_html(
             (
-                tag("b", words(dollars(report.total.cost))),
-                words("at the prices of the API,"),
-                link("/usage", words(f"{tokens(report.total.tokens)} tokens")),
+                tag("b", escape_line(format_cost(report.total.cost))),
+                escape_line("at the prices of the API,"),
+                link(
+                    "/usage",
+                    escape_line(f"{format_tokens(report.total.tokens)} tokens"),
+                ),
             ),
             " ",
         ),
         kind="note",
     )
-    return joined((bars(shares[:6], label="Cost by model"), total))
+    return join_html((bar_chart(shares[:6], label="Cost by model"), total))
 
 
-def dollars(cost: int | None) -> str:
+def format_cost(cost: int | None) -> str:
     """Return an amount of money; a dash where it is not known."""
     if cost is None:
         return "\N{EN DASH}"
-    amount = cost / NANOS
-    return f"${amount:,.0f}" if amount >= 100 else money(cost)  # noqa: PLR2004
+    amount = cost / NANOS_PER_DOLLAR
+    return f"${amount:,.0f}" if amount >= 100 else format_usd(cost)  # noqa: PLR2004
 
 
-def _form(
-    filters: Filters,
-    known: Sequence[Listed],
-    callers: Mapping[str, frozenset[SessionId]],
+def _filter_form(
+    filters: SessionFilters,
+    summaries: Sequence[SessionSummary],
+    sessions_by_tool: Mapping[str, frozenset[SessionId]],
 ) -> Html:
-    projects = Counter(one.project for one in known if one.project)
-    models = Counter(model for one in known for model in one.models)
-    tools = Counter({tool: len(ids) for tool, ids in callers.items()})
+    projects = Counter(one.project for one in summaries if one.project)
+    models = Counter(model for one in summaries for model in one.models)
+    tools = Counter({tool: len(ids) for tool, ids in sessions_by_tool.items()})
     spans = (("0", "any time"), ("1", "a day"), ("7", "a week"), ("30", "a month"))
-    on = NOTHING
-    if filters.on:
-        kept = {**filters.asked, "on": ""}
+    on = EMPTY_HTML
+    if filters.day:
+        kept = {**filters.query_params, "on": ""}
         on = link(
-            address(**kept),
-            words(f"on {filters.on:%d %B %Y} \N{MULTIPLICATION SIGN}"),
+            build_url(**kept),
+            escape_line(f"on {filters.day:%d %B %Y} \N{MULTIPLICATION SIGN}"),
             "chip",
         )
     return Html(
         '<form class="filters" action="/" data-live>'
         '<input type="search" name="text" placeholder="Filter by title" '
-        f'aria-label="Filter by title" value="{escape(filters.text)}">'
-        f"{_select('project', 'All projects', _most(projects), filters.project)}"
-        f"{_select('model', 'All models', _most(models), filters.model)}"
-        f"{_select('tool', 'All tools', _most(tools), filters.tool)}"
-        f"{_select('days', '', spans, str(filters.days))}"
+        f'aria-label="Filter by title" value="{escape(filters.title_text)}">'
+        f"{_select('project', 'All projects', _top_choices(projects), filters.project)}"
+        f"{_select('model', 'All models', _top_choices(models), filters.model)}"
+        f"{_select('tool', 'All tools', _top_choices(tools), filters.tool)}"
+        f"{_select('days', '', spans, str(filters.max_age_days))}"
         f'{on}<button type="submit" class="unseen-with-script">Filter</button></form>'
     )
 
 
-def _most(counts: Counter[str]) -> list[tuple[str, str]]:
+def _top_choices(counts: Counter[str]) -> list[tuple[str, str]]:
     return [
-        (name, f"{short(name)} ({count:,})")
-        for name, count in counts.most_common(_CHOICES)
+        (name, f"{short_path(name)} ({count:,})")
+        for name, count in counts.most_common(_MAX_CHOICES)
     ]
 
 
-def short(path: str) -> str:
+def short_path(path: str) -> str:
     """Return the last two parts of a path."""
     parts = path.replace("\\", "/").rstrip("/").split("/")
     return "/".join(parts[-2:])
 
 
 def _select(
-    name: str, nothing: str, choices: Sequence[tuple[str, str]], chosen: str
+    name: str, empty_label: str, choices: Sequence[tuple[str, str]], selected: str
 ) -> Html:
-    options = [("", nothing)] if nothing else []
-    if chosen and chosen not in dict(choices):
-        options.append((chosen, chosen))
+    options = [("", empty_label)] if empty_label else []
+    if selected and selected not in dict(choices):
+        options.append((selected, selected))
     made = "".join(
-        f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
-        f"{words(told)}</option>"
+        f'<option value="{escape(value)}"{" selected" if value == selected else ""}>'
+        f"{escape_line(told)}</option>"
         for value, told in (*options, *choices)
     )
     label = name.capitalize()
@@ -296,50 +344,55 @@ def _select(
 
 
 def _timeline(
-    visit: Visit, filters: Filters, sessions: Sequence[Listed], offset: int
+    context: RequestContext,
+    filters: SessionFilters,
+    sessions: Sequence[SessionSummary],
+    offset: int,
 ) -> Html:
     if not sessions:
-        return empty("No session fits.", tag("p", link("/", words("Show all"))))
-    shown = sessions[offset : offset + _PAGE]
+        return empty_message(
+            "No session fits.", tag("p", link("/", escape_line("Show all")))
+        )
+    shown = sessions[offset : offset + _PAGE_SIZE]
     before = sessions[offset - 1] if 0 < offset <= len(sessions) else None
-    parts = list(_days(shown, before, visit.now))
+    parts = list(_group_by_day(shown, before, context.now))
     rest = len(sessions) - offset - len(shown)
     if rest > 0:
-        to = address("more", **filters.asked, offset=offset + _PAGE)
-        told = f"{several(rest, 'older session')}"
+        to = build_url("more", **filters.query_params, offset=offset + _PAGE_SIZE)
+        told = f"{pluralize(rest, 'older session')}"
         parts.append(
             Html(f'<p class="older"><a href="{escape(to)}" data-more>{told}</a></p>')
         )
     if offset:
-        return joined(parts)
-    return tag("div", joined(parts), kind="timeline", id="timeline")
+        return join_html(parts)
+    return tag("div", join_html(parts), kind="timeline", id="timeline")
 
 
-def _days(
-    sessions: Sequence[Listed], before: Listed | None, now: datetime
+def _group_by_day(
+    sessions: Sequence[SessionSummary], previous: SessionSummary | None, now: datetime
 ) -> Iterator[Html]:
     """Yield sessions below the day on which they ended."""
-    day = _day(before) if before else None
+    day = _session_day(previous) if previous else None
     lines: list[Html] = []
     for one in sessions:
-        if _day(one) != day or not lines:
+        if _session_day(one) != day or not lines:
             if lines:
-                yield tag("ul", joined(lines), kind="sessions")
-            if _day(one) != day:
-                day = _day(one)
-                yield tag("h2", words(_day_words(day, now)), kind="day")
+                yield tag("ul", join_html(lines), kind="sessions")
+            if _session_day(one) != day:
+                day = _session_day(one)
+                yield tag("h2", escape_line(_day_label(day, now)), kind="day")
             lines = []
-        lines.append(session_line(one, now))
+        lines.append(session_item(one, now))
     if lines:
-        yield tag("ul", joined(lines), kind="sessions")
+        yield tag("ul", join_html(lines), kind="sessions")
 
 
-def _day(one: Listed) -> date | None:
-    time = one.ended or one.started
+def _session_day(summary: SessionSummary) -> date | None:
+    time = summary.ended_at or summary.started_at
     return time.astimezone().date() if time else None
 
 
-def _day_words(day: date | None, now: datetime) -> str:
+def _day_label(day: date | None, now: datetime) -> str:
     if day is None:
         return "Without a date"
     today = now.astimezone().date()
@@ -349,44 +402,113 @@ def _day_words(day: date | None, now: datetime) -> str:
     return f"{told}, {day.day} {day:%B}{year}"
 
 
-def session_line(one: Listed, now: datetime, note: Html = NOTHING) -> Html:
+def session_item(
+    summary: SessionSummary, now: datetime, note: Html = EMPTY_HTML
+) -> Html:
     """Return a session in a list: its title, and what one chooses by."""
-    title = words(one.title.text) or words(one.id)
+    title = escape_line(summary.title.text) or escape_line(summary.id)
     lasted = ""
-    if one.started and one.ended and one.ended > one.started:
-        lasted = lasting(one.ended - one.started)
+    if (
+        summary.started_at
+        and summary.ended_at
+        and summary.ended_at > summary.started_at
+    ):
+        lasted = format_duration(summary.ended_at - summary.started_at)
     told = [
-        short(one.project) if one.project else "",
-        several(one.prompts, "prompt"),
-        several(one.messages, "message"),
-        several(one.agents, "agent") if one.agents else "",
-        several(one.branches, "branch", "branches") if one.branches > 1 else "",
+        short_path(summary.project) if summary.project else "",
+        pluralize(summary.prompt_count, "prompt"),
+        pluralize(summary.message_count, "message"),
+        pluralize(summary.agent_count, "agent") if summary.agent_count else "",
+        pluralize(summary.branch_count, "branch", "branches")
+        if summary.branch_count > 1
+        else "",
         lasted,
-        f"{tokens(one.usage.total)} tokens" if one.usage.total else "",
-        several(one.problems, "problem") if one.problems else "",
+        f"{format_tokens(summary.usage.total)} tokens" if summary.usage.total else "",
+        pluralize(summary.problem_count, "problem") if summary.problem_count else "",
     ]
     return Html(
-        f'<li data-session="{escape(one.id)}">'
-        f"{link(address('session', one.id), title)} {_added(one, now)}"
-        f'<span class="when">{stamp(one.ended or one.started, now)}</span>'
-        f"<p>{facts(told)}</p>{note}</li>"
+        f'<li data-session="{escape(summary.id)}">'
+        f"{link(build_url('session', summary.id), title)} {_badges(summary, now)}"
+        f'<span class="when">{time_tag(summary.ended_at or summary.started_at, now)}</span>'
+        f"<p>{render_facts(told)}</p>{note}</li>"
     )
 
 
-def _added(one: Listed, now: datetime) -> Html:
+def _badges(summary: SessionSummary, now: datetime) -> Html:
     """Return what stands beside a session: that it runs, a star, tags and a note."""
-    parts = [tag("span", words(name), kind="chip") for name in one.tags]
-    if one.is_starred:
+    parts = [tag("span", escape_line(name), kind="chip") for name in summary.tags]
+    if summary.is_starred:
         star = Html(
             '<span aria-hidden="true">★</span><span class="unseen">starred</span>'
         )
         parts.insert(0, tag("span", star, kind="starred"))
-    if one.note:
-        parts.append(tag("span", words(one.note[:_NOTE]), kind="noted"))
-    if is_running(one, now):
-        parts.insert(0, tag("span", words("running"), kind="running"))
-    return tag("span", joined(parts), kind="added-by") if parts else NOTHING
+    if summary.note:
+        parts.append(tag("span", escape_line(summary.note[:_MAX_NOTE]), kind="noted"))
+    if is_running(summary, now):
+        parts.insert(0, tag("span", escape_line("running"), kind="running"))
+    return tag("span", join_html(parts), kind="added-by") if parts else EMPTY_HTML
 
 
-_NOTE = 120
+_MAX_NOTE = 120
 """Signs of a note that a list shows."""
+
+
+_MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
+
+
+class ProjectActivity(Struct, frozen=True):
+    """A project, when it was last worked on, and what was spent on it."""
+
+    project: Project
+    last_active_at: datetime | None
+    tokens: int
+
+
+def load_projects(archive: Archive) -> tuple[ProjectActivity, ...]:
+    """Return all projects, the one last worked on first."""
+    known: dict[SessionId, tuple[datetime | None, int]] = {}
+
+    def noted() -> Iterator[SessionSummary]:
+        # One by one: all of them at once would take much memory.
+        for one in archive.sessions():
+            known[one.id] = one.ended_at, one.usage.total
+            yield one
+
+    rows = []
+    for project in group_into_projects(noted()):
+        own = [known[name] for name in project.session_ids]
+        last = max((ended for ended, _ in own if ended), default=None)
+        rows.append(ProjectActivity(project, last, sum(spent for _, spent in own)))
+    return tuple(
+        sorted(rows, key=lambda row: row.last_active_at or _MIN_DATETIME, reverse=True)
+    )
+
+
+def projects_page(context: RequestContext) -> Response:
+    """Answer with the list of projects."""
+    rows = context.pool.cached("projects", load_projects)
+    lines = []
+    for row in rows:
+        project = row.project
+        path = project.path or ""
+        name = escape_line(project.name)
+        to = build_url(project=path) if path else ""
+        lines.append(
+            (
+                join_html(
+                    (
+                        link(to, name) if to else name,
+                        tag("div", escape_line(path), kind="note"),
+                    )
+                ),
+                escape_line(f"{len(project.session_ids):,}"),
+                escape_line(format_tokens(row.tokens)),
+                escape_line(format_bytes(project.source_bytes)),
+                time_tag(row.last_active_at, context.now),
+            )
+        )
+    heads = ("Project", "Sessions", "Tokens", "Size", "Last")
+    frame = PageMeta(title="Projects", nav="/projects", css_class="wide")
+    return render_page(
+        frame, (tag("h1", escape_line("Projects")), render_table(heads, lines))
+    )

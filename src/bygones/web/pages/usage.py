@@ -11,94 +11,120 @@ from starlette.responses import Response
 
 from bygones.archive import Archive
 from bygones.errors import BadRequest
-from bygones.model.query import Period, Query
-from bygones.model.reports import NANOS, Grouping, ToolRow, UsageReport, UsageRow
-from bygones.query.times import Now, period
-from bygones.query.tree import all_of
-from bygones.render.figures import several, size, tokens
-from bygones.render.html.markup import Html, joined, tag, words
-from bygones.render.safe import safe_line
-from bygones.web.charts import Share, bars, columns
-from bygones.web.frame import Frame, address, empty, framed, link, table
-from bygones.web.pages.home import dollars, short
-from bygones.web.pages.search import asked_query
-from bygones.web.visit import Visit
+from bygones.model.query import Query, TimeRange
+from bygones.model.reports import (
+    NANOS_PER_DOLLAR,
+    Grouping,
+    ToolRow,
+    UsageReport,
+    UsageRow,
+)
+from bygones.query.parser import and_terms
+from bygones.query.times import ReferenceTime, parse_period
+from bygones.render.html.markup import Html, escape_line, join_html, tag
+from bygones.render.numbers import format_bytes, format_tokens, pluralize
+from bygones.render.text.primitives import sanitize_line
+from bygones.web.charts import ChartValue, bar_chart, column_chart
+from bygones.web.context import RequestContext
+from bygones.web.layout import (
+    PageMeta,
+    build_url,
+    empty_message,
+    link,
+    render_page,
+    render_table,
+)
+from bygones.web.pages.home import format_cost, short_path
+from bygones.web.pages.search import request_query
 
-__all__ = ["report_for", "sheet", "usage"]
+__all__ = ["usage_csv", "usage_page", "usage_report"]
 
-_SHOWN = 400
-_BARS = 12
-_SPANS = (("7d", "a week"), ("30d", "a month"), ("90d", "3 months"), ("", "everything"))
-_TIMES = {Grouping.DAY, Grouping.WEEK, Grouping.MONTH, Grouping.BLOCK}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_MAX_ROWS = 400
+_MAX_BARS = 12
+_PERIODS = (
+    ("7d", "a week"),
+    ("30d", "a month"),
+    ("90d", "3 months"),
+    ("", "everything"),
+)
+_TIME_GROUPINGS = {Grouping.DAY, Grouping.WEEK, Grouping.MONTH, Grouping.BLOCK}
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
-def report_for(visit: Visit) -> UsageReport:
+def usage_report(context: RequestContext) -> UsageReport:
     """Return what an address asks about usage."""
-    told, since, text = visit.text("by") or "day", visit.text("since"), visit.text("q")
+    told, since, text = (
+        context.query_param("by") or "day",
+        context.query_param("since"),
+        context.query_param("q"),
+    )
     known = {str(grouping) for grouping in Grouping}
     if told not in known:
         raise BadRequest(f"by has to be one of {', '.join(sorted(known))}")
-    zone = visit.zone
-    query = asked_query(visit, text)
+    zone = context.zone
+    query = request_query(context, text)
     terms = [query.root] if query.root is not None else []
     if since:
-        found = period("after", since, Now(visit.now, zone))
-        if not isinstance(found, Period):
+        found = parse_period("after", since, ReferenceTime(context.now, zone))
+        if not isinstance(found, TimeRange):
             raise BadRequest("since has to be a time, as in 7d or 2026-01-31")
         terms.append(found)
-    limited = Query(all_of(terms), query.notes) if terms else None
+    limited = Query(and_terms(terms), query.notes) if terms else None
 
     def ask(archive: Archive) -> UsageReport:
         return archive.usage(
-            told, query=limited, zone=zone, now=visit.now, prices=visit.house.prices
+            told,
+            query=limited,
+            zone=zone,
+            now=context.now,
+            prices=context.app_state.prices,
         )
 
-    return visit.readers.told(f"usage {told} {since} {text}", ask)
+    return context.pool.cached(f"usage {told} {since} {text}", ask)
 
 
-def usage(visit: Visit) -> Response:
+def usage_page(context: RequestContext) -> Response:
     """Answer with the page."""
-    report = report_for(visit)
-    rows = _ordered(report)
-    asked = {name: visit.text(name) for name in ("by", "since", "q")}
+    report = usage_report(context)
+    rows = _sorted_rows(report)
+    asked = {name: context.query_param(name) for name in ("by", "since", "q")}
     by = report.by
     parts = [
-        tag("h1", words("Usage")),
+        tag("h1", escape_line("Usage")),
         _tabs(asked, "by", [(str(one), str(one)) for one in Grouping], str(by)),
-        _tabs(asked, "since", _SPANS, asked["since"]),
-        _total(report),
+        _tabs(asked, "since", _PERIODS, asked["since"]),
+        _total_line(report),
     ]
     if not rows:
-        parts.append(empty("Nothing was spent."))
+        parts.append(empty_message("Nothing was spent."))
     else:
-        parts += [_chart(by, rows), _table(by, rows)]
-        to = address("usage.csv", **asked)
-        parts.append(tag("p", link(to, words("As CSV")), kind="note"))
-    return framed(Frame(title="Usage", way="/usage", kind="wide"), parts)
+        parts += [_chart(by, rows), _usage_table(by, rows)]
+        to = build_url("usage.csv", **asked)
+        parts.append(tag("p", link(to, escape_line("As CSV")), kind="note"))
+    return render_page(PageMeta(title="Usage", nav="/usage", css_class="wide"), parts)
 
 
-def _ordered(report: UsageReport) -> list[UsageRow | ToolRow]:
-    if report.by in _TIMES:
+def _sorted_rows(report: UsageReport) -> list[UsageRow | ToolRow]:
+    if report.by in _TIME_GROUPINGS:
         return list(reversed(report.rows))
-    return sorted(report.rows, key=_weight, reverse=True)
+    return sorted(report.rows, key=_cost_key, reverse=True)
 
 
-def _weight(row: UsageRow | ToolRow) -> tuple[int, int]:
+def _cost_key(row: UsageRow | ToolRow) -> tuple[int, int]:
     return (row.cost or 0 if isinstance(row, UsageRow) else 0, row.tokens)
 
 
 def _tabs(
-    asked: dict[str, str], name: str, choices: Sequence[tuple[str, str]], chosen: str
+    params: dict[str, str], name: str, choices: Sequence[tuple[str, str]], selected: str
 ) -> Html:
-    lines = joined(
+    lines = join_html(
         tag(
             "li",
             tag(
                 "a",
-                words(told),
-                href=address("usage", **(asked | {name: value})),
-                aria_current="true" if value == chosen else "",
+                escape_line(told),
+                href=build_url("usage", **(params | {name: value})),
+                aria_current="true" if value == selected else "",
             ),
         )
         for value, told in choices
@@ -106,69 +132,79 @@ def _tabs(
     return tag("ul", lines, kind="tabs")
 
 
-def _total(report: UsageReport) -> Html:
+def _total_line(report: UsageReport) -> Html:
     total = report.total
-    cached = f"{total.cached:.0%} of contexts read from the cache"
+    cached = f"{total.cache_hit_rate:.0%} of contexts read from the cache"
     unpriced = ""
     if total.unpriced_tokens:
-        unpriced = f"{tokens(total.unpriced_tokens)} tokens have no known price"
+        unpriced = f"{format_tokens(total.unpriced_tokens)} tokens have no known price"
     told = [
-        f"{tokens(total.tokens)} tokens",
-        several(total.answers, "answer"),
+        f"{format_tokens(total.tokens)} tokens",
+        pluralize(total.answers, "answer"),
         cached,
         unpriced,
-        f"prices of {report.prices}" if report.prices else "",
+        f"prices of {report.prices_date}" if report.prices_date else "",
     ]
-    line = joined(
-        (tag("b", words(dollars(total.cost))), words(" · ".join(filter(None, told)))),
+    line = join_html(
+        (
+            tag("b", escape_line(format_cost(total.cost))),
+            escape_line(" · ".join(filter(None, told))),
+        ),
         " · ",
     )
     return tag("p", line, kind="total")
 
 
 def _chart(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
-    shares = [_share(row) for row in rows]
-    if by in _TIMES:
+    shares = [_chart_value(row) for row in rows]
+    if by in _TIME_GROUPINGS:
         shown = list(reversed(shares[:120]))
-        drawn = columns(shown, label=f"Cost by {by}, oldest first")
-        return joined((drawn, _scale(shown)))
-    return bars(shares[:_BARS], label=f"Cost by {by}")
+        drawn = column_chart(shown, label=f"Cost by {by}, oldest first")
+        return join_html((drawn, _chart_axis(shown)))
+    return bar_chart(shares[:_MAX_BARS], label=f"Cost by {by}")
 
 
-def _scale(shares: Sequence[Share]) -> Html:
+def _chart_axis(values: Sequence[ChartValue]) -> Html:
     """Return what the ends of a chart stand for, and how much its highest column."""
-    first, last = shares[0][0], shares[-1][0]
-    name, _, most = max(shares, key=lambda share: share[1])
-    ends = (first, f"most: {most}, {name}", last if len(shares) > 1 else "")
-    return tag("p", joined(tag("span", words(one)) for one in ends), kind="scale")
+    first, last = values[0][0], values[-1][0]
+    name, _, most = max(values, key=lambda share: share[1])
+    ends = (first, f"most: {most}, {name}", last if len(values) > 1 else "")
+    return tag(
+        "p", join_html(tag("span", escape_line(one)) for one in ends), kind="scale"
+    )
 
 
-def _share(row: UsageRow | ToolRow) -> Share:
+def _chart_value(row: UsageRow | ToolRow) -> ChartValue:
     if isinstance(row, ToolRow):
-        return row.key, float(row.tokens), f"{tokens(row.tokens)} tokens"
-    name = row.title or short(row.key) or "none"
-    return name, (row.cost or 0) / NANOS, dollars(row.cost)
+        return row.key, float(row.tokens), f"{format_tokens(row.tokens)} tokens"
+    name = row.title or short_path(row.key) or "none"
+    return name, (row.cost or 0) / NANOS_PER_DOLLAR, format_cost(row.cost)
 
 
-def _table(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
+def _usage_table(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
     if by is Grouping.TOOL:
         heads: tuple[str, ...] = ("Tool", "Calls", "Bytes", "Tokens, about")
     else:
         heads = (str(by).capitalize(), "Cost", "Tokens", "Input", "Output")
         heads += ("Cache writes", "Cache reads", "Answers")
-    return table(heads, [_line(by, row) for row in rows[:_SHOWN]])
+    return render_table(heads, [_row_cells(by, row) for row in rows[:_MAX_ROWS]])
 
 
-def _line(by: Grouping, row: UsageRow | ToolRow) -> tuple[Html, ...]:
+def _row_cells(by: Grouping, row: UsageRow | ToolRow) -> tuple[Html, ...]:
     if isinstance(row, ToolRow):
-        told = (row.key, f"{row.calls:,}", size(row.bytes), tokens(row.tokens))
-        return tuple(map(words, told))
+        told = (
+            row.key,
+            f"{row.calls:,}",
+            format_bytes(row.bytes),
+            format_tokens(row.tokens),
+        )
+        return tuple(map(escape_line, told))
     writes = row.cache_write_5m_tokens + row.cache_write_1h_tokens
     return (
-        _key(by, row),
-        words(dollars(row.cost)),
+        _key_cell(by, row),
+        escape_line(format_cost(row.cost)),
         *(
-            words(tokens(number))
+            escape_line(format_tokens(number))
             for number in (
                 row.tokens,
                 row.input_tokens,
@@ -177,37 +213,40 @@ def _line(by: Grouping, row: UsageRow | ToolRow) -> tuple[Html, ...]:
                 row.cache_read_tokens,
             )
         ),
-        words(f"{row.answers:,}"),
+        escape_line(f"{row.answers:,}"),
     )
 
 
-def _key(by: Grouping, row: UsageRow) -> Html:
-    shown = words(row.title or row.key or "none")
+def _key_cell(by: Grouping, row: UsageRow) -> Html:
+    shown = escape_line(row.title or row.key or "none")
     match by:
         case Grouping.SESSION:
-            return link(address("session", row.key), shown)
+            return link(build_url("session", row.key), shown)
         case Grouping.PROJECT if row.key:
-            return link(address(project=row.key), shown)
+            return link(build_url(project=row.key), shown)
         case Grouping.DAY:
-            return link(address(on=row.key), shown)
+            return link(build_url(on=row.key), shown)
         case Grouping.BLOCK if row.block is not None:
-            start, end = row.block.start.astimezone(), row.block.end.astimezone()
+            start, end = (
+                row.block.started_at.astimezone(),
+                row.block.ends_at.astimezone(),
+            )
             active = " (not over)" if row.block.is_active else ""
-            return words(f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}{active}")
+            return escape_line(f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}{active}")
         case _:
             return shown
 
 
-def sheet(visit: Visit) -> Response:
+def usage_csv(context: RequestContext) -> Response:
     """Answer with the same as a table for spreadsheets."""
-    report = report_for(visit)
+    report = usage_report(context)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     rows = report.rows
     if rows:
         names = [name for name in rows[0].__struct_fields__ if name != "block"]
         writer.writerow(names)
-        writer.writerows(_cells(names, row) for row in rows)
+        writer.writerows(_csv_cells(names, row) for row in rows)
     name = f"usage-by-{report.by}.csv"
     return Response(
         out.getvalue().encode("utf-8", "backslashreplace"),
@@ -216,18 +255,18 @@ def sheet(visit: Visit) -> Response:
     )
 
 
-def _cells(names: Sequence[str], row: UsageRow | ToolRow) -> Iterator[str]:
+def _csv_cells(names: Sequence[str], row: UsageRow | ToolRow) -> Iterator[str]:
     for name in names:
         value = getattr(row, name)
         if value is None:
             yield ""
         elif name in {"cost", "estimated_cost"}:
-            yield f"{value // NANOS}.{value % NANOS:09}"
+            yield f"{value // NANOS_PER_DOLLAR}.{value % NANOS_PER_DOLLAR:09}"
         elif isinstance(value, datetime):
             yield value.isoformat().replace("+00:00", "Z")
         else:
             told = " ".join(value) if isinstance(value, tuple) else str(value)
-            told = safe_line(told)
+            told = sanitize_line(told)
             # A spreadsheet must not take what a transcript says for a formula.
-            is_text = isinstance(value, str) and told.startswith(_FORMULA)
+            is_text = isinstance(value, str) and told.startswith(_FORMULA_PREFIXES)
             yield f"'{told}" if is_text else told

@@ -1,0 +1,51 @@
+"""``bygones backup``: a second copy of the archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bygones.cli.context import (
+    archive_option,
+    display_path,
+    json_option,
+    open_without_ingest,
+    path_type,
+    quiet_option,
+)
+from bygones.cli.output import explain_interrupt
+from bygones.json_rows import BackupRow, HeaderRow, print_row
+from bygones.render.numbers import format_bytes
+from bygones.render.text.primitives import sanitize_name as plain
+
+__all__ = ["backup"]
+
+
+@click.command("backup")
+@click.argument("folder", metavar="DEST", type=path_type())
+@archive_option
+@json_option
+@quiet_option
+def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) -> None:
+    r"""Write a copy of the archive into the folder DEST.
+
+    The copy is consistent, also while something is being ingested. DEST may hold an
+    older backup of the same archive, which is replaced when the new one is whole; a
+    copy that has something this archive has not is refused, and left as it is.
+    The index is not copied: it can be made anew.
+
+    \b
+    bygones backup /mnt/disk/bygones
+    bygones verify --archive /mnt/disk/bygones
+    bygones rebuild --archive /mnt/disk/bygones
+    """
+    place = folder.expanduser().absolute()
+    with open_without_ingest(archive) as archived:
+        with explain_interrupt("no copy was made; run it again"):
+            written = archived.backup(place)
+        if as_json:
+            print_row(HeaderRow.of("backup", archived.folder))
+            print_row(BackupRow(folder=str(place), bytes=written))
+        elif not quiet:
+            click.echo(f"{format_bytes(written)} in {plain(display_path(place))}")

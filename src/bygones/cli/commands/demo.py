@@ -1,0 +1,78 @@
+"""``bygones demo``: an invented home to try everything with."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from bygones.archive import Archive
+from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.list import SessionTable
+from bygones.cli.context import color_option, json_option, path_type
+from bygones.cli.open_archive import load_session_costs
+from bygones.cli.output import Console
+from bygones.config import ARCHIVE_ENV, HOME_ENV
+from bygones.json_rows import DemoRow, HeaderRow, SessionListRow, print_row
+from bygones.render.text.primitives import sanitize_name as plain
+
+__all__ = ["demo"]
+
+
+@click.command("demo")
+@click.argument("folder", required=False, type=path_type(allow_file=False))
+@json_option
+@color_option
+def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
+    r"""Make a small invented home, take it in and say what to try.
+
+    It has a rewind, agents, a compaction and changes of files. Everything lies in
+    FOLDER, which must be new or empty, else in a temporary folder; your own home and
+    archive are not touched.
+
+    \b
+    bygones demo
+    bygones demo ~/demo
+    """
+    place = folder.expanduser().absolute() if folder else _make_temp_folder()
+    if place.exists() and any(place.iterdir()):
+        raise click.UsageError(f"{place} is not empty")
+    screen = Console.for_stdout(color)
+    home = write_demo_home(place, screen.now)
+    archive = place / "archive"
+    Archive.ingest(archive, [home])
+    with Archive.open(archive) as opened:
+        sessions = list(opened.sessions())
+        spent = load_session_costs(opened, sessions)
+    if as_json:
+        row = DemoRow(folder=str(place), home=str(home), archive=str(archive))
+        print_row(HeaderRow.of("demo", archive))
+        print_row(row)
+        for one in sessions:
+            print_row(SessionListRow.of(one, spent.get(one.id)))
+        return
+    screen.print_lines(SessionTable(screen, spent).lines(sessions))
+    rewound = next(one for one in sessions if one.branch_count > 1)
+    sys.stderr.write(_next_steps(home, archive, rewound.id[:8]))
+
+
+def _make_temp_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="bygones-demo-"))
+
+
+def _next_steps(home: Path, archive: Path, session: str) -> str:
+    variables = ((HOME_ENV, home), (ARCHIVE_ENV, archive))
+    told = "\n  ".join(
+        plain(f"export {name}={shlex.quote(str(path))}") for name, path in variables
+    )
+    return (
+        "An invented home. To try it, type"
+        f"\n\n  {told}\n"
+        "\n  bygones show last"
+        f"\n  bygones tree {session}"
+        "\n  bygones files src/checkout.py"
+        "\n  bygones prompts retry\n"
+    )

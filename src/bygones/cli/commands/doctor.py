@@ -1,0 +1,426 @@
+"""``bygones doctor``: what is where, how it is, and what will be deleted when."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import structs
+
+from bygones import __version__
+from bygones.archive import Archive
+from bygones.cli.context import (
+    CommonOptions,
+    archive_options,
+    color_option,
+    display_path,
+    find_homes,
+    json_option,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.output import Console
+from bygones.config import (
+    DEFAULT_CLEANUP_DAYS,
+    PATH_SETTINGS,
+    PRICES_ENV,
+    SETTINGS,
+    SETTINGS_ENV,
+    TOKEN_ENV,
+    find_settings_file,
+    is_store_url,
+    load_settings,
+    read_cleanup_days,
+)
+from bygones.errors import (
+    BygonesError,
+    NoTranscriptsFound,
+    PathNotFound,
+    UnsupportedOnTeamStore,
+)
+from bygones.json_rows import (
+    DoctorRow,
+    ExpiringSessionRow,
+    HeaderRow,
+    RetentionRow,
+    print_row,
+)
+from bygones.model.base import SourceFile, SourceKind
+from bygones.render.headers import describe_verification
+from bygones.render.numbers import format_bytes, pluralize
+from bygones.render.text.primitives import sanitize_line, truncate_end, wrap_line
+from bygones.render.text.primitives import sanitize_name as plain
+from bygones.sources.walk import discover_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+_VARIABLE_PREFIX = "BYGONES_"
+_OTHER_VARIABLES = {
+    PRICES_ENV,
+    SETTINGS_ENV,
+    TOKEN_ENV,
+    *(
+        f"{_VARIABLE_PREFIX}{name}"
+        for name in ("DEBUG", "HUB_RAW", "HUB_STORE", "MCP_TOKEN")
+    ),
+}
+
+
+@contextmanager
+def ignore_invalid_settings() -> Iterator[list[str]]:
+    """Give what is wrong with what is set; while it lasts none of that counts."""
+    kept = dict(os.environ)
+    wrong = list(_unknown_variables(os.environ))
+    try:
+        load_settings(os.environ, Path.home())
+    except BygonesError as error:
+        wrong.append(str(error))
+        for one in SETTINGS:
+            if one.name not in PATH_SETTINGS:
+                os.environ.pop(one.env_variable, None)
+        os.environ[SETTINGS_ENV] = os.devnull
+    try:
+        yield wrong
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is said of variables that look like ours and mean nothing."""
+    known = {
+        *(one.env_variable for one in SETTINGS if one.env_variable),
+        *_OTHER_VARIABLES,
+    }
+    for name in sorted(environ):
+        if name.startswith(_VARIABLE_PREFIX) and name not in known:
+            close = get_close_matches(name, known, n=1, cutoff=0.8)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            yield f"{name} means nothing{meant}"
+
+
+_LIBRARIES = ("apsw", "tantivy", "zstandard", "msgspec")
+_GROUP_AND_OTHERS_BITS = 0o077
+
+
+def collect_state(
+    archive: Archive | None, homes: Sequence[Path], settings_errors: Sequence[str]
+) -> DoctorRow:
+    """Return what is where, and how the archive is, if there is one."""
+    told = find_settings_file(os.environ, Path.home())
+    alone = DoctorRow(
+        python=platform.python_version(),
+        engines={name: version(name) for name in _LIBRARIES},
+        settings=str(told) if told.is_file() else None,
+        wrong=tuple(settings_errors),
+    )
+    return alone if archive is None else _add_archive_state(alone, archive, homes)
+
+
+def _add_archive_state(
+    row: DoctorRow, archive: Archive, homes: Sequence[Path]
+) -> DoctorRow:
+    if is_store_url(archive.folder.as_posix()):
+        raise UnsupportedOnTeamStore(archive.folder.name)
+    kept = archive.sources()
+    listed = list(archive.sessions(include_empty=True)) if archive.has_index else []
+    return structs.replace(
+        row,
+        has_archive=True,
+        archive_bytes=_total_size(archive.folder, "archive.db*"),
+        index_bytes=_total_size(archive.folder / "index", "**/*"),
+        is_private=_is_private(archive.folder),
+        has_index=archive.has_index,
+        is_current=not homes or archive.is_current(homes),
+        is_erasing=archive.purge_pending,
+        verified=archive.last_verification,
+        sessions=sum(not one.is_empty for one in listed),
+        projects=len({one.project for one in listed if not one.is_empty}),
+        files=len(kept),
+        gone=sum(k.gone_ns is not None for k in kept),
+        claude_versions=_sort_versions({v for one in listed for v in one.versions}),
+        drift=len(archive.drift()) if archive.has_index else 0,
+        problems=sum(one.problem_count for one in listed),
+        odd_sessions=sum(one.problem_count > 0 for one in listed),
+    )
+
+
+def _total_size(folder: Path, pattern: str) -> int:
+    return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
+
+
+def _is_private(folder: Path) -> bool:
+    if os.name == "nt":
+        return True  # who may read is not said by bits there
+    return not any(
+        stat.S_IMODE(path.stat().st_mode) & _GROUP_AND_OTHERS_BITS
+        for path in (folder, *folder.glob("archive.db*"))
+    )
+
+
+def _sort_versions(versions: set[str]) -> tuple[str, ...]:
+    def parts(one: str) -> list[tuple[bool, int, str]]:
+        return [
+            (p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in one.split(".")
+        ]
+
+    return tuple(sorted(versions, key=parts))
+
+
+def list_current_sources(
+    archive: Archive | None, homes: Sequence[Path]
+) -> list[SourceFile]:
+    """Return the files of homes: as last looked at, or as a walk finds them now."""
+    if archive is not None:
+        return [kept.source for kept in archive.sources() if kept.gone_ns is None]
+    found = (one for home in homes for one in discover_sources(home))
+    return [one for one in found if isinstance(one, SourceFile)]
+
+
+def read_retention_periods(
+    files: Sequence[SourceFile], homes: Sequence[Path]
+) -> list[RetentionRow]:
+    """Return how long each home is kept, as far as its own settings say."""
+    rows = []
+    for home in homes:
+        here = [one for one in files if one.home == home.as_posix()]
+        days = read_cleanup_days(home)
+        rows.append(
+            RetentionRow(
+                home=str(home),
+                files=len(here),
+                bytes=sum(one.size for one in here),
+                days=DEFAULT_CLEANUP_DAYS if days is None else days,
+                is_set=days is not None,
+                settings=str(home / "settings.json"),
+            )
+        )
+    return rows
+
+
+def find_expiring_sessions(
+    archive: Archive | None,
+    files: Sequence[SourceFile],
+    retention_rows: Sequence[RetentionRow],
+    now: datetime,
+) -> list[ExpiringSessionRow]:
+    """Return the sessions that Claude Code will delete, the next one first.
+
+    Without an archive nobody knows what they are called, nor which are empty.
+    """
+    periods = {Path(row.home).as_posix(): row.days for row in retention_rows}
+    titles: dict[str | None, str] = {one.session_id: "" for one in files}
+    if archive is not None:
+        lines = archive.sessions() if archive.has_index else ()
+        titles = {one.id: one.title.text for one in lines}
+    left: dict[str, ExpiringSessionRow] = {}
+    for one in files:
+        known = one.session_id in titles and one.home in periods
+        if one.kind is not SourceKind.SESSION or one.session_id is None or not known:
+            continue
+        written = datetime.fromtimestamp(one.mtime_ns / 1e9, UTC)
+        until = written + timedelta(days=periods[one.home]) - now
+        left[one.session_id] = ExpiringSessionRow(
+            session=one.session_id,
+            title=titles[one.session_id],
+            home=one.home,
+            days=max(until.days, 0),
+        )
+    return sorted(left.values(), key=lambda row: row.days)
+
+
+def find_known_homes(
+    given: Sequence[Path], settings_errors: list[str]
+) -> tuple[Path, ...]:
+    """Return the homes of this machine; none where there are none.
+
+    One that is set and not there is added to ``settings_errors``.
+    """
+    try:
+        return find_homes(given)
+    except NoTranscriptsFound:
+        if given:
+            raise
+    except PathNotFound as error:
+        if given:
+            raise
+        settings_errors.append(f"{error}: it was set as a home")
+    return ()
+
+
+_SOON_DAYS = 7
+_MAX_LISTED = 5
+_TITLE_COLUMN = 32
+"""Columns in front of the title of a session that will be deleted."""
+_HANGING_INDENT = "      "
+
+
+def wrap_lines(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Yield lines on as many as they need: a path that is cut is of no use."""
+    for line in lines:
+        # Nothing that is coloured is too long.
+        yield from (
+            (line,)
+            if "\x1b" in line
+            else wrap_line(line, width, subsequent_indent=_HANGING_INDENT)
+        )
+
+
+def version_lines(state: DoctorRow, console: Console) -> Iterator[str]:
+    """Yield what this program is, and what is wrong with what was set."""
+    engines = " · ".join(f"{name} {one}" for name, one in state.engines.items())
+    yield f"bygones {__version__} · Python {state.python} · {engines}"
+    settings = plain(display_path(state.settings)) if state.settings else "none"
+    yield f"settings: {settings}"
+    for one in map(plain, state.wrong):
+        told = (
+            wrap_line(one, console.width, subsequent_indent=_HANGING_INDENT)
+            if console.width
+            else (one,)
+        )
+        yield from map(console.style.warning, told)
+
+
+def archive_lines(
+    state: DoctorRow, options: CommonOptions, console: Console
+) -> Iterator[str]:
+    """Yield how the archive is."""
+    paint = console.style
+    yield ""
+    yield paint.heading(f"Archive  {plain(display_path(options.folder))}")
+    if not state.has_archive:
+        yield "  none yet: bygones ingest makes one"
+        return
+    index = (
+        format_bytes(state.index_bytes) if state.has_index else "none: bygones rebuild"
+    )
+    yield f"  {format_bytes(state.archive_bytes)}, index {index}"
+    sessions = pluralize(state.sessions, "session")
+    yield f"  {sessions} in {pluralize(state.projects, 'project')}"
+    yield f"  {pluralize(state.files, 'file')}, {state.gone:,} of them deleted since"
+    if state.claude_versions:
+        first, last = state.claude_versions[0], state.claude_versions[-1]
+        told = first if first == last else f"{first} to {last}"
+        yield f"  written by Claude Code {sanitize_line(told)}"
+    when = _verified_time(state, console)
+    told = f"  verified {describe_verification(state.verified, when)}"
+    is_bad = state.verified is not None and not state.verified.is_sound
+    yield paint.warning(told) if is_bad else told
+    if not state.is_private:
+        yield paint.warning("  others on this machine can read it: chmod -R go= it")
+    if state.is_erasing:
+        yield paint.warning("  a purge was stopped halfway: ask for it again")
+    if not state.is_current:
+        yield paint.warning("  the homes have something new: bygones ingest")
+    if state.problems:
+        odd = pluralize(state.odd_sessions, "session")
+        yield f"  {pluralize(state.problems, 'problem')} in {odd}: bygones inspect"
+    if state.drift:
+        kinds = pluralize(state.drift, "type or field", "types and fields")
+        yield f"  {kinds} that this version does not know, kept as they are"
+
+
+def _verified_time(state: DoctorRow, console: Console) -> str:
+    return console.format_time(state.verified.verified_at) if state.verified else ""
+
+
+def home_lines(periods: Sequence[RetentionRow], console: Console) -> Iterator[str]:
+    """Yield what is in the homes, and for how long."""
+    yield ""
+    yield console.style.heading("Homes")
+    for row in periods:
+        files = pluralize(row.files, "file")
+        yield f"  {plain(display_path(row.home))}: {files}, {format_bytes(row.bytes)}"
+        told = "as set" if row.is_set else "unless told otherwise"
+        yield f"    Claude Code deletes after {pluralize(row.days, 'day')}, {told}"
+    if not periods:
+        yield "  none found; --home names one"
+
+
+def deletion_lines(
+    state: DoctorRow,
+    periods: Sequence[RetentionRow],
+    expiring: Sequence[ExpiringSessionRow],
+    console: Console,
+) -> Iterator[str]:
+    """Yield what will be deleted next, and how to prevent it."""
+    soon = [row for row in expiring if row.days <= _SOON_DAYS]
+    if not periods:
+        return
+    yield ""
+    yield console.style.heading("What Claude Code will delete")
+    near = pluralize(len(soon), "session")
+    yield f"  {near} within {_SOON_DAYS} days, {len(expiring):,} in all"
+    for row in expiring[:_MAX_LISTED]:
+        when = f"in {pluralize(row.days, 'day')}" if row.days else "at its next run"
+        name = console.style.location(sanitize_line(row.session)[:8])
+        title = sanitize_line(row.title)
+        if console.width is not None:
+            title = truncate_end(title, max(console.width - _TITLE_COLUMN, 1))
+        yield f"  {name}  {when:18}  {title}"
+    kept = "all of them are" if state.has_archive else "none of them is"
+    yield f"  {kept} in the archive; to have Claude Code keep them as well, set"
+    for home in periods:
+        yield f'    "cleanupPeriodDays": 3650  in {plain(display_path(home.settings))}'
+
+
+@click.command("doctor")
+@archive_options
+@json_option
+@color_option
+def doctor(*, options: CommonOptions, as_json: bool, color: str) -> None:
+    """Say what is where, how it is, and what Claude Code will delete when.
+
+    Claude Code deletes a transcript some days after it was last written: 30, unless
+    cleanupPeriodDays in its settings.json says otherwise. That setting is looked at
+    and never changed; what is in the archive stays, whatever it is. Settings of
+    Bygones that are wrong are told of, and do not count here.
+    """
+    with ignore_invalid_settings() as wrong:
+        screen = Console.for_stdout(color)
+        homes = find_known_homes(options.homes, wrong)
+        options = options._replace(no_ingest=options.no_ingest or not homes)
+        _print_report(options, homes, wrong, screen, as_json=as_json)
+
+
+def _print_report(
+    options: CommonOptions,
+    homes: tuple[Path, ...],
+    settings_errors: Sequence[str],
+    console: Console,
+    *,
+    as_json: bool,
+) -> None:
+    # Where there is no archive none is made: that is for who asks to keep something.
+    with (
+        open_current(options)
+        if Archive.exists(options.folder)
+        else nullcontext() as archive
+    ):
+        found = collect_state(archive, homes, settings_errors)
+        files = list_current_sources(archive, homes)
+        periods = read_retention_periods(files, homes)
+        going = find_expiring_sessions(archive, files, periods, console.now)
+    if as_json:
+        print_row(HeaderRow.of("doctor", options.folder))
+        for row in (found, *periods, *going):
+            print_row(row)
+        return
+    lines = [
+        *version_lines(found, console),
+        *archive_lines(found, options, console),
+        *home_lines(periods, console),
+        *deletion_lines(found, periods, going, console),
+    ]
+    console.print_lines(
+        lines if console.width is None else wrap_lines(lines, console.width)
+    )

@@ -1,0 +1,155 @@
+"""``bygones files``: what a session changed, or which sessions changed a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import (
+    EMPTY_PATH_MESSAGE,
+    CommonOptions,
+    archive_options,
+    color_option,
+    complete_names_or_paths,
+    iso_option,
+    json_option,
+)
+from bygones.cli.context import cwd as here_now
+from bygones.cli.open_archive import open_current
+from bygones.cli.output import Console
+from bygones.cli.resolve import find_search_result, resolve_session_id
+from bygones.cli.terminal import format_table, shorten_path
+from bygones.errors import NotInArchive
+from bygones.json_rows import FileChangeRow, HeaderRow, print_row, summarize_edits
+from bygones.render.text.primitives import sanitize_line, truncate_end, truncate_start
+from bygones.render.text.primitives import sanitize_name as plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bygones.archive import Archive
+    from bygones.model.base import SessionId
+    from bygones.model.summary import IndexedEdit
+
+
+_MIN_WIDTH = 20
+_MIN_PATH_WIDTH = 8
+
+
+def file_cell(row: FileChangeRow, console: Console) -> str:
+    """Return a file as one would type it, and whether it was made."""
+    mark = " (new)" if row.is_new else ""
+    return f"{_short_path(row.path, console)}{mark}"
+
+
+def _short_path(path: str, console: Console) -> str:
+    """Return a path as one would type it: on a terminal here, in a pipe anywhere."""
+    here = here_now() if console.is_terminal else None
+    return shorten_path(path, cwd=here, home=Path.home())
+
+
+def session_cell(
+    row: FileChangeRow,
+    titles: Mapping[SessionId, str],
+    edits: Sequence[IndexedEdit],
+    console: Console,
+) -> str:
+    """Return a session by its title, with the file where there are several."""
+    several = len({edit.path for edit in edits}) > 1
+    where = f"{_short_path(row.path, console)}" if several else ""
+    if where and console.width is not None:
+        where = truncate_start(where, max(console.width // 3, _MIN_WIDTH))
+    where += "  " if where else ""
+    return f"{row.session[:8]}  {where}{sanitize_line(titles.get(row.session, ''))}"
+
+
+def fit_lines(lines: Sequence[str], console: Console, *, by_path: bool) -> list[str]:
+    """Return lines that fit: a title loses its end, a path its beginning."""
+    if console.width is None:
+        return list(lines)
+    cut = _fit_path if by_path else truncate_end
+    return [cut(line, max(console.width, _MIN_WIDTH)) for line in lines]
+
+
+def _fit_path(line: str, width: int) -> str:
+    """Cut the beginning of the path at the end of a line."""
+    facts, _, path = line.rpartition("  ")
+    return (
+        f"{facts}  {truncate_start(path, max(width - len(facts) - 2, _MIN_PATH_WIDTH))}"
+    )
+
+
+@click.command("files")
+@click.argument("name", metavar="SESSION|PATH", shell_complete=complete_names_or_paths)
+@iso_option
+@archive_options
+@json_option
+@color_option
+def files(
+    *, name: str, iso: bool, options: CommonOptions, as_json: bool, color: str
+) -> None:
+    r"""List the files that a session changed, or the sessions that changed a file.
+
+    A SESSION is an id, the beginning of one, "last", or a number of the last search. A
+    PATH is that of a file or a folder, or how its path ends. Changes on all branches
+    and by all agents count.
+
+    \b
+    bygones files last
+    bygones files src/app.py
+    bygones files .
+    """
+    screen = Console.for_stdout(color, iso=iso)
+    with open_current(options) as archive:
+        edits, is_session = _find_edits(archive, name)
+        titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
+    rows = summarize_edits(edits)
+    if as_json:
+        print_row(HeaderRow.of("files", options.folder))
+        for row in rows:
+            print_row(row)
+        return
+    if not rows:
+        nobody = f"no session changed {plain(name)}"
+        sys.stderr.write("no file was changed\n" if is_session else f"{nobody}\n")
+        return
+    head = ("WHEN", "+", "-", "FILE") if is_session else ("WHEN", "+", "-", "SESSION")
+    cells = [
+        (
+            screen.format_time(row.last),
+            f"+{row.added}",
+            f"-{row.removed}",
+            file_cell(row, screen)
+            if is_session
+            else session_cell(row, titles, edits, screen),
+        )
+        for row in rows
+    ]
+    screen.print_lines(
+        fit_lines(
+            format_table([head, *cells], align="lrrl"), screen, by_path=is_session
+        )
+    )
+
+
+def _find_edits(archive: Archive, name: str) -> tuple[list[IndexedEdit], bool]:
+    """Return the changes of the session that is meant, else those of the path."""
+    if not name.strip():
+        raise click.UsageError(EMPTY_PATH_MESSAGE)
+    looks_so = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
+    if not looks_so or find_search_result(name, archive) is not None:
+        try:
+            return archive.edits(session=resolve_session_id(archive, name)), True
+        except NotInArchive as error:
+            if not os.path.lexists(name):
+                found = archive.edits(path=name)
+                if not found:
+                    what = "session or changed file"
+                    raise NotInArchive(what, name, error.suggestions) from None
+                return found, False
+    whole = os.path.normpath(Path(name).expanduser().absolute())
+    return archive.edits(path=whole) or archive.edits(path=name), False

@@ -1,0 +1,61 @@
+"""``bygones help``: help pages, and the language of searches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from difflib import get_close_matches
+
+import click
+
+from bygones.cli.commands.registry import COMMANDS, CommandSpec
+from bygones.cli.context import complete_topics, json_option
+from bygones.cli.terminal import output_width, print_paged
+from bygones.json_rows import HeaderRow, HelpRow, print_row
+
+__all__ = ["show_help"]
+
+_MAX_WIDTH = 100
+
+
+_QUERY_TOPIC = CommandSpec("query", "", "What can be typed to search and to list.")
+
+
+@click.command("help")
+@click.argument("topic", required=False, shell_complete=complete_topics)
+@json_option
+@click.pass_context
+def show_help(context: click.Context, topic: str | None, *, as_json: bool) -> None:
+    r"""Show the help page of a command, or what a query can be.
+
+    \b
+    bygones help list
+    bygones help query
+    bygones help --json
+    """
+    known = {row.name: row for row in (*COMMANDS, _QUERY_TOPIC)}
+    if topic is not None and topic not in known:
+        close = get_close_matches(topic, known, n=2)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise click.UsageError(f"there is no help about {topic!r}{meant}")
+    if as_json:
+        print_row(HeaderRow.of("help"))
+        for row in known.values() if topic is None else (known[topic],):
+            page = _help_page(context, topic) if topic is not None else ""
+            print_row(HelpRow(topic=row.name, summary=row.summary, page=page))
+        return
+    lines = _help_page(context, topic).rstrip("\n").split("\n")
+    print_paged(lines, is_terminal=sys.stdout.isatty())
+
+
+def _help_page(context: click.Context, topic: str | None) -> str:
+    if topic == _QUERY_TOPIC.name:
+        from bygones.query.fields import format_query_help
+
+        return format_query_help(min(output_width(sys.stdout, os.environ), _MAX_WIDTH))
+    above = context.parent or context
+    group = above.command
+    if topic is None or not isinstance(group, click.Group):
+        return above.get_help()
+    command = group.get_command(above, topic) or group
+    return click.Context(command, info_name=topic, parent=above).get_help()

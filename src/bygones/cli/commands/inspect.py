@@ -1,0 +1,376 @@
+"""``bygones inspect``: what transcripts hold, as a page or as rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import click
+import msgspec
+
+from bygones import __version__
+from bygones.cli.context import (
+    color_option,
+    cwd,
+    find_homes,
+    home_option,
+    json_option,
+    path_type,
+)
+from bygones.cli.terminal import (
+    ColorMode,
+    ProgressBar,
+    Style,
+    format_size,
+    format_table,
+    is_color_enabled,
+    output_width,
+    print_paged,
+    shorten_path,
+)
+from bygones.errors import NoTranscriptsFound, PathNotFound
+from bygones.inspection import inspect_transcripts, total_transcript_size
+from bygones.model.reports import (
+    DriftRow,
+    ProblemKindRow,
+    ProblemRow,
+    RecordTypeRow,
+    Survey,
+    SurveyHeaderRow,
+    SurveyTotalRow,
+    VersionRow,
+)
+from bygones.render.text.primitives import (
+    display_width,
+    truncate_end,
+    truncate_start,
+)
+from bygones.render.text.primitives import (
+    sanitize_name as plain,
+)
+from bygones.sources.paths import encode_path
+
+_BAR_WIDTH = 20
+_NO_NAME = "(none)"
+
+
+class SurveyPage:
+    """Sets a survey for a terminal of some width, or for a file."""
+
+    def __init__(
+        self,
+        *,
+        style: Style,
+        width: int,
+        shorten: Callable[[str], str] = str,
+        is_truncated: bool = False,
+    ) -> None:
+        self.style = style
+        self.width = width
+        self.shorten = shorten
+        """Makes a path shorter for the eye."""
+        self.is_truncated = is_truncated
+        """Whether paths are cut to the width; programs need them whole."""
+
+    def lines(
+        self, survey: Survey, paths: Sequence[str], *, with_locations: bool = True
+    ) -> Iterator[str]:
+        """Yield the lines of the page, without their ends.
+
+        ``paths`` are the files and folders that were looked at.
+        """
+        for place in paths:
+            where = plain(self.shorten(place))
+            where = truncate_start(where, self.width) if self.is_truncated else where
+            yield self.style.heading(where)
+        yield from self._head(survey.total)
+        yield from self._files(survey)
+        yield from self._records(survey.records)
+        yield from self._content(survey)
+        yield from self._versions(survey.versions)
+        yield from self._drift(survey.drift)
+        yield from self._problems(survey, with_locations=with_locations)
+        if survey.total.overflow:
+            yield ""
+            yield self.style.warning(
+                f"{survey.total.overflow:,} records had too many different names to "
+                "be told apart"
+            )
+
+    def _head(self, total: SurveyTotalRow) -> Iterator[str]:
+        facts = [
+            _pluralize(total.files, "file"),
+            format_size(total.bytes),
+            _pluralize(total.records, "record"),
+            _pluralize(total.sessions, "session"),
+            _pluralize(total.agents, "agent"),
+        ]
+        if total.first_at and total.last_at:
+            facts.append(f"{total.first_at:%Y-%m-%d} to {total.last_at:%Y-%m-%d}")
+        yield from _wrap_parts(facts, self.width)
+
+    def _section(
+        self, title: str, rows: Sequence[Sequence[str]], align: str
+    ) -> Iterator[str]:
+        if not rows:
+            return
+        yield ""
+        yield self.style.heading(title)
+        room = max(12, self.width - 28)
+        fitted = [(truncate_end(plain(first), room), *rest) for first, *rest in rows]
+        for line in format_table(fitted, align=align):
+            yield f"  {line}"
+
+    def _files(self, survey: Survey) -> Iterator[str]:
+        rows = [
+            (row.kind, f"{row.files:,}", format_size(row.bytes)) for row in survey.files
+        ]
+        yield from self._section("Files", rows, "lrr")
+        if survey.unread_files:
+            kept = (_pluralize(row.files, row.kind) for row in survey.unread_files)
+            for line in _wrap_parts(["not read:", *kept], self.width - 2, " "):
+                yield self.style.dim(f"  {line}")
+
+    def _records(self, records: Sequence[RecordTypeRow]) -> Iterator[str]:
+        rows = []
+        for kind, group in groupby(records, key=lambda row: row.type):
+            found = list(group)
+            rows.append((kind or _NO_NAME, *_total_cells(found)))
+            if found[0].subtype or len(found) > 1:
+                rows.extend(
+                    (f"  {row.subtype or _NO_NAME}", *_total_cells([row]))
+                    for row in found
+                )
+        yield from self._section("Records", rows, "lrr")
+
+    def _content(self, survey: Survey) -> Iterator[str]:
+        total = survey.total.bytes or 1
+        rows = [
+            (
+                row.kind,
+                format_size(row.bytes),
+                f"{row.bytes / total:.0%}" if row.bytes * 200 >= total else "",
+                "█" * round(_BAR_WIDTH * row.bytes / total),
+            )
+            for row in sorted(survey.content, key=lambda row: -row.bytes)
+            if row.bytes
+        ]
+        yield from self._section("Content", rows, "lrrl")
+
+    def _versions(self, versions: Sequence[VersionRow]) -> Iterator[str]:
+        rows = []
+        for _, group in groupby(versions, key=lambda row: _minor_version(row.version)):
+            found = list(group)
+            first, last = found[0].version, found[-1].version
+            rows.append(
+                (
+                    first if first == last else f"{first} to {last}",
+                    _pluralize(len(found), "version"),
+                    _pluralize(sum(row.records for row in found), "record"),
+                )
+            )
+        yield from self._section("Claude Code", rows, "lrr")
+
+    def _drift(self, drift: Sequence[DriftRow]) -> Iterator[str]:
+        rows = []
+        for (kind, name), group in groupby(drift, key=lambda row: (row.kind, row.name)):
+            found = list(group)
+            versions = [row.version for row in found if row.version]
+            span = " to ".join(
+                dict.fromkeys((versions[0], versions[-1])) if versions else ()
+            )
+            records = sum(row.records for row in found)
+            rows.append(
+                (
+                    f"{kind} {name or _NO_NAME}",
+                    f"{records:,}",
+                    truncate_end(plain(span), 20),
+                )
+            )
+        yield from self._section("Drift: not met before", rows, "lrl")
+
+    def _problems(self, survey: Survey, *, with_locations: bool) -> Iterator[str]:
+        yield ""
+        if not survey.problems:
+            yield self.style.heading("No problems")
+            return
+        yield self.style.heading("Problems")
+        for row in survey.problems:
+            yield from self._problem(row, with_locations=with_locations)
+
+    def _problem(self, row: ProblemKindRow, *, with_locations: bool) -> Iterator[str]:
+        head = f"{row.problems:,} {row.kind}"
+        is_long = display_width(head) + display_width(row.meaning) + 4 > self.width
+        yield f"  {self.style.warning(head)}" + ("" if is_long else f"  {row.meaning}")
+        if is_long:
+            yield f"    {row.meaning}"
+        if not with_locations:
+            return
+        told = ""
+        for problem in row.examples:
+            detail = plain(problem.detail)
+            yield from self._location(problem, "" if detail == told else detail)
+            told = detail
+        if row.problems > len(row.examples):
+            more = (
+                f"and {row.problems - len(row.examples):,} more; --problems lists all"
+            )
+            yield f"    {self.style.dim(more)}"
+
+    def _location(self, problem: ProblemRow, detail: str) -> Iterator[str]:
+        room = self.width - 4
+        where = plain(format_problem_location(problem, self.shorten))
+        where = truncate_start(where, room) if self.is_truncated else where
+        is_short = display_width(where) + 2 + display_width(detail) <= room
+        same_line = f"  {self.style.dim(detail)}" if detail and is_short else ""
+        yield f"    {self.style.location(where)}{same_line}"
+        if detail and not is_short:
+            yield f"      {self.style.dim(truncate_end(detail, room - 2))}"
+
+
+def format_problem_location(
+    problem: ProblemRow, shorten: Callable[[str], str] = str
+) -> str:
+    """Return the place of a problem in the form that editors open."""
+    path = shorten(problem.source)
+    return path if problem.line is None else f"{path}:{problem.line}"
+
+
+def _total_cells(rows: Sequence[RecordTypeRow]) -> tuple[str, str]:
+    size = sum(row.bytes for row in rows)
+    return f"{sum(row.records for row in rows):,}", format_size(size)
+
+
+def _pluralize(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
+def _minor_version(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _wrap_parts(parts: Sequence[str], columns: int, gap: str = " · ") -> Iterator[str]:
+    line = ""
+    for part in parts:
+        longer = f"{line}{gap}{part}" if line else part
+        if display_width(longer) > columns and line:
+            yield line
+            longer = part
+        line = longer
+    yield line
+
+
+def resolve_inspected_paths(
+    paths: Sequence[Path], homes: Sequence[Path] = ()
+) -> Sequence[Path]:
+    """Return where to look; nothing is opened yet."""
+    for path in paths:
+        if _is_missing(path):
+            raise PathNotFound(path)
+    return paths if paths and not homes else (*paths, *find_homes(homes))
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False  # it is there and closed to us: the survey says why
+    return False
+
+
+@click.command("inspect")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=path_type())
+@click.option("--problems", "all_problems", is_flag=True, help="List every problem.")
+@home_option
+@json_option
+@color_option
+def inspect(
+    paths: tuple[Path, ...],
+    *,
+    all_problems: bool,
+    homes: tuple[Path, ...],
+    as_json: bool,
+    color: str,
+) -> None:
+    """Say what transcripts hold: records, versions, problems, drift.
+
+    A PATH is a transcript, a folder of transcripts or a Claude Code home; without one,
+    the homes that other commands take in are inspected. Nothing is written anywhere.
+
+    Problems are facts about the files, not failures: finding some ends with code 0.
+    """
+    places = resolve_inspected_paths(paths, homes)
+    if as_json:
+        _print_json(
+            SurveyHeaderRow(bygones=__version__, paths=tuple(map(encode_path, places)))
+        )
+    on_terminal = sys.stdout.isatty()
+    waiting: list[str] = []
+    with ProgressBar(
+        total_transcript_size(places) if sys.stderr.isatty() else 0
+    ) as bar:
+
+        def notice(problem: ProblemRow) -> None:
+            if on_terminal and not as_json:
+                # All of it goes through the pager, in the end.
+                waiting.append(_problem_line(problem))
+                return
+            bar.clear()
+            click.echo(
+                msgspec.json.encode(problem) if as_json else _problem_line(problem)
+            )
+
+        found = inspect_transcripts(
+            places,
+            on_problem=notice if all_problems else None,
+            on_bytes_read=bar.advance,
+        )
+    if as_json:
+        for row in _survey_rows(found):
+            _print_json(row)
+    elif found.total.files or found.total.problems:
+        if all_problems and found.problems:
+            waiting.append("")
+        page = _page_lines(
+            found, places, ColorMode(color), with_locations=not all_problems
+        )
+        print_paged([*waiting, *page], is_terminal=on_terminal)
+    if not found.total.files:
+        raise NoTranscriptsFound(*places)
+
+
+def _survey_rows(result: Survey) -> Iterator[msgspec.Struct]:
+    for name in result.__struct_fields__:
+        rows = getattr(result, name)
+        yield from rows if isinstance(rows, tuple) else (rows,)
+
+
+def _print_json(row: msgspec.Struct) -> None:
+    click.echo(msgspec.json.encode(row))
+
+
+def _problem_line(problem: ProblemRow) -> str:
+    reason = f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind
+    return plain(f"{format_problem_location(problem, _shorten)}: {reason}")
+
+
+def _page_lines(
+    found: Survey, paths: Sequence[Path], color: ColorMode, *, with_locations: bool
+) -> Iterator[str]:
+    page = SurveyPage(
+        style=Style(is_colored=is_color_enabled(color, sys.stdout, os.environ)),
+        width=output_width(sys.stdout, os.environ),
+        shorten=_shorten,
+        is_truncated=sys.stdout.isatty(),
+    )
+    names = [encode_path(path) for path in paths]
+    yield from page.lines(found, names, with_locations=with_locations)
+
+
+def _shorten(path: str) -> str:
+    return shorten_path(path, cwd=cwd(), home=Path.home())

@@ -1,0 +1,134 @@
+"""``bygones integrate``: add parts to Claude Code, or take them away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+import bygones
+from bygones.cli.context import display_path, json_option
+from bygones.cli.terminal import output_width
+from bygones.integrations.claude_code import (
+    IntegrationChange,
+    PartState,
+    apply_changes,
+    claude_paths,
+    plan_changes,
+)
+from bygones.json_rows import HeaderRow, IntegrationRow, print_row
+from bygones.render.text.primitives import display_width
+from bygones.render.text.primitives import sanitize_name as plain
+from bygones.sources.paths import encode_path
+
+_STATE_TEXTS = {
+    (False, PartState.MISSING): "would add",
+    (False, PartState.INSTALLED): "is there",
+    (False, PartState.CONFLICT): "stays: something else is in its place",
+    (True, PartState.MISSING): "is not there",
+    (True, PartState.INSTALLED): "would remove",
+    (True, PartState.CONFLICT): "stays: it is not ours, or was changed",
+}
+
+
+def print_planned_changes(
+    changes: Sequence[IntegrationChange], *, removing: bool
+) -> None:
+    """Say what would be done with each part, and how to have it done."""
+    for change in changes:
+        print_change(_STATE_TEXTS[removing, change.state], change)
+    if any(change.is_needed for change in changes):
+        how = "--remove --yes" if removing else "--add"
+        sys.stderr.write(f"nothing was written; {how} does it\n")
+
+
+def print_change(action: str, change: IntegrationChange) -> None:
+    """Print a part, on a narrow terminal with its file on a line of its own."""
+    told, path = f"{action}  {change.description}", plain(display_path(change.path))
+    room = output_width(sys.stdout, os.environ) if sys.stdout.isatty() else sys.maxsize
+    click.echo(
+        f"{told}\n    {path}"
+        if display_width(told + path) + 2 > room
+        else f"{told}  {path}"
+    )
+
+
+@click.command("integrate")
+@click.argument("program", type=click.Choice(["claude"]))
+@click.option("--add", is_flag=True, help="Do it; without, it is only shown.")
+@click.option("--remove", is_flag=True, help="Show what would be taken away again.")
+@click.option("--statusline", is_flag=True, help="Also add the line below the prompt.")
+@click.option("--yes", is_flag=True, help="With --remove: do it.")
+@json_option
+def integrate(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    program: str,
+    add: bool,
+    remove: bool,
+    statusline: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    r"""Add the tools, hooks and commands to Claude Code, or take them away.
+
+    Without --add nothing is written: every part is shown with the file it goes into.
+    Files keep their order and spaces; what was added can be taken away to the byte. If
+    one of them cannot be read, none is touched.
+
+    \b
+    bygones integrate claude
+    bygones integrate claude --add --statusline
+    bygones integrate claude --remove --yes
+    """
+    del program  # there is one
+    if add and remove:
+        raise click.UsageError("--add and --remove exclude each other")
+    places = claude_paths(os.environ, Path.home(), _plugin_folder())
+    changes = plan_changes(
+        places, _launch_command(), removing=remove, statusline=statusline
+    )
+    does = add or (remove and yes)
+    if as_json:
+        _print_rows(changes, apply_changes(changes) if does else ())
+        return
+    if not does:
+        print_planned_changes(changes, removing=remove)
+        return
+    for change in apply_changes(changes):
+        print_change("removed" if remove else "added", change)
+    if any(change.state is PartState.CONFLICT for change in changes):
+        print_planned_changes(
+            [c for c in changes if c.state is PartState.CONFLICT], removing=remove
+        )
+
+
+def _print_rows(
+    changes: Sequence[IntegrationChange], done: Iterable[IntegrationChange]
+) -> None:
+    carried_out = list(done)
+    print_row(HeaderRow.of("integrate"))
+    for change in changes:
+        row = IntegrationRow(
+            what=change.description,
+            path=encode_path(change.path),
+            state=change.state,
+            is_needed=change.is_needed,
+            is_done=change in carried_out,
+        )
+        print_row(row)
+
+
+def _plugin_folder() -> Path:
+    """Return the plugin's folder: installed with the package, or beside the sources."""
+    package = Path(bygones.__file__).parent
+    installed = package / "plugin"
+    return installed if installed.is_dir() else package.parents[1] / "plugin"
+
+
+def _launch_command() -> list[str]:
+    """Return the words that start us from anywhere."""
+    return ["bygones"] if shutil.which("bygones") else [sys.executable, "-m", "bygones"]

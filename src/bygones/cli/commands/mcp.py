@@ -1,0 +1,133 @@
+"""``bygones mcp``: answer agents from the archive, with secrets hidden."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.commands.hook import ingest_in_background
+from bygones.cli.context import (
+    CommonOptions,
+    archive_option,
+    cwd,
+    home_option,
+    no_ingest_option,
+)
+from bygones.config import load_redact_settings
+from bygones.errors import BygonesError
+from bygones.mcp.server import McpDispatcher, serve_stdio
+from bygones.mcp.tool_service import Caller, ToolService
+from bygones.redact.engine import Redactor
+from bygones.render.text.primitives import sanitize_name as plain
+
+if TYPE_CHECKING:
+    from bygones.archive import Archive
+
+
+def create_recall(options: CommonOptions) -> ToolService:
+    """Return what answers; where settings are broken, all that it says is why.
+
+    What they would have hidden is not known then. A client shows nobody how a server
+    ended, so it goes on.
+    """
+    try:
+        own = load_redact_settings(os.environ, Path.home())
+        redactor = Redactor(names=own.names, patterns=own.patterns.items())
+        return ToolService(options.folder, _create_caller(), redactor=redactor)
+    except BygonesError as error:
+        refused = error
+
+    def refuse() -> Archive:
+        raise refused.with_traceback(None)
+
+    sys.stderr.write(f"{plain(f'error: {refused}')}\n")
+    return ToolService(Path(), _create_caller(), refuse)
+
+
+def _create_caller() -> Caller:
+    return Caller(
+        directory=Path(os.environ.get("CLAUDE_PROJECT_DIR") or cwd() or os.sep),
+        session=os.environ.get("CLAUDE_CODE_SESSION_ID") or None,
+        clock=lambda: datetime.now(tz=UTC),  # noqa: TID251 (a face)
+        zone=datetime.now(tz=UTC).astimezone().tzinfo or UTC,  # noqa: TID251 (a face)
+    )
+
+
+TOKEN_VARIABLE = "BYGONES_MCP_TOKEN"  # noqa: S105 (its name)
+_INGEST_INTERVAL = 60.0
+"""Seconds between two looks at whether something is new."""
+
+
+@click.command("mcp")
+@click.option("--http", is_flag=True, help="Serve over HTTP, on this machine only.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8766,
+    show_default=True,
+    help="Where to serve, with --http.",
+)
+@archive_option
+@home_option
+@no_ingest_option
+def mcp(
+    *,
+    http: bool,
+    port: int,
+    archive: Path | None,
+    homes: tuple[Path, ...],
+    no_ingest: bool,
+) -> None:
+    r"""Serve the archive to agents, over the Model Context Protocol.
+
+    Speaks on standard input and output, as Claude Code starts it. Agents can search,
+    outline and read earlier sessions; no tool can change anything. With --http, whoever
+    knows the token may ask: that of BYGONES_MCP_TOKEN, else one that is made up and
+    shown. What is new is taken in now and then, in the background.
+
+    \b
+    bygones mcp
+    bygones mcp --http --port 8766
+    """
+    options = CommonOptions(archive=archive, homes=homes, no_ingest=no_ingest)
+    speaker = McpDispatcher(create_recall(options))
+    rest = _background_ingester(options)
+    if http:
+        _serve_http(speaker, port, rest)
+    else:
+        serve_stdio(speaker, sys.stdin.buffer, sys.stdout.buffer, rest)
+
+
+def _background_ingester(options: CommonOptions) -> Callable[[], None]:
+    """Return what to do behind an answer: now and then, have what is new taken in."""
+    last = float("-inf")
+
+    def rest() -> None:
+        nonlocal last
+        if time.monotonic() - last >= _INGEST_INTERVAL:
+            last = time.monotonic()
+            ingest_in_background(options.archive, options.homes)
+
+    return (lambda: None) if options.is_ingest_disabled else rest
+
+
+def _serve_http(speaker: McpDispatcher, port: int, on_idle: Callable[[], None]) -> None:
+    import secrets
+
+    from bygones.mcp.http import HOST, PATH, bind_local_socket, serve_http
+
+    place = bind_local_socket(port)
+
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token:
+        token = secrets.token_urlsafe(32)
+        sys.stderr.write(f"the token of this server: {token}\n")
+    sys.stderr.write(f"serving http://{HOST}:{port}{PATH} until interrupted\n")
+    serve_http(speaker, token, place, on_idle)

@@ -1,0 +1,80 @@
+"""``bygones open``: a session in the browser."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from bygones.cli.commands.serve import find_running_server, print_link, run_server
+from bygones.cli.context import (
+    CommonOptions,
+    archive_options,
+    complete_sessions,
+    json_option,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.resolve import resolve_session_and_record
+from bygones.json_rows import HeaderRow, LinkRow, print_row
+from bygones.model.base import RecordId, SessionId
+from bygones.render.text.primitives import encode_row
+
+__all__ = ["open_page"]
+
+
+@click.command("open")
+@click.argument("session", default="last", shell_complete=complete_sessions)
+@click.option("--no-browser", is_flag=True, help="Print the link; open nothing.")
+@archive_options
+@json_option
+def open_page(
+    *, session: str, no_browser: bool, options: CommonOptions, as_json: bool
+) -> None:
+    r"""Open a session in the browser.
+
+    SESSION is an id, the beginning of one, "last", the uuid of any record, or a number
+    of the last search: 2, or 2.1 for the first hit of the second session. Where
+    `bygones serve` shows this archive already, its page is used, and the command
+    ends; else the page is there until Ctrl-C. `bygones show` takes the same names.
+
+    \b
+    bygones search flaky login test
+    bygones open 1
+    """
+    with open_current(options) as archive:
+        name, record = resolve_session_and_record(archive, session)
+        folder = archive.folder
+    to = f"/session/{name}" + (f"?at={record}" if record else "")
+    link = find_running_server(folder)
+    line = (
+        partial(_format_link_row, name, record, is_served=link is None)
+        if as_json
+        else str
+    )
+    if as_json:
+        print_row(HeaderRow.of("open", folder))
+    if link is not None:
+        print_link(f"{link}&to={to}", open_browser=not no_browser, format_line=line)
+        return
+    run_server(
+        folder,
+        options,
+        host="127.0.0.1",
+        port=0,
+        open_browser=not no_browser,
+        to=to,
+        format_line=line,
+    )
+
+
+def _format_link_row(
+    session: str, record: str | None, link: str, *, is_served: bool
+) -> str:
+    return encode_row(
+        LinkRow(
+            url=link,
+            session=SessionId(session),
+            record=RecordId(record) if record else None,
+            is_served=is_served,
+        )
+    )

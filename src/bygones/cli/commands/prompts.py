@@ -1,0 +1,196 @@
+"""``bygones prompts``: what was typed, in all sessions."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import (
+    CommonOptions,
+    QueryCommand,
+    archive_options,
+    color_option,
+    complete_projects,
+    complete_query,
+    iso_option,
+    json_option,
+    parse_query_words,
+    unescape_words,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.output import Console
+from bygones.cli.resolve import resolve_project
+from bygones.json_rows import HeaderRow, PromptListRow, print_row
+from bygones.model.query import Part, Query
+from bygones.model.summary import Role
+from bygones.query.matcher import SearchableText, matches_text
+from bygones.render.text.primitives import (
+    sanitize,
+    sanitize_line,
+    truncate_end,
+    wrap_line,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bygones.archive import Archive
+    from bygones.model.base import SessionId
+    from bygones.model.summary import IndexedPrompt, SessionSummary
+
+
+def find_prompts(
+    archive: Archive, summaries: Mapping[SessionId, SessionSummary], query: Query
+) -> Iterator[IndexedPrompt]:
+    """Yield the prompts of some sessions that a query wants, newest first."""
+    found = (one for one in archive.prompts() if one.session_id in summaries)
+    if query.root is None:
+        yield from found
+        return
+    from bygones.store.text_index import stem_word
+    from bygones.store.tokenizer import tokenize
+
+    for prompt in found:
+        if matches_text(
+            query,
+            _searchable_prompt(prompt, summaries[prompt.session_id]),
+            tokenize,
+            stem_word,
+        ):
+            yield prompt
+
+
+def _searchable_prompt(
+    prompt: IndexedPrompt, summary: SessionSummary
+) -> SearchableText:
+    return SearchableText(
+        session_id=prompt.session_id,
+        project=summary.project,
+        title=summary.title.text,
+        models=summary.models,
+        git_branches=summary.git_branches,
+        entrypoints=summary.entrypoints,
+        tags=summary.tags,
+        started_at=summary.started_at,
+        role=Role.USER,
+        part=Part.PROMPT,
+        is_rewound=prompt.branch_number != 0,
+        sent_at=prompt.sent_at,
+        text=prompt.text,
+    )
+
+
+def prompt_row(prompt: IndexedPrompt, summary: SessionSummary) -> PromptListRow:
+    """Return a prompt as programs get it."""
+    return PromptListRow(
+        id=prompt.id,
+        session=prompt.session_id,
+        project=summary.project,
+        time=prompt.sent_at,
+        branch=prompt.branch_number,
+        text=prompt.text,
+    )
+
+
+def format_prompt(
+    prompt: IndexedPrompt, console: Console, *, full: bool, time_width: int = 0
+) -> Iterator[str]:
+    """Yield a prompt whole, or its beginning on one line; times take so much."""
+    name = sanitize_line(prompt.session_id)[:8]
+    left = "  (rewound)" if prompt.branch_number else ""
+    when = console.format_time(prompt.sent_at).ljust(0 if full else time_width)
+    head = f"{console.style.location(name)}  {when}{left}"
+    if full:
+        yield console.style.dim(head) if not console.style.is_colored else head
+        for line in sanitize(prompt.text).splitlines():
+            room = console.width - 2 if console.width else None
+            yield from (
+                f"  {part}" for part in (wrap_line(line, room) if room else [line])
+            )
+        yield ""
+        return
+    text = sanitize_line(prompt.text)
+    if console.width is not None:
+        plain_head = f"{name}  {when}{left}  "
+        text = truncate_end(text, max(console.width - len(plain_head), 20))
+    yield f"{head}  {text}"
+
+
+_TERMINAL_LIMIT = 20
+
+
+@click.command("prompts", cls=QueryCommand)
+@click.argument(
+    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
+)
+@click.option(
+    "--project",
+    metavar="PATH|NAME",
+    shell_complete=complete_projects,
+    help="Only prompts of this project; a dot for that of this folder.",
+)
+@click.option("--full", is_flag=True, help="Print prompts whole, not a line of each.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"How many; {_TERMINAL_LIMIT} on a terminal, else all.",
+)
+@iso_option
+@archive_options
+@json_option
+@color_option
+def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    query: tuple[str, ...],
+    project: str | None,
+    full: bool,
+    limit: int | None,
+    iso: bool,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
+) -> None:
+    r"""List what you typed, in all sessions, newest first.
+
+    QUERY is in the language of searches: words, "phrases", project:, after: and the
+    like; see "bygones help query". What was rewound is there too.
+
+    \b
+    bygones prompts refactor project:web after:2w
+    bygones prompts --project . -n 50
+    bygones prompts --full --json branch:live
+    """
+    screen = Console.for_stdout(color, iso=iso)
+    is_page = limit is None and screen.is_terminal and not as_json
+    if is_page:
+        limit = _TERMINAL_LIMIT
+    wanted = parse_query_words(unescape_words(query))
+    with open_current(options) as archive:
+        path = resolve_project(archive, project).path if project is not None else None
+        lines = {
+            one.id: one for one in archive.sessions(project=path, include_empty=True)
+        }
+        found = find_prompts(archive, lines, wanted)
+        found = islice(found, limit and min(limit, sys.maxsize))
+        if as_json:
+            print_row(HeaderRow.of("prompts", options.folder))
+            for prompt in found:
+                print_row(prompt_row(prompt, lines[prompt.session_id]))
+            return
+        shown = list(found)
+    if not shown and not options.quiet:
+        sys.stderr.write("no prompts\n")
+    times = max(
+        (len(screen.format_time(prompt.sent_at)) for prompt in shown), default=0
+    )
+    screen.print_lines(
+        line
+        for prompt in shown
+        for line in format_prompt(prompt, screen, full=full, time_width=times)
+    )
+    if is_page and len(shown) == limit and not options.quiet:
+        sys.stderr.write(f"the newest {limit}; -n shows more\n")

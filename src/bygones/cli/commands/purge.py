@@ -1,0 +1,289 @@
+"""``bygones purge``: erase sessions from the archive, for good."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from bygones.archive import Archive
+from bygones.cli import last_search
+from bygones.cli.context import (
+    archive_option,
+    complete_projects,
+    complete_sessions,
+    display_path,
+    json_option,
+)
+from bygones.cli.open_archive import open_indexed
+from bygones.cli.resolve import LAST, newest_session, resolve_project
+from bygones.cli.terminal import StagedProgressBar, output_width
+from bygones.errors import ExitCode, NotInArchive
+from bygones.integrations.statusline_cache import clear_statusline_cache
+from bygones.json_rows import FileActionRow, HeaderRow, PurgeRow, print_row
+from bygones.model.base import SessionId
+from bygones.model.summary import SessionSummary
+from bygones.render.numbers import format_bytes, format_time, pluralize
+from bygones.render.text.primitives import sanitize_line, truncate_end
+from bygones.store.archive_db import StoredSource
+
+_MAX_LISTED = 10
+_MAX_TITLE_WIDTH = 60
+_TITLE_COLUMN = 28
+"""Columns in front of a title."""
+
+
+def print_plan(
+    summaries: Sequence[SessionSummary],
+    already_erased: Sequence[SessionId],
+    file_count: int,
+    byte_count: int,
+) -> None:
+    """Print what would be erased, and which of it is erased already."""
+    for one in summaries[:_MAX_LISTED]:
+        when = format_time(one.ended_at, None) if one.ended_at else " " * 16
+        title = truncate_end(sanitize_line(one.title.text), _title_width())
+        click.echo(f"{sanitize_line(one.id)[:8]}  {when}  {title}")
+    if len(summaries) > _MAX_LISTED:
+        click.echo(f"and {len(summaries) - _MAX_LISTED:,} more")
+    for id_ in already_erased:
+        click.echo(f"{sanitize_line(id_)[:8]}  erased before")
+    if summaries or file_count or not already_erased:
+        sessions = pluralize(len(summaries), "session")
+        click.echo(
+            f"{sessions}: {pluralize(file_count, 'file')}, {format_bytes(byte_count)}"
+        )
+
+
+def _title_width() -> int:
+    return max(
+        min(output_width(sys.stdout, os.environ) - _TITLE_COLUMN, _MAX_TITLE_WIDTH), 1
+    )
+
+
+def print_related(
+    related: AbstractSet[SessionId], shared: Sequence[StoredSource]
+) -> None:
+    """Say what holds some of the same and is not erased."""
+    if related:
+        names = ", ".join(
+            sanitize_line(id_)[:8] for id_ in sorted(related)[:_MAX_LISTED]
+        )
+        sys.stderr.write(f"note: sessions that share records with them stay: {names}\n")
+    for kept in shared:
+        place = sanitize_line(display_path(kept.id))
+        sys.stderr.write(f"note: {place} names them and stays; see --mentions\n")
+
+
+def warn_unfinished(archive: Archive, *, dry_run: bool) -> bool:
+    """Say whether a purge was stopped before no byte was left, and return it."""
+    is_left = archive.purge_pending
+    if is_left:
+        told = "asking for it again finishes it" if dry_run else "this finishes it"
+        sys.stderr.write(f"note: a purge was stopped halfway; {told}\n")
+    return is_left
+
+
+def print_interruption(archive: Archive, sources: Sequence[StoredSource]) -> None:
+    """Say how far a purge came that was stopped, and what to do."""
+    left = {kept.number for kept in archive.sources()}
+    if archive.purge_pending:
+        told = (
+            "it is erased and nothing shows it, but its bytes may still be in the"
+            " file; run it again to finish"
+        )
+    elif any(kept.number in left for kept in sources):
+        told = "nothing is erased; run it again"
+    else:
+        told = "all of it is erased"
+    sys.stderr.write(f"\ninterrupted: {told}\n")
+    if not archive.has_index:
+        sys.stderr.write("the index is made anew by that, or by bygones rebuild\n")
+
+
+def confirm_erasure(*, yes: bool) -> None:
+    """Ask whoever is there whether to erase, unless that was said already."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here; give --yes to erase")
+    click.confirm("Erase for good?", abort=True, err=True)
+
+
+_MIN_PREFIX_LENGTH = 4
+"""Signs of an id that must be given; numbers of a search have fewer."""
+
+
+def erase_sources(
+    archive: Archive, sources: Sequence[StoredSource], ids: Sequence[SessionId]
+) -> None:
+    """Erase files, and say how far that came if it is stopped."""
+    try:
+        with StagedProgressBar() as bar:
+            done = archive.purge(sources, sessions=ids, progress=bar)
+    except KeyboardInterrupt:
+        with Archive.open(archive.folder) as found:
+            print_interruption(found, sources)
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+    clear_statusline_cache(os.environ)
+    last_search.forget_results()
+    if not done.is_vacuumed:
+        sys.stderr.write(
+            "note: somebody reads the archive, and old pages stay for them; "
+            "run it again when they are done\n"
+        )
+
+
+def select_sessions(
+    archive: Archive,
+    names: Sequence[str],
+    project: str | None,
+    before: datetime | None,
+) -> tuple[list[SessionSummary], list[SessionId]]:
+    """Return the sessions that are meant, and those of them that are erased already."""
+    if bool(names) == (project is not None or before is not None):
+        raise click.UsageError("name sessions, or a --project, or a day with --before")
+    if names:
+        found = dict(_resolve_session(archive, name) for name in names)
+        known = [one for one in found.values() if one is not None]
+        return known, [id_ for id_, one in found.items() if one is None]
+    until = _to_local_time(before) if before is not None else None
+    ids = _project_session_ids(archive, project) if project is not None else None
+    return [
+        one
+        for one in archive.sessions(include_empty=True)
+        if (ids is None or one.id in ids)
+        and (until is None or _ended_at(archive, one) < until)
+    ], []
+
+
+def _ended_at(archive: Archive, session: SessionSummary) -> datetime:
+    """Return when a session ended; what tells no time is as old as its files."""
+    if session.ended_at is not None:
+        return session.ended_at
+    files = archive.sources(sessions=[session.id])
+    return datetime.fromtimestamp(
+        max((kept.mtime_ns for kept in files), default=0) / 1e9, UTC
+    )
+
+
+def _to_local_time(before: datetime) -> datetime:
+    try:
+        return before.astimezone()
+    except (OverflowError, ValueError):
+        raise click.UsageError(
+            f"no clock goes back to {before.date()}; name another day"
+        ) from None
+
+
+def _resolve_session(
+    archive: Archive, name: str
+) -> tuple[SessionId, SessionSummary | None]:
+    # No number of a search here, nor what looks like one: what is erased is named.
+    if len(name) < _MIN_PREFIX_LENGTH:
+        raise click.UsageError(
+            f"purge takes an id, at least {_MIN_PREFIX_LENGTH} signs of one, or last,"
+            f" not {name!r}: numbers of a search name nothing here"
+        )
+    try:
+        one = newest_session(archive) if name == LAST else archive.session_summary(name)
+    except NotInArchive:
+        gone = archive.find_purged(name)
+        if gone is None:
+            raise
+        return gone, None
+    return one.id, one
+
+
+def _project_session_ids(archive: Archive, project: str) -> Sequence[SessionId]:
+    try:
+        return resolve_project(archive, project).session_ids
+    except NotInArchive:
+        if archive.purge_pending:  # it may have been the last of the project
+            return ()
+        raise
+
+
+@click.command("purge")
+@click.argument(
+    "names", nargs=-1, metavar="[SESSION]...", shell_complete=complete_sessions
+)
+@click.option(
+    "--project",
+    metavar="PATH|NAME",
+    shell_complete=complete_projects,
+    help="All sessions of this project.",
+)
+@click.option(
+    "--before",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
+    help="All sessions that ended before this day.",
+)
+@click.option(
+    "--mentions", is_flag=True, help="Also shared files that name them: the history."
+)
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be erased.")
+@archive_option
+@json_option
+def purge(  # noqa: PLR0913 (one parameter an option, all by name)
+    names: tuple[str, ...],
+    *,
+    project: str | None,
+    before: datetime | None,
+    mentions: bool,
+    yes: bool,
+    dry_run: bool,
+    archive: Path | None,
+    as_json: bool,
+) -> None:
+    r"""Erase sessions from the archive, with all that belongs to them.
+
+    A SESSION is an id, at least 4 signs of the beginning of one, or "last"; never a
+    number of a search. No byte of it is left behind in the archive, and it is refused
+    when it is met again. Claude Code's own files are not touched. With both
+    --project and --before, only what is meant by both is erased.
+
+    \b
+    bygones purge 5e551000
+    bygones purge --project . --before 2026-01-01 --yes
+    """
+    with open_indexed(archive) as archived:
+        chosen, gone = select_sessions(archived, names, project, before)
+        ids = [*(one.id for one in chosen), *gone]
+        sources, shared = (
+            archived.sources(sessions=ids),
+            archived.sources_mentioning(ids),
+        )
+        if mentions:
+            sources, shared = [*sources, *shared], []
+        count = sum(kept.size for kept in sources)
+        if as_json:
+            print_row(HeaderRow.of("purge", archived.folder))
+            for kept in sources:
+                print_row(FileActionRow(path=kept.id, bytes=kept.size))
+        else:
+            print_plan(chosen, gone, len(sources), count)
+            print_related(archived.related_sessions(ids), shared)
+        is_left = warn_unfinished(archived, dry_run=dry_run)
+        if (ids or is_left) and not dry_run:
+            if sources:
+                confirm_erasure(yes=yes)
+            erase_sources(archived, sources, ids)
+        if as_json:
+            print_row(
+                PurgeRow(
+                    sessions=len(chosen),
+                    files=len(sources),
+                    bytes=count,
+                    is_dry_run=dry_run,
+                )
+            )
+        elif (ids or is_left) and not dry_run:
+            click.echo("erased; what Claude Code still has of it is not taken in again")

@@ -1,0 +1,218 @@
+"""``bygones push``: send sessions of named projects to a hub, masked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import CommonOptions, archive_options, find_homes, json_option
+from bygones.cli.open_archive import open_current
+from bygones.cli.terminal import StagedProgressBar, format_table
+from bygones.config import PushSettings, get_machine_id, load_push_settings
+from bygones.errors import BygonesError, ExitCode, NoProjectsSelected
+from bygones.json_rows import HeaderRow, PushRow, print_row
+from bygones.render.numbers import format_bytes, pluralize
+from bygones.render.text.primitives import sanitize_name as plain
+
+if TYPE_CHECKING:
+    from bygones.hub.client import PushReport
+
+
+_ERASED_TEXT = "{} erased on the hub and not sent again"
+_INVALID_NAME_TEXT = "{} whose name cannot be sent"
+
+
+def push_report_lines(
+    report: PushReport, hub: str, *, is_dry_run: bool
+) -> Iterator[str]:
+    """Yield what a push did, or would do; the calm case is one line."""
+    verb = "would send" if is_dry_run else "sent"
+    if not report.selected_sessions:
+        yield f"{verb} nothing: no session was begun in the projects that are named"
+    elif not report.files:
+        yield f"{verb} nothing{_nothing_sent_reason(report) if hub else ''}"
+    else:
+        sessions = pluralize(len(report.sessions), "session")
+        files, lines = pluralize(report.files, "file"), pluralize(report.lines, "line")
+        yield (
+            f"{verb} {sessions}, {files}, {lines}: {format_bytes(report.bytes)}, "
+            f"{format_bytes(report.sent_bytes)} packed{f', to {hub}' if hub else ''}"
+        )
+    if is_dry_run and report.projects:
+        yield from _project_lines(report)
+    if report.redactions:
+        kinds = sorted(report.redactions.items(), key=lambda pair: (-pair[1], pair[0]))
+        yield "hidden: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
+    stayed = (
+        (report.private_records, "private record", "private records"),
+        (report.foreign_lines, "line of other projects", "lines of other projects"),
+        (
+            report.shared_files,
+            "file of other projects too",
+            "files of other projects too",
+        ),
+        (report.long_lines, "line too long to send", "lines too long to send"),
+        (report.damaged_files, "damaged file", "damaged files"),
+        (
+            report.unnameable_files,
+            _INVALID_NAME_TEXT.format("file"),
+            _INVALID_NAME_TEXT.format("files"),
+        ),
+        (
+            len(report.erased_sessions),
+            _ERASED_TEXT.format("session"),
+            _ERASED_TEXT.format("sessions"),
+        ),
+    )
+    told = [pluralize(number, one, many) for number, one, many in stayed if number]
+    if told:
+        yield "stayed here: " + ", ".join(told)
+
+
+def _nothing_sent_reason(report: PushReport) -> str:
+    """Return why nothing was sent."""
+    if len(report.erased_sessions) == report.selected_sessions:
+        return ": all that was named was erased on the hub"
+    return (
+        ": the hub has all the rest"
+        if report.erased_sessions
+        else ": the hub has it all"
+    )
+
+
+def _project_lines(report: PushReport) -> Iterator[str]:
+    rows = [
+        (
+            plain(name or "(no session)"),
+            pluralize(len(share.sessions), "session"),
+            pluralize(share.files, "file"),
+            pluralize(share.lines, "line"),
+            format_bytes(share.bytes),
+        )
+        for name, share in sorted(report.projects.items())
+    ]
+    yield from (f"  {line}" for line in format_table(rows, align=" rrrr"))
+
+
+def push_report_row(report: PushReport, *, is_dry_run: bool) -> PushRow:
+    """Return a push as a row."""
+    return PushRow(
+        is_dry=is_dry_run,
+        sessions=tuple(sorted(report.sessions)),
+        files=report.files,
+        lines=report.lines,
+        bytes=report.bytes,
+        packed=report.sent_bytes,
+        parcels=report.requests,
+        hidden=dict(report.redactions),
+        private=report.private_records,
+        foreign=report.foreign_lines,
+        shared=report.shared_files,
+        too_long=report.long_lines,
+        damaged=report.damaged_files,
+        unnamed=report.unnameable_files,
+        refused=report.erased_files,
+        erased=tuple(sorted(report.erased_sessions)),
+    )
+
+
+@click.command("push")
+@click.option("--dry-run", is_flag=True, help="Say what would be sent; send nothing.")
+@click.option("--watch", is_flag=True, help="Go on while Claude Code writes.")
+@archive_options
+@json_option
+def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -> None:
+    r"""Send sessions to a hub, masked: those of the projects that were named.
+
+    Where to, and which projects, stands under [push] in the settings; nothing else ever
+    leaves. Secrets, names and home folders are hidden before anything is sent, private
+    records stay. Only what the hub lacks is sent; it can be stopped at any moment.
+
+    \b
+    bygones push --dry-run
+    bygones push --watch
+    """
+    told = load_push_settings(os.environ, Path.home())
+    _check_settings(told, is_dry_run=dry_run)
+    open_current(options).close()
+    if as_json:
+        print_row(HeaderRow.of("push", options.folder))
+    if watch and not dry_run:
+        _push_continuously(told, options, as_json=as_json)
+    else:
+        _push_once(told, options, is_dry_run=dry_run, as_json=as_json)
+
+
+def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
+    if not settings.projects:
+        raise NoProjectsSelected("project")
+    if not settings.hub and not is_dry_run:
+        raise NoProjectsSelected("hub")
+    if settings.hub and not settings.token:
+        raise NoProjectsSelected("token")
+
+
+def _push_once(
+    settings: PushSettings, options: CommonOptions, *, is_dry_run: bool, as_json: bool
+) -> None:
+    from bygones.cli.commands.export import load_user_redactor
+    from bygones.hub.client import HubClient, push
+
+    way = HubClient(settings.hub, settings.token) if settings.hub else nullcontext()
+    with way as courier, StagedProgressBar() as bar:
+        done = push(
+            options.folder,
+            settings.projects,
+            redactor=load_user_redactor(),
+            transport=courier,
+            dry_run=is_dry_run,
+            progress=bar,
+            host=get_machine_id(),
+        )
+    if as_json:
+        print_row(push_report_row(done, is_dry_run=is_dry_run))
+    elif not options.quiet or is_dry_run:
+        for line in push_report_lines(done, settings.hub, is_dry_run=is_dry_run):
+            click.echo(line)
+    sys.stdout.flush()
+
+
+def _push_continuously(
+    settings: PushSettings, options: CommonOptions, *, as_json: bool
+) -> None:
+    from bygones.hub.client import PushLoop
+    from bygones.watch import watch
+
+    ended: list[BygonesError] = []
+
+    def failed(error: BygonesError) -> None:
+        sys.stderr.write(f"{error}\n")
+        ended.append(error)
+
+    once = partial(_push_once, settings, options, is_dry_run=False, as_json=as_json)
+    following = PushLoop(once, failed)
+    following.start()
+    if not options.quiet:
+        sys.stderr.write(f"pushing to {settings.hub} as you work; Ctrl-C ends it\n")
+    try:
+        paths = find_homes(options.homes)
+        watch(
+            options.folder,
+            paths,
+            lambda _: following.notify(),
+            stop=following.stop_event,
+        )
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped; the next push goes on from here\n")
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+    finally:
+        following.stop()
+    if ended:
+        raise ended[-1]

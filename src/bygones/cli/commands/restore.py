@@ -1,0 +1,259 @@
+"""``bygones restore``: write the original files back, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from bygones.archive import Archive
+from bygones.cli.context import (
+    archive_option,
+    complete_names,
+    display_path,
+    json_option,
+    open_without_ingest,
+    path_type,
+)
+from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt
+from bygones.cli.resolve import ResolvedNames, resolve_names
+from bygones.cli.terminal import StagedProgressBar, format_table
+from bygones.errors import ExitCode
+from bygones.json_rows import FileActionRow, HeaderRow, RestoreRow, print_row
+from bygones.maintenance.relocate import cwd_rewriter
+from bygones.maintenance.restore import (
+    LineRewriter,
+    PlannedFile,
+    RestoreResult,
+    TargetState,
+)
+from bygones.render.numbers import format_bytes, pluralize
+from bygones.render.text.primitives import sanitize_name as plain
+from bygones.store.archive_db import StoredSource
+
+
+def resolve_new_directory(
+    project: Path, sources: Sequence[StoredSource], to: Path | None
+) -> str:
+    """Return where a project really lies, if its sessions can follow it there."""
+    told = [kept for kept in sources if kept.kind.is_transcript]
+    movable = {kept.session for kept in told if kept.project is not None}
+    for kept in told:
+        if to is None and kept.project is None and kept.session not in movable:
+            raise click.UsageError(
+                f"{display_path(kept.id)} lies in no home, so there is no folder of "
+                "projects for --as; name a home with --to"
+            )
+    return os.path.realpath(project.expanduser())
+
+
+def plan_cwd_rewrite(
+    archive: Archive, names: ResolvedNames, directory: str | None
+) -> LineRewriter | None:
+    """Return how to rewrite the records of sessions that lie in one directory."""
+    olds = {archive.session_summary(id_).project for id_ in names.sessions}
+    olds.update(one.path for one in names.projects)
+    olds.discard(None)
+    if len(olds) > 1:
+        raise click.UsageError(
+            "the sessions are of several projects; name those of one"
+        )
+    old = next(iter(olds), None)
+    return cwd_rewriter(old, directory) if old and directory else None
+
+
+_MAX_LISTED = 10
+_STATE_TEXTS = {
+    TargetState.NEW: "write",
+    TargetState.SAME: "is there",
+    TargetState.DIFFERS: "differs",
+    TargetState.DAMAGED: "damaged",
+    TargetState.TAKEN: "taken",
+    TargetState.OUTSIDE: "outside",
+}
+
+
+def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
+    """Write every file of a plan, with what would become of it."""
+    _warn_if_empty(plans)
+    cells = [
+        (_STATE_TEXTS[plan.state], format_bytes(plan.size), display_path(plan.path))
+        for plan in plans
+    ]
+    stream.writelines(f"{line}\n" for line in format_table(cells, align="lrl"))
+    counts = {state: sum(1 for p in plans if p.state is state) for state in TargetState}
+    sys.stderr.write(
+        f"would write {pluralize(counts[TargetState.NEW], 'file')}; "
+        f"{counts[TargetState.SAME]:,} are there already, "
+        f"{counts[TargetState.DIFFERS]:,} differ and need --overwrite\n"
+    )
+    if counts[TargetState.TAKEN]:
+        sys.stderr.write(
+            f"{counts[TargetState.TAKEN]:,} would go where a newer copy goes, "
+            "and not be written\n"
+        )
+    if counts[TargetState.OUTSIDE]:
+        sys.stderr.write(
+            f"{counts[TargetState.OUTSIDE]:,} would lead out of their home, "
+            "and not be written\n"
+        )
+
+
+def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
+    """Say what a restore did, and what it left alone."""
+    _warn_if_empty(plans)
+    were = "was" if result.same == 1 else "were"
+    already = f"; {result.same:,} {were} there already" if result.same else ""
+    files = pluralize(result.written, "file")
+    click.echo(f"restored {files}, {format_bytes(result.bytes)}{already}")
+    for copy in result.copies[:_MAX_LISTED]:
+        click.echo(f"kept what was there as {plain(display_path(copy))}")
+    if len(result.copies) > _MAX_LISTED:
+        click.echo(f"and {len(result.copies) - _MAX_LISTED:,} more copies")
+    for path in result.damaged[:_MAX_LISTED]:
+        sys.stderr.write(plain(f"damaged in the archive: {display_path(path)}") + "\n")
+    if len(result.damaged) > _MAX_LISTED:
+        sys.stderr.write(f"and {len(result.damaged) - _MAX_LISTED:,} more\n")
+    for path, reason in result.refused[:_MAX_LISTED]:
+        told = f"not written: {display_path(path)} ({reason.lower()})"
+        sys.stderr.write(f"{plain(told)}\n")
+    if len(result.refused) > _MAX_LISTED:
+        sys.stderr.write(f"and {len(result.refused) - _MAX_LISTED:,} more\n")
+    if result.skipped:
+        _print_skipped(result.skipped)
+
+
+def _warn_if_empty(plans: Sequence[PlannedFile]) -> None:
+    if not plans:
+        sys.stderr.write("no file was rewritten so often: none has such a version\n")
+
+
+def _print_skipped(paths: Sequence[str]) -> None:
+    differ = "1 file differs" if len(paths) == 1 else f"{len(paths):,} files differ"
+    sys.stderr.write(f"{differ} from the archive; left alone:\n")
+    for path in paths[:_MAX_LISTED]:
+        sys.stderr.write(f"  {plain(display_path(path))}\n")
+    if len(paths) > _MAX_LISTED:
+        sys.stderr.write(f"  and {len(paths) - _MAX_LISTED:,} more\n")
+    sys.stderr.write("\nhint: --overwrite replaces them and keeps copies\n")
+
+
+def result_rows(
+    plans: Sequence[PlannedFile], done: RestoreResult | None
+) -> Iterator[FileActionRow | RestoreRow]:
+    """Yield a plan, and what was done of it, as rows."""
+    for plan in plans:
+        yield FileActionRow(path=plan.path, bytes=plan.size, state=plan.state.value)
+    result = done or RestoreResult()
+    yield RestoreRow(
+        written=result.written,
+        same=result.same,
+        skipped=len(result.skipped),
+        bytes=result.bytes,
+        damaged=tuple(result.damaged),
+        refused=tuple(path for path, _ in result.refused),
+        copies=tuple(result.copies),
+        is_dry_run=done is None,
+    )
+
+
+@click.command("restore")
+@click.argument(
+    "names",
+    nargs=-1,
+    metavar="[SESSION|PROJECT]...",
+    shell_complete=complete_names,
+)
+@click.option("--all", "select_all", is_flag=True, help="All that the archive has.")
+@click.option(
+    "--to",
+    type=path_type(allow_file=False),
+    metavar="DIR",
+    help="Write below this folder, as if it were the home.",
+)
+@click.option(
+    "--as",
+    "project",
+    type=path_type(),
+    metavar="PATH",
+    help="Restore for a project that lies in this directory now.",
+)
+@click.option("--rewrite-cwd", is_flag=True, help="With --as: also in the records.")
+@click.option(
+    "--older",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    metavar="N",
+    help="As files were before they were last rewritten, N times back.",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be written.")
+@click.option("--overwrite", is_flag=True, help="Replace what differs; keep a copy.")
+@archive_option
+@json_option
+def restore(  # noqa: PLR0913 (one parameter an option, all by name)
+    names: tuple[str, ...],
+    *,
+    select_all: bool,
+    to: Path | None,
+    project: Path | None,
+    rewrite_cwd: bool,
+    older: int,
+    dry_run: bool,
+    overwrite: bool,
+    archive: Path | None,
+    as_json: bool,
+) -> None:
+    r"""Write the original files back, byte for byte.
+
+    A SESSION is an id, the beginning of one, "last", or a number of the last search;
+    a PROJECT is its directory or its name. Agents, sidecars, long outputs, backups
+    of edited files, todos and tasks come along, with the times they had, so that
+    claude --resume works. A file that is there and differs is left alone, which ends
+    with code 1, unless --overwrite is given, which keeps a copy.
+
+    \b
+    bygones restore old-project --as ~/src/new --rewrite-cwd
+    bygones restore --all --to /tmp/home --dry-run
+    """
+    _check_arguments(names, project, select_all=select_all, rewrite_cwd=rewrite_cwd)
+    with open_without_ingest(archive) as archived:
+        wanted = ResolvedNames() if select_all else resolve_names(archived, names)
+        sources = archived.sources() if select_all else wanted.sources(archived)
+        place = resolve_new_directory(project, sources, to) if project else None
+        rewrite = plan_cwd_rewrite(archived, wanted, place) if rewrite_cwd else None
+        plans = archived.plan_restore(
+            sources,
+            target=to.expanduser().absolute() if to else None,
+            project=place,
+            rewrite=rewrite,
+            generations_back=older,
+        )
+        with explain_interrupt(WRITE_INTERRUPTED), StagedProgressBar() as bar:
+            carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)
+            done = None if dry_run else carry_out(plans, progress=bar)
+    if as_json:
+        print_row(HeaderRow.of("restore", archived.folder))
+        for row in result_rows(plans, done):
+            print_row(row)
+    elif done is None:
+        print_plan(plans, sys.stdout)
+    else:
+        print_result(plans, done)
+    if done is not None and done.damaged:
+        raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
+    if done is not None and (done.skipped or done.refused):
+        raise click.exceptions.Exit(ExitCode.FAILURE)
+
+
+def _check_arguments(
+    names: Sequence[str], project: Path | None, *, select_all: bool, rewrite_cwd: bool
+) -> None:
+    if select_all == bool(names) or (select_all and project is not None):
+        raise click.UsageError("name sessions or projects, or ask for --all alone")
+    if rewrite_cwd and project is None:
+        raise click.UsageError("--rewrite-cwd goes with --as")

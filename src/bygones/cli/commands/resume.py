@@ -1,0 +1,113 @@
+"""``bygones resume``: go on with a session in Claude Code."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import (
+    CommonOptions,
+    archive_options,
+    complete_sessions,
+    display_path,
+    json_option,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.resolve import LAST, resolve_summary
+from bygones.errors import ResumeFailed
+from bygones.json_rows import HeaderRow, ResumeRow, print_row
+from bygones.render.text.primitives import sanitize_name as plain
+
+if TYPE_CHECKING:
+    from bygones.archive import Archive
+    from bygones.model.summary import SessionSummary
+
+
+__all__ = ["resume"]
+
+_HOME_VARIABLE = "CLAUDE_CONFIG_DIR"
+
+
+@click.command("resume")
+@click.argument("session", default=LAST, shell_complete=complete_sessions)
+@click.option("--run", is_flag=True, help="Run it, in the right directory.")
+@archive_options
+@json_option
+def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) -> None:
+    r"""Say how to go on with a session in Claude Code, or do so.
+
+    If Claude Code has deleted the transcript, it is restored first, byte for byte:
+    by --run, or by the command that is printed. SESSION is an id, the beginning of
+    one, "last", or a number of the last search.
+
+    \b
+    bygones resume last --run
+    eval "$(bygones resume 5e551000)"
+    """
+    with open_current(options) as archive:
+        one = resolve_summary(archive, session)
+        way = _plan_resume(archive, one)
+        if run:
+            _restore_files(archive, way)
+    if as_json:
+        print_row(HeaderRow.of("resume", options.folder))
+        print_row(way)
+    elif not run:
+        click.echo(_shell_command(way, options))
+    if run:
+        _run_claude(way)
+
+
+def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeRow:
+    kept = archive.sources(sessions=[session.id])
+    own = [k for k in kept if k.kind.is_transcript and k.agent is None]
+    # The newest copy is the one that goes on; Claude Code looks for it by directory.
+    own.sort(key=lambda k: (k.session == session.id, k.mtime_ns), reverse=True)
+    home = own[0].home if own else ""
+    return ResumeRow(
+        session=session.id,
+        directory=session.project,
+        home=home if Path(home) != Path.home() / ".claude" else None,
+        is_deleted=bool(own) and not os.path.lexists(own[0].id),
+    )
+
+
+def _restore_files(archive: Archive, plan: ResumeRow) -> None:
+    if not plan.is_deleted:
+        return
+    plans = archive.plan_restore(archive.sources(sessions=[plan.session]))
+    done = archive.restore(plans)
+    sys.stderr.write(f"restored {done.written:,} of the session's files\n")
+
+
+def _shell_command(plan: ResumeRow, options: CommonOptions) -> str:
+    steps = []
+    if plan.is_deleted:
+        where = ["--archive", str(options.archive)] if options.archive else []
+        steps.append(shlex.join(["bygones", "restore", *where, plan.session]))
+    if plan.directory is not None:
+        steps.append(shlex.join(["cd", plan.directory]))
+    home = f"{_HOME_VARIABLE}={shlex.quote(plan.home)} " if plan.home else ""
+    steps.append(home + shlex.join(["claude", "--resume", plan.session]))
+    return plain(" && ".join(steps))
+
+
+def _run_claude(plan: ResumeRow) -> None:
+    program = shutil.which("claude")
+    if program is None:
+        raise ResumeFailed("it is not installed, or not found")
+    if plan.directory is None or not Path(plan.directory).is_dir():
+        raise ResumeFailed(f"{plan.directory} is not there any more")
+    where = display_path(plan.directory)
+    sys.stderr.write(plain(f"claude --resume {plan.session}, in {where}") + "\n")
+    surroundings = {**os.environ, **({_HOME_VARIABLE: plan.home} if plan.home else {})}
+    words = [program, "--resume", plan.session]
+    done = subprocess.run(words, cwd=plan.directory, env=surroundings, check=False)  # noqa: S603 (as asked)
+    raise click.exceptions.Exit(done.returncode)

@@ -1,0 +1,297 @@
+"""``bygones search``: find sessions, and set what was found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import click
+from msgspec import Struct
+
+from bygones.cli.context import (
+    CommonOptions,
+    QueryCommand,
+    archive_options,
+    color_option,
+    complete_query,
+    iso_option,
+    join_query_words,
+    json_option,
+    unescape_words,
+)
+from bygones.cli.last_search import save_results
+from bygones.cli.open_archive import open_current
+from bygones.cli.output import format_age
+from bygones.cli.output import format_iso_time as iso
+from bygones.cli.terminal import (
+    ColorMode,
+    Style,
+    is_color_enabled,
+    output_width,
+    print_paged,
+)
+from bygones.json_rows import HeaderRow, SearchMatchRow, SearchSummaryRow, print_row
+from bygones.model.query import Part
+from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, SessionMatch
+from bygones.query.parser import parse_query
+from bygones.render.headers import search_notes
+from bygones.render.numbers import pluralize
+from bygones.render.text.primitives import display_width, sanitize, sanitize_line
+from bygones.render.text.primitives import sanitize_name as plain
+
+_ID_LENGTH = 8
+_INDENT = 4
+_PART_LABELS = {
+    Part.PROMPT: "you",
+    Part.REPLY: "Claude",
+    Part.THINKING: "thinking",
+    Part.TOOL: "call",
+    Part.RESULT: "result",
+    Part.TITLE: "title",
+    Part.OTHER: "Claude Code",
+}
+_WordPieces = list[tuple[str, bool]]
+"""Pieces of a word, and whether each is marked."""
+
+
+class SearchResultsPage(Struct, frozen=True, kw_only=True):
+    """How to set what was found."""
+
+    now: datetime
+    is_iso: bool
+    width: int | None
+    """Columns of the terminal; ``None``: lines are not broken."""
+    style: Style
+    first_number: int = 1
+    """The number of the first session."""
+    shows_scores: bool = False
+    """Whether to say how the order came about."""
+
+    def lines(self, results: SearchResults) -> Iterator[str]:
+        """Yield the lines of each session, with a blank one between them."""
+        for number, one in enumerate(results.sessions, self.first_number):
+            if number > self.first_number:
+                yield ""
+            yield from self._match_lines(number, one)
+
+    def _match_lines(self, number: int, match: SessionMatch) -> Iterator[str]:
+        mark = self.style.location(f"{number:>2}")
+        title = self._wrap(_split_excerpt(match.highlighted_title), is_title=True)
+        for at, line in enumerate(title):
+            yield f"{mark}  {line}" if at == 0 else " " * _INDENT + line
+        yield " " * _INDENT + self.style.dim(self._match_facts(match))
+        for share in match.word_shares if self.shows_scores else ():
+            counts = ", ".join(
+                f"{_PART_LABELS[part]} {n:,}" for part, n in share.record_counts
+            )
+            told = sanitize_line(f"{share.word} {share.share:.0%}: {counts}")
+            yield " " * _INDENT + self.style.dim(told)
+        for hit in match.hits:
+            label, said = self._label(hit), _split_excerpt(hit.excerpt)
+            if said and said[0] == [(sanitize(" ".join(hit.tool_names)), False)]:
+                # The text of a call begins with its name, which the label says.
+                said = said[1:]
+            words = [[(label, False)], *said]
+            for at, line in enumerate(self._wrap(words, label=label)):
+                yield " " * (_INDENT + 2 * (at > 0)) + line
+
+    def _match_facts(self, match: SessionMatch) -> str:
+        listed = match.summary
+        path = (listed.project or "").replace("\\", "/")
+        facts = [
+            listed.id[:_ID_LENGTH],
+            PurePosixPath(path).name or path,
+            iso(listed.ended_at)
+            if self.is_iso
+            else format_age(listed.ended_at, self.now),
+            match.hit_count_bound.qualify(pluralize(match.hit_count, "hit"))
+            if match.hit_count
+            else "",
+            f"also in {', '.join(id_[:_ID_LENGTH] for id_ in match.duplicate_ids)}"
+            if match.duplicate_ids
+            else "",
+        ]
+        return sanitize_line(" · ".join(fact for fact in facts if fact))
+
+    def _label(self, hit: Hit) -> str:
+        name = "error" if hit.is_error else _PART_LABELS[hit.part]
+        told = [" ".join(hit.tool_names) or name]
+        if hit.agent_id is not None:
+            told.append(f"agent {hit.agent_type or hit.agent_id}".strip())
+        if hit.is_rewound:
+            told.append("rewound")
+        return sanitize_line(", ".join(told)) + ":"
+
+    def _wrap(
+        self, words: Sequence[_WordPieces], *, label: str = "", is_title: bool = False
+    ) -> Iterator[str]:
+        room = None if self.width is None else max(self.width - _INDENT - 2, 20)
+        line: list[str] = []
+        taken = 0
+        for word in words:
+            # Without colours a mark stands between signs.
+            signs = 0 if self.style.is_colored else 2
+            columns = sum(
+                display_width(piece) + signs * marked for piece, marked in word
+            )
+            if line and room is not None and taken + 1 + columns > room:
+                yield " ".join(line)
+                line, taken = [], 0
+            is_label = bool(label) and word == [(label, False)]
+            line.append(self._style_word(word, is_label=is_label, is_title=is_title))
+            taken += columns + 1
+        if line:
+            yield " ".join(line)
+
+    def _style_word(self, word: _WordPieces, *, is_label: bool, is_title: bool) -> str:
+        paint = self.style
+        plain = paint.dim if is_label else paint.heading if is_title else str
+        return "".join(
+            paint.highlight(piece) if marked else plain(piece) for piece, marked in word
+        )
+
+
+def _split_excerpt(excerpt: Excerpt) -> list[_WordPieces]:
+    """Return the words of an excerpt, harmless, in pieces where marks begin or end."""
+    pieces: list[tuple[str, bool]] = []
+    at = 0
+    for start, stop in excerpt.highlights:
+        pieces += [(excerpt.text[at:start], False), (excerpt.text[start:stop], True)]
+        at = stop
+    pieces.append((excerpt.text[at:], False))
+    words: list[_WordPieces] = [[]]
+    if excerpt.is_cut_before:
+        words[-1].append(("…", False))
+    for text, marked in pieces:
+        for number, part in enumerate(text.split(" ")):
+            if number:
+                words.append([])
+            if part:
+                words[-1].append((sanitize(part), marked))
+    if excerpt.is_cut_after:
+        words[-1].append(("…", False))
+    return [word for word in words if word]
+
+
+def result_notes(results: SearchResults, offset: int) -> Iterator[str]:
+    """Yield what should be known about an answer."""
+    for remark in search_notes(results):
+        yield f"note: {remark}"
+    shown = offset + len(results.sessions)
+    if not results.sessions:
+        yield "nothing found" if not offset else "nothing more found"
+    elif results.session_count > shown or results.session_count_bound:
+        told = results.session_count_bound.qualify(
+            pluralize(results.session_count, "session")
+        )
+        told = f"{offset + 1} to {shown} of {told}"
+        if (
+            len(results.query_words) > 1
+            and results.session_count_bound is not CountBound.ABOUT
+        ):
+            told += f", {results.full_match_count:,} with all words"
+        yield f"{told}; --page shows more" if results.session_count > shown else told
+
+
+def print_results_json(
+    text: str, results: SearchResults, folder: Path, offset: int
+) -> None:
+    """Print what was asked for and found, numbered behind an offset."""
+    print_row(HeaderRow.of("search", folder))
+    print_row(SearchSummaryRow.of(text, results))
+    for number, one in enumerate(results.sessions, offset + 1):
+        print_row(SearchMatchRow.of(number, one))
+
+
+def _print_query_help(
+    context: click.Context, _: click.Parameter, is_requested: bool
+) -> None:
+    if is_requested:
+        from bygones.query.fields import format_query_help
+
+        text = format_query_help(min(output_width(sys.stdout, os.environ), 100))
+        print_paged(text.splitlines(), is_terminal=sys.stdout.isatty())
+        context.exit()
+
+
+@click.command("search", cls=QueryCommand)
+@click.argument(
+    "words",
+    metavar="QUERY...",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=complete_query,
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True
+)
+@click.option("--page", type=click.IntRange(1), default=1, help="Show a later page.")
+@click.option(
+    "--hits", type=click.IntRange(0, 100), default=2, show_default=True,
+    help="How many hits of each session.",
+)  # fmt: skip
+@click.option(
+    "--sort", type=click.Choice(["best", "newest", "oldest"]), default="best",
+    show_default=True, help="Which sessions come first.",
+)  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say what each word gave to a session.")
+@iso_option
+@click.option(
+    "--syntax", is_flag=True, is_eager=True, expose_value=False,
+    callback=_print_query_help, help="Tell what can be typed, and exit.",
+)  # fmt: skip
+@archive_options
+@json_option
+@color_option
+def search(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    words: tuple[str, ...],
+    limit: int,
+    page: int,
+    hits: int,
+    sort: str,
+    explain: bool,
+    iso: bool,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
+) -> None:
+    r"""Find sessions by what was said, run, read or answered in them.
+
+    Type words as you remember them: not all need to be there, other forms of them
+    count, and slips are mended. "Quoted words" stand together, -word excludes, and
+    fields narrow: project: tool: file: is:error after:2w; see --syntax.
+    Then `bygones show 2` shows the second session, `show 2.1` at its first hit.
+
+    \b
+    bygones search why does the login test fail
+    bygones search '"reset by peer" tool:Bash after:2w'
+    """
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    text = join_query_words(unescape_words(words))
+    query = parse_query(text, now=now, zone=now.astimezone().tzinfo or UTC)
+    offset = (page - 1) * limit
+    with open_current(options) as archived:
+        found = archived.search(
+            query, limit=limit, offset=offset, hits_per_session=hits, sort=sort
+        )
+        folder = archived.folder
+    save_results(folder, found, offset)
+    if as_json:
+        print_results_json(text, found, folder, offset)
+        return
+    on_screen = sys.stdout.isatty()
+    setting = SearchResultsPage(
+        now=now,
+        is_iso=iso or not on_screen,
+        width=output_width(sys.stdout, os.environ) if on_screen else None,
+        style=Style(is_colored=is_color_enabled(ColorMode(color), sys.stdout)),
+        first_number=offset + 1,
+        shows_scores=explain,
+    )
+    print_paged(setting.lines(found), is_terminal=on_screen)
+    for line in () if options.quiet else result_notes(found, offset):
+        sys.stderr.write(f"{plain(line)}\n")

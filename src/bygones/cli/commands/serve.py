@@ -1,0 +1,197 @@
+"""``bygones serve``: the page in a browser, started, or found where it runs already."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from zlib import crc32
+
+import click
+
+from bygones.cli.context import CommonOptions, archive_options, find_homes
+from bygones.cli.open_archive import open_current
+from bygones.config import find_state_dir
+from bygones.errors import ExitCode, NoTranscriptsFound, PathNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_TIMEOUT = 2.0
+_MAX_BYTES = 4096
+
+
+def run_server(  # noqa: PLR0913 (each a part of where and how, most by name)
+    folder: Path,
+    options: CommonOptions,
+    *,
+    host: str,
+    port: int,
+    open_browser: bool,
+    to: str = "/",
+    format_line: Callable[[str], str] = str,
+) -> None:
+    """Serve the archive in a folder until Ctrl-C, and say where the page is.
+
+    ``format_line`` returns what is printed of a link.
+    """
+    from bygones.cli.open_archive import load_user_prices
+    from bygones.web.server import ServerConfig, WebServer
+
+    place = ServerConfig(
+        folder=folder,
+        homes=_watched_homes(options),
+        host=host,
+        port=port,
+        prices=load_user_prices(),
+    )
+    teller = _LinkAnnouncer(folder, open_browser=open_browser, format_line=format_line)
+    try:
+        WebServer(place, teller.announce, to).run()
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped\n")
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+    finally:
+        teller.remove_link()
+
+
+def find_running_server(folder: Path) -> str | None:
+    """Return the link of a page that shows this archive now, if there is one."""
+    try:
+        link = _link_file(folder).read_text("utf-8")[:_MAX_BYTES].strip()
+        place = urlsplit(link)
+        host, port = place.hostname or "", place.port or 0
+    except (OSError, ValueError):
+        return None
+    connection = HTTPConnection(host, port, timeout=_TIMEOUT)
+    try:
+        connection.request("GET", "/")
+        told = connection.getresponse().read(_MAX_BYTES)
+    except (OSError, ValueError, HTTPException):
+        return None
+    finally:
+        connection.close()
+    # Another program may have the port by now.
+    return link if b"`bygones serve`" in told else None
+
+
+def print_link(
+    link: str, *, open_browser: bool, format_line: Callable[[str], str] = str
+) -> None:
+    """Print a link, and open it where there is a screen, if it is to be opened."""
+    sys.stdout.write(f"{format_line(link)}\n")
+    sys.stdout.flush()
+    if open_browser and _has_display():
+        webbrowser.open(link)
+
+
+class _LinkAnnouncer:
+    """Says where the page is, opens it the first time, and leaves word for others."""
+
+    def __init__(
+        self, folder: Path, *, open_browser: bool, format_line: Callable[[str], str]
+    ) -> None:
+        self._format_line = format_line
+        self._file = _link_file(folder)
+        self._open_browser = open_browser
+        self._is_first = True
+        self._link = ""
+
+    def announce(self, link: str) -> None:
+        """Print a link, and keep it for whoever wants to open something."""
+        self._save_link(link.partition("&to=")[0])
+        if self._is_first:
+            sys.stderr.write("the page is there until Ctrl-C; this link opens it:\n")
+        print_link(
+            link,
+            open_browser=self._is_first and self._open_browser,
+            format_line=self._format_line,
+        )
+        self._is_first = False
+
+    def _save_link(self, link: str) -> None:
+        self._link = link
+        with suppress(OSError):
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            with open(os.open(self._file, flags, 0o600), "w") as file:  # noqa: PTH123 (a number)
+                file.write(link)
+
+    def remove_link(self) -> None:
+        """Take the word away, unless another page has left its own since."""
+        with suppress(OSError):
+            if self._file.read_text("utf-8") == self._link:
+                self._file.unlink()
+
+
+def _link_file(folder: Path) -> Path:
+    name = crc32(os.fsencode(folder.absolute()))
+    return find_state_dir(os.environ, Path.home()) / f"page-{name:08x}"
+
+
+def _watched_homes(options: CommonOptions) -> tuple[Path, ...]:
+    if options.is_ingest_disabled:
+        return ()
+    try:
+        return find_homes(options.homes)
+    except (NoTranscriptsFound, PathNotFound):
+        return ()
+
+
+def _has_display() -> bool:
+    if sys.platform in {"win32", "darwin"}:
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+_NETWORK_WARNING = """\
+Everybody who can reach {host} and has a link can read every conversation here,
+and what passes between you is not encrypted. Press Ctrl-C to stop.
+"""
+
+
+@click.command("serve")
+@click.option("--port", type=click.IntRange(0, 65535), help="Else one that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--allow-network",
+    is_flag=True,
+    help="Let other machines in; needed for a --host that is not this one alone.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the link; open nothing.")
+@archive_options
+def serve(
+    *,
+    port: int | None,
+    host: str,
+    allow_network: bool,
+    no_browser: bool,
+    options: CommonOptions,
+) -> None:
+    r"""Show the archive in a browser: read, find and watch.
+
+    Only this machine can reach the page, and only with the link that is printed. A
+    link works once; when it was used, the next one is printed. Sessions that are
+    being written show up as they grow.
+
+    \b
+    bygones serve
+    bygones serve --port 8765 --no-browser
+    """
+    from bygones.web.security import is_loopback
+
+    if not is_loopback(host):
+        if not allow_network:
+            raise click.UsageError(
+                f"{host} can be reached from other machines; --allow-network lets them"
+            )
+        sys.stderr.write(_NETWORK_WARNING.format(host=host))
+    with open_current(options) as archive:
+        folder = archive.folder
+    run_server(folder, options, host=host, port=port or 0, open_browser=not no_browser)

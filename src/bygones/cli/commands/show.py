@@ -1,0 +1,241 @@
+"""``bygones show``: a session of the archive, or one of some files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+from msgspec.structs import replace
+
+from bygones.cli.context import (
+    EMPTY_PATH_MESSAGE,
+    CommonOptions,
+    archive_options,
+    color_option,
+    complete_branches,
+    complete_names_or_paths,
+    json_option,
+)
+from bygones.cli.output import Console, style_spans
+from bygones.cli.resolve import (
+    check_record_on_branch,
+    choose_branch,
+    choose_session,
+    find_search_result,
+    load_named_session,
+)
+from bygones.errors import ArchiveNotFound, NotInArchive, PathNotFound
+from bygones.model.base import Position
+from bygones.model.query import Part
+from bygones.parse.harness_text import parse_user_text
+from bygones.reader import read_sessions
+from bygones.render.json import iter_json_rows
+from bygones.render.text.primitives import encode_row, sanitize_json
+from bygones.render.text.session import TextOptions, render_lines
+from bygones.render.walk import SessionView, find_message_index
+from bygones.render.walk import trim_around_record as window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bygones.model.sessions import Session
+    from bygones.model.summary import IndexedRecord
+
+
+_MESSAGES_BEFORE = 2
+_MESSAGES_AFTER = 10
+"""Messages that are shown before a hit, and from it on."""
+
+
+class ShownSession(NamedTuple):
+    """A session, and what of it was named."""
+
+    session: Session
+    record: IndexedRecord | None = None
+    hit_part: Part | None = None
+    """What the record is, if it was named as a hit of the last search."""
+
+
+def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
+    """Return a view of the messages around a hit in which the hit is to be seen."""
+    record, hit = shown.record, shown.hit_part
+    if record is None or hit is None:
+        return view
+    names = {str(record.id), *([str(record.agent_id)] if record.agent_id else [])}
+    at = find_message_index(shown.session, view.branch, names)
+    if at is None:
+        return view
+    return replace(
+        view,
+        first_message=max(at - _MESSAGES_BEFORE, 0),
+        stop_message=at + _MESSAGES_AFTER,
+        include_agents=view.include_agents or bool(record.agent_id),
+        include_thinking=view.include_thinking or hit is Part.THINKING,
+        include_tools=view.include_tools or hit in {Part.TOOL, Part.RESULT},
+    )
+
+
+@contextmanager
+def open_named_session(
+    name: str, session: str | None, options: CommonOptions
+) -> Iterator[ShownSession]:
+    """Give the session that is meant, and the record by which it was found.
+
+    It can be read while the context lasts.
+    """
+    if not name.strip():
+        raise click.UsageError(EMPTY_PATH_MESSAGE)
+    path = Path(name)
+    if session is not None or os.path.lexists(path) or path.name != name:
+        yield ShownSession(choose_session(read_sessions(path.expanduser()), session))
+        return
+    from bygones.cli.open_archive import open_current
+
+    try:
+        archive = open_current(options)
+    except ArchiveNotFound as error:
+        if options.archive is not None or not path.suffix:
+            raise
+        raise PathNotFound(path) from error
+    with archive:
+        lately = find_search_result(name, archive)
+        yield ShownSession(
+            *load_named_session(archive, name), lately.part if lately else None
+        )
+
+
+def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> None:
+    """Print lines as Claude Code wrote them; a terminal gets none that steer it."""
+    record = shown.record if around is None else None
+    lines = [record.raw] if record else _raw_lines(shown.session, around)
+    for line in lines:
+        if is_terminal or not hasattr(sys.stdout, "buffer"):
+            sys.stdout.write(sanitize_json(line.decode("utf-8", "replace")) + "\n")
+        else:
+            sys.stdout.buffer.write(line + b"\n")
+
+
+def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
+    """Yield the lines of a session as Claude Code wrote them, or that of a record."""
+    places = _record_positions(session)
+    if record is not None:
+        places = {place: id_ for place, id_ in places.items() if id_ == record}
+        if not places:
+            raise NotInArchive("record", record)
+    for place in sorted(places):
+        yield session.loader.read_raw(place)
+
+
+def _record_positions(session: Session) -> dict[Position, str | None]:
+    """Return where the session's records stand, shown or hidden, with their ids."""
+    places: dict[Position, str | None] = {}
+    for hidden in session.hidden_records:
+        places[hidden.position] = hidden.record_id
+    branches = (*session.branches, *(b for a in session.all_agents for b in a.branches))
+    for branch in branches:
+        for turn in branch.own_turns:
+            for message in turn.messages:
+                pieces = (*message.record_refs, *message.attached_refs)
+                for piece in pieces:
+                    places[piece.position] = piece.record_id
+                for call in message.tool_calls:
+                    if call.result_position is not None:
+                        places[call.result_position] = call.result_record_id
+    return places
+
+
+@click.command("show")
+@click.argument(
+    "name",
+    metavar="SESSION|PATH",
+    default="last",
+    shell_complete=complete_names_or_paths,
+)
+@click.argument("session", required=False)
+@click.option(
+    "--branch",
+    metavar="NUMBER|LEAF",
+    shell_complete=complete_branches,
+    help="Follow another branch: its number, or the id of a record on it.",
+)
+@click.option(
+    "--around",
+    metavar="UUID",
+    help="Show only the turn in which this record stands, and those beside it.",
+)
+@click.option("--agents", is_flag=True, help="Show agent runs whole, where called.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every branch and agent, in place."
+)
+@click.option("--thinking", is_flag=True, help="Show Claude's reasoning.")
+@click.option("--tools", is_flag=True, help="Show calls with all input and output.")
+@click.option("--raw", is_flag=True, help="Print the original lines, or that of UUID.")
+@archive_options
+@json_option
+@color_option
+def show(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    name: str,
+    session: str | None,
+    branch: str | None,
+    around: str | None,
+    agents: bool,
+    everything: bool,
+    thinking: bool,
+    tools: bool,
+    raw: bool,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
+) -> None:
+    r"""Show a session: prompts, answers, calls and how they ended.
+
+    SESSION is the id of a session in the archive, the beginning of one, or "last"; 2 is
+    the second of the last search, 2.1 its first hit with what stands around it. The
+    uuid of a record shows the branch that it is on. PATH is a transcript, a folder
+    of transcripts or a Claude Code home, which is read without any archive; where it
+    holds several sessions, the second word is one of them, else the newest is shown.
+
+    \b
+    bygones show last
+    bygones show 5e551000 --tools
+    bygones show ~/.claude 5e55
+    bygones show transcript.jsonl --json
+    """
+    screen = Console.for_stdout(color)
+    with open_named_session(name, session, options) as shown:
+        found, record, _ = shown
+        if raw:
+            print_raw(shown, around, is_terminal=screen.is_terminal)
+            return
+        # What an agent said is on no branch of the session itself.
+        known = record.id if record and record.branch_number is not None else None
+        view = SessionView(
+            branch=choose_branch(found, branch, around or known),
+            include_branches=everything,
+            include_agents=agents or everything,
+            include_thinking=thinking,
+            include_tools=tools,
+        )
+        if around:
+            check_record_on_branch(found, view.branch, around)
+        part = window(found, view.branch, around) if around else found
+        view = view if around else view_around_hit(shown, view)
+        if as_json:
+            for row in iter_json_rows(part, view, parse_user_text):
+                sys.stdout.write(f"{encode_row(row)}\n")
+            return
+        _print_session(part, view, screen)
+
+
+def _print_session(session: Session, view: SessionView, console: Console) -> None:
+    page = TextOptions(width=console.width, zone=None, text_parser=parse_user_text)
+    coloured = console.style.is_colored
+    console.print_lines(
+        style_spans(row, is_colored=coloured)
+        for row in render_lines(session, view, page)
+    )

@@ -1,0 +1,73 @@
+"""``bygones tree``: a drawing of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import (
+    CommonOptions,
+    archive_options,
+    color_option,
+    complete_sessions,
+    json_option,
+)
+from bygones.cli.open_archive import load_user_prices_or_warn, open_current
+from bygones.cli.output import Console, style_spans
+from bygones.cli.resolve import load_named_session
+from bygones.json_rows import HeaderRow, TreeRow, print_row
+from bygones.render.headers import render_header
+from bygones.render.session_tree import UsagePricer, iter_tree_lines, render_tree_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bygones.model.sessions import Session
+    from bygones.render.text.primitives import StyledLine
+
+
+__all__ = ["tree"]
+
+
+@click.command("tree")
+@click.argument("session", default="last", shell_complete=complete_sessions)
+@archive_options
+@json_option
+@color_option
+def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> None:
+    r"""Draw a session: its turns, branches, agents and compactions.
+
+    SESSION is an id, the beginning of one, "last", a number of the last search, or the
+    uuid of any record. Each line has its calls, how long it took, its tokens and what
+    they cost; the line of a branch has what was spent behind its fork.
+
+    \b
+    bygones tree last
+    bygones tree 5e551000 --json
+    """
+    screen = Console.for_stdout(color)
+    with open_current(options) as archive:
+        found, _ = load_named_session(archive, session)
+        prices = load_user_prices_or_warn()
+        pricer = prices.compute_cost if prices else None
+        if as_json:
+            print_row(HeaderRow.of("tree", options.folder))
+            for mark in iter_tree_lines(found, pricer):
+                print_row(TreeRow.of(mark))
+            return
+        rows = _tree_rows(found, screen, pricer)
+        coloured = screen.style.is_colored
+        screen.print_lines(style_spans(spans, is_colored=coloured) for spans in rows)
+
+
+def _tree_rows(
+    session: Session, console: Console, pricer: UsagePricer | None
+) -> Iterator[StyledLine]:
+    cost = pricer(session.message_usages) if pricer else None
+    yield from render_header(
+        session, session.live_branch, None, console.width, cost=cost
+    )
+    yield ()
+    for mark in iter_tree_lines(session, pricer):
+        yield render_tree_line(mark, console.width, None)

@@ -1,0 +1,556 @@
+"""``bygones usage``: where the tokens and the money went."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from msgspec import Struct, structs
+
+from bygones.cli.context import (
+    CommonOptions,
+    QueryCommand,
+    archive_options,
+    color_option,
+    complete_query,
+    complete_sessions,
+    display_path,
+    join_query_words,
+    json_option,
+    unescape_words,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.resolve import resolve_session_id
+from bygones.cli.terminal import (
+    ColorMode,
+    Style,
+    is_color_enabled,
+    output_width,
+    print_paged,
+)
+from bygones.config import LocalTimezone
+from bygones.json_rows import HeaderRow, print_row
+from bygones.model.query import Query, TimeRange
+from bygones.model.reports import (
+    NANOS_PER_DOLLAR,
+    ContextReport,
+    ContextRow,
+    Grouping,
+    ReportedCostRow,
+    ToolRow,
+    UsageReport,
+    UsageRow,
+)
+from bygones.model.usage import Cost
+from bygones.query.parser import and_terms, parse_query
+from bygones.query.times import ReferenceTime, parse_period
+from bygones.render.numbers import (
+    format_bytes,
+    format_cost,
+    format_duration,
+    format_time,
+    format_tokens,
+    format_usd,
+    pluralize,
+)
+from bygones.render.text.primitives import (
+    display_width,
+    encode_row,
+    sanitize_line,
+    truncate_end,
+    truncate_start,
+    wrap_line,
+)
+from bygones.render.text.primitives import sanitize_name as plain
+
+
+def build_query(
+    words: Sequence[str],
+    *,
+    since: str | None,
+    until: str | None,
+    now: datetime,
+    zone: tzinfo,
+) -> Query | None:
+    """Return what to limit the sums to; nothing, where all is meant."""
+    if not words and since is None and until is None:
+        return None
+    query = parse_query(join_query_words(words), now=now, zone=zone)
+    for note in query.notes:
+        sys.stderr.write(plain(f"note: {note.message}") + "\n")
+    terms = [query.root] if query.root is not None else []
+    if since is not None:
+        terms.append(_parse_period("--since", since, ReferenceTime(now, zone)))
+    if until is not None:
+        terms.append(_parse_period("--until", until, ReferenceTime(now, zone)))
+    return Query(and_terms(terms), query.notes)
+
+
+def _parse_period(option: str, text: str, now: ReferenceTime) -> TimeRange:
+    found = parse_period("after" if option == "--since" else "on", text, now)
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r} is no time; times are like 2025-12-01, 2025-12, 7d, yesterday",
+            param_hint=option,
+        )
+    # All of the day that is named belongs to it.
+    return found if option == "--since" else TimeRange(end=found.end)
+
+
+_MONEY_FIELDS = frozenset({"cost", "estimated_cost", "cost_per_hour", "projected_cost"})
+
+
+ReportRows = Sequence[UsageRow | ToolRow | ContextRow]
+
+
+def print_json(
+    report: UsageReport | ContextReport, rows: ReportRows, folder: Path
+) -> None:
+    """Print some rows, and behind them the report without its rows."""
+    print_row(HeaderRow.of("usage", folder))
+    for row in (*rows, structs.replace(report, rows=())):
+        sys.stdout.write(f"{encode_row(row)}\n")
+
+
+def print_csv(rows: ReportRows) -> None:
+    """Print a heading and the rows; money is in dollars, to its last digit."""
+    if not rows:
+        return
+    flat = [_flatten(row) for row in rows]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(flat[0])
+    for cells in flat:
+        writer.writerow([_csv_cell(name, value) for name, value in cells.items()])
+
+
+def _flatten(row: UsageRow | ToolRow | ContextRow) -> dict[str, object]:
+    """Return a row's columns; what a block of five hours has more stands behind."""
+    cells = structs.asdict(row)
+    block = cells.pop("block", None)
+    return cells | (structs.asdict(block) if block is not None else {})
+
+
+def _csv_cell(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if name in _MONEY_FIELDS and isinstance(value, int):
+        return f"{value // NANOS_PER_DOLLAR}.{value % NANOS_PER_DOLLAR:09}"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    text = " ".join(value) if isinstance(value, tuple) else str(value)
+    # A spreadsheet must not take what a transcript says for a formula.
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else sanitize_line(text)
+
+
+_MAX_BAR_WIDTH = 24
+_MIN_BAR_WIDTH = 6
+_MAX_KEY_WIDTH = 44
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_ID_LENGTH = 8
+_TOTAL_LABEL = "total"
+_MIN_COLUMNS = 2
+"""Columns that are never left out: what it is, and how much."""
+_MIN_TAIL_WIDTH = 24
+_MISSING_KEY_LABELS = {
+    Grouping.PROJECT: "(no directory)",
+    Grouping.MODEL: "(no name)",
+    Grouping.ENTRYPOINT: "(not told)",
+}
+
+
+class _UsageColumn(NamedTuple):
+    name: str
+    format: Callable[..., str]
+    drop_order: int = 0
+    """Columns of a high rank are left out first."""
+    is_left_aligned: bool = False
+
+
+class UsageTable(Struct, frozen=True, kw_only=True):
+    """How to set usage: for a terminal of some width, or whole and without bars."""
+
+    now: datetime
+    zone: tzinfo
+    width: int | None = None
+    style: Style
+
+    def lines(
+        self, report: UsageReport | ContextReport, limit: int | None
+    ) -> Iterator[str]:
+        """Yield a heading, a line for each row, a sum, and what there is to say."""
+        if isinstance(report, ContextReport):
+            yield from self._context_lines(report, limit)
+            return
+        rows = limit_rows(report, limit)
+        tools = [row for row in rows if isinstance(row, ToolRow)]
+        spent = [row for row in rows if isinstance(row, UsageRow)]
+        if tools:
+            yield from self._format_rows(
+                _TOOL_COLUMNS, tools, [row.bytes for row in tools]
+            )
+        elif spent:
+            columns = self._columns(report.by)
+            weights = [row.cost or 0 for row in spent]
+            if not any(weights):
+                weights = [row.tokens for row in spent]
+            tail = self._tail(report.by)
+            total = structs.replace(report.total, key=_TOTAL_LABEL)
+            yield from self._format_rows(columns, [*spent, total], weights, tail)
+        for note in _report_notes(report, len(rows)):
+            yield from self._note_lines(note)
+
+    def _context_lines(self, report: ContextReport, limit: int | None) -> Iterator[str]:
+        """Yield what was in context, turn by turn."""
+        columns = (
+            _UsageColumn("TURN", lambda row: f"{row.turn_number + 1}"),
+            _UsageColumn("TIME", lambda row: self._clock(row.measured_at), 3, True),
+            _UsageColumn("CONTEXT", lambda row: format_tokens(row.tokens)),
+            _UsageColumn("READ", lambda row: format_tokens(row.cache_read_tokens), 2),
+            _UsageColumn("WRITE", lambda row: format_tokens(row.cache_write_tokens), 4),
+            _UsageColumn("OUTPUT", lambda row: format_tokens(row.output_tokens), 5),
+            _UsageColumn("ANSWERS", lambda row: f"{row.answers or ''}", 6),
+        )
+        tail = _UsageColumn("", _event_cell)
+        rows = [r for r in limit_rows(report, limit) if isinstance(r, ContextRow)]
+        title = sanitize_line(report.title)
+        yield self.style.heading(
+            truncate_end(title, self.width) if self.width else title
+        )
+        weights = [row.tokens or row.compacted_from or 0 for row in rows]
+        yield from self._format_rows(columns, rows, weights, tail) if rows else ()
+        told = (
+            f"at most {format_tokens(report.peak_tokens)} tokens in context; "
+            f"{report.cache_hit_rate:.0%} of all input came from the cache; "
+            f"{pluralize(report.compaction_count, 'compaction')}"
+        )
+        yield from self._note_lines(told)
+
+    def _note_lines(self, note: str) -> Iterator[str]:
+        lines = wrap_line(note, self.width) if self.width else (note,)
+        yield from map(self.style.dim, lines)
+
+    def _columns(self, by: Grouping) -> Sequence[_UsageColumn]:
+        name = "START" if by is Grouping.BLOCK else by.value.upper()
+        found = [
+            _UsageColumn(name, lambda row: self._key(by, row), is_left_aligned=True),
+            _UsageColumn("ANSWERS", lambda row: f"{row.answers:,}", 5),
+            _UsageColumn("INPUT", lambda row: format_tokens(row.input_tokens), 4),
+            _UsageColumn("WRITE", lambda row: format_tokens(_cache_writes(row)), 3),
+            _UsageColumn("READ", lambda row: format_tokens(row.cache_read_tokens), 3),
+            _UsageColumn("OUTPUT", lambda row: format_tokens(row.output_tokens), 2),
+            _UsageColumn("TOKENS", lambda row: format_tokens(row.tokens), 1),
+            _UsageColumn("COST", _cost_cell),
+        ]
+        if by is Grouping.BLOCK:
+            found.append(_UsageColumn("PER HOUR", _hourly_cost_cell, 2))
+        return found
+
+    def _tail(self, by: Grouping) -> _UsageColumn | None:
+        if by is Grouping.BLOCK:
+            return _UsageColumn("", self._block_state)
+        return (
+            _UsageColumn("TITLE", lambda row: row.title)
+            if by is Grouping.SESSION
+            else None
+        )
+
+    def _key(self, by: Grouping, row: UsageRow) -> str:
+        if row.block is not None:
+            return self._clock(row.block.started_at)
+        if not row.key:
+            return _MISSING_KEY_LABELS.get(by, "(no time)")
+        if row.key is _TOTAL_LABEL:
+            return row.key
+        if by is Grouping.SESSION:
+            return row.key[:_ID_LENGTH] if self.width else row.key
+        return display_path(row.key) if by is Grouping.PROJECT else row.key
+
+    def _clock(self, time: datetime | None) -> str:
+        return format_time(time, self.zone) if time else ""
+
+    def _block_state(self, row: UsageRow) -> str:
+        block = row.block
+        if block is None or not block.is_active:
+            return ""
+        left = format_duration(block.ends_at - self.now)
+        return f"{left} left, then about {format_usd(block.projected_cost or 0)}"
+
+    def _format_rows(
+        self,
+        columns: Sequence[_UsageColumn],
+        rows: Sequence[object],
+        weights: Sequence[int],
+        tail: _UsageColumn | None = None,
+    ) -> Iterator[str]:
+        """Yield lines; rows beyond the weights are sums and have no bar.
+
+        The tail stands behind the bar and has what room there is left.
+        """
+        chosen = [self._cells(column, rows) for column in columns]
+        ends = self._cells(tail, rows).texts if tail else []
+        ends = ends if any(ends[1:]) else []
+        least = _MIN_TAIL_WIDTH + _MIN_BAR_WIDTH + 2 if ends else 0
+        while len(chosen) > _MIN_COLUMNS and self._remaining_width(chosen) < least:
+            chosen.remove(max(chosen, key=lambda cells: cells.column.drop_order))
+        left = self._remaining_width(chosen)
+        longest = (
+            min(left - _MIN_TAIL_WIDTH - 2, _MAX_BAR_WIDTH // 2)
+            if ends
+            else min(left, _MAX_BAR_WIDTH)
+        )
+        is_drawn = self.width is not None and longest >= _MIN_BAR_WIDTH
+        bars = _draw_bars(weights, longest) if is_drawn else []
+        for number in range(len(rows) + 1):
+            cells = [cells.padded(number) for cells in chosen]
+            if is_drawn:
+                bar = bars[number - 1] if 0 < number <= len(bars) else ""
+                cells.append(self.style.location(bar) + " " * (longest - len(bar)))
+            if ends:
+                over = left - (longest + 2 if is_drawn else 0)
+                cells.append(
+                    truncate_end(ends[number], over) if self.width else ends[number]
+                )
+            line = "  ".join(cells).rstrip()
+            if number == 0:
+                line = self.style.dim(line)
+            yield self.style.heading(line) if number > len(weights) else line
+
+    def _cells(self, column: _UsageColumn, rows: Sequence[object]) -> _UsageCells:
+        texts = [column.name, *(sanitize_line(column.format(row)) for row in rows)]
+        if self.width is not None and column.is_left_aligned:
+            cut = truncate_start if column.name == "PROJECT" else truncate_end
+            texts = [cut(text, min(_MAX_KEY_WIDTH, self.width // 2)) for text in texts]
+        return _UsageCells(column, texts, max(map(display_width, texts)))
+
+    def _remaining_width(self, columns: Sequence[_UsageCells]) -> int:
+        """Return the room behind some columns; enough where nobody looks."""
+        if self.width is None:
+            return _MAX_KEY_WIDTH
+        return self.width - sum(cells.width + 2 for cells in columns)
+
+
+class _UsageCells(NamedTuple):
+    column: _UsageColumn
+    texts: list[str]
+    width: int
+
+    def padded(self, number: int) -> str:
+        """Return a cell as wide as all of them."""
+        text = self.texts[number]
+        blank = " " * (self.width - display_width(text))
+        return text + blank if self.column.is_left_aligned else blank + text
+
+
+_TOOL_COLUMNS: tuple[_UsageColumn, ...] = (
+    _UsageColumn("TOOL", lambda row: row.key, is_left_aligned=True),
+    _UsageColumn("RESULTS", lambda row: f"{row.calls:,}", 2),
+    _UsageColumn("SIZE", lambda row: format_bytes(row.bytes)),
+    _UsageColumn("~TOKENS", lambda row: format_tokens(row.tokens)),
+    _UsageColumn(
+        "~EACH", lambda row: format_tokens(row.tokens // max(row.calls, 1)), 1
+    ),
+)
+
+
+_TIME_GROUPINGS = frozenset(
+    {Grouping.DAY, Grouping.WEEK, Grouping.MONTH, Grouping.BLOCK}
+)
+
+
+def limit_rows(
+    report: UsageReport | ContextReport, limit: int | None
+) -> Sequence[UsageRow | ToolRow | ContextRow]:
+    """Return the newest rows of a report, or the largest of what is no time."""
+    if limit is None:
+        return report.rows
+    is_time = isinstance(report, ContextReport) or report.by in _TIME_GROUPINGS
+    return report.rows[-limit:] if is_time else report.rows[:limit]
+
+
+def _cache_writes(row: UsageRow) -> int:
+    return row.cache_write_5m_tokens + row.cache_write_1h_tokens
+
+
+def _cost_cell(row: UsageRow) -> str:
+    return format_cost(Cost(nano_usd=row.cost, unpriced_tokens=row.unpriced_tokens))
+
+
+def _hourly_cost_cell(row: UsageRow) -> str:
+    return format_usd(row.block.cost_per_hour) if row.block else ""
+
+
+def _event_cell(row: ContextRow) -> str:
+    if row.trigger is None:
+        return row.prompt
+    before = f" from {format_tokens(row.compacted_from)}" if row.compacted_from else ""
+    return f"— compacted ({row.trigger}){before} —"
+
+
+def _draw_bars(weights: Sequence[int], width: int) -> list[str]:
+    """Return bars as long as the weights, the longest as long as there is room."""
+    most = max(weights, default=0)
+    found = []
+    for weight in weights:
+        eighths = weight * width * 8 // most if most else 0
+        if weight and width:
+            eighths = max(eighths, 1)
+        found.append("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip())
+    return found
+
+
+def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
+    total = report.total
+    if shown < len(report.rows):
+        yield f"{shown:,} of {len(report.rows):,} rows; -n shows more"
+    if report.by is Grouping.TOOL:
+        yield "tokens by length, four bytes each; pictures take fewer than that"
+        return
+    if total.unpriced_tokens:
+        names = sanitize_line(", ".join(report.unpriced_models))
+        tokens = format_tokens(total.unpriced_tokens)
+        yield f"no price is known for {names}: {tokens} tokens"
+    if total.estimated_output_tokens:
+        tokens = format_tokens(total.estimated_output_tokens)
+        yield (
+            f"about {tokens} tokens of output were never counted by old versions;"
+            f" they would add {format_usd(total.estimated_cost)}"
+        )
+    if report.reported_cost is not None:
+        yield from _claim_notes(report.reported_cost)
+    if report.prices_date is not None:
+        zone = sanitize_line(report.timezone)
+        yield f"prices of {report.prices_date}; days in {zone}"
+
+
+def _claim_notes(claim: ReportedCostRow) -> Iterator[str]:
+    reasons = (
+        (
+            claim.unrecorded_cost,
+            f"calls without a record ({', '.join(claim.unrecorded_models)})",
+        ),
+        (claim.token_difference, "other counts"),
+        (claim.price_difference, "other prices"),
+        (claim.unexplained_difference, "models that it does not name"),
+    )
+    told = [f"{format_usd(nanos)} {why}" for nanos, why in reasons if nanos]
+    why = f": {'; '.join(told)}" if told else ""
+    sessions = pluralize(claim.session_count, "session")
+    yield sanitize_line(
+        f"Claude Code says {format_usd(claim.reported_cost)} for {sessions},"
+        f" counted here {format_usd(claim.computed_cost)}{why}"
+    )
+
+
+def parse_zone(name: str | None) -> tzinfo:
+    """Return the zone of this name, that of this machine without one."""
+    if name is None or name == "local":
+        return LocalTimezone()
+    if name.upper() in {"UTC", "Z"}:
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise click.BadParameter(
+            f"{name!r} is no time zone known here; one is named like Europe/Paris",
+            param_hint="--zone",
+        ) from error
+
+
+_TERMINAL_LIMIT = 30
+
+
+@click.command("usage", cls=QueryCommand)
+@click.argument(
+    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
+)
+@click.option(
+    "--by",
+    type=click.Choice([grouping.value for grouping in Grouping]),
+    default=Grouping.DAY.value,
+    show_default=True,
+    metavar="WHAT",
+    help=f"What to sum by: {', '.join(Grouping)}; a block is five hours, and tool is"
+    " what filled contexts.",
+)
+@click.option("--since", metavar="TIME", help="From this day or moment on.")
+@click.option("--until", metavar="TIME", help="Up to the end of this day.")
+@click.option("--zone", metavar="NAME", help="Where days begin; else local time.")
+@click.option(
+    "--context", metavar="SESSION", shell_complete=complete_sessions,
+    help="What was in context, by turn.",
+)  # fmt: skip
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1),
+    help=f"How many rows; {_TERMINAL_LIMIT} on a terminal, else all.",
+)  # fmt: skip
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
+@json_option
+@archive_options
+@color_option
+def usage(  # noqa: PLR0913 (one parameter an option, all by name)
+    *,
+    query: tuple[str, ...],
+    by: str,
+    since: str | None,
+    until: str | None,
+    zone: str | None,
+    context: str | None,
+    limit: int | None,
+    as_csv: bool,
+    as_json: bool,
+    options: CommonOptions,
+    color: str,
+) -> None:
+    r"""Say where the tokens and the money went.
+
+    QUERY limits it: project:, session:, title:, tag:, git:, model:, entrypoint:,
+    agent:, branch:, is:agent, is:rewound, before:, after:, on:. Every answer counts
+    once, whatever files repeat it; a cost is that of the API at the prices of a table.
+
+    \b
+    bygones usage --since 7d
+    bygones usage --by model project:bygones
+    bygones usage --by branch branch:rewound
+    bygones usage --context last
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other")
+    if context is not None and (query or since or until or by != Grouping.DAY):
+        raise click.UsageError("--context is about all of one session, by turn")
+    place, now = parse_zone(zone), datetime.now(UTC)  # noqa: TID251 (a face knows it)
+    wanted = build_query(
+        unescape_words(query), since=since, until=until, now=now, zone=place
+    )
+    with open_current(options) as archive:
+        report: UsageReport | ContextReport
+        if context is not None:
+            report = archive.context(resolve_session_id(archive, context))
+        else:
+            from bygones.cli.open_archive import load_user_prices
+
+            prices = load_user_prices()
+            report = archive.usage(by, query=wanted, zone=place, now=now, prices=prices)
+        folder = archive.folder
+    if as_json or as_csv:
+        rows = limit_rows(report, limit)
+        print_json(report, rows, folder) if as_json else print_csv(rows)
+        return
+    on_screen = sys.stdout.isatty()
+    table = UsageTable(
+        now=now,
+        zone=place,
+        width=output_width(sys.stdout, os.environ) if on_screen else None,
+        style=Style(is_colored=is_color_enabled(ColorMode(color), sys.stdout)),
+    )
+    lines = table.lines(report, limit or (_TERMINAL_LIMIT if on_screen else None))
+    print_paged(lines, is_terminal=on_screen)
+    if not report.rows:
+        sys.stderr.write("nothing was spent\n")

@@ -1,0 +1,133 @@
+"""``bygones verify``: check that every byte is what was stored."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from bygones.archive import Archive
+from bygones.cli.context import (
+    archive_option,
+    display_path,
+    json_option,
+    quiet_option,
+    resolve_archive_folder,
+)
+from bygones.cli.output import explain_interrupt
+from bygones.cli.terminal import StagedProgressBar
+from bygones.errors import ArchiveInUse, ExitCode, IndexNotFound
+from bygones.json_rows import DamageRow, HeaderRow, VerifyRow, print_row
+from bygones.maintenance.verify import VerificationResult
+from bygones.render.numbers import format_bytes, pluralize
+from bygones.render.text.primitives import sanitize_name as plain
+
+_MAX_LISTED = 20
+"""Damages that are told one by one."""
+
+
+def print_report(verdict: VerificationResult, folder: Path) -> None:
+    """Say what was found, and what to do about it."""
+    place = plain(display_path(folder))
+    checked = f"{pluralize(verdict.sources, 'file')}, {format_bytes(verdict.bytes)}"
+    if verdict.is_sound:
+        index = " and the index equals a rebuild" if verdict.is_index_compared else ""
+        click.echo(f"sound: {checked} in {place}{index}")
+        if note := _index_note(verdict):
+            sys.stderr.write(f"note: {note}\n")
+        return
+    click.echo(f"damaged: {place}")
+    if verdict.database != "ok":
+        click.echo(f"  the database: {plain(verdict.database)}")
+    bad = [*verdict.damages, *verdict.gaps]
+    for damage in bad[:_MAX_LISTED]:
+        where = f"bytes {damage.start:,} to {damage.stop:,}"
+        older = f", generation {damage.generation}" if damage.generation else ""
+        source = display_path(damage.source)
+        click.echo(plain(f"  {source}: {where}{older}: {damage.reason}"))
+    if len(bad) > _MAX_LISTED:
+        click.echo(f"  and {len(bad) - _MAX_LISTED:,} more")
+    for table in verdict.differences:
+        click.echo(plain(f"  the index: {table} is not what a rebuild gives"))
+    click.echo(
+        f"whole: {verdict.intact_sources:,} of {pluralize(verdict.sources, 'file')}"
+    )
+    sys.stderr.write(f"\nhint: {_repair_hint(verdict)}\n")
+
+
+def _index_note(verdict: VerificationResult) -> str:
+    if verdict.is_busy:
+        return "the index was not looked at: somebody is writing to it"
+    if not verdict.has_index:
+        return "there is no sound index; `bygones rebuild` makes one"
+    if not verdict.is_index_current:
+        return "the index lags; `bygones ingest` goes on with it"
+    return ""
+
+
+def _repair_hint(verdict: VerificationResult) -> str:
+    if verdict.damages or verdict.gaps or verdict.database != "ok":
+        return (
+            "files that Claude Code still has can be taken in again into a new archive;"
+            " for the rest use a backup"
+        )
+    return "run `bygones rebuild`; no byte of the archive is damaged"
+
+
+@click.command("verify")
+@click.option("--deep", is_flag=True, help="Also compare the index with a rebuild.")
+@archive_option
+@json_option
+@quiet_option
+def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> None:
+    """Check that every byte in the archive is what was stored.
+
+    Damage does not end it: what is still whole is told from what is not. Ends with
+    code 0 if all is sound, with 13 if not. With --deep it ends with 1 where there is no
+    index to compare, and with 12 where somebody writes all the time. When it was, and
+    what it found, is told by `bygones doctor` and on the page about the archive.
+    """
+    folder = resolve_archive_folder(archive)
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    with explain_interrupt("nothing was changed"), StagedProgressBar() as bar:
+        verdict = Archive.verify(folder, deep=deep, progress=bar, now=now)
+    if as_json:
+        _print_json(verdict, folder)
+    elif not quiet or not verdict.is_sound:
+        print_report(verdict, folder)
+    if not verdict.is_saved and not quiet:
+        sys.stderr.write("note: it cannot be written down there that it was verified\n")
+    if not verdict.is_sound:
+        raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
+    if deep and verdict.is_busy:
+        raise ArchiveInUse(folder)
+    if deep and not verdict.has_index:
+        raise IndexNotFound(folder)
+
+
+def _print_json(verdict: VerificationResult, folder: Path) -> None:
+    print_row(HeaderRow.of("verify", folder))
+    for damage in (*verdict.damages, *verdict.gaps):
+        row = DamageRow(
+            source=damage.source,
+            generation=damage.generation,
+            start=damage.start,
+            stop=damage.stop,
+            reason=damage.reason,
+        )
+        print_row(row)
+    print_row(
+        VerifyRow(
+            is_sound=verdict.is_sound,
+            sources=verdict.sources,
+            whole_sources=verdict.intact_sources,
+            chunks=verdict.chunks,
+            bytes=verdict.bytes,
+            damages=len(verdict.damages) + len(verdict.gaps),
+            database=verdict.database,
+            is_compared=verdict.is_index_compared,
+            differences=tuple(verdict.differences),
+        )
+    )

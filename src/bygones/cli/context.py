@@ -1,0 +1,423 @@
+"""Options that commands share: which archive, which homes, and words of a query."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from bygones.cli.terminal import ColorMode, print_paged, shorten_path
+from bygones.config import (
+    HOME_ENV,
+    load_settings,
+    resolve_archive_location,
+    resolve_homes,
+    strip_password,
+)
+from bygones.errors import BygonesError
+from bygones.render.text.primitives import sanitize_name as plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from os import PathLike
+
+    from click.shell_completion import CompletionItem
+
+    from bygones.archive import Archive
+    from bygones.model.query import Query
+    from bygones.model.summary import SessionSummary
+
+
+COMPLETE_VARIABLE = "_BYGONES_COMPLETE"
+"""How a shell asks for completions; bygones.cli.main reads it."""
+
+
+class CommonOptions(NamedTuple):
+    """Which archive a command is about, and how fresh it has to be."""
+
+    archive: Path | None = None
+    homes: tuple[Path, ...] = ()
+    no_ingest: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def is_ingest_disabled(self) -> bool:
+        """Whether to show the archive as it is: when told so, or when it is named.
+
+        A named archive may be a backup, or that of somebody else; it is brought up to
+        date with the homes that are named beside it, and with no others.
+        """
+        return self.no_ingest or (self.archive is not None and not self.homes)
+
+    @property
+    def has_explicit_homes(self) -> bool:
+        """Whether somebody says where the homes are, here or by the variable."""
+        return bool(self.homes or os.environ.get(HOME_ENV, "").strip())
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the archive."""
+        return resolve_archive_folder(self.archive)
+
+
+def configured_defaults() -> dict[str, Any]:
+    """Return what this user has set once and for all, as commands call it."""
+    told = load_settings(os.environ, Path.home())
+    found = {"color": told.color, "iso": told.iso}
+    if told.ingest is not None:
+        found["no_ingest"] = not told.ingest
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def cwd() -> Path | None:
+    """Return the directory one is in, if nobody has removed it."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def resolve_archive_folder(archive: Path | None) -> Path:
+    """Return the folder of the archive that is meant."""
+    return resolve_archive_location(archive, os.environ, Path.home())
+
+
+def find_homes(homes: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the homes that are meant."""
+    return resolve_homes(homes, os.environ, Path.home())
+
+
+def open_without_ingest(archive: Path | None) -> Archive:
+    """Return the archive that is meant, open for reading."""
+    from bygones.archive import Archive
+
+    return Archive.open(resolve_archive_folder(archive))
+
+
+def display_path(path: str | Path) -> str:
+    """Return a path as one would type it anywhere."""
+    home, path = Path.home(), strip_password(str(path))
+    return "~" if str(path) == str(home) else shorten_path(str(path), home=home)
+
+
+EMPTY_PATH_MESSAGE = "an empty word is no path; a dot is this folder"
+
+
+class _NonEmptyPath(click.Path):
+    """A path that has a name: an empty one would silently mean this folder."""
+
+    def convert(
+        self,
+        value: str | PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 (click's business)
+        """Return the path, or refuse a word in which there is none."""
+        if isinstance(value, str) and not value.strip():
+            self.fail(EMPTY_PATH_MESSAGE, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def path_type(*, allow_file: bool = True, allow_folder: bool = True) -> click.Path:
+    """Return the type of an option or an argument that is a path."""
+    return _NonEmptyPath(path_type=Path, file_okay=allow_file, dir_okay=allow_folder)
+
+
+archive_option = click.option(
+    "--archive",
+    type=path_type(),
+    metavar="FOLDER",
+    help="Where the archive is; else BYGONES_ARCHIVE, else the user's own place.",
+)
+home_option = click.option(
+    "--home",
+    "homes",
+    multiple=True,
+    type=path_type(),
+    metavar="PATH",
+    help="A home to read, repeatable; else BYGONES_HOME, else those found.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object a line."
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Say nothing unless something is wrong."
+)
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Say what was taken in, and what was odd."
+)
+iso_option = click.option(
+    "--iso", is_flag=True, help="Print times as such, not how long ago."
+)
+no_ingest_option = click.option(
+    "--no-ingest",
+    "no_ingest",
+    is_flag=True,
+    help="Show what the archive has; do not look for what is new.",
+)
+color_option = click.option(
+    "--color",
+    "color",
+    type=click.Choice([choice.value for choice in ColorMode]),
+    default=ColorMode.AUTO.value,
+    show_default=True,
+    help="When to use colour; NO_COLOR is honoured.",
+)
+
+
+def _lazy_completer(name: str) -> Callable[..., list[CompletionItem]]:
+    """Return what tells a shell how a word could go on."""
+
+    def ask(
+        context: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from bygones.cli.commands import completion
+
+        found: list[CompletionItem] = getattr(completion, name)(
+            context, param, incomplete
+        )
+        return found
+
+    return ask
+
+
+complete_branches = _lazy_completer("suggest_branches")
+complete_names = _lazy_completer("suggest_names")
+complete_names_or_paths = _lazy_completer("suggest_names_or_paths")
+complete_projects = _lazy_completer("suggest_projects")
+complete_query = _lazy_completer("suggest_query")
+complete_sessions = _lazy_completer("suggest_sessions")
+complete_topics = _lazy_completer("suggest_topics")
+
+
+def archive_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of one that shows what the archive has.
+
+    It gets them as ``options``.
+    """
+
+    @wraps(command)
+    def asking(**given: Any) -> None:  # noqa: ANN401 (click's business)
+        options = CommonOptions(
+            **{name: given.pop(name) for name in CommonOptions._fields}
+        )
+        command(options=options, **given)
+
+    optioned = quiet_option(verbose_option(asking))
+    return archive_option(home_option(no_ingest_option(optioned)))
+
+
+HELP_OPTION_NAMES = ["-h", "--help"]
+"""What shows a help page."""
+_ALWAYS_ACCEPTED = {"archive", "homes", "color", "quiet", "verbose"}
+"""What does not matter to a command that has no use for it."""
+_LOCATION_OPTIONS = {"archive", "homes"}
+_FLAG_NAMES = {"as_json": "--json", "no_ingest": "--no-ingest"}
+_CONFIGURABLE = {"color", "iso", "no_ingest"}
+_TOLERATES_BAD_SETTINGS = {"doctor", "mcp"}
+"""Commands that tell by themselves what is wrong with the settings, and go on."""
+
+_NO_JSON_REASONS = {
+    "statusline": "it prints the line that Claude Code shows",
+    "completion": "it prints a script for a shell",
+    "hook": "it prints nothing",
+    "mcp": "it speaks JSON-RPC as it is",
+    "serve": "it prints a link, and goes on; `open` gives one as a row",
+    "migrate": "it prints what it compares as it goes on",
+    "hub": "`hub token list` and `hub erase` take it",
+}
+"""Why a command has nothing to tell in rows."""
+
+
+def global_options() -> list[click.Option]:
+    """Return the options that may stand before a command as well as behind it."""
+    path = path_type()
+    colours = click.Choice(["auto", "always", "never"])
+    return [
+        click.Option(["--archive"], type=path, metavar="FOLDER", help="The archive."),
+        click.Option(
+            ["--home", "homes"],
+            type=path,
+            multiple=True,
+            metavar="PATH",
+            help="A home to take in; repeatable.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="One object a line."),
+        click.Option(["--color"], type=colours, help="When to use colour."),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Say only what is wrong."),
+        click.Option(["-v", "--verbose"], is_flag=True, help="Say what is done."),
+        click.Option(["--no-ingest"], is_flag=True, help="Look for nothing new."),
+    ]
+
+
+def add_global_options(command: click.Command) -> click.Command:
+    """Return a command that takes behind it what it has no use for, as before it.
+
+    Its help page goes through a pager, if it is long; and so for those below it.
+    """
+    taken = {name for param in command.params for name in param.opts}
+    for option in global_options():
+        if option.name in _ALWAYS_ACCEPTED and taken.isdisjoint(option.opts):
+            option.hidden, option.expose_value = True, False
+            option.callback = _warn_unused if option.name in _LOCATION_OPTIONS else None
+            command.params.append(option)
+    shown = command.get_help_option(
+        click.Context(command, help_option_names=HELP_OPTION_NAMES)
+    )
+    if shown is not None:
+        shown.callback = print_help_paged
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        add_global_options(below)
+    return command
+
+
+def print_help_paged(
+    context: click.Context, _: click.Parameter, is_requested: bool
+) -> None:
+    """Show a help page, a long one on a terminal through a pager."""
+    if is_requested and not context.resilient_parsing:
+        print_paged(context.get_help().split("\n"), is_terminal=sys.stdout.isatty())
+        context.exit()
+
+
+def _warn_unused(
+    context: click.Context, option: click.Parameter, value: object
+) -> object:
+    """Tell whoever names a place that it does not matter; not if it is for all."""
+    source = context.get_parameter_source(option.name or "")
+    if value and source is ParameterSource.COMMANDLINE:
+        name = context.command_path.partition(" ")[2]
+        sys.stderr.write(f"note: {name} has no use for {option.opts[0]}\n")
+    return value
+
+
+def global_option_values(params: Mapping[str, object]) -> dict[str, Any]:
+    """Return what was said before the command."""
+    return {name: value for name, value in params.items() if value}
+
+
+def defaults_for(
+    command: click.Command, params: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return what a command takes for granted: what was said before it, what is set."""
+    taken = {param.name for param in command.params if param.expose_value}
+    given = global_option_values(params)
+    for name in sorted(given.keys() - taken - _ALWAYS_ACCEPTED):
+        raise click.UsageError(
+            unsupported_option_message(command.name or "", _FLAG_NAMES[name])
+        )
+    # Broken settings stop nobody who has no use for them, a hook least of all.
+    told: dict[str, Any] = {}
+    try:
+        told = configured_defaults() if taken & _CONFIGURABLE else {}
+    except BygonesError:
+        if command.name not in _TOLERATES_BAD_SETTINGS:
+            raise
+    return {k: v for k, v in {**told, **given}.items() if k in taken}
+
+
+def unsupported_option_message(command: str, flag: str) -> str:
+    """Return that a command has no use for an option that others have, and why."""
+    why = "it takes nothing in before it shows something"
+    if flag == "--json":
+        why = _NO_JSON_REASONS.get(command, "")
+    return f"{command} takes no {flag}{f': {why}' if why else ''}"
+
+
+_EXCLUDED_WORD = re.compile(r"-(?!n[0-9]+$)[^-]{2,}")
+_COMBINED_SHORT_OPTIONS = re.compile(r"-(?:[qv]{2,}|[qv]*n=.*|[qv]+n[0-9]*)")
+"""Options of one letter that nobody means as a word: together, or with a sign."""
+_ESCAPE = "\0"
+
+
+class QueryCommand(click.Command):
+    """A command in which ``-word`` is a word that is excluded, not options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Hide such words from whoever looks for options.
+
+        Options of one letter get their long names: click takes them for slips at
+        first, and looks for what was meant.
+        """
+        _reject_combined_options(ctx, args)
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        asking = {name for one in options if not one.is_flag for name in one.opts}
+        long = {name: one.opts[-1] for one in options for name in one.opts}
+        read = [
+            word
+            if before in asking
+            else _ESCAPE + word
+            if _EXCLUDED_WORD.match(word)
+            else long.get(word, word)
+            for before, word in zip(["", *args], args, strict=False)
+        ]
+        return super().parse_args(ctx, read)
+
+
+def _reject_combined_options(context: click.Context, args: list[str]) -> None:
+    for word in args[: args.index("--")] if "--" in args else args:
+        if _COMBINED_SHORT_OPTIONS.fullmatch(word):
+            told = "-n takes its number behind a blank, -q and -v stand alone"
+            raise click.UsageError(f"{word} is no word to exclude: {told}", context)
+
+
+def unescape_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a query as they were typed."""
+    return tuple(word.removeprefix(_ESCAPE) for word in words)
+
+
+_FIELD_PATTERN = r"(-?\w+:)(.*\s.*)"
+
+
+def join_query_words(words: Sequence[str]) -> str:
+    """Return the words of a command line as the text of a query.
+
+    One word is a whole query. Among several, those that a shell took out of quotation
+    marks, such as the value of a field, get them back.
+    """
+    if len(words) == 1:
+        return words[0]
+    return " ".join(_restore_quotes(word) for word in words)
+
+
+def _restore_quotes(word: str) -> str:
+    found = re.fullmatch(_FIELD_PATTERN, word, re.DOTALL)
+    if found is None or '"' in word or "(" in word:
+        return word
+    return f'{found[1]}"{found[2]}"'
+
+
+def parse_query_words(words: Sequence[str]) -> Query:
+    """Return what words ask for; say on stderr what was read otherwise than meant."""
+    from bygones.query.parser import parse_query
+
+    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    query = parse_query(
+        join_query_words(words), now=now, zone=now.astimezone().tzinfo or UTC
+    )
+    for note in query.notes:
+        is_told = note.suggestion in note.message
+        meant = "" if is_told else f"; {note.suggestion}"
+        sys.stderr.write(plain(f"note: {note.message}{meant}") + "\n")
+    return query
+
+
+def filter_sessions(
+    archive: Archive, sessions: Iterable[SessionSummary], words: Sequence[str]
+) -> Iterator[SessionSummary]:
+    """Yield the sessions that words ask for, in the order in which they come."""
+    from bygones.cli.resolve import SessionQueryFilter
+
+    query = parse_query_words(words)
+    choice = SessionQueryFilter(archive)
+    yield from choice.select(list(sessions), query)
+    for remark in choice.notes:
+        sys.stderr.write(plain(f"note: {remark}") + "\n")

@@ -1,0 +1,1 @@
+"""Settings, hooks and status line of Claude Code."""

@@ -1,0 +1,1 @@
+"""Verify, rebuild, back up, restore and purge an archive."""

@@ -1,0 +1,502 @@
+"""Messages as text for agents: who, when, what, and a line for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bygones.archive import Archive
+from bygones.mcp.quoting import (
+    QUOTE_NOTICE,
+    MessageSequence,
+    QuotedRow,
+    short_record_id,
+    short_session_id,
+)
+from bygones.model.base import RecordId, SessionId
+from bygones.model.nodes import Origin
+from bygones.model.query import And, FieldValue, Not, Part, Phrase, Query, Term
+from bygones.model.records import TextBlock, ThinkingBlock
+from bygones.model.sessions import Branch, FileEdit, Message, Session, ToolCall, Turn
+from bygones.model.summary import Hit, IndexedEdit, Role, SearchResults, SessionMatch
+from bygones.parse.harness_text import parse_user_text
+from bygones.query.parser import and_terms
+from bygones.render.headers import agent_facts, search_notes
+from bygones.render.message_text import (
+    MessageLayout,
+    describe_block,
+    prompt_text,
+    render_system_message,
+)
+from bygones.render.numbers import format_duration, format_time_range, pluralize
+from bygones.render.text.primitives import plain_text, sanitize, sanitize_line
+from bygones.render.tool_detail import render_input, render_result
+from bygones.render.tool_line import ToolCallFormatter, render_tool_line
+
+_OWN_TOOL = "bygones__"
+"""What a tool's name holds where an agent called us."""
+
+
+_SAID_PREFIX = "| "
+"""Before every line that somebody said: only what begins without it is ours."""
+_THOUGHT_PREFIX = "~ "
+"""Before every line that Claude thought."""
+
+
+def _prefix_lines(text: str, prefix: str) -> list[str]:
+    """Return the lines of a text, each behind a mark that it cannot take away."""
+    told = sanitize(text).strip("\n")
+    return [prefix + line for line in told.split("\n")] if told else []
+
+
+def is_own_tool(tool: str) -> bool:
+    """Whether a call asked for what was recalled before; its output is no history."""
+    return tool.startswith("mcp__") and _OWN_TOOL in tool
+
+
+def truncate_line(text: str, max_chars: int) -> str:
+    """Return the beginning of a text on one line, and whether there is more."""
+    line = sanitize_line(text[: max_chars * 4])
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
+class _IndependentCallLines(ToolCallFormatter):
+    """Lines about calls that do not depend on the calls before them."""
+
+    def task_progress(self) -> str:
+        """Return nothing: a slice does not know of the tasks before it."""
+        return ""
+
+
+class MessageRows:
+    """Tells the messages of one way, each by itself."""
+
+    def __init__(
+        self, session: Session, sequence: MessageSequence, detail: str
+    ) -> None:
+        self._sequence = sequence
+        self._call_line_renderer = _IndependentCallLines(session.project)
+        self._detail = detail
+        self._notice_renderer = MessageLayout(
+            max_width=None, text_parser=parse_user_text, is_full=detail == "full"
+        )
+
+    def rows(self, start: int) -> Iterator[QuotedRow]:
+        """Yield the messages from one on, without those that say nothing."""
+        for number in range(start, len(self._sequence.messages)):
+            text = self._message_text(number)
+            if text:
+                yield QuotedRow(self._sequence.names.name_of(number), text)
+
+    def _message_text(self, number: int) -> str:
+        message = self._sequence.messages[number]
+        who, parts = self._speaker_and_parts(message)
+        rows = [row for part in parts for row in part]
+        if not rows:
+            return ""
+        name = f"#{self._sequence.names.name_of(number)}"
+        head = " ".join(filter(None, [name, self._time_label(number), who]))
+        if len(rows) == 1 and rows[0].startswith(_SAID_PREFIX):
+            return f"{head}: {rows[0].removeprefix(_SAID_PREFIX)}\n"
+        return "\n".join([f"{head}:", *rows]) + "\n"
+
+    def _time_label(self, number: int) -> str:
+        """Return the time of day, with the day where it is not that of the last."""
+        time = self._sequence.messages[number].sent_at
+        if time is None:
+            return ""
+        before = self._sequence.messages[number - 1].sent_at if number else None
+        is_same = before is not None and before.date() == time.date()
+        return f"{time:%H:%M}" if is_same else f"{time:%Y-%m-%d %H:%M}"
+
+    def _speaker_and_parts(self, message: Message) -> tuple[str, list[list[str]]]:
+        if message.role is Role.ASSISTANT:
+            return "Claude", list(self._reply_parts(message))
+        if message.is_prompt:
+            who = "prompt"
+            if message.origin is Origin.CALLER:
+                who = "caller"
+            elif message.is_steering:
+                who = "prompt while Claude worked"
+            notes = [
+                describe_block(b)
+                for b in message.blocks
+                if not isinstance(b, TextBlock)
+            ]
+            notes = [f"  {note}" for note in notes if note]
+            return who, [
+                _prefix_lines(prompt_text(message, parse_user_text), _SAID_PREFIX),
+                notes,
+            ]
+        if self._detail == "talk" and message.compaction is None:
+            return "", []
+        lines = (
+            plain_text(row)
+            for row in render_system_message(message, self._notice_renderer)
+        )
+        told = "\n".join(lines)
+        return str(message.origin or "notice"), [_prefix_lines(told, _SAID_PREFIX)]
+
+    def _reply_parts(self, message: Message) -> Iterator[list[str]]:
+        for block in message.blocks:
+            if isinstance(block, TextBlock):
+                yield _prefix_lines(block.text or "", _SAID_PREFIX)
+            elif isinstance(block, ThinkingBlock) and self._detail == "full":
+                yield _prefix_lines(block.thinking or "", _THOUGHT_PREFIX)
+        if self._detail != "talk":
+            for call in message.tool_calls:
+                yield list(self._call_lines(call))
+
+    def _call_lines(self, call: ToolCall) -> Iterator[str]:
+        for row in render_tool_line(self._call_line_renderer.format_call(call), None):
+            yield plain_text(row)
+        if self._detail == "full":
+            if is_own_tool(call.name):
+                yield "    (recalled history: left out)"
+            else:
+                yield from (f"    > {span.text}" for span in render_input(call))
+                yield from (f"    | {span.text}" for span in render_result(call))
+        for run in call.agents:
+            if run.kind.is_shown:
+                facts = ", ".join(filter(None, agent_facts(run)))
+                yield f"    agent {sanitize_line(run.id)}: {sanitize_line(facts)}"
+
+
+_OUTLINE_PROMPT_CHARS = 160
+_MAX_FILES_PER_TURN = 4
+
+
+def outline_rows(session: Session, branch_number: int) -> Iterator[QuotedRow]:
+    """Yield the head of a session, the turns of a branch, then what is beside."""
+    branch = next(one for one in session.branches if one.number == branch_number)
+    outline = _OutlineBuilder(session, branch)
+    yield QuotedRow("", _outline_head(session))
+    names = MessageSequence(branch.messages).names
+    at = 0
+    for turn in branch.turns:
+        yield QuotedRow(
+            "", outline.turn_text(turn, names.name_of(at) if turn.messages else "")
+        )
+        at += len(turn.messages)
+    for other in session.branches:
+        if other is not branch:
+            yield QuotedRow("", _branch_line(other))
+    for run in session.agents:
+        if not run.call_ids and run.kind.is_shown:
+            facts = ", ".join(filter(None, agent_facts(run)))
+            yield QuotedRow(
+                "", f"agent {sanitize_line(run.id)}, called by nobody: {facts}\n"
+            )
+
+
+class _OutlineBuilder:
+    """Tells turns, knowing what of the session belongs to each."""
+
+    def __init__(self, session: Session, branch: Branch) -> None:
+        self._edits: dict[RecordId, list[FileEdit]] = {}
+        for edit in session.edits:
+            self._edits.setdefault(edit.message_id, []).append(edit)
+        self._forks: dict[RecordId, list[int]] = {}
+        for other in session.branches:
+            if other is not branch and other.fork_id is not None:
+                self._forks.setdefault(other.fork_id, []).append(other.number)
+
+    def turn_text(self, turn: Turn, name: str) -> str:
+        first = turn.messages[0].sent_at if turn.messages else None
+        when = f"{first:%m-%d %H:%M}" if first else ""
+        head = " ".join(filter(None, (f"t{turn.number}", name and f"#{name}", when)))
+        words = (
+            truncate_line(turn.prompt.preview, _OUTLINE_PROMPT_CHARS)
+            if turn.prompt
+            else "(no prompt)"
+        )
+        told = "; ".join(sanitize_line(fact) for fact in self._turn_facts(turn) if fact)
+        return f"{head}: {words}\n" + (f"  {told}\n" if told else "")
+
+    def _turn_facts(self, turn: Turn) -> Iterator[str]:
+        calls = turn.tool_calls
+        failed = sum(1 for call in calls if call.is_error)
+        yield pluralize(len(calls), "call") if calls else ""
+        yield f"{failed} failed" if failed else ""
+        yield format_duration(turn.duration) if turn.duration is not None else ""
+        yield _edited_files(
+            [e for m in turn.messages for e in self._edits.get(m.id, ())]
+        )
+        for call in calls:
+            for run in call.agents:
+                if run.kind.is_shown:
+                    name = ": ".join(filter(None, (run.agent_type, run.description)))
+                    yield f"agent {run.id} ({truncate_line(name, 80)}) {run.status}"
+        if self._forks:
+            records = [record for m in turn.messages for record in m.record_ids]
+            for number in sorted(n for r in records for n in self._forks.get(r, ())):
+                yield f"branch {number} leaves here"
+        yield "compacted" if any(m.compaction for m in turn.messages) else ""
+
+
+def _outline_head(session: Session) -> str:
+    times = ""
+    if session.started_at is not None and session.ended_at is not None:
+        times = format_time_range(
+            session.started_at, session.ended_at, session.started_at.tzinfo
+        )
+    facts = [
+        session.id,
+        times,
+        session.project or "",
+        ", ".join(name for name in session.git_branches if name != "HEAD"),
+        ", ".join(session.models),
+        *(f"{one.kind} {one.session_id[:8]}" for one in session.lineage),
+        session.title.text,
+    ]
+    return " · ".join(sanitize_line(fact) for fact in facts if fact) + "\n"
+
+
+def _edited_files(edits: list[FileEdit]) -> str:
+    files: dict[str, tuple[int, int]] = {}
+    for edit in edits:
+        added, removed = files.get(edit.path, (0, 0))
+        files[edit.path] = (added + edit.added_lines, removed + edit.removed_lines)
+    told = [
+        f"{path} +{added} -{removed}" if added or removed else path
+        for path, (added, removed) in list(files.items())[:_MAX_FILES_PER_TURN]
+    ]
+    if len(files) > _MAX_FILES_PER_TURN:
+        told.append(f"{len(files) - _MAX_FILES_PER_TURN} files more")
+    return f"edited {', '.join(told)}" if told else ""
+
+
+def _branch_line(branch: Branch) -> str:
+    kind = "live" if branch.is_live else "rewound"
+    prompts = branch.prompts
+    words = truncate_line(prompts[0].preview, _OUTLINE_PROMPT_CHARS) if prompts else ""
+    counted = pluralize(len(prompts), "prompt")
+    return f"branch {branch.number}, {kind}: {counted}; begins: {words}\n"
+
+
+_HISTORY_PROMPT_CHARS = 200
+_HISTORY_REPLY_CHARS = 160
+
+
+def edits_by_session(
+    edits: Sequence[IndexedEdit], caller_session: str | None
+) -> dict[SessionId, set[str]]:
+    """Return the sessions that made changes, newest first, and what they changed."""
+    found: dict[SessionId, set[str]] = {}
+    for edit in reversed(edits):
+        if edit.session_id != caller_session:
+            found.setdefault(edit.session_id, set()).add(edit.path)
+    return found
+
+
+def file_history_rows(
+    archive: Archive,
+    sessions: Mapping[SessionId, set[str]],
+    redact: Callable[[Session], Session],
+) -> Iterator[QuotedRow]:
+    """Yield a row a session; ``opened`` hides what must not be told."""
+    for id_, paths in sessions.items():
+        raw = archive.session(id_)
+        session = redact(raw)
+        edits = [
+            told
+            for edit, told in zip(raw.edits, session.edits, strict=True)
+            if edit.path in paths
+        ]
+        name = short_session_id(archive, archive.session_summary(id_))
+        title = truncate_line(session.title.text, _HISTORY_PROMPT_CHARS)
+        yield QuotedRow(
+            "", f"{name} · {title}\n{''.join(_change_lines(session, edits))}"
+        )
+
+
+def _change_lines(session: Session, edits: Sequence[FileEdit]) -> Iterator[str]:
+    """Yield the changes of each turn together, with its prompt."""
+    turns, messages = _index_messages(session)
+    groups: dict[tuple[int, int, str | None], list[FileEdit]] = {}
+    for edit in edits:
+        groups.setdefault(
+            (edit.branch_number, edit.turn_number, edit.agent_id), []
+        ).append(edit)
+    live = session.live_branch.number
+    for (branch, _, agent), group in groups.items():
+        first = group[0]
+        turn = turns.get(first.message_id)
+        if turn is not None and turn.prompt is not None:
+            yield f"  asked: {truncate_line(turn.prompt.preview, _HISTORY_PROMPT_CHARS)}\n"
+        for edit in group:
+            said = messages.get(edit.message_id)
+            words = truncate_line(said.preview, _HISTORY_REPLY_CHARS) if said else ""
+            yield f"  {_change_text(edit)}{_branch_suffix(branch, live, agent)}" + (
+                f": {words}\n" if words else "\n"
+            )
+
+
+def _change_text(edit: FileEdit) -> str:
+    facts = [
+        f"#{short_record_id(edit.message_id)}",
+        f"{edit.edited_at:%Y-%m-%d %H:%M}" if edit.edited_at else "",
+        "made" if edit.is_new_file else "changed",
+        sanitize_line(edit.path),
+        f"+{edit.added_lines} -{edit.removed_lines}"
+        if edit.added_lines or edit.removed_lines
+        else "",
+        "(failed)" if edit.tool_call.is_error else "",
+    ]
+    return " ".join(filter(None, facts))
+
+
+def _branch_suffix(branch: int, live: int, agent: str | None) -> str:
+    if agent is not None:
+        return f", by agent {sanitize_line(agent)}"
+    return "" if branch == live else f", rewound branch {branch}"
+
+
+def _index_messages(
+    session: Session,
+) -> tuple[dict[RecordId, Turn], dict[RecordId, Message]]:
+    turns: dict[RecordId, Turn] = {}
+    messages: dict[RecordId, Message] = {}
+    ways = [branch.turns for branch in session.branches]
+    ways += [run.live_branch.turns for run in session.all_agents]
+    for way in ways:
+        for turn in way:
+            for message in turn.messages:
+                turns.setdefault(message.id, turn)
+                messages.setdefault(message.id, message)
+    return turns, messages
+
+
+_SEARCH_PAGE_SIZE = 5
+"""Sessions that are looked up at once."""
+_EXTRA_HITS = 3
+"""Hits beyond those asked for, in place of such as are left out."""
+_TITLE_CHARS = 120
+
+
+class SearchRows:
+    """The answer to one query, looked up as far as it is told."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        query: Query,
+        *,
+        hits: int,
+        caller_session: str | None,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._archive = archive
+        self._query = query
+        self._hits = hits
+        self._redact = redact
+        # What was recalled before is no history, and who asks knows what was said. Who
+        # quotes us in a prompt or an answer is heard all the same.
+        self._exclusions: list[Term] = [
+            Not(And((FieldValue("in", "result"), Phrase(QUOTE_NOTICE))))
+        ]
+        self.exclusion_note = "Left out: results that quote these tools"
+        """What is not looked at, for whoever wonders."""
+        if caller_session is not None:
+            self._exclusions.append(Not(FieldValue("session", caller_session)))
+            self.exclusion_note += ", and your own session"
+
+    def scopes(self, project: str | None, *, is_only: bool) -> list[list[Term]]:
+        """Return what to ask for besides: the project first, then all others."""
+        if project is None or _names_project(self._query.root):
+            return [[]]
+        here: list[Term] = [FieldValue("project", project)]
+        return [here] if is_only else [here, [Not(here[0])]]
+
+    def search(self, scope: Sequence[Term], offset: int) -> SearchResults:
+        """Return some of the sessions that fit, from an offset on."""
+        terms = [*([self._query.root] if self._query.root else []), *self._exclusions]
+        return self._archive.search(
+            Query(and_terms([*terms, *scope]), self._query.notes),
+            limit=_SEARCH_PAGE_SIZE,
+            offset=offset,
+            hits_per_session=self._hits + _EXTRA_HITS,
+            redact=self._redact,
+        )
+
+    def rows(
+        self,
+        scopes: Sequence[Sequence[Term]],
+        first_results: Sequence[SearchResults],
+        start: int,
+    ) -> Iterator[QuotedRow]:
+        """Yield rows from one on: how the query was read, then a session each.
+
+        ``known`` is what the first scopes begin with; others are looked up when all of
+        those is told.
+        """
+        if start == 0:
+            yield QuotedRow("0", self._query_notes(first_results[0]))
+        number = 1
+        for place, scope in enumerate(scopes):
+            begun = (
+                first_results[place]
+                if place < len(first_results)
+                else self.search(scope, 0)
+            )
+            skipped = min(max(start - number, 0), begun.session_count)
+            number += skipped
+            while skipped < begun.session_count:
+                page = self.search(scope, skipped) if skipped else begun
+                if not page.sessions:
+                    break
+                for one in page.sessions:
+                    head = "elsewhere:\n" if place and not skipped else ""
+                    yield QuotedRow(str(number), head + self._session_text(one))
+                    number += 1
+                    skipped += 1
+
+    def _query_notes(self, results: SearchResults) -> str:
+        told = map(self._redact, search_notes(results))
+        return "".join(f"({sanitize_line(one)})\n" for one in told)
+
+    def _session_text(self, match: SessionMatch) -> str:
+        listed = match.summary
+        facts = [
+            short_session_id(self._archive, listed),
+            f"{listed.ended_at:%Y-%m-%d}" if listed.ended_at else "",
+            self._redact(listed.project or ""),
+            truncate_line(self._redact(listed.title.text), _TITLE_CHARS),
+        ]
+        told = [hit for hit in match.hits if not any(map(is_own_tool, hit.tool_names))]
+        shown = [hit for hit in told if hit.part is not Part.TITLE][: self._hits]
+        lines = [" · ".join(sanitize_line(fact) for fact in facts if fact)]
+        lines += [f"  {self._hit_text(hit)}" for hit in shown]
+        more = match.hit_count - len(match.hits) + len(told) - len(shown)
+        if more > 0:
+            lines.append(
+                f"  {match.hit_count_bound.qualify(pluralize(more, 'text'))} more"
+            )
+        return "\n".join(lines) + "\n"
+
+    def _hit_text(self, hit: Hit) -> str:
+        facts = [
+            f"#{short_record_id(hit.record_id)}" if hit.record_id else "",
+            f"{hit.sent_at:%m-%d %H:%M}" if hit.sent_at else "",
+            "failed result" if hit.is_error else str(hit.part),
+            ", rewound" if hit.is_rewound else "",
+            f", agent {sanitize_line(hit.agent_type or hit.agent_id)}"
+            if hit.agent_id
+            else "",
+        ]
+        one = hit.excerpt
+        text = (
+            ("…" if one.is_cut_before else "")
+            + one.text
+            + ("…" if one.is_cut_after else "")
+        )
+        head = " ".join(filter(None, facts)).replace(" ,", ",")
+        return f"{head}: {sanitize_line(text)}"
+
+
+def _names_project(term: Term | None) -> bool:
+    if isinstance(term, Not):
+        return _names_project(term.term)
+    terms = getattr(term, "terms", ())
+    if any(map(_names_project, terms)):
+        return True
+    return isinstance(term, FieldValue) and term.field in {"project", "session"}

@@ -1,0 +1,205 @@
+"""Names of things: ids as distinct types, and the place of a line in a source."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar, NewType
+
+from msgspec import Meta, Struct
+
+from bygones.errors import InvalidSelector
+
+AgentId = NewType("AgentId", str)
+"""Opaque; also part of the name of the agent's file."""
+
+MessageId = NewType("MessageId", str)
+"""The API's id of one answer; shared by all records that are pieces of it."""
+
+ProjectKey = NewType("ProjectKey", str)
+"""A folder name below ``projects``; cannot be decoded to a path."""
+
+RecordId = NewType("RecordId", str)
+"""A record's ``uuid``."""
+
+SessionId = NewType("SessionId", str)
+
+SourceId = NewType("SourceId", str)
+"""The path of a source as it was found, with forward slashes."""
+
+ToolUseId = NewType("ToolUseId", str)
+"""Joins a tool use with its result."""
+
+
+class Position(Struct, frozen=True, order=True, gc=False, array_like=True):
+    """Where some bytes of a source are; opens the original line again.
+
+    ``generation`` counts how often the source was begun anew (shrunk, rewritten);
+    offsets are comparable within one generation only.
+    """
+
+    source_id: SourceId
+    generation: int
+    offset: int
+    length: int
+
+
+class Line(Struct, frozen=True, gc=False):
+    """The bytes between two newlines of a source, without the newline."""
+
+    position: Position
+    raw: bytes
+    has_newline: bool = True
+    """Whether a newline followed; only a source's last line may lack one."""
+
+
+def require_valid_text(text: str) -> str:
+    """Return a name that somebody gave, or raise if nothing can be called so.
+
+    Bytes of a command line that are no text come as half pairs, which no engine takes.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidSelector(text) from None
+    return text
+
+
+TOOL_USE_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
+"""The types of blocks that are calls."""
+AwareDatetime = Annotated[datetime, Meta(tz=True)]
+"""A point in time that knows its zone."""
+_IRREGULAR_NAMES = {
+    "session_id_again": "session_id",
+    "source_tool_assistant": "sourceToolAssistantUUID",
+    "source_tool_use": "sourceToolUseID",
+    "tool_use_ref": "toolUseID",
+    "parent_tool_use": "parentToolUseID",
+    "cost_usd": "costUSD",
+    "total_cost_usd": "totalCostUSD",
+    "total_api_duration": "totalAPIDuration",
+    "total_api_duration_without_retries": "totalAPIDurationWithoutRetries",
+    "compaction": "compactMetadata",
+    "microcompaction": "microcompactMetadata",
+    "hooks": "hookInfos",
+    "progress": "data",
+    "sender": "from",
+    "version_number": "v",
+    "cleared_attachments": "clearedAttachmentUUIDs",
+}
+
+
+def wire_name(field: str) -> str:
+    """Return the name that a struct's field has in a transcript."""
+    if field in _IRREGULAR_NAMES:
+        return _IRREGULAR_NAMES[field]
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+class WireStruct(Struct, frozen=True, kw_only=True, rename=wire_name):
+    """A value that is written in a transcript; every field may be missing there."""
+
+    is_private: ClassVar[bool] = False
+    """Whether it must never be indexed, exported or shown to an agent."""
+
+
+class ForkedFrom(WireStruct, frozen=True, kw_only=True):
+    """The record of another session that this one was copied from."""
+
+    session_id: SessionId | None = None
+    message_uuid: RecordId | None = None
+
+
+class SourceKind(StrEnum):
+    """What a file's place in the home says it is; its content may differ."""
+
+    SESSION = "session"
+    AGENT = "agent"
+    JOURNAL = "journal"
+    SIDECAR = "sidecar"
+    TOOL_RESULT = "tool-result"
+    WORKFLOW = "workflow"
+    FILE_HISTORY = "file-history"
+    TODO = "todo"
+    TASK = "task"
+    PLAN = "plan"
+    HISTORY = "history"
+
+    @property
+    def is_transcript(self) -> bool:
+        """Whether the file's lines are records of a conversation."""
+        return self in {SourceKind.SESSION, SourceKind.AGENT}
+
+
+class SourceFile(Struct, frozen=True, kw_only=True):
+    """One file of a home, as a walk saw it."""
+
+    id: SourceId
+    home: str
+    """The folder that was walked."""
+    relative_path: str
+    """Relative to ``home``, with forward slashes."""
+    kind: SourceKind
+    size: int
+    mtime_ns: int
+    inode: int = 0
+    ctime_ns: int = 0
+    """Changes with every write, even where somebody sets ``mtime_ns`` back."""
+    project_key: ProjectKey | None = None
+    session_id: SessionId | None = None
+    """By the name of the file or of the folder that holds it."""
+    agent_id: AgentId | None = None
+
+
+class ProblemKind(Struct, frozen=True):
+    """A kind of problem, and what it means to the reader."""
+
+    name: str
+    meaning: str
+
+
+PROBLEM_KINDS = {
+    kind.name: kind
+    for kind in (
+        ProblemKind("vanished", "the file was listed and gone when it was opened"),
+        ProblemKind("unreadable", "the file or folder could not be opened or read"),
+        ProblemKind("shrunk", "the file is shorter than what was read of it before"),
+        ProblemKind("not-a-file", "a folder or device has the name of a transcript"),
+        ProblemKind("link-out", "a link leads out of the home and was not followed"),
+        ProblemKind("blank", "the line is empty"),
+        ProblemKind("cut-line", "the last line is not finished yet, or never was"),
+        ProblemKind("not-json", "the line, or a part of it, is not JSON"),
+        ProblemKind("spliced", "one line holds several records or a torn one"),
+        ProblemKind("nul-run", "zero bytes stand where a record should be"),
+        ProblemKind("bom", "a byte order mark stands before the first record"),
+        ProblemKind("mended", "characters or numbers that are not JSON were replaced"),
+        ProblemKind("too-deep", "values are nested too deeply to be decoded"),
+        ProblemKind("not-an-object", "the line is JSON but not an object"),
+        ProblemKind("no-type", "the record does not say of which type it is"),
+        ProblemKind("odd-field", "a field has an unexpected shape and was left out"),
+        ProblemKind("long-text", "a text was indexed up to the limit only"),
+        ProblemKind("self-parent", "a record names itself as its parent"),
+        ProblemKind("cycle", "records name each other as parents in a circle"),
+        ProblemKind("ghost", "a record's parent is in no file"),
+        ProblemKind("clash", "two records share an id and differ in content"),
+        ProblemKind("double-result", "a tool call has more than one result"),
+        ProblemKind("lost-result", "a tool result answers no call that is known"),
+        ProblemKind("damaged", "bytes in the archive are not what was stored there"),
+        ProblemKind("mixed-sessions", "a file holds records of several sessions"),
+    )
+}
+"""Every kind of problem by its name, in the data's order."""
+
+
+class Problem(Struct, frozen=True):
+    """Something odd in an input, kept beside the records and shown."""
+
+    kind: str
+    position: Position
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that is not in the table."""
+        if self.kind not in PROBLEM_KINDS:
+            raise ValueError(self.kind)

@@ -1,0 +1,465 @@
+"""Outcomes: the structured form of a tool's result, beside what the model saw.
+
+An outcome stands at the top of a user record (``toolUseResult``) and does not say
+which tool made it: any of a shape's ``signs`` (field names) gives it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from bygones.model.base import AgentId, WireStruct
+from bygones.model.usage import WireUsage
+
+CURRENT_TOOL_NAMES = {
+    "Task": "Agent",
+    "BashOutput": "TaskOutput",
+    "AgentOutputTool": "TaskOutput",
+    "KillShell": "TaskStop",
+    "KillBash": "TaskStop",
+    "exit_plan_mode": "ExitPlanMode",
+    "SlashCommand": "Skill",
+}
+"""What a tool is called today, by what it was called before."""
+
+
+class FileOutcome(WireStruct, frozen=True, kw_only=True):
+    """The file that an outcome of any tool names, if it names one."""
+
+    file_path: str | None = None
+
+
+class PatchHunk(WireStruct, frozen=True, kw_only=True):
+    """One hunk of a unified diff; lines begin with ``+``, ``-`` or a space."""
+
+    old_start: int = 0
+    old_lines: int = 0
+    new_start: int = 0
+    new_lines: int = 0
+    lines: tuple[str, ...] = ()
+
+
+class BashOutcome(WireStruct, frozen=True, kw_only=True):
+    """What a shell command printed, and how it ended."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("stdout", "stderr", "stdoutLines")
+
+    stdout: str | None = None
+    stderr: str | None = None
+    interrupted: bool | None = None
+    is_image: bool | None = None
+    raw_output_path: str | None = None
+    background_task_id: str | None = None
+    backgrounded_by_user: bool | None = None
+    timed_out_after_ms: float | None = None
+    return_code_interpretation: str | None = None
+    no_output_expected: bool | None = None
+    persisted_output_path: str | None = None
+    persisted_output_size: int | None = None
+    structured_content: Raw = Raw()
+    git_operation: Raw = Raw()
+    shell_id: str | None = None
+    command: str | None = None
+    exit_code: int | None = None
+    status: str | None = None
+
+
+class FileText(WireStruct, frozen=True, kw_only=True):
+    """What was read of a file."""
+
+    file_path: str | None = None
+    content: str | None = None
+    num_lines: int | None = None
+    start_line: int | None = None
+    total_lines: int | None = None
+    truncated_by_token_cap: bool | None = None
+    base64: str | None = None
+    type: str | None = None
+    original_size: int | None = None
+    dimensions: Raw = Raw()
+    cells: Raw = Raw()
+    count: int | None = None
+    output_dir: str | None = None
+
+
+class ReadOutcome(WireStruct, frozen=True, kw_only=True):
+    """A file that was read: text, image, notebook, PDF, parts, or unchanged."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("file",)
+
+    type: str | None = None
+    file: FileText | None = None
+    pages: Raw = Raw()
+
+
+class EditOutcome(WireStruct, frozen=True, kw_only=True):
+    """A file that was edited or written, with the patch."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = (
+        "structuredPatch",
+        "oldString",
+        "originalFile",
+        "originalFileContents",
+    )
+
+    type: str | None = None
+    file_path: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    edits: Raw = Raw()
+    content: str | None = None
+    original_file: str | None = None
+    original_file_contents: str | None = None
+    structured_patch: tuple[PatchHunk, ...] = ()
+    user_modified: bool | None = None
+    replace_all: bool | None = None
+    git_diff: Raw = Raw()
+    staged: Raw = Raw()
+
+
+class NotebookOutcome(Struct, frozen=True, kw_only=True):
+    """A notebook cell that was changed."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("notebook_path",)
+
+    notebook_path: str | None = None
+    cell_id: str | None = None
+    cell_type: str | None = None
+    language: str | None = None
+    edit_mode: str | None = None
+    new_source: str | None = None
+    old_source: str | None = None
+    original_file: str | None = None
+    updated_file: str | None = None
+    error: str | None = None
+
+
+class FileSearchOutcome(WireStruct, frozen=True, kw_only=True):
+    """What a search by name or by content found."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("filenames",)
+
+    mode: str | None = None
+    filenames: tuple[str, ...] = ()
+    num_files: int | None = None
+    content: str | None = None
+    num_lines: int | None = None
+    num_matches: int | None = None
+    total_files: int | None = None
+    total_lines: int | None = None
+    total_matches: int | None = None
+    count_is_complete: bool | None = None
+    duration_ms: float | None = None
+    truncated: bool | None = None
+    applied_limit: int | None = None
+    applied_offset: int | None = None
+    timed_out: bool | None = None
+
+
+class WebFetchOutcome(WireStruct, frozen=True, kw_only=True):
+    """A page that was fetched and digested."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("codeText",)
+
+    url: str | None = None
+    code: int | None = None
+    code_text: str | None = None
+    bytes: int | None = None
+    result: str | None = None
+    duration_ms: float | None = None
+
+
+class WebSearchOutcome(WireStruct, frozen=True, kw_only=True):
+    """What a web search found; results are objects, strings or null."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("durationSeconds", "searchCount")
+
+    query: str | None = None
+    results: Raw = Raw()
+    duration_seconds: float | None = None
+    search_count: int | None = None
+
+
+class TodoOutcome(WireStruct, frozen=True, kw_only=True):
+    """A list of things to do, before and after."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("newTodos",)
+
+    old_todos: Raw = Raw()
+    new_todos: Raw = Raw()
+
+
+class TaskOutcome(WireStruct, frozen=True, kw_only=True):
+    """A task that was made, changed, listed, or whose output was asked for."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = (
+        "task",
+        "tasks",
+        "taskId",
+        "retrieval_status",
+    )
+
+    task: Raw = Raw()
+    tasks: Raw = Raw()
+    agents: Raw = Raw()
+    success: bool | None = None
+    task_id: str | None = None
+    updated_fields: Raw = Raw()
+    status_change: Raw = Raw()
+    timeout_ms: float | None = None
+    persistent: bool | None = None
+    error: str | None = None
+
+
+class TaskStopOutcome(Struct, frozen=True, kw_only=True):
+    """A background task that was stopped."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("task_id", "shell_id", "shellId")
+
+    message: str | None = None
+    task_id: str | None = None
+    task_type: str | None = None
+    command: str | None = None
+    shell_id: str | None = None
+    success: bool | None = None
+
+
+class AgentOutcome(WireStruct, frozen=True, kw_only=True):
+    """An agent run that ended, or that was started and goes on.
+
+    ``total_tokens`` is the size of the agent's last context, not what it cost.
+    """
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("agentId", "agent_id", "sessionUrl")
+
+    status: str | None = None
+    agent_id: AgentId | None = None
+    agent_type: str | None = None
+    description: str | None = None
+    prompt: str | None = None
+    content: Raw = Raw()
+    resolved_model: str | None = None
+    models_used: Raw = Raw()
+    total_tool_use_count: int | None = None
+    total_duration_ms: float | None = None
+    total_tokens: int | None = None
+    usage: WireUsage | None = None
+    tools_used: Raw = Raw()
+    tool_stats: Raw = Raw()
+    is_async: bool | None = None
+    output_file: str | None = None
+    can_read_output_file: bool | None = None
+    worktree_path: str | None = None
+    worktree_branch: str | None = None
+    task_id: str | None = None
+    session_url: str | None = None
+
+
+class QuestionOutcome(WireStruct, frozen=True, kw_only=True):
+    """Questions that were put to the person, and the answers."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("questions",)
+
+    questions: Raw = Raw()
+    answers: Raw = Raw()
+    response: Raw = Raw()
+    annotations: Raw = Raw()
+    afk_timeout_ms: float | None = None
+
+
+class PlanOutcome(WireStruct, frozen=True, kw_only=True):
+    """A plan that was shown for approval."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("plan",)
+
+    plan: str | None = None
+    is_agent: bool | None = None
+    file_path: str | None = None
+    has_task_tool: bool | None = None
+    plan_was_edited: bool | None = None
+    awaiting_leader_approval: bool | None = None
+    request_id: str | None = None
+
+
+class SkillOutcome(WireStruct, frozen=True, kw_only=True):
+    """A skill that was started."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("commandName",)
+
+    success: bool | None = None
+    command_name: str | None = None
+    allowed_tools: Raw = Raw()
+
+
+class WorkflowOutcome(WireStruct, frozen=True, kw_only=True):
+    """A workflow that was started; its agents lie below ``run_id``."""
+
+    marker_fields: ClassVar[tuple[str, ...]] = ("runId", "workflowName")
+
+    status: str | None = None
+    task_id: str | None = None
+    task_type: str | None = None
+    workflow_name: str | None = None
+    run_id: str | None = None
+    summary: str | None = None
+    transcript_dir: str | None = None
+    script_path: str | None = None
+    session_url: str | None = None
+    warning: str | None = None
+    error: str | None = None
+
+
+class TextOutcome(Struct, frozen=True):
+    """An outcome that is text only: an error, a refusal, an old tool's answer."""
+
+    text: str
+
+
+class UnknownOutcome(Struct, frozen=True):
+    """An outcome of no known shape (an MCP tool's, say), kept as it was written."""
+
+    raw: bytes
+
+
+OUTCOME_TYPES: tuple[type[Struct], ...] = (
+    WorkflowOutcome,
+    AgentOutcome,
+    BashOutcome,
+    EditOutcome,
+    NotebookOutcome,
+    ReadOutcome,
+    FileSearchOutcome,
+    WebSearchOutcome,
+    WebFetchOutcome,
+    TodoOutcome,
+    QuestionOutcome,
+    PlanOutcome,
+    SkillOutcome,
+    TaskStopOutcome,
+    TaskOutcome,
+)
+"""Shapes in the order in which they are tried: the most telling signs first."""
+
+Outcome = (
+    WorkflowOutcome
+    | AgentOutcome
+    | BashOutcome
+    | EditOutcome
+    | NotebookOutcome
+    | ReadOutcome
+    | FileSearchOutcome
+    | WebSearchOutcome
+    | WebFetchOutcome
+    | TodoOutcome
+    | QuestionOutcome
+    | PlanOutcome
+    | SkillOutcome
+    | TaskStopOutcome
+    | TaskOutcome
+    | TextOutcome
+    | UnknownOutcome
+)
+
+
+_CONTEXT_LINES = 3
+_MAX_DIFF_LINES = 2000
+"""Lines beyond which two texts are not compared, but set against each other whole."""
+_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Replacement(Struct, frozen=True):
+    old_string: str | None = None
+    new_string: str | None = None
+
+
+class _EditInput(Struct, frozen=True):
+    """What the tools that edit are given."""
+
+    old_string: str | None = None
+    new_string: str | None = None
+    content: str | None = None
+    new_source: str | None = None
+    edits: list[_Replacement] = []
+
+
+_decode_edit_input = msgspec.json.Decoder(_EditInput).decode
+
+
+def build_hunks(outcome: Outcome | None, tool_input: Raw) -> tuple[PatchHunk, ...]:
+    """Return the diff of a change: its patch, else one made of the texts.
+
+    ``given`` is the input of the call. Where only a piece of a file is known, the line
+    at which it stands is not, and the hunks begin at line 0.
+    """
+    if isinstance(outcome, EditOutcome):
+        if outcome.structured_patch:
+            return outcome.structured_patch
+        if outcome.type == "update" and outcome.original_file is None:
+            return ()  # written as it was before
+        if outcome.content is not None:
+            return tuple(
+                _diff_texts(outcome.original_file, outcome.content, is_whole=True)
+            )
+        if outcome.old_string is not None or outcome.new_string is not None:
+            return tuple(_diff_texts(outcome.old_string, outcome.new_string))
+    if isinstance(outcome, NotebookOutcome):
+        return tuple(_diff_texts(outcome.old_source, outcome.new_source))
+    return tuple(_hunks_from_input(tool_input))
+
+
+def _hunks_from_input(tool_input: Raw) -> Iterator[PatchHunk]:
+    try:
+        known = _decode_edit_input(tool_input)
+    except _DECODE_ERRORS:
+        return
+    for change in known.edits:
+        yield from _diff_texts(change.old_string, change.new_string)
+    yield from _diff_texts(known.old_string, known.new_string or known.new_source)
+    yield from _diff_texts(None, known.content, is_whole=True)
+
+
+def _diff_texts(
+    old: str | None, new: str | None, *, is_whole: bool = False
+) -> Iterator[PatchHunk]:
+    before, after = _split_lines(old), _split_lines(new)
+    for codes in _group_opcodes(before, after):
+        first, last = codes[0], codes[-1]
+        lines: list[str] = []
+        for tag, old_from, old_to, new_from, new_to in codes:
+            if tag == "equal":
+                lines += (f" {line}" for line in before[old_from:old_to])
+            else:
+                lines += (f"-{line}" for line in before[old_from:old_to])
+                lines += (f"+{line}" for line in after[new_from:new_to])
+        yield PatchHunk(
+            old_start=first[1] + 1 if is_whole and before else 0,
+            old_lines=last[2] - first[1],
+            new_start=first[3] + 1 if is_whole and after else 0,
+            new_lines=last[4] - first[3],
+            lines=tuple(lines),
+        )
+
+
+_Opcode = tuple[str, int, int, int, int]
+
+
+def _group_opcodes(before: list[str], after: list[str]) -> Iterator[list[_Opcode]]:
+    """Yield what to keep, to take and to put in, parted where much stays the same."""
+    if max(len(before), len(after)) > _MAX_DIFF_LINES:
+        if before != after:
+            yield [("replace", 0, len(before), 0, len(after))]
+        return
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+        yield [(code[0], *code[1:]) for code in group]
+
+
+def _split_lines(text: str | None) -> list[str]:
+    """Return the lines of a text; only a newline ends one."""
+    lines = (text or "").split("\n")
+    return lines if lines[-1] else lines[:-1]

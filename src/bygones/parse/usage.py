@@ -1,0 +1,174 @@
+"""What a record says of tokens and money: counts, terms, calls made on the side."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw, Struct
+
+from bygones.model.base import MessageId, wire_name
+from bygones.model.nodes import AgentProgressFacts
+from bygones.model.usage import (
+    NO_ITERATIONS,
+    Billing,
+    ReportedCost,
+    SubCall,
+    Usage,
+    WireIteration,
+    WireUsage,
+)
+from bygones.parse.decode import decode_struct, raw_head, replace_invalid_utf8
+
+if TYPE_CHECKING:  # whoever reads a message needs no other records
+    from bygones.model.metadata import CostStateRecord, ModelCost
+
+__all__ = [
+    "parse_billing",
+    "parse_progress_usage",
+    "parse_reported_cost",
+    "parse_usage",
+]
+
+_DEFAULT_TERMS = frozenset({None, "", "standard", "default", "not_available", "global"})
+_SIDE_CALL_TYPES = frozenset({"advisor_message", "compaction"})
+"""Calls that are billed and stand in no sum; the others are parts of the answer."""
+_MILLION = 1_000_000
+_MAX_PLAUSIBLE = 1_000_000_000_000
+"""No answer has as many tokens, and no session costs as much."""
+_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode_calls = msgspec.json.Decoder(list[Raw]).decode
+
+
+def parse_usage(wire: WireUsage) -> Usage:
+    """Return the counts of one record, none of them negative.
+
+    The split of cache writes is believed where it says more than the flat count,
+    which was written as zero for a while; an unsplit rest is of the short kind.
+    """
+    split, tools = wire.cache_creation, wire.server_tool_use
+    long = _plausible_count(split.ephemeral_1h_input_tokens) if split else 0
+    short = _plausible_count(split.ephemeral_5m_input_tokens) if split else 0
+    rest = _plausible_count(wire.cache_creation_input_tokens) - long - short
+    return Usage(
+        input=_plausible_count(wire.input_tokens),
+        output=_plausible_count(wire.output_tokens),
+        cache_write_5m=short + rest if rest > 0 else short,
+        cache_write_1h=long,
+        cache_read=_plausible_count(wire.cache_read_input_tokens),
+        web_searches=_plausible_count(tools.web_search_requests) if tools else 0,
+    )
+
+
+def parse_billing(wire: WireUsage) -> Billing | None:
+    """Return what sets an answer's price apart; nothing, in the usual case."""
+    calls: tuple[SubCall, ...] = ()
+    if wire.iterations is not NO_ITERATIONS:
+        raw = bytes(wire.iterations)
+        if b"advisor_message" in raw or b"compaction" in raw:
+            calls = _parse_side_calls(raw)
+    if not calls and (
+        wire.speed in _DEFAULT_TERMS
+        and wire.service_tier in _DEFAULT_TERMS
+        and wire.inference_geo in _DEFAULT_TERMS
+    ):
+        return None
+    terms = {wire.speed, wire.service_tier, wire.inference_geo} - _DEFAULT_TERMS
+    return Billing(tuple(sorted(str(term) for term in terms)), calls)
+
+
+def _parse_side_calls(raw: bytes) -> tuple[SubCall, ...]:
+    """Return the calls that are in no sum; what cannot be read is left out."""
+    try:
+        found = [
+            _parse_iteration(call) for call in _decode_calls(replace_invalid_utf8(raw))
+        ]
+    except _DECODE_ERRORS:
+        return ()
+    return tuple(
+        SubCall(call.model, parse_usage(call))
+        for call in found
+        if call.type in _SIDE_CALL_TYPES
+    )
+
+
+def _parse_iteration(raw: Raw) -> WireIteration:
+    if raw_head(raw, 1) != b"{":
+        return WireIteration()
+    return decode_struct(WireIteration, bytes(raw), lambda _path, _reason: None)
+
+
+class _ProgressMessage(Struct, frozen=True, gc=False):
+    id: str | None = None
+    model: str | None = None
+    usage: WireUsage | None = None
+
+
+class _ProgressEntry(Struct, frozen=True, gc=False, rename=wire_name):
+    message: _ProgressMessage | None = None
+    request_id: str | None = None
+    is_api_error_message: bool = False
+
+
+@cache
+def _progress_decoder() -> msgspec.json.Decoder[_ProgressEntry]:
+    return msgspec.json.Decoder(_ProgressEntry)
+
+
+def parse_progress_usage(raw: Raw) -> AgentProgressFacts | None:
+    """Return the answer that is repeated in a progress record, if it is one."""
+    if b'"usage"' not in bytes(raw):
+        return None
+    try:
+        record = _progress_decoder().decode(raw)
+    except _DECODE_ERRORS:
+        return None
+    message = record.message
+    if message is None or message.usage is None or record.is_api_error_message:
+        return None
+    return AgentProgressFacts(
+        message_id=MessageId(message.id) if message.id else None,
+        request_id=record.request_id,
+        model=message.model,
+        usage=parse_usage(message.usage),
+        billing=parse_billing(message.usage),
+    )
+
+
+def parse_reported_cost(record: CostStateRecord) -> ReportedCost | None:
+    """Return Claude Code's own total, if the record has one that is a number."""
+    micros = _to_micros(record.total_cost_usd)
+    if micros is None:
+        return None
+    models = [
+        (name, _to_micros(told.cost_usd) or 0, _sum_tokens(told))
+        for name, told in record.model_usage.items()
+    ]
+    return ReportedCost(micros, tuple(models))
+
+
+def _sum_tokens(model_cost: ModelCost) -> int:
+    return sum(
+        map(
+            _plausible_count,
+            (
+                model_cost.input_tokens,
+                model_cost.output_tokens,
+                model_cost.cache_read_input_tokens,
+                model_cost.cache_creation_input_tokens,
+            ),
+        )
+    )
+
+
+def _to_micros(dollars: float | None) -> int | None:
+    if dollars is None or not math.isfinite(dollars * _MILLION):
+        return None
+    return min(max(round(dollars * _MILLION), 0), _MAX_PLAUSIBLE)
+
+
+def _plausible_count(tokens: int | None) -> int:
+    """Return a count that can be one: what is beyond belief counts as nothing."""
+    return tokens if tokens is not None and 0 < tokens < _MAX_PLAUSIBLE else 0

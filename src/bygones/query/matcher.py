@@ -1,0 +1,333 @@
+"""Says whether a text matches a query, with nothing but the text and its facts.
+
+Slow and plain on purpose: what the store finds is compared with it in tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from msgspec import Struct
+
+from bygones.model.base import AgentId, SessionId
+from bygones.model.query import (
+    And,
+    FieldTerm,
+    FieldValue,
+    Flag,
+    HasValue,
+    Not,
+    Or,
+    Part,
+    Phrase,
+    Prefix,
+    Query,
+    Regex,
+    Term,
+    TimeRange,
+    Word,
+    Words,
+)
+from bygones.model.summary import Role, SessionSummary
+from bygones.query.fields import FIELDS_BY_NAME, FieldType, QueryField
+from bygones.query.terms import Analyzer, WordVariants, expand_word, expand_words
+
+MAIN_AGENT = "main"
+"""The agent that is none: what is said in the session itself."""
+Stemmer = Callable[[str], str]
+"""Returns what the forms of a term have in common."""
+
+
+class SearchableText(Struct, frozen=True, kw_only=True):
+    """One text of a session, with all that a query can ask about it."""
+
+    session_id: SessionId
+    project: str | None = None
+    title: str = ""
+    models: tuple[str, ...] = ()
+    git_branches: tuple[str, ...] = ()
+    entrypoints: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    flags: frozenset[Flag] = frozenset()
+    """What is true of the session as a whole."""
+
+    role: Role | None = None
+    part: Part
+    tool_names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    result_tools: tuple[str, ...] = ()
+    """The tools that gave it back."""
+    result_paths: tuple[str, ...] = ()
+    result_commands: tuple[str, ...] = ()
+    """What the calls name that it answers."""
+    agent_id: AgentId | None = None
+    """The agent run in which it was said."""
+    agent_type: str | None = None
+    is_rewound: bool = False
+    """Said on a branch that was left."""
+    is_error: bool = False
+    sent_at: datetime | None = None
+    has: frozenset[HasValue] = frozenset()
+    text: str = ""
+
+
+def matches_text(
+    query: Query, candidate: SearchableText, analyzer: Analyzer, stemmer: Stemmer = str
+) -> bool:
+    """Whether a text is what a query asks for.
+
+    A word that has no terms, such as a sign, asks for nothing: it is left out as if
+    it had not been typed, and a query of nothing else matches everything. Plain words
+    are found in all their forms, what is quoted only as it stands.
+    """
+    if query.root is None:
+        return True
+    return _evaluate(query.root, candidate, _TermCache(analyzer, stemmer)) is not False
+
+
+class _TermCache:
+    """Turns texts into terms, the same text once."""
+
+    def __init__(self, analyzer: Analyzer, stemmer: Stemmer) -> None:
+        self.analyzer = analyzer
+        self._stemmer = stemmer
+        self._terms: dict[str, tuple[str, ...]] = {}
+        self._stems: dict[str, set[str]] = {}
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        if text not in self._terms:
+            self._terms[text] = tuple(self.analyzer(text))
+        return self._terms[text]
+
+    def contains(self, variants: WordVariants, text: str) -> bool:
+        if text not in self._stems:
+            self._stems[text] = {self._stemmer(term) for term in self.terms(text)}
+        return any(
+            self._stemmer(run[0]) in self._stems[text]
+            if len(run) == 1
+            else _contains_run(run, self.terms(text))
+            for run in variants.runs
+        )
+
+
+def _evaluate(term: Term, candidate: SearchableText, terms: _TermCache) -> bool | None:
+    """Whether a term holds; nothing, if it asks for nothing."""
+    if isinstance(term, Not):
+        held = _evaluate(term.term, candidate, terms)
+        return None if held is None else not held
+    if isinstance(term, And | Or):
+        each = [_evaluate(part, candidate, terms) for part in term.terms]
+        return _combine(each, any if isinstance(term, Or) else all)
+    if isinstance(term, Words):
+        found = expand_words(term.words, terms.analyzer)
+        each = [terms.contains(one, candidate.text) if one else None for one in found]
+        return _combine(each, all)
+    if isinstance(term, Regex):
+        from bygones.query.regex import compile_regex
+
+        return compile_regex(term.pattern).search(candidate.text) is not None
+    if isinstance(term, Phrase | Prefix):
+        return _contains(term, candidate.text, terms)
+    return _evaluate_field(term, candidate, terms)
+
+
+def _combine(
+    results: Iterable[bool | None], combine: Callable[[Iterable[bool]], bool]
+) -> bool | None:
+    asking = [held for held in results if held is not None]
+    return combine(asking) if asking else None
+
+
+def _contains(
+    term: Word | Phrase | Prefix, text: str, terms: _TermCache
+) -> bool | None:
+    """Whether a term stands in a text: a word in any form, else as it is written."""
+    if isinstance(term, Word):
+        one = expand_word(term.text, terms.analyzer)
+        return terms.contains(one, text) if one else None
+    wanted, there = terms.terms(term.text), terms.terms(text)
+    if not wanted:
+        return None
+    if isinstance(term, Phrase):
+        return _contains_run(wanted, there)
+    *whole, start = wanted
+    return any(
+        found.startswith(start) and there[at - len(whole) : at] == tuple(whole)
+        for at, found in enumerate(there)
+        if at >= len(whole)
+    )
+
+
+def _contains_run(run: tuple[str, ...], terms: tuple[str, ...]) -> bool:
+    count = len(run)
+    return any(
+        found == run[0] and terms[at : at + count] == run
+        for at, found in enumerate(terms)
+    )
+
+
+def _evaluate_field(
+    term: FieldTerm | FieldValue | TimeRange,
+    candidate: SearchableText,
+    terms: _TermCache,
+) -> bool | None:
+    if isinstance(term, FieldTerm):
+        texts = _field_texts(candidate)[term.field]
+        # No text at all says no word, but a sign asks for nothing even there.
+        asked = [_contains(term.term, text, terms) for text in ("", *texts)]
+        return _combine(asked, any)
+    if isinstance(term, TimeRange):
+        return _is_within(term, candidate.sent_at or candidate.started_at)
+    if term == FieldValue("agent", MAIN_AGENT):
+        return candidate.agent_id is None
+    field = FIELDS_BY_NAME[term.field]
+    facts = _field_values(candidate)[term.field]
+    return any(value_matches(field, term.value, there) for there in facts)
+
+
+def _field_texts(candidate: SearchableText) -> dict[str, Iterable[str]]:
+    return {
+        "cmd": candidate.commands,
+        "answers.cmd": candidate.result_commands,
+        "title": (candidate.title,),
+    }
+
+
+def _is_within(period: TimeRange, time: datetime | None) -> bool:
+    return (
+        time is not None
+        and (period.start is None or period.start <= time)
+        and (period.end is None or time < period.end)
+    )
+
+
+def _field_values(candidate: SearchableText) -> dict[str, Iterable[str | None]]:
+    return {
+        "project": (candidate.project,),
+        "tool": candidate.tool_names,
+        "answers": candidate.result_tools,
+        "file": candidate.paths,
+        "answers.file": candidate.result_paths,
+        "model": candidate.models,
+        "branch": ("rewound" if candidate.is_rewound else "live",),
+        "git": candidate.git_branches,
+        "entrypoint": candidate.entrypoints,
+        "role": (candidate.role,),
+        "agent": (candidate.agent_id, candidate.agent_type),
+        "is": _all_flags(candidate),
+        "has": candidate.has,
+        "session": (candidate.session_id,),
+        "tag": candidate.tags,
+        "in": (candidate.part,),
+    }
+
+
+def _all_flags(candidate: SearchableText) -> frozenset[Flag]:
+    of_text = {
+        Flag.ERROR: candidate.is_error,
+        Flag.REWOUND: candidate.is_rewound,
+        Flag.AGENT: candidate.agent_id is not None,
+    }
+    return candidate.flags | {flag for flag, is_so in of_text.items() if is_so}
+
+
+def value_matches(field: QueryField, expected: str, actual: str | None) -> bool:
+    """Whether a fact is what a field's value asks for."""
+    if actual is None:
+        return False
+    expected, actual = _normalize(expected), _normalize(actual)
+    if field.value_type is FieldType.PREFIX:
+        return actual.startswith(expected.rstrip("*"))
+    if "*" in expected:
+        pattern = ".*".join(map(re.escape, expected.split("*")))
+        begin = "(?:.*/)?" if field.value_type is FieldType.SUBSTRING else ""
+        return re.fullmatch(begin + pattern, actual, re.DOTALL) is not None
+    return (
+        expected in actual
+        if field.value_type is FieldType.SUBSTRING
+        else expected == actual
+    )
+
+
+def _normalize(value: str) -> str:
+    return value.casefold().replace("\\", "/")
+
+
+_SESSION_FIELDS = frozenset(
+    {"project", "model", "git", "entrypoint", "session", "tag", "title"}
+)
+_TEXT_FLAGS = frozenset({Flag.ERROR, Flag.AGENT, Flag.REWOUND})
+
+
+def is_session_query(term: Term | None) -> bool:
+    """Whether a query can be answered from what lists show, without any text."""
+    match term:
+        case None | TimeRange():
+            return True
+        case Not(term=inner):
+            return is_session_query(inner)
+        case And(terms=terms) | Or(terms=terms):
+            return all(map(is_session_query, terms))
+        case FieldTerm() | FieldValue():
+            return _is_session_term(term)
+        case _:
+            return False
+
+
+def _is_session_term(term: FieldTerm | FieldValue) -> bool:
+    if isinstance(term, FieldValue) and term.field == "is":
+        return term.value.casefold() not in _TEXT_FLAGS
+    return term.field in _SESSION_FIELDS
+
+
+def matches_session(query: Query, summary: SessionSummary, analyzer: Analyzer) -> bool:
+    """Whether a session has all that a query asks for.
+
+    A time is that of anything in it: it fits if the session lasted into it.
+    """
+    return query.root is None or _evaluate_session(query.root, summary, analyzer)
+
+
+def _evaluate_session(term: Term, summary: SessionSummary, analyzer: Analyzer) -> bool:
+    match term:
+        case Not(term=inner):
+            return not _evaluate_session(inner, summary, analyzer)
+        case And(terms=terms):
+            return all(_evaluate_session(part, summary, analyzer) for part in terms)
+        case Or(terms=terms):
+            return any(_evaluate_session(part, summary, analyzer) for part in terms)
+        case TimeRange():
+            return _overlaps(term, summary)
+        case _:
+            return matches_text(Query(term), _session_text(summary), analyzer)
+
+
+def _overlaps(period: TimeRange, summary: SessionSummary) -> bool:
+    first = summary.started_at or summary.ended_at
+    last = summary.ended_at or summary.started_at
+    return (
+        first is not None
+        and last is not None
+        and (period.start is None or period.start <= last)
+        and (period.end is None or first < period.end)
+    )
+
+
+def _session_text(summary: SessionSummary) -> SearchableText:
+    return SearchableText(
+        session_id=summary.id,
+        project=summary.project,
+        title=summary.title.text,
+        models=summary.models,
+        git_branches=summary.git_branches,
+        entrypoints=summary.entrypoints,
+        tags=summary.tags,
+        started_at=summary.started_at,
+        flags=frozenset(summary.flags),
+        part=Part.TITLE,
+        text=summary.title.text,
+    )

@@ -1,0 +1,425 @@
+"""Makes terms in normal form out of terms in normal form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, tzinfo
+
+from bygones.errors import (
+    InvalidFieldValue,
+    InvalidTime,
+    QueryError,
+    QuerySpan,
+    QueryTooDeep,
+    QueryTooLong,
+)
+from bygones.model.query import (
+    And,
+    FieldTerm,
+    FieldValue,
+    Flag,
+    Not,
+    Or,
+    Part,
+    Phrase,
+    Prefix,
+    Query,
+    QueryNoteKind,
+    Regex,
+    Term,
+    TimeRange,
+    Word,
+    Words,
+)
+from bygones.query.fields import FIELDS_BY_NAME, RESULT_FIELDS, FieldType, QueryField
+from bygones.query.tokens import (
+    NoteCollector,
+    QueryToken,
+    TokenKind,
+    empty_field_error,
+    has_word_characters,
+    suggest_value,
+    tokenize,
+)
+
+_RESULT_MARKERS = (FieldValue("is", Flag.ERROR), FieldValue("in", Part.RESULT))
+
+
+def and_terms(terms: Iterable[Term]) -> Term | None:
+    """Return what asks for all of them; nothing, if there are none."""
+    words: list[str] = []
+    others: list[Term] = []
+    for term in terms:
+        for part in term.terms if isinstance(term, And) else (term,):
+            if isinstance(part, Words):
+                words.extend(part.words)
+            else:
+                others.append(part)
+    flat = (Words(tuple(words)), *others) if words else tuple(others)
+    return And(flat) if len(flat) > 1 else flat[0] if flat else None
+
+
+def or_terms(terms: Iterable[Term]) -> Term | None:
+    """Return what asks for one of them at least; nothing, if there are none."""
+    flat: list[Term] = []
+    for term in terms:
+        flat.extend(term.terms if isinstance(term, Or) else (term,))
+    return Or(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
+
+
+def negate_term(term: Term) -> Term:
+    """Return what asks for the opposite."""
+    return term.term if isinstance(term, Not) else Not(term)
+
+
+def apply_to_results(term: Term | None) -> Term | None:
+    """Return a term in which what is said of a call is meant of what it gave back.
+
+    That is so beside what only an answer can be: no call is an error, or a result.
+    """
+    if not isinstance(term, And) or not any(
+        part in _RESULT_MARKERS for part in term.terms
+    ):
+        return term
+    return And(tuple(map(_apply_to_result, term.terms)))
+
+
+def _apply_to_result(term: Term) -> Term:
+    if isinstance(term, FieldValue) and term.field in RESULT_FIELDS:
+        return FieldValue(RESULT_FIELDS[term.field], term.value)
+    if isinstance(term, FieldTerm) and term.field in RESULT_FIELDS:
+        return FieldTerm(RESULT_FIELDS[term.field], term.term)
+    if isinstance(term, Not):
+        return Not(_apply_to_result(term.term))
+    if isinstance(term, Or):
+        return Or(tuple(map(_apply_to_result, term.terms)))
+    return term
+
+
+MAX_LENGTH = 10_000
+MAX_DEPTH = 50
+
+_OPERAND_STARTS = {
+    TokenKind.WORD,
+    TokenKind.PREFIX,
+    TokenKind.PHRASE,
+    TokenKind.REGEX,
+    TokenKind.FIELD,
+    TokenKind.NOT,
+    TokenKind.OPEN,
+}
+_OPERAND_ENDS = {
+    TokenKind.WORD,
+    TokenKind.PREFIX,
+    TokenKind.PHRASE,
+    TokenKind.REGEX,
+    TokenKind.CLOSE,
+}
+
+
+def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Query:
+    """Return the tree of a query, and notes on how it was read.
+
+    Times are resolved: ``now`` is the moment they are told from, and days begin when
+    they begin in ``zone``. Takes time in proportion to the text.
+
+    :raises QueryError: with the place of what cannot be.
+    """
+    if len(text) > MAX_LENGTH:
+        raise QueryTooLong(text, MAX_LENGTH)
+    notes = NoteCollector()
+    found = _drop_unpaired_parentheses(text, tokenize(text, notes), notes)
+    found = _resolve_operators(text, found, notes)
+    root = _Parser(text, found, now, zone).parse_conjunction(None)
+    return Query(apply_to_results(root), notes.sorted_notes)
+
+
+def _drop_unpaired_parentheses(
+    text: str, tokens: list[QueryToken], notes: NoteCollector
+) -> list[QueryToken]:
+    """Return the tokens without parentheses that lack their other half."""
+    opened: list[int] = []
+    stray: set[int] = set()
+    pairs: list[tuple[int, int]] = []
+    for index, token in enumerate(tokens):
+        if token.kind is TokenKind.OPEN:
+            opened.append(index)
+        elif token.kind is TokenKind.CLOSE and opened:
+            pairs.append((opened.pop(), index))
+        elif token.kind is TokenKind.CLOSE:
+            stray.add(index)
+    stray.update(opened)
+    for index in sorted(stray):
+        sentence = "a parenthesis without its other half is left out"
+        notes.add(QueryNoteKind.UNMATCHED_PARENTHESIS, tokens[index].start, 1, sentence)
+    depth = 0
+    for index, token in enumerate(tokens):
+        if index in stray:
+            continue
+        depth += (token.kind is TokenKind.OPEN) - (token.kind is TokenKind.CLOSE)
+        if depth > MAX_DEPTH:
+            raise QueryTooDeep(QuerySpan(text, token.start, 1), MAX_DEPTH)
+    return [token for index, token in enumerate(tokens) if index not in stray]
+
+
+def _resolve_operators(
+    text: str, tokens: list[QueryToken], notes: NoteCollector
+) -> list[QueryToken]:
+    """Return the tokens with operators that have something to act on.
+
+    The others become words. ``AND`` says what is so anyway, and is left out.
+    """
+    kept: list[QueryToken] = []
+    levels: list[dict[TokenKind, QueryToken]] = [{}]
+    for index in range(len(tokens) - 1, -1, -1):
+        token = tokens[index]
+        begins = bool(kept) and kept[-1].kind in _OPERAND_STARTS
+        ends = index > 0 and tokens[index - 1].kind in _OPERAND_ENDS
+        if token.kind is TokenKind.FIELD and not begins:
+            raise empty_field_error(text, token.start, FIELDS_BY_NAME[token.text])
+        if token.kind is TokenKind.NOT and not begins:
+            continue
+        if token.kind in {TokenKind.AND, TokenKind.OR}:
+            if not (begins and ends):
+                sentence = f"{token.text} without something on both sides is a word"
+                notes.add(
+                    QueryNoteKind.DANGLING_OPERATOR, token.start, token.length, sentence
+                )
+                token = QueryToken(
+                    TokenKind.WORD, token.text, token.start, token.length
+                )
+            else:
+                levels[-1][token.kind] = token
+        elif token.kind is TokenKind.CLOSE:
+            levels.append({})
+        elif token.kind is TokenKind.OPEN:
+            _note_mixed_operators(levels.pop(), notes)
+        if token.kind is not TokenKind.AND:
+            kept.append(token)
+    _note_mixed_operators(levels.pop(), notes)
+    return kept[::-1]
+
+
+def _note_mixed_operators(
+    level: dict[TokenKind, QueryToken], notes: NoteCollector
+) -> None:
+    if len(level) > 1:
+        sentence = "OR joins only what is right beside it; parentheses say otherwise"
+        notes.add(
+            QueryNoteKind.MIXED_OPERATORS,
+            level[TokenKind.OR].start,
+            level[TokenKind.OR].length,
+            sentence,
+        )
+
+
+class _Parser:
+    def __init__(
+        self, text: str, tokens: list[QueryToken], now: datetime, zone: tzinfo
+    ) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.now = now
+        self.zone = zone
+        self.position = 0
+
+    def _next_is(self, *kinds: TokenKind) -> bool:
+        return (
+            self.position < len(self.tokens)
+            and self.tokens[self.position].kind in kinds
+        )
+
+    def parse_conjunction(self, field: QueryField | None) -> Term | None:
+        terms: list[Term] = []
+        while self.position < len(self.tokens) and not self._next_is(TokenKind.CLOSE):
+            if term := self._parse_alternatives(field):
+                terms.append(term)
+        return and_terms(terms)
+
+    def _parse_alternatives(self, field: QueryField | None) -> Term | None:
+        terms = [self._parse_negated(field)]
+        while self._next_is(TokenKind.OR):
+            self.position += 1
+            terms.append(self._parse_negated(field))
+        return or_terms(term for term in terms if term)
+
+    def _parse_negated(self, field: QueryField | None) -> Term | None:
+        excluded = False
+        while self._next_is(TokenKind.NOT):
+            self.position += 1
+            excluded = not excluded
+        term = self._parse_operand(field)
+        if not excluded or term is None:
+            return term
+        return None if _is_punctuation(term) else negate_term(term)
+
+    def _parse_operand(self, field: QueryField | None) -> Term | None:
+        token = self.tokens[self.position]
+        self.position += 1
+        if token.kind is TokenKind.OPEN:
+            term = self.parse_conjunction(field)
+            self.position += 1
+            return term
+        if token.kind is TokenKind.FIELD:
+            named = FIELDS_BY_NAME[token.text]
+            term = self._parse_negated(named)
+            if term is None:
+                raise empty_field_error(self.text, token.start, named)
+            return term
+        return self._parse_field_value(token, field) if field else _plain_term(token)
+
+    def _parse_field_value(self, token: QueryToken, field: QueryField) -> Term | None:
+        if not token.text:
+            return None
+        if field.is_text:
+            return FieldTerm(field.name, _text_term(token))
+        if field.value_type is FieldType.TIME:
+            from bygones.query.times import ReferenceTime, parse_period
+
+            meant = parse_period(
+                field.name, token.text, ReferenceTime(self.now, self.zone)
+            )
+            if meant is None:
+                raise InvalidTime(self._location(token), field=field.name)
+            return meant
+        if field.value_type is FieldType.CHOICE:
+            return FieldValue(field.name, self._parse_choice(token, field))
+        return FieldValue(field.name, token.text)
+
+    def _location(self, token: QueryToken) -> QuerySpan:
+        return QuerySpan(self.text, token.start, token.length)
+
+    def _parse_choice(self, token: QueryToken, field: QueryField) -> str:
+        value = token.text.casefold()
+        if value in field.choices:
+            return value
+        raise InvalidFieldValue(
+            self._location(token),
+            field=field.name,
+            allowed_values=field.choices,
+            suggestion=suggest_value(field, value),
+        )
+
+
+def _plain_term(token: QueryToken) -> Term | None:
+    if token.kind is TokenKind.REGEX:
+        return Regex(token.text)
+    if not token.text:
+        return None
+    term = _text_term(token)
+    return Words((term.text,)) if isinstance(term, Word) else term
+
+
+def _text_term(token: QueryToken) -> Word | Phrase | Prefix:
+    if token.kind is TokenKind.PHRASE:
+        return Phrase(token.text)
+    return Prefix(token.text) if token.kind is TokenKind.PREFIX else Word(token.text)
+
+
+def _is_punctuation(term: Term) -> bool:
+    """Whether it is a sign that no text can be without."""
+    return (
+        isinstance(term, Words)
+        and len(term.words) == 1
+        and not has_word_characters(term.words[0])
+    )
+
+
+# These cannot begin a regular expression, whatever follows them.
+_HARMLESS_SLASH = re.compile(r"/[/*]|/$|/[^/\\\s]+/[^\s)]")
+_QUOTE = re.compile('["“”„]')
+
+
+def format_query(term: Term | None) -> str:
+    """Return the text of a tree in normal form.
+
+    Times are written as moments, so the text means the same on any day. It may be
+    longer than what was typed, as a field of a group is written before each value.
+    """
+    if isinstance(term, And):
+        return " ".join(map(_format_alternatives, term.terms))
+    return _format_alternatives(term) if term else ""
+
+
+def _format_alternatives(term: Term) -> str:
+    if isinstance(term, Or):
+        return " OR ".join(map(_format_operand, term.terms))
+    if isinstance(term, Words):
+        return " ".join(map(_format_word, term.words))
+    return _format_operand(term)
+
+
+def _format_operand(term: Term) -> str:
+    """Return text to which an operator beside it applies as a whole."""
+    if isinstance(term, Words) and len(term.words) == 1:
+        return _format_word(term.words[0])
+    if isinstance(term, Words | And | Or):
+        return _format_group(term)
+    if isinstance(term, Not):
+        excluded = _format_operand(term.term)
+        # Two dashes begin a word, such as an option's name; a letter may be one.
+        is_option = excluded.startswith("-") or len(excluded) == 1
+        return f"-\\{excluded}" if is_option else f"-{excluded}"
+    if isinstance(term, Regex):
+        return f"/{term.pattern}/"
+    if isinstance(term, Phrase | Prefix):
+        return _format_quoted(term)
+    return _format_field(term)
+
+
+def _format_group(term: Term) -> str:
+    inside = format_query(term)
+    last = inside.rsplit(maxsplit=1)[-1]
+    # A word that opens a parenthesis would take the group's for its other half.
+    gap = " " if last.count("(") > last.count(")") else ""
+    return f"({inside}{gap})"
+
+
+def _format_quoted(term: Phrase | Prefix) -> str:
+    return f'"{term.text}"' if isinstance(term, Phrase) else f"{term.text}*"
+
+
+def _format_field(term: FieldTerm | FieldValue | TimeRange) -> str:
+    if isinstance(term, TimeRange):
+        return _format_period(term.start, term.end)
+    name = term.field.rpartition(".")[2]
+    if isinstance(term, FieldTerm):
+        return f"{name}:{_format_scoped(name, term.term)}"
+    return f"{name}:{_format_value(name, term.value)}"
+
+
+def _format_word(text: str) -> str:
+    if text.startswith("/") and not _HARMLESS_SLASH.match(text):
+        return f"\\{text}"
+    return text if _retokenize(text) == [(TokenKind.WORD, text)] else f"\\{text}"
+
+
+def _format_scoped(field: str, term: Word | Phrase | Prefix) -> str:
+    if not isinstance(term, Word):
+        return _format_quoted(term)
+    is_plain = _retokenize(f"{field}:{term.text}")[1:] == [(TokenKind.WORD, term.text)]
+    return term.text if is_plain else f"\\{term.text}"
+
+
+def _format_value(field: str, value: str) -> str:
+    if _retokenize(f"{field}:{value}")[1:] == [(TokenKind.WORD, value)]:
+        return value
+    return f"\\{value}" if _QUOTE.search(value) else f'"{value}"'
+
+
+def _format_period(start: datetime | None, end: datetime | None) -> str:
+    if start and end:
+        return f"on:{_format_time(start)}..{_format_time(end)}"
+    return f"after:{_format_time(start)}" if start else f"before:{_format_time(end)}"
+
+
+def _format_time(time: datetime | None) -> str:
+    return time.isoformat().replace("+00:00", "Z") if time else ""
+
+
+def _retokenize(text: str) -> list[tuple[TokenKind, str]]:
+    try:
+        return [(token.kind, token.text) for token in tokenize(text, NoteCollector())]
+    except QueryError:
+        return []

@@ -1,0 +1,228 @@
+"""Reading sessions straight from files, without any archive."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
+from bygones.assemble.sessions import assemble_sessions
+from bygones.errors import NoTranscriptsFound, PathNotFound
+from bygones.model.base import Position, Problem, SourceFile, SourceId, SourceKind
+from bygones.model.nodes import AgentSidecar, LocatedRecord, Transcript
+from bygones.model.sessions import Session
+from bygones.parse.light import build_node, parse_line_light
+from bygones.parse.loader import RecordLoader
+from bygones.parse.metadata import parse_agent_sidecar
+from bygones.sources.lines import read_at, read_lines
+from bygones.sources.walk import discover_sources
+
+__all__ = ["TranscriptReader", "read_sessions", "read_source_file"]
+
+_MAX_TOOL_RESULT_SIZE = 16 * 1024 * 1024
+_CHUNK_SIZE = 1024 * 1024
+_READ_AHEAD = 128 * 1024
+"""Bytes that are read at once where records are small."""
+
+
+def read_sessions(path: str | Path) -> TranscriptReader:
+    """Return the sessions in a home, a folder of transcripts, or one file.
+
+    Nothing is read before it is iterated; one project's structure is in memory at a
+    time, and what was said is opened when it is asked for.
+
+    >>> (session,) = read("tests/cases/rewind_parallel/input")
+    >>> for turn in session.live.turns:
+    ...     print(turn.prompt.head, [call.note for call in turn.calls])
+    Look at both ['/work/demo/1.txt', '/work/demo/2.txt']
+    Keep them []
+    >>> [branch.prompts[0].head for branch in session.branches[1:]]
+    ['Delete them']
+    >>> session.live.messages[-1].blocks[0].text
+    'Kept.'
+    """
+    return TranscriptReader(Path(path))
+
+
+def read_source_file(source: SourceId) -> Iterator[bytes]:
+    """Yield the bytes of a source, piece by piece; none where it is gone."""
+    try:
+        file = Path(source).open("rb")  # noqa: SIM115 (a generator closes it)
+    except OSError:
+        return
+    with file:
+        while piece := file.read(_CHUNK_SIZE):
+            yield piece
+
+
+class TranscriptReader:
+    """Sessions of a path, oldest first within each project."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise PathNotFound(path)
+        self.path = path
+        self.problems: list[Problem] = []
+        """Of files that could not be read at all; sessions hold their own."""
+
+    def __iter__(self) -> Iterator[Session]:
+        """Yield sessions, project by project."""
+        self.problems.clear()
+        found = False
+        paid: set[str] = set()
+        for sources in _group_by_project(self._discover()):
+            loader = FileLoader()
+            found = found or any(source.kind.is_transcript for source in sources)
+            waiting = deque(
+                assemble_sessions(_load_transcripts(sources), loader, paid_keys=paid)
+            )
+            # Whoever is done with a session need not hold it for the next.
+            while waiting:
+                yield waiting.popleft()
+        if not found:
+            raise NoTranscriptsFound(self.path)
+
+    def _discover(self) -> Iterator[SourceFile]:
+        for source in discover_sources(self.path):
+            if isinstance(source, Problem):
+                self.problems.append(source)
+            else:
+                yield source
+
+
+def _group_by_project(sources: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
+    """Group sources that may belong together.
+
+    That is the files of one folder, and folders that hold pieces of one session: a
+    worktree or a moved project has its own.
+    """
+    groups: dict[str, list[SourceFile]] = {}
+    alias: dict[str, str] = {}
+    for source in sources:
+        if source.kind not in _SOURCE_KINDS:
+            continue
+        folder = f"{source.home}/{source.project_key or _loose_dir(source)}"
+        group = alias.setdefault(folder, folder)
+        if source.session_id is not None and source.kind is SourceKind.SESSION:
+            other = alias.setdefault(f"session {source.session_id}", group)
+            if other != group:
+                groups.setdefault(other, []).extend(groups.pop(group, []))
+                for name, target in alias.items():
+                    if target == group:
+                        alias[name] = other
+                group = other
+        groups.setdefault(group, []).append(source)
+    yield from groups.values()
+
+
+_SOURCE_KINDS = {
+    SourceKind.SESSION,
+    SourceKind.AGENT,
+    SourceKind.SIDECAR,
+    SourceKind.JOURNAL,
+}
+
+
+def _loose_dir(source: SourceFile) -> str:
+    """Return the folder of a loose file, with that of its agents."""
+    path = source.relative_path.partition("/subagents/")[0]
+    return path.rpartition("/")[0]
+
+
+def _load_transcripts(sources: Iterable[SourceFile]) -> Iterator[Transcript]:
+    notes: dict[str, SourceFile] = {}
+    journals: dict[str, JournalNodes] = {}
+    files = []
+    for source in sources:
+        if source.kind is SourceKind.SIDECAR:
+            notes[source.id.removesuffix(".meta.json")] = source
+        elif source.kind is SourceKind.JOURNAL:
+            folder = source.id.rpartition("/")[0]
+            journals[folder] = journal_nodes_by_agent(load_transcript(source).nodes)
+        else:
+            files.append(source)
+    for source in files:
+        told = load_transcript(source, notes.get(source.id.removesuffix(".jsonl")))
+        journal = journals.get(source.id.rpartition("/")[0], {})
+        steps = journal.get(source.agent_id, ()) if source.agent_id else ()
+        yield structs.replace(told, journal_nodes=steps)
+
+
+def load_transcript(
+    source: SourceFile, sidecar: SourceFile | None = None
+) -> Transcript:
+    """Return the nodes of a source, with the problems met on the way."""
+    nodes = []
+    problems: list[Problem] = []
+    for line in read_lines(source):
+        if isinstance(line, Problem):
+            problems.append(line)
+            continue
+        for found in parse_line_light(line):
+            if isinstance(found, LocatedRecord):
+                nodes.append(build_node(found))
+            else:
+                problems.append(found)
+    return Transcript(
+        source=source,
+        nodes=tuple(nodes),
+        problems=tuple(problems),
+        sidecar=_load_sidecar(source, sidecar),
+    )
+
+
+def _load_sidecar(
+    source: SourceFile, sidecar: SourceFile | None
+) -> AgentSidecar | None:
+    if sidecar is None or source.agent_id is None:
+        return None
+    raw = read_at(Position(sidecar.id, 0, 0, sidecar.size))
+    return (
+        None if isinstance(raw, Problem) else parse_agent_sidecar(raw, source.agent_id)
+    )
+
+
+class FileLoader(RecordLoader):
+    """Opens records from the files that they were found in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buffer = (SourceId(""), 0, b"")
+        """Some bytes of a source and where they begin: records are read in order."""
+
+    def read_raw(self, position: Position) -> bytes:
+        """Return the bytes at a position; none where the file is gone."""
+        source, start, known = self._buffer
+        at = position.offset - start
+        if source == position.source_id and 0 <= at <= len(known) - position.length:
+            return known[at : at + position.length]
+        found = read_at(position, read_ahead=_READ_AHEAD)
+        if isinstance(found, Problem):
+            return b""
+        if position.length < _READ_AHEAD:
+            self._buffer = (position.source_id, position.offset, found)
+        return found[: position.length]
+
+    def load_stored_output(self, position: Position, path: str) -> str | None:
+        """Return a long output from the session's own folder, whatever the path says.
+
+        Only the name of the file is taken from the transcript.
+        """
+        session = position.source_id.partition("/subagents/")[0].removesuffix(".jsonl")
+        name = path.replace("\\", "/").rpartition("/")[2]
+        if not name or name.startswith("."):
+            return None
+        place = SourceId(f"{session}/tool-results/{name}")
+        lines = []
+        size = 0
+        for line in read_lines(place):
+            if isinstance(line, Problem):
+                return None
+            size += len(line.raw) + 1
+            if size > _MAX_TOOL_RESULT_SIZE:
+                break
+            lines.append(line.raw)
+        return b"\n".join(lines).decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Remove secrets and personal data from text that leaves the machine."""

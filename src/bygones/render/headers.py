@@ -1,0 +1,272 @@
+"""The lines above the rest: of a session, an agent run, a branch beside the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+
+from bygones.model.reports import LastVerification
+from bygones.model.sessions import (
+    AgentRun,
+    Branch,
+    BranchSummary,
+    ConversationHeader,
+    Session,
+)
+from bygones.model.summary import SearchResults
+from bygones.model.usage import Cost, Usage
+from bygones.render.numbers import (
+    format_bytes,
+    format_cost,
+    format_duration,
+    format_time_range,
+    format_tokens,
+    pluralize,
+)
+from bygones.render.text.primitives import (
+    SpanStyle,
+    StyledLine,
+    StyledSpan,
+    display_width,
+    sanitize_line,
+    styled_line,
+    truncate_end,
+)
+
+_MAX_NAMES = 3
+"""Names of one kind that are told; the others are counted."""
+_QUOTE_WIDTH = 40
+"""Columns of a prompt that is quoted to tell a branch from others."""
+
+
+def render_header(
+    session: Session,
+    branch: Branch,
+    zone: tzinfo | None,
+    max_width: int | None,
+    *,
+    cost: Cost | None = None,
+) -> Iterator[StyledLine]:
+    """Yield what one wants to know of a session before reading it.
+
+    What all of it cost is told where somebody asked for that.
+    """
+    title = sanitize_line(session.title.text) or session.id
+    yield styled_line(
+        StyledSpan(
+            title if max_width is None else truncate_end(title, max_width),
+            SpanStyle.TITLE,
+        )
+    )
+    for facts in session_header_facts(session, branch, zone, cost):
+        for line in wrap_facts(facts, max_width):
+            yield styled_line(StyledSpan(line, SpanStyle.META))
+
+
+def session_header_facts(
+    session: Session, branch: Branch, zone: tzinfo | None, cost: Cost | None = None
+) -> tuple[list[str], ...]:
+    """Return what is told above a session, line by line; empty facts are left out."""
+    prompts = sum(1 for message in branch.messages if message.is_prompt)
+    calls = sum(len(message.tool_calls) for message in branch.messages)
+    agents = sum(1 for run in session.all_agents if run.kind.is_shown)
+    others = len(session.branches) - 1
+    counts = [
+        *_count_facts(prompts, calls, agents, others),
+        *_branch_facts(branch, len(session.problems)),
+    ]
+    return _header_facts(session, counts, _usage_facts(session.total_usage, cost), zone)
+
+
+def window_header_facts(
+    session: ConversationHeader,
+    branch: BranchSummary,
+    zone: tzinfo | None,
+    cost: Cost | None = None,
+) -> tuple[list[str], ...]:
+    """Return the same where a session is read by windows."""
+    others = len(session.branches) - 1
+    counts = [
+        *_count_facts(
+            branch.prompt_count, branch.tool_call_count, session.agent_count, others
+        ),
+        *_branch_facts(branch, session.problem_count),
+    ]
+    return _header_facts(session, counts, _usage_facts(session.usage, cost), zone)
+
+
+def _header_facts(
+    session: Session | ConversationHeader,
+    counts: list[str],
+    spent: list[str],
+    zone: tzinfo | None,
+) -> tuple[list[str], ...]:
+    return (
+        _location_facts(session),
+        _time_facts(session, zone),
+        _software_facts(session),
+        counts,
+        spent,
+        _lineage_facts(session),
+    )
+
+
+def _location_facts(session: Session | ConversationHeader) -> list[str]:
+    where = [session.project or ""]
+    branches = [name for name in session.git_branches if name != "HEAD"]
+    return [*where, f"git {_abbreviate_list(branches)}" if branches else ""]
+
+
+def _time_facts(
+    session: Session | ConversationHeader, zone: tzinfo | None
+) -> list[str]:
+    if session.started_at is None or session.ended_at is None:
+        return []
+    lasted = session.ended_at - session.started_at
+    return [
+        format_time_range(session.started_at, session.ended_at, zone),
+        format_duration(lasted),
+    ]
+
+
+def _software_facts(session: Session | ConversationHeader) -> list[str]:
+    versions = session.versions
+    spoken = (
+        versions[0] if len(versions) == 1 else " to ".join(_first_and_last(versions))
+    )
+    return [
+        _abbreviate_list(session.models),
+        f"Claude Code {spoken}" if versions else "",
+        _abbreviate_list([name for name in session.entrypoints if name != "cli"]),
+    ]
+
+
+def _first_and_last(versions: Sequence[str]) -> list[str]:
+    return [versions[0], versions[-1]] if versions else []
+
+
+def _count_facts(prompts: int, calls: int, agents: int, others: int) -> list[str]:
+    return [
+        pluralize(prompts, "prompt"),
+        pluralize(calls, "call"),
+        pluralize(agents, "agent") if agents else "",
+        pluralize(others, "other branch", "other branches") if others else "",
+    ]
+
+
+def _branch_facts(branch: Branch | BranchSummary, problems: int) -> list[str]:
+    return [
+        "" if branch.is_live else f"branch {branch.number}",
+        pluralize(problems, "problem") if problems else "",
+    ]
+
+
+def _usage_facts(usage: Usage, cost: Cost | None) -> list[str]:
+    if not usage.total:
+        return []
+    return [
+        f"{format_tokens(usage.total)} tokens",
+        f"{format_tokens(usage.input + usage.cache_write)} in",
+        f"{format_tokens(usage.cache_read)} read again",
+        f"{format_tokens(usage.output)} out",
+        format_cost(cost),
+    ]
+
+
+def _lineage_facts(session: Session | ConversationHeader) -> list[str]:
+    told = [
+        f"{one.kind.replace('-', ' ')} {one.session_id[:8]}" for one in session.lineage
+    ]
+    return [f"session {session.id}", *told]
+
+
+def _abbreviate_list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
+
+
+def wrap_facts(facts: Sequence[str], max_width: int | None) -> Iterator[str]:
+    """Yield facts behind each other, on as many lines as they need."""
+    line = ""
+    for fact in facts:
+        told = sanitize_line(fact)
+        if not told:
+            continue
+        longer = f"{line} · {told}" if line else told
+        if max_width is not None and display_width(longer) > max_width and line:
+            yield line
+            longer = told
+        line = longer
+    if line:
+        yield line
+
+
+def agent_facts(run: AgentRun) -> list[str]:
+    """Return how an agent run went, in a few words each."""
+    return [
+        run.status,
+        "in the background" if run.is_background else "",
+        format_duration(run.duration) if run.duration is not None else "",
+        pluralize(run.tool_call_count, "call"),
+        f"{format_tokens(run.usage.total)} tokens" if run.usage.total else "",
+        pluralize(len(run.agents), "agent") if run.agents else "",
+    ]
+
+
+def describe_branch(branch: Branch | BranchSummary) -> str:
+    """Return what a branch beside the way is."""
+    if isinstance(branch, BranchSummary):
+        count, quote = branch.own_prompt_count, branch.preview
+    else:
+        prompts = branch.prompts
+        count, quote = len(prompts), prompts[0].preview if prompts else ""
+    head = truncate_end(sanitize_line(quote), _QUOTE_WIDTH)
+    facts = [
+        pluralize(count, "prompt") + (f" (“{head}”)" if head else ""),
+        f"{format_tokens(branch.usage.total)} tokens" if branch.usage.total else "",
+    ]
+    return ", ".join(filter(None, facts))
+
+
+_MAX_TERM_LENGTH = 40
+"""Signs of a word that are told: what was pasted may be of any length."""
+
+
+def search_notes(results: SearchResults) -> Iterator[str]:
+    """Yield how a query was read, and what was not found or not looked at."""
+    for note in results.notes:
+        yield note.message
+    if results.is_empty_query:
+        yield "there is nothing in it to look for; these are the newest sessions"
+    if results.is_phrase_relaxed:
+        yield "the quoted words stand nowhere side by side; looked for each"
+    for one in results.corrections:
+        original = _truncate_term(one.original)
+        yield f"{original} stands nowhere; looked for {_truncate_term(one.corrected)}"
+    if results.missing_words:
+        told = ", ".join(map(_truncate_term, results.missing_words))
+        yield f"nowhere in what is searched: {told} (of results, only the beginning is)"
+    if results.is_partial:
+        yield "there was too much to look at all of it; narrow it down"
+
+
+def _truncate_term(word: str) -> str:
+    return word if len(word) <= _MAX_TERM_LENGTH else f"{word[: _MAX_TERM_LENGTH - 1]}…"
+
+
+def describe_verification(verification: LastVerification | None, when: str) -> str:
+    """Return what is known of the last verification; ``when`` tells how long ago."""
+    if verification is None:
+        return "never: bygones verify reads every byte"
+    deep = " and the index equal to a rebuild" if verification.is_deep else ""
+    files = pluralize(verification.source_count, "file")
+    told = f"{files}, {format_bytes(verification.verified_bytes)}"
+    if not verification.is_sound:
+        damages = pluralize(max(verification.damage_count, 1), "damage")
+        return f"{when}: {damages} in {told}; bygones verify tells where"
+    since = (
+        f"; {format_bytes(verification.unverified_bytes)} came since"
+        if verification.unverified_bytes
+        else ""
+    )
+    return f"{when}: {told} sound{deep}{since}"

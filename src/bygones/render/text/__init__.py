@@ -1,0 +1,1 @@
+"""Render sessions as plain text for terminals."""

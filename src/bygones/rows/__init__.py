@@ -1,1 +1,0 @@
-"""ROWS: the JSON that all faces give, so that the same question has one answer."""

@@ -1,0 +1,247 @@
+"""What the place of a file says about it: the map of Claude's folders.
+
+Pure functions on names; nothing here touches a disk. A *place* is a folder's role. A
+walk starts in one, :func:`descend` gives the place of each folder below, and
+:func:`classify` says which files of a place are sources. Only what is named here is
+ever read: credentials, settings and keys are not, and so stay closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
+from enum import Enum
+
+from msgspec import Struct
+
+from bygones.model.base import AgentId, ProjectKey, SessionId, SourceKind
+
+__all__ = [
+    "ANY_DIR",
+    "HISTORY_FILE",
+    "HOME_MARKERS",
+    "HOME_SOURCE_DIRS",
+    "REPLACED_FILE_SUFFIX",
+    "TEMP_FILE_PREFIX",
+    "DirInfo",
+    "DirKind",
+    "FileRole",
+    "classify_dir",
+    "classify_file",
+    "detect_home",
+    "is_home",
+    "is_secret_file",
+]
+
+
+class DirKind(Enum):
+    """The role of a folder."""
+
+    ANY = "any folder: transcripts at any depth, also a project's own folder"
+    HOME = "a home: only the folders named here are looked at"
+    PROJECTS = "the folder whose folders are projects"
+    SESSION = "the folder named after a session"
+    AGENTS = "below subagents"
+    SINGLE_KIND = "every file is of the kind that the place names"
+
+
+class DirInfo(Struct, frozen=True, gc=False):
+    """A folder's shelf, and what its path says about the files in it."""
+
+    dir_kind: DirKind
+    project_key: ProjectKey | None = None
+    session_id: SessionId | None = None
+    source_kind: SourceKind | None = None
+
+
+class FileRole(Struct, frozen=True, gc=False):
+    """What a file is by its name and place."""
+
+    kind: SourceKind
+    session_id: SessionId | None = None
+    agent_id: AgentId | None = None
+
+
+ANY_DIR = DirInfo(DirKind.ANY)
+
+HOME_MARKERS = frozenset(
+    {
+        ".claude.json",
+        ".credentials.json",
+        "file-history",
+        "history.jsonl",
+        "plugins",
+        "projects",
+        "session-env",
+        "sessions",
+        "shell-snapshots",
+        "statsig",
+        "todos",
+    }
+)
+"""Names of which a home has several and any other folder hardly two."""
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
+_TODO_FILE = re.compile(rf"({_UUID.pattern})-agent-([A-Za-z0-9_-]+)\.json")
+_SECRET_FILE = re.compile(r"\.credentials.*|settings.*\.json|\.claude\.json.*|.*\.key")
+_HOME_SUBDIR_KINDS = {
+    "file-history": SourceKind.FILE_HISTORY,
+    "plans": SourceKind.PLAN,
+    "tasks": SourceKind.TASK,
+    "todos": SourceKind.TODO,
+}
+_SESSION_SUBDIR_KINDS = {
+    "tool-results": SourceKind.TOOL_RESULT,
+    "workflows": SourceKind.WORKFLOW,
+}
+HOME_SOURCE_DIRS = frozenset({"projects", *_HOME_SUBDIR_KINDS})
+HISTORY_FILE = "history.jsonl"
+_SIDECAR_FILES = frozenset({"custom-title.json", "sessions-index.json"})
+TEMP_FILE_PREFIX = ".bygones-"
+"""Begins the names of files that we write and then move into their places."""
+REPLACED_FILE_SUFFIX = ".before-restore"
+"""What is behind the name of a file that gave way to one that was restored."""
+_IGNORED_PREFIXES = (".DS_Store", "._", TEMP_FILE_PREFIX)
+"""What macOS leaves beside files when a tree is copied, and what we do."""
+_REPLACED_FILE = re.compile(rf".+{re.escape(REPLACED_FILE_SUFFIX)}(?:-\d+)?")
+
+
+def is_home(name: str, entries: AbstractSet[str]) -> bool:
+    """Whether a folder with this name and these names in it is a home.
+
+    One sign is not enough: people have folders called ``projects`` of their own, and
+    repositories have a ``.claude`` that is no home.
+    """
+    return len(entries & HOME_MARKERS) + (name == ".claude") > 1 and (
+        "projects" in entries or name == ".claude"
+    )
+
+
+def is_secret_file(name: str) -> bool:
+    """Whether a file of this name may hold secrets and must stay closed."""
+    return _SECRET_FILE.fullmatch(name) is not None
+
+
+def detect_home(directory: DirInfo, name: str, entries: AbstractSet[str]) -> DirInfo:
+    """Return the place of a folder once the names in it are known."""
+    if directory.dir_kind is DirKind.ANY and is_home(name, entries):
+        return DirInfo(DirKind.HOME)
+    return directory
+
+
+def classify_dir(
+    parent: DirInfo, name: str, siblings: Container[str] = ()
+) -> DirInfo | None:
+    """Return the place of the folder ``name`` in ``place``; ``None``: not looked at.
+
+    ``beside`` holds the other names in the folder: ``x/`` beside ``x.jsonl`` is the
+    folder of that session even if ``x`` is no session id.
+    """
+    match parent.dir_kind:
+        case DirKind.HOME:
+            return _home_subdir(name)
+        case DirKind.PROJECTS:
+            return DirInfo(DirKind.ANY, ProjectKey(name))
+        case DirKind.SINGLE_KIND:
+            return _single_kind_subdir(parent, name)
+        case DirKind.AGENTS:
+            return parent
+        case DirKind.ANY | DirKind.SESSION:
+            return _any_subdir(parent, name, siblings)
+
+
+def classify_file(directory: DirInfo, name: str) -> FileRole | None:
+    """Return what the file ``name`` in ``place`` is; ``None``: not a source."""
+    if name.startswith(_IGNORED_PREFIXES) or (
+        REPLACED_FILE_SUFFIX in name and _REPLACED_FILE.fullmatch(name)
+    ):
+        return None
+    if directory.dir_kind is DirKind.SINGLE_KIND:
+        return _single_kind_file(directory, name)
+    if directory.dir_kind is DirKind.HOME:
+        return FileRole(SourceKind.HISTORY) if name == HISTORY_FILE else None
+    if name.endswith(".jsonl"):
+        return _transcript_file(directory, name[: -len(".jsonl")])
+    return _sidecar_file(directory, name)
+
+
+def _home_subdir(name: str) -> DirInfo | None:
+    if name == "projects":
+        return DirInfo(DirKind.PROJECTS)
+    kind = _HOME_SUBDIR_KINDS.get(name)
+    return DirInfo(DirKind.SINGLE_KIND, source_kind=kind) if kind else None
+
+
+def _single_kind_subdir(parent: DirInfo, name: str) -> DirInfo:
+    of_session = parent.source_kind is SourceKind.FILE_HISTORY or (
+        # A task list belongs to a session or to a team, whose name is no id.
+        parent.source_kind is SourceKind.TASK and _UUID.fullmatch(name)
+    )
+    if of_session and parent.session_id is None:
+        return DirInfo(
+            parent.dir_kind, session_id=SessionId(name), source_kind=parent.source_kind
+        )
+    return parent
+
+
+def _any_subdir(parent: DirInfo, name: str, siblings: Container[str]) -> DirInfo:
+    if name == "subagents":
+        return DirInfo(DirKind.AGENTS, parent.project_key, parent.session_id)
+    if parent.dir_kind is DirKind.SESSION and (kind := _SESSION_SUBDIR_KINDS.get(name)):
+        return DirInfo(DirKind.SINGLE_KIND, parent.project_key, parent.session_id, kind)
+    if name == "projects":
+        return DirInfo(DirKind.PROJECTS)
+    if _UUID.fullmatch(name) or f"{name}.jsonl" in siblings:
+        return DirInfo(DirKind.SESSION, parent.project_key, SessionId(name))
+    return parent
+
+
+def _single_kind_file(directory: DirInfo, name: str) -> FileRole | None:
+    match directory.source_kind:
+        case SourceKind.TODO:
+            return _todo_file(name)
+        case SourceKind.PLAN:
+            return FileRole(SourceKind.PLAN) if name.endswith(".md") else None
+        case SourceKind.TASK if name.startswith(".") or name.endswith("lock"):
+            return None
+        case None:
+            return None
+        case kind:
+            return FileRole(kind, directory.session_id)
+
+
+def _todo_file(name: str) -> FileRole | None:
+    if match := _TODO_FILE.fullmatch(name):
+        return FileRole(SourceKind.TODO, SessionId(match[1]), AgentId(match[2]))
+    return FileRole(SourceKind.TODO) if name.endswith(".json") else None
+
+
+def _transcript_file(directory: DirInfo, stem: str) -> FileRole:
+    if stem.startswith("agent-"):
+        return FileRole(SourceKind.AGENT, directory.session_id, _agent_id(stem))
+    if directory.dir_kind is DirKind.AGENTS:
+        kind = SourceKind.JOURNAL if stem == "journal" else SourceKind.AGENT
+        return FileRole(kind, directory.session_id)
+    return FileRole(SourceKind.SESSION, SessionId(stem) if stem else None)
+
+
+def _sidecar_file(directory: DirInfo, name: str) -> FileRole | None:
+    if name.endswith(".meta.json"):
+        agent = _agent_id(name.removesuffix(".meta.json"))
+        return FileRole(SourceKind.SIDECAR, directory.session_id, agent)
+    if name.endswith(".jsonl.backup"):
+        session = SessionId(name.removesuffix(".jsonl.backup"))
+        return FileRole(SourceKind.SIDECAR, session)
+    return (
+        FileRole(SourceKind.SIDECAR, directory.session_id)
+        if name in _SIDECAR_FILES
+        else None
+    )
+
+
+def _agent_id(stem: str) -> AgentId | None:
+    name = stem.removeprefix("agent-")
+    is_agent = name != stem and _AGENT_ID.fullmatch(name)
+    return AgentId(name) if is_agent else None

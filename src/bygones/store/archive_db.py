@@ -1,0 +1,604 @@
+"""What the archive knows of a source, and where its bytes are."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from sys import intern
+from typing import Any
+from zlib import crc32
+
+import apsw
+from msgspec import Struct
+
+from bygones.errors import ArchiveDamaged, ArchiveNotFound
+from bygones.model.base import (
+    AgentId,
+    ProjectKey,
+    SessionId,
+    SourceFile,
+    SourceId,
+    SourceKind,
+)
+from bygones.store.archive_tables import add_purged_hashes, hashes_of_source
+from bygones.store.compression import (
+    HashedFrame,
+    compress_and_hash,
+    decompress,
+    sha256_digest,
+)
+from bygones.store.connect import (
+    LATEST_VERSION,
+    copy_database,
+    error_on_open,
+    fetch_all,
+    fetch_one,
+    find_corruption,
+    fsync_folder,
+    make_private_folder,
+    migrate,
+    open_archive_db,
+    remove_database,
+    translate_read_errors,
+)
+
+Row = tuple[Any, ...]
+"""Whatever a database gives."""
+
+
+class StoredSource(Struct, frozen=True):
+    """A source as the archive has it: how far, and by which signs it is known."""
+
+    number: int
+    home: str
+    path: str
+    kind: SourceKind
+    project: ProjectKey | None = None
+    session: SessionId | None = None
+    agent: AgentId | None = None
+    generation: int = 0
+    gone_ns: int | None = None
+    stored_bytes: int = 0
+    """Bytes in chunks: all whole lines."""
+    size: int = 0
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+    inode: int = 0
+    head: bytes = b""
+    tail: bytes = b""
+    rest: bytes = b""
+
+    @property
+    def id(self) -> SourceId:
+        """The path as it was found."""
+        return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
+
+    @property
+    def state_checksum(self) -> int:
+        """A number that is another one once the file is moved, touched or cut off."""
+        told = f"{self.home}/{self.path} {self.size} {self.mtime_ns} "
+        return crc32(told.encode("utf-8", "replace") + self.rest)
+
+    @property
+    def source(self) -> SourceFile:
+        """The source as the last walk saw it."""
+        return SourceFile(
+            id=self.id,
+            home=self.home,
+            relative_path=self.path,
+            kind=self.kind,
+            size=self.size,
+            mtime_ns=self.mtime_ns,
+            inode=self.inode,
+            ctime_ns=self.ctime_ns,
+            project_key=self.project,
+            session_id=self.session,
+            agent_id=self.agent,
+        )
+
+
+class Chunk(Struct, frozen=True):
+    """Where some bytes of a source are in the archive."""
+
+    id: int
+    source: int
+    generation: int
+    start: int
+    stop: int
+    hash: bytes
+
+
+def stored_source_from_row(row: Row) -> StoredSource:
+    """Return a source by its row, whose columns stand in the order of the fields.
+
+    Homes and projects are few, and a hundred thousand sources may name them.
+    """
+    number, home, path, kind, project, *others = row
+    key = ProjectKey(intern(project)) if project is not None else None
+    return StoredSource(number, intern(home), path, SourceKind(kind), key, *others)
+
+
+ARCHIVE_FILE = "archive.db"
+UNFINISHED_SUFFIX = ".unfinished"
+"""Ends the name of an archive that is being made or copied."""
+CHUNK_SIZE = 512 * 1024
+"""Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
+_CHUNK_CACHE_SIZE = 16
+_UUID_GLOB = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
+
+
+_SELECT_SOURCES = """
+    SELECT s.id, s.home, s.path, s.kind, s.project, s.session, s.agent, s.generation,
+           s.gone_ns, g.kept, g.size, g.mtime_ns, g.ctime_ns, g.inode,
+           g.head, g.tail, g.rest
+      FROM source AS s
+      JOIN generation AS g ON g.source = s.id AND g.generation = s.generation
+"""
+_SELECT_HOMES = """
+    WITH RECURSIVE found (home) AS (
+        SELECT min(home) FROM source
+        UNION ALL
+        SELECT (SELECT min(home) FROM source WHERE home > found.home) FROM found
+         WHERE home IS NOT NULL
+    )
+    SELECT home FROM found WHERE home IS NOT NULL
+"""
+"""Each home once: there are few of them, and thousands of sources."""
+
+
+class ArchiveDB:
+    """``archive.db``, opened for reading or by the one writer."""
+
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
+        self.path = folder / ARCHIVE_FILE
+        if write:
+            make_private_folder(folder)
+            if not self.path.exists():
+                _create_archive(self.path)
+        self.db = open_archive_db(self.path, write=write, latest_version=LATEST_VERSION)
+        if write:
+            migrate(self.db, self.path)
+            _ensure_identity(self.db)
+        self._check_version()
+        self._cached_chunk = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._load_chunk)
+
+    def _check_version(self) -> None:
+        try:
+            found = int(str(self.db.pragma("user_version")))
+        except apsw.Error as error:
+            raise error_on_open(error, self.path) from error
+        if found == 0:
+            # Whoever was about to make it was stopped before anything was in it.
+            raise ArchiveNotFound(self.path.parent)
+
+    def close(self) -> None:
+        """Let go of the database, and of what was unpacked."""
+        self.db.close()
+        self.clear_cache()
+
+    def clear_cache(self) -> None:
+        """Let go of what was unpacked: it can be unpacked again."""
+        self._cached_chunk.cache_clear()
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[None]:
+        """Have all reads see the archive as it is now, whoever writes meanwhile.
+
+        A small chunk gives way to a longer one when its source grows, and an
+        unfinished line to a chunk: who finds first and reads then would miss them.
+        """
+        with translate_read_errors(self.path), self.db:
+            yield
+
+    @property
+    def archive_id(self) -> str:
+        """The archive's own name, by which an index knows whose it is."""
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, "SELECT archive FROM identity")
+            return str(row[0]) if row else ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no source was ever taken in."""
+        return fetch_one(self.db, "SELECT 1 FROM source") is None
+
+    def sources(self) -> Iterator[StoredSource]:
+        """Yield all sources, also those that are gone."""
+        with translate_read_errors(self.path):
+            for row in self.db.execute(f"{_SELECT_SOURCES} ORDER BY s.id"):
+                yield stored_source_from_row(row)
+
+    def count_generations(self) -> tuple[int, int]:
+        """Return how many generations are kept, and how many bytes in all of them."""
+        with translate_read_errors(self.path):
+            sql = "SELECT count(*), coalesce(sum(kept), 0) FROM generation"
+            return fetch_one(self.db, sql) or (0, 0)
+
+    def content_fingerprint(self) -> str:
+        """Return what is another text once more or less is kept."""
+        return "{}-{}".format(*self.count_generations())
+
+    def count_present(self, homes: Iterable[str]) -> int:
+        """Return how many sources of homes were there when last looked for."""
+        sql = "SELECT count(*) FROM source WHERE home = ? AND gone_ns IS NULL"
+        with translate_read_errors(self.path):
+            return sum(int(fetch_one(self.db, sql, (home,))[0]) for home in homes)
+
+    def source(self, number: int) -> StoredSource | None:
+        """Return a source by its number."""
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, f"{_SELECT_SOURCES} WHERE s.id = ?", (number,))
+            return stored_source_from_row(row) if row else None
+
+    def sources_without_session_id(self, numbers: Iterable[int]) -> list[StoredSource]:
+        """Return those of some sources whose place does not say whose they are."""
+        sql = "SELECT id FROM source WHERE session IS NULL OR session NOT GLOB ?"
+        some = {row[0] for row in fetch_all(self.db, sql, (_UUID_GLOB,))}
+        found = (self.source(number) for number in numbers if number in some)
+        return [kept for kept in found if kept is not None]
+
+    def find_source(self, home: str, path: str) -> StoredSource | None:
+        """Return a source by its place; none where that cannot be read."""
+        sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path = ?"
+        with suppress(ArchiveDamaged), translate_read_errors(self.path):
+            row = fetch_one(self.db, sql, (home, path))
+            return stored_source_from_row(row) if row else None
+        return None
+
+    def source_by_id(self, id_: str) -> StoredSource | None:
+        """Return a source by the path as it was found."""
+        sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path = ?"
+        with translate_read_errors(self.path):
+            for home in self.homes():
+                if not home or id_.startswith(f"{home}/"):
+                    path = id_[len(home) + 1 :] if home else id_
+                    row = fetch_one(self.db, sql, (home, path))
+                    if row:
+                        return stored_source_from_row(row)
+        return None
+
+    def homes(self) -> list[str]:
+        """Return every home of which something is kept."""
+        with translate_read_errors(self.path):
+            return [str(home) for (home,) in fetch_all(self.db, _SELECT_HOMES)]
+
+    def sources_below(self, home: str, folder: str) -> list[StoredSource]:
+        """Return the sources whose path begins with a folder and its slash."""
+        sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path >= ? AND s.path < ?"
+        end = folder[:-1] + chr(ord("/") + 1)
+        with suppress(ArchiveDamaged), translate_read_errors(self.path):
+            return [
+                stored_source_from_row(row)
+                for row in fetch_all(self.db, sql, (home, folder, end))
+            ]
+        return []
+
+    def add_source(self, source: SourceFile) -> StoredSource:
+        """Take up a source that was never seen before, with nothing of it yet."""
+        self.db.execute(
+            "INSERT INTO source (home, path, kind, project, session, agent, generation)"
+            " VALUES (?, ?, ?, ?, ?, ?, 0)",
+            (
+                source.home,
+                source.relative_path,
+                source.kind.value,
+                source.project_key,
+                source.session_id,
+                source.agent_id,
+            ),
+        )
+        number = self.db.last_insert_rowid()
+        self._add_generation(number, 0)
+        return StoredSource(
+            number=number,
+            home=source.home,
+            path=source.relative_path,
+            kind=source.kind,
+            project=source.project_key,
+            session=source.session_id,
+            agent=source.agent_id,
+        )
+
+    def start_generation(self, stored_source: StoredSource) -> StoredSource:
+        """Begin a new generation of a source; the old one stays as it is."""
+        generation = stored_source.generation + 1
+        self.db.execute(
+            "UPDATE source SET generation = ?, gone_ns = NULL WHERE id = ?",
+            (generation, stored_source.number),
+        )
+        self._add_generation(stored_source.number, generation)
+        return self.source(stored_source.number) or stored_source
+
+    def _add_generation(self, number: int, generation: int) -> None:
+        self.db.execute(
+            "INSERT INTO generation VALUES (?, ?, 0, 0, 0, 0, 0, x'', x'', x'')",
+            (number, generation),
+        )
+
+    def move_source(self, stored_source: StoredSource, source: SourceFile) -> None:
+        """Give a source the place where its file was found again."""
+        self.db.execute(
+            "UPDATE source SET home = ?, path = ?, kind = ?, project = ?, session = ?,"
+            " agent = ?, gone_ns = NULL WHERE id = ?",
+            (
+                source.home,
+                source.relative_path,
+                source.kind.value,
+                source.project_key,
+                source.session_id,
+                source.agent_id,
+                stored_source.number,
+            ),
+        )
+
+    def set_home(self, stored_source: StoredSource) -> None:
+        """Note where the home of a source is now."""
+        sql = "UPDATE source SET home = ? WHERE id = ?"
+        self.db.execute(sql, (stored_source.home, stored_source.number))
+
+    def set_gone(self, numbers: Iterable[int], gone_ns: int | None) -> None:
+        """Note that files are not there any more, or that they are back."""
+        self.db.executemany(
+            "UPDATE source SET gone_ns = ? WHERE id = ?",
+            ((gone_ns, number) for number in numbers),
+        )
+
+    def save_read_state(self, stored_source: StoredSource) -> None:
+        """Note how far a source was read and what its file looked like."""
+        self.db.execute(
+            "UPDATE generation SET kept = ?, size = ?, mtime_ns = ?, ctime_ns = ?,"
+            " inode = ?, head = ?, tail = ?, rest = ?"
+            " WHERE source = ? AND generation = ?",
+            (
+                stored_source.stored_bytes,
+                stored_source.size,
+                stored_source.mtime_ns,
+                stored_source.ctime_ns,
+                stored_source.inode,
+                stored_source.head,
+                stored_source.tail,
+                stored_source.rest,
+                stored_source.number,
+                stored_source.generation,
+            ),
+        )
+
+    def add_chunk(
+        self, stored_source: StoredSource, start: int, stop: int, frame: HashedFrame
+    ) -> None:
+        """Store compressed bytes of a source."""
+        self.db.execute(
+            "INSERT INTO chunk (source, generation, start, stop, hash, frame)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (stored_source.number, stored_source.generation, start, stop, *frame),
+        )
+
+    def pop_small_last_chunk(self, stored_source: StoredSource) -> tuple[int, bytes]:
+        """Remove the last chunk if it is small; return where it began and its bytes.
+
+        Otherwise return where the next chunk begins, and nothing.
+        """
+        row = fetch_one(
+            self.db,
+            "SELECT id, start, stop, hash FROM chunk"
+            " WHERE source = ? AND generation = ? ORDER BY start DESC LIMIT 1",
+            (stored_source.number, stored_source.generation),
+        )
+        if row is None or row[2] - row[1] >= CHUNK_SIZE // 2:
+            return stored_source.stored_bytes, b""
+        raw = self._cached_chunk(row[0], row[3])
+        self.db.execute("DELETE FROM chunk WHERE id = ?", (row[0],))
+        return int(row[1]), raw
+
+    def set_fragment(
+        self, stored_source: StoredSource, start: int, data: bytes
+    ) -> None:
+        """Store the unfinished last line of a source, or forget the one there was."""
+        key = (stored_source.number, stored_source.generation)
+        if not data:
+            sql = "DELETE FROM fragment WHERE source = ? AND generation = ?"
+            self.db.execute(sql, key)
+            return
+        self.db.execute(
+            "INSERT OR REPLACE INTO fragment VALUES (?, ?, ?, ?, ?)",
+            (*key, start, *compress_and_hash(data)),
+        )
+
+    def fragment(self, number: int, generation: int) -> bytes:
+        """Return the unfinished last line of a source."""
+        sql = "SELECT hash, frame FROM fragment WHERE source = ? AND generation = ?"
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, sql, (number, generation))
+        return (
+            self._decompress_verified(f"fragment of source {number}", row[0], row[1])
+            if row
+            else b""
+        )
+
+    def read_chunks(
+        self, number: int, generation: int, *, start: int = 0
+    ) -> Iterator[tuple[Chunk, bytes]]:
+        """Yield the chunks of a source that reach beyond ``start``, with bytes."""
+        for chunk in self._load_chunk_rows(number, generation, start):
+            yield chunk, self._cached_chunk(chunk.id, chunk.hash)
+
+    def try_read_chunks(
+        self, number: int, generation: int, *, start: int = 0
+    ) -> Iterator[tuple[Chunk, bytes | None]]:
+        """Yield chunks with their bytes; one that is damaged has none.
+
+        Where it cannot even be read which there are, that is one without an end.
+        """
+        try:
+            places = self._load_chunk_rows(number, generation, start)
+        except ArchiveDamaged:
+            yield Chunk(0, number, generation, start, sys.maxsize, b""), None
+            return
+        for chunk in places:
+            try:
+                raw = self._cached_chunk(chunk.id, chunk.hash)
+            except ArchiveDamaged:
+                yield chunk, None
+            else:
+                yield chunk, raw
+
+    def _load_chunk_rows(
+        self, number: int, generation: int, start: int = 0
+    ) -> list[Chunk]:
+        sql = (
+            "SELECT id, source, generation, start, stop, hash FROM chunk"
+            " WHERE source = ? AND generation = ? AND stop > ? ORDER BY start"
+        )
+        with translate_read_errors(self.path):
+            rows = fetch_all(self.db, sql, (number, generation, start))
+        return [Chunk(*row) for row in rows]
+
+    def chunk_hashes(
+        self, number: int, generation: int
+    ) -> list[tuple[int, int, bytes]]:
+        """Return where a source's chunks begin and stop, and their hashes, in order."""
+        return fetch_all(
+            self.db,
+            "SELECT start, stop, hash FROM chunk WHERE source = ? AND generation = ?"
+            " ORDER BY start",
+            (number, generation),
+        )
+
+    def read_bytes(
+        self, number: int, generation: int, offset: int, length: int
+    ) -> bytes:
+        """Return bytes of a source; fewer where the archive has fewer."""
+        parts = []
+        with self.read_transaction():
+            rows = fetch_all(
+                self.db,
+                "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
+                " AND start < ? AND stop > ? ORDER BY start",
+                (number, generation, offset + length, offset),
+            )
+            for id_, sign, start in rows:
+                raw = self._cached_chunk(id_, sign)
+                parts.append(raw[max(offset - start, 0) : offset + length - start])
+        return b"".join(parts)
+
+    def _load_chunk(self, id_: int, expected_hash: bytes) -> bytes:
+        """Return the bytes of a chunk.
+
+        It is asked for by its hash too: once a chunk has given way to a longer one,
+        its id is given to another.
+        """
+        try:
+            sql = "SELECT frame, stop - start FROM chunk WHERE id = ?"
+            row = fetch_one(self.db, sql, (id_,))
+        except apsw.Error as error:
+            raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
+        if row is None:
+            raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
+        return self._decompress_verified(f"chunk {id_}", expected_hash, *row)
+
+    def _decompress_verified(
+        self, what: str, expected: bytes, frame: bytes, size: int = 0
+    ) -> bytes:
+        try:
+            raw = decompress(frame, expected_size=size)
+        except Exception as error:
+            raise ArchiveDamaged(self.path, f"{what}: {error}") from error
+        if sha256_digest(raw) != expected:
+            raise ArchiveDamaged(self.path, f"{what} has another hash")
+        return raw
+
+    def erase_source(self, stored_source: StoredSource) -> None:
+        """Remove a source with all its generations, and refuse it from now on."""
+        for table in ("chunk", "fragment", "generation"):
+            sql = f"DELETE FROM {table} WHERE source = ?"  # noqa: S608 (our names)
+            self.db.execute(sql, (stored_source.number,))
+        self.db.execute("DELETE FROM source WHERE id = ?", (stored_source.number,))
+        if stored_source.session is not None:
+            sql = "DELETE FROM annotation WHERE session = ?"
+            self.db.execute(sql, (stored_source.session,))
+        add_purged_hashes(self.db, hashes_of_source(stored_source.source))
+
+    def vacuum(self) -> bool:
+        """Write the database anew without free pages, and empty its log.
+
+        Return whether that was done: while somebody reads, old pages stay in the file
+        until the last reader has gone.
+        """
+        self._cached_chunk.cache_clear()
+        self.db.execute("VACUUM")
+        return self.checkpoint_wal()
+
+    def checkpoint_wal(self) -> bool:
+        """Write all of the log to the database, and return whether that was done."""
+        row = fetch_one(self.db, "PRAGMA wal_checkpoint(TRUNCATE)")
+        return not row[0]
+
+    def check_integrity(self) -> str:
+        """Return what SQLite finds wrong with the file, or "ok"."""
+        return find_corruption(self.db) or "ok"
+
+    def uncompressed_size(self) -> int:
+        """Return how many bytes all chunks hold when they are not compressed."""
+        sql = "SELECT coalesce(sum(stop - start), 0) FROM chunk"
+        return int(fetch_one(self.db, sql)[0])
+
+    def total_stored_bytes(self) -> int:
+        """Return how many bytes are in chunks, by the word of all generations."""
+        sql = "SELECT coalesce(sum(kept), 0) FROM generation"
+        with translate_read_errors(self.path):
+            return int(fetch_one(self.db, sql)[0])
+
+    def generation_stored_bytes(self, number: int, generation: int) -> int:
+        """Return how many bytes of a generation are in chunks, by its own word."""
+        sql = "SELECT kept FROM generation WHERE source = ? AND generation = ?"
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, sql, (number, generation))
+        return int(row[0]) if row else 0
+
+    def verify_chunks(
+        self, number: int, generation: int
+    ) -> Iterator[tuple[Chunk, str]]:
+        """Yield the chunks of a source, each with what is wrong with it."""
+        for chunk in self._load_chunk_rows(number, generation):
+            try:
+                raw = self._load_chunk(chunk.id, chunk.hash)
+            except ArchiveDamaged as error:
+                yield chunk, error.detail
+                continue
+            is_whole = len(raw) == chunk.stop - chunk.start
+            yield chunk, "" if is_whole else "its length is wrong"
+
+    def backup(self, path: Path) -> None:
+        """Write a copy of the archive that is consistent, whoever writes meanwhile."""
+        copy_database(self.db, path)
+
+
+def _create_archive(path: Path) -> None:
+    """Make an archive beside its place, where it is put once it can be told from none.
+
+    So a file without a byte is never one that somebody was about to make.
+    """
+    beside = path.with_name(f"{path.name}{UNFINISHED_SUFFIX}")
+    remove_database(beside)
+    db = open_archive_db(beside, write=True, latest_version=LATEST_VERSION)
+    try:
+        migrate(db, beside)
+        _ensure_identity(db)
+        db.pragma("journal_mode", "DELETE")
+    finally:
+        db.close()
+    remove_database(path)  # logs of one that somebody took away would be read into it
+    beside.replace(path)
+    fsync_folder(path.parent)
+
+
+def _ensure_identity(db: apsw.Connection) -> None:
+    if fetch_one(db, "SELECT 1 FROM identity") is None:
+        with db:
+            sql = "INSERT INTO identity VALUES (?, ?)"
+            db.execute(sql, (uuid.uuid4().hex, time.time_ns()))

@@ -1,0 +1,291 @@
+"""What is derived of sessions: rows for lists, usage and edits; families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bygones.model.base import RecordId, SessionId
+from bygones.model.summary import SessionSummary
+from bygones.store.connect import fetch_all, fetch_one
+from bygones.store.encoding import TextLengths
+from bygones.store.index_db import IndexDB
+
+if TYPE_CHECKING:  # whoever reads lines needs no more than that
+    from bygones.store.derived_rows import DerivedRows
+    from bygones.store.messages import MessageStore, PreviewStore
+    from bygones.store.usage_tables import UsageTables
+
+__all__ = ["DerivedTables", "decode_by_end_time", "decode_summary"]
+
+decode_summary = msgspec.msgpack.Decoder(SessionSummary).decode
+_end_time = itemgetter(0)
+_FULL_SCAN_MIN = 200
+"""Dirty sessions above which one look at all records is cheaper than many."""
+
+
+def decode_by_end_time(
+    rows: Iterable[tuple[int | None, bytes]],
+) -> Iterator[SessionSummary]:
+    """Yield the lines of sessions, given by the time of their end.
+
+    What ended at one moment comes by its id: numbers are others after a rebuild.
+    """
+    for _, ended in groupby(rows, _end_time):
+        yield from sorted(
+            (decode_summary(line) for _, line in ended), key=attrgetter("id")
+        )
+
+
+class DerivedTables:
+    """The rows of sessions, read and written."""
+
+    def __init__(self, index: IndexDB) -> None:
+        self._db = index.db
+        self.index = index
+        self._leaf_titles: dict[int, list[tuple[RecordId, str, int]]] | None = None
+        """What all files call the records of each session, once many are asked for."""
+
+    @cached_property
+    def _usage(self) -> UsageTables:
+        from bygones.store.usage_tables import UsageTables
+
+        return UsageTables(self.index)
+
+    @cached_property
+    def messages(self) -> MessageStore:
+        """The messages of sessions, to be read by number."""
+        from bygones.store.messages import MessageStore
+
+        return MessageStore(self.index)
+
+    @cached_property
+    def previews(self) -> PreviewStore:
+        """How short sessions begin."""
+        from bygones.store.messages import PreviewStore
+
+        return PreviewStore(self.index)
+
+    def create_deferred_indexes(self) -> None:
+        """Make the indexes that wait for the first filling."""
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'record_uuid'"
+        if fetch_one(self._db, sql) is None:
+            text = Path(__file__).with_name("index_after.sql")
+            self._db.execute(text.read_text("utf-8"))
+
+    def dirty_sessions(self) -> list[int]:
+        """Return the sessions that must be derived anew."""
+        return [row[0] for row in fetch_all(self._db, "SELECT session FROM dirty")]
+
+    def dirty_sources(self) -> list[int]:
+        """Return the sources of dirty sessions that no id names for certain."""
+        sql = "SELECT source FROM seen WHERE session IN (SELECT session FROM dirty)"
+        return [row[0] for row in fetch_all(self._db, sql)]
+
+    def session_numbers_with_prefix(self, prefix: str) -> list[int]:
+        """Return the sessions whose id begins so, two at most."""
+        sql = "SELECT number FROM name WHERE session >= ? AND session < ? LIMIT 2"
+        rows = fetch_all(self._db, sql, (prefix, prefix + "\U0010ffff"))
+        return [row[0] for row in rows]
+
+    def mark_titled_sessions_dirty(self) -> None:
+        """Make sessions dirty whose leaves a file of a dirty session names."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO dirty"
+            " SELECT r.session FROM dirty AS d"
+            " JOIN seen AS s ON s.session = d.session"
+            " JOIN summary AS t ON t.source = s.source"
+            " JOIN record AS r ON r.uuid = t.leaf"
+        )
+
+    def families_titled_by_others(self) -> list[tuple[int, int]]:
+        """Return families of which a file gives a title to a session of another."""
+        return fetch_all(
+            self._db,
+            "SELECT DISTINCT one.family, other.family FROM summary AS t"
+            " JOIN record AS r ON r.uuid = t.leaf"
+            " JOIN session AS other ON other.number = r.session"
+            " JOIN seen AS s ON s.source = t.source"
+            " JOIN session AS one ON one.number = s.session"
+            " WHERE one.family <> other.family",
+        )
+
+    def group_families(self, dirty: Sequence[int]) -> list[list[int]]:
+        """Return dirty sessions with all that share records or answers with them."""
+        dirty = self._with_previous_families(dirty)
+        is_many = len(dirty) > _FULL_SCAN_MIN
+        self._leaf_titles = self.all_leaf_titles() if is_many else None
+        pairs = self._all_related_pairs() if is_many else self._related_pairs(dirty)
+        root: dict[int, int] = {}
+
+        def find(session: int) -> int:
+            while root.setdefault(session, session) != session:
+                root[session] = root[root[session]]
+                session = root[session]
+            return session
+
+        for one, other in pairs:
+            root[find(one)] = find(other)
+        groups: dict[int, set[int]] = {}
+        for session in (*root, *dirty):
+            groups.setdefault(find(session), set()).add(session)
+        wanted = {find(session) for session in dirty}
+        return [sorted(groups[family]) for family in sorted(wanted)]
+
+    def _all_related_pairs(self) -> Iterator[tuple[int, int]]:
+        for column in ("uuid", "message"):
+            yield from fetch_all(
+                self._db,
+                "SELECT DISTINCT shared.least, r.session FROM record AS r"  # noqa: S608 (our names)
+                f" JOIN (SELECT {column} AS id, min(session) AS least FROM record"
+                f" WHERE {column} IS NOT NULL GROUP BY {column}"
+                " HAVING min(session) <> max(session)) AS shared"
+                f" ON r.{column} = shared.id",
+            )
+
+    def _related_pairs(self, dirty: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the relations of some sessions, and of those related to them."""
+        waiting, met = list(dirty), set(dirty)
+        while waiting:
+            session = waiting.pop()
+            for column in ("uuid", "message"):
+                rows = fetch_all(
+                    self._db,
+                    "SELECT DISTINCT other.session FROM record AS own"  # noqa: S608
+                    f" JOIN record AS other ON other.{column} = own.{column}"
+                    " WHERE own.session = ? AND other.session <> own.session",
+                    (session,),
+                )
+                for (other,) in rows:
+                    yield session, other
+                    if other not in met:
+                        met.add(other)
+                        waiting.append(other)
+
+    def _with_previous_families(self, dirty: Sequence[int]) -> list[int]:
+        """Return sessions with those they were related to when last derived.
+
+        What has parted them since must be seen at both.
+        """
+        sql = (
+            "SELECT number FROM session WHERE family IN (SELECT family FROM session"
+            " WHERE number IN (SELECT session FROM dirty))"
+        )
+        return list({*dirty, *(row[0] for row in fetch_all(self._db, sql))})
+
+    def session_sources(self, session: int) -> list[int]:
+        """Return the numbers of a session's sources."""
+        sql = "SELECT source FROM seen WHERE session = ? ORDER BY source"
+        return [row[0] for row in fetch_all(self._db, sql, (session,))]
+
+    def leaf_titles(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
+        """Return what files call the records of sessions, and which file does."""
+        found: list[tuple[RecordId, str, int]] = []
+        for session in sessions:
+            if self._leaf_titles is not None:
+                found += self._leaf_titles.get(session, ())
+                continue
+            found += fetch_all(
+                self._db,
+                "SELECT t.record, t.text, t.source FROM record AS r"
+                " JOIN summary AS t ON t.leaf = r.uuid WHERE r.session = ?"
+                " ORDER BY t.source, t.offset",
+                (session,),
+            )
+        return found
+
+    def all_leaf_titles(self) -> dict[int, list[tuple[RecordId, str, int]]]:
+        """Return what files call the records of all sessions, by the session."""
+        found: dict[int, list[tuple[RecordId, str, int]]] = {}
+        rows = self._db.execute(
+            "SELECT r.session, t.record, t.text, t.source FROM summary AS t"
+            " CROSS JOIN record AS r ON r.uuid = t.leaf ORDER BY t.source, t.offset"
+        )
+        for session, *told in rows:
+            found.setdefault(session, []).append((told[0], told[1], told[2]))
+        return found
+
+    def insert_session(
+        self, number: int, family: int, derived_rows: DerivedRows
+    ) -> None:
+        """Write the rows of a session that has none, or none any more."""
+        *line, listed = derived_rows.session_row
+        self._db.execute(
+            "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, family, *line, self._session_lengths(number), listed),
+        )
+        self._usage.insert_usage(number, derived_rows)
+        rewound = [(record,) for record in derived_rows.abandoned_keys]
+        for sql, rows in (
+            ("INSERT OR IGNORE INTO rewound VALUES (?2, ?1)", rewound),
+            ("INSERT OR IGNORE INTO run VALUES (?, ?, ?)", derived_rows.agent_runs),
+            ("INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", derived_rows.edits),
+            ("INSERT INTO prompt VALUES (?, ?, ?, ?, ?)", derived_rows.prompts),
+            ("INSERT INTO talk VALUES (?, ?, ?)", derived_rows.conversations),
+            ("INSERT INTO reel VALUES (?, ?, ?, ?, ?)", derived_rows.message_blocks),
+            (
+                "INSERT INTO opening VALUES (?, ?)",
+                [(one,) for one in derived_rows.preview],
+            ),
+        ):
+            self._db.executemany(sql, [(number, *row) for row in rows])
+
+    def _session_lengths(self, number: int) -> bytes:
+        """Return how much a session's sources say."""
+        lengths = TextLengths()
+        sql = "SELECT lengths FROM said JOIN seen USING (source) WHERE session = ?"
+        for (packed,) in fetch_all(self._db, sql, (number,)):
+            lengths.merge(TextLengths(packed))
+        return lengths.pack()
+
+    def delete_session(self, number: int) -> None:
+        """Remove the rows of a session; it is clean then."""
+        self._db.execute("DELETE FROM dirty WHERE session = ?", (number,))
+        if (
+            fetch_one(self._db, "SELECT 1 FROM session WHERE number = ?", (number,))
+            is None
+        ):
+            return
+        self._usage.delete_usage(number)
+        for table, column in (
+            ("session", "number"),
+            ("edit", "session"),
+            ("rewound", "session"),
+            ("run", "session"),
+            ("prompt", "session"),
+            ("talk", "session"),
+            ("reel", "session"),
+            ("opening", "session"),
+        ):
+            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
+
+    def iter_summaries(
+        self, *, include_empty: bool = False
+    ) -> Iterator[SessionSummary]:
+        """Yield sessions for a list, newest first."""
+        sql = "SELECT ended_ms, listed FROM session"
+        if not include_empty:
+            sql += " WHERE NOT is_empty"
+        return decode_by_end_time(self._db.execute(f"{sql} ORDER BY ended_ms DESC"))
+
+    def session_number(self, session: SessionId) -> int | None:
+        """Return the number of a session that is known."""
+        sql = "SELECT number FROM name WHERE session = ?"
+        row = fetch_one(self._db, sql, (session,))
+        return int(row[0]) if row else None
+
+    def family_members(self, number: int) -> list[int]:
+        """Return a session and those it shares records with."""
+        rows = fetch_all(
+            self._db,
+            "SELECT number FROM session WHERE family ="
+            " (SELECT family FROM session WHERE number = ?) ORDER BY number",
+            (number,),
+        )
+        return [row[0] for row in rows]

@@ -1,0 +1,488 @@
+"""Read a team store within a scope: bytes and nodes of sources, and the rest."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from bygones.errors import ArchiveDamaged
+from bygones.ingest.index_batch import decode_lines
+from bygones.model.base import (
+    AgentId,
+    Position,
+    Problem,
+    ProjectKey,
+    SessionId,
+    SourceKind,
+)
+from bygones.model.nodes import RecordNode
+from bygones.model.summary import Annotations
+from bygones.sources.lines import split_lines
+from bygones.store.archive_db import Chunk, StoredSource
+from bygones.store.compression import decompress, sha256_digest
+from bygones.team.contract import BlobStore, ScopedDatabase
+from bygones.team.row_readers import (
+    RecordStart,
+    TeamEditReader,
+    TeamLookup,
+    TeamPromptReader,
+    TeamSearchFacts,
+    TeamSessionReader,
+    TeamUsageReader,
+)
+from bygones.team.text_engine import TeamEngine, TextSearchBackend
+
+_ANSWER_CACHE_BYTES = 32 * 1024 * 1024
+"""Bytes that one reader keeps unpacked while a question is answered."""
+_SHARED_CACHE_BYTES = 64 * 1024 * 1024
+"""Bytes that all readers of a store keep unpacked besides."""
+_READ_AHEAD_BYTES = 8 * 1024 * 1024
+"""Bytes that are fetched at once: a long source may have been sent in small spans. As
+many are kept by who reads on and asks nothing."""
+_COLUMNS = (
+    "number, machine, home, path, kind, project, session, agent, generation, upto,"
+    " mtime_ns, fragment"
+)
+_COLUMNS_OF_S = ", ".join(f"s.{name}" for name in _COLUMNS.split(", "))
+_SOURCE = f"SELECT {_COLUMNS} FROM {{source}} AS s"  # noqa: S608 (our names)
+_MAX_OFFSET = (1 << 62) - 1
+_LAST_CHARACTER = "\U0010ffff"
+
+
+class _SpanRow(NamedTuple):
+    start: int
+    stop: int
+    sha256: bytes
+    address: str
+
+
+class BlobCache:
+    """Objects that were unpacked last, by address; several threads may share them.
+
+    Nobody finds here what they may not read: addresses come from spans that they see.
+    """
+
+    def __init__(self, max_bytes: int = _SHARED_CACHE_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._lock = Lock()
+        self._blobs: OrderedDict[str, bytes] = OrderedDict()
+        self._total_bytes = 0
+
+    def get(self, address: str) -> bytes | None:
+        """Return bytes, if they are there."""
+        with self._lock:
+            raw = self._blobs.get(address)
+            if raw is not None:
+                self._blobs.move_to_end(address)
+            return raw
+
+    def put(self, address: str, raw: bytes) -> None:
+        """Keep bytes; what was not asked for longest gives way."""
+        with self._lock:
+            if address not in self._blobs:
+                self._blobs[address] = raw
+                self._total_bytes += len(raw)
+            self._evict(self.max_bytes)
+
+    def shrink_to(self, max_bytes: int) -> None:
+        """Keep no more than so many bytes."""
+        with self._lock:
+            self._evict(max_bytes)
+
+    def _evict(self, max_bytes: int) -> None:
+        while self._total_bytes > max_bytes and len(self._blobs) > bool(max_bytes):
+            _, old = self._blobs.popitem(last=False)
+            self._total_bytes -= len(old)
+
+
+class TeamByteReader:
+    """The bytes of sources, from the blob store."""
+
+    def __init__(
+        self, sight: ScopedDatabase, blobs: BlobStore, shared_cache: BlobCache
+    ) -> None:
+        self._sight = sight
+        self._blobs = blobs
+        self._shared_cache = shared_cache
+        self._local_cache = BlobCache(_READ_AHEAD_BYTES)
+        """Objects that were fetched last, and are what they were."""
+        self.reset()
+
+    @contextmanager
+    def enlarged_cache(self) -> Iterator[None]:
+        """Have room for all that an answer is told from; keep nothing of it after."""
+        before, self._local_cache.max_bytes = (
+            self._local_cache.max_bytes,
+            _ANSWER_CACHE_BYTES,
+        )
+        try:
+            yield
+        finally:
+            self._local_cache.max_bytes = before
+            if before < _ANSWER_CACHE_BYTES:
+                self._local_cache.shrink_to(0)
+
+    def reset(self) -> None:
+        """Look at everything anew: another question is asked."""
+        self._sources: dict[int, StoredSource | None] = {}
+        self._spans_by_source: dict[tuple[int, int], list[_SpanRow]] = {}
+        self._fragments: dict[tuple[int, int], bytes] = {}
+        """Unfinished last lines of sources' generations."""
+        self._sources_by_path: dict[tuple[str, str], StoredSource] = {}
+        """Sources by home and path, of which all below some folders are there."""
+        self._folders: set[tuple[str, str]] = set()
+
+    def sources(self) -> Iterator[StoredSource]:
+        """Yield all sources."""
+        for row in self._sight.rows(f"{_SOURCE} ORDER BY number"):
+            yield self._source_from_row(row)
+
+    def source(self, number: int) -> StoredSource | None:
+        """Return a source by its number."""
+        if number not in self._sources:
+            self._load_sources([number])
+        return self._sources[number]
+
+    def _load_sources(self, numbers: Iterable[int]) -> None:
+        new = [number for number in numbers if number not in self._sources]
+        if new:
+            self._sources |= dict.fromkeys(new)
+            among = self._sight.db.in_list("number", "numbers")
+            for row in self._sight.rows(f"{_SOURCE} WHERE {among}", numbers=new):
+                self._sources[row[0]] = self._source_from_row(row)
+
+    def find_source(self, home: str, path: str) -> StoredSource | None:
+        """Return a source by its place."""
+        if any(
+            home == place and path.startswith(folder) for place, folder in self._folders
+        ):
+            return self._sources_by_path.get((home, path))
+        rows = self._sight.rows(f"{_SOURCE} WHERE path = %(path)s", path=path)
+        return next(
+            (one for one in map(self._source_from_row, rows) if one.home == home), None
+        )
+
+    def source_by_id(self, id_: str) -> StoredSource | None:
+        """Return a source by the path as it was found."""
+        for kept in self._sources.values():
+            if kept is not None and kept.id == id_:
+                return kept
+        sql = f"{_SOURCE} WHERE id = %(name)s ORDER BY number LIMIT 1"
+        row = self._sight.first_row(sql, name=id_)
+        return self._source_from_row(row) if row else None
+
+    def prefetch_records(self, records: Sequence[RecordStart]) -> None:
+        """Fetch the bytes of records that will be read."""
+        self._load_sources_with_spans({one.source for one in records})
+        wanted: dict[str, _SpanRow] = {}
+        for one in records:
+            kept = self._sources[one.source]
+            if kept is not None:
+                place = (kept.number, kept.generation, one.start, one.start + 1)
+                wanted |= {
+                    span.address: span for span in self._overlapping_spans(*place)
+                }
+        self._fetch(wanted.values())
+
+    def _load_sources_with_spans(self, numbers: Iterable[int]) -> None:
+        """Look up sources with their spans."""
+        new = [number for number in numbers if number not in self._sources]
+        if not new:
+            return
+        self._sources |= dict.fromkeys(new)
+        among = self._sight.db.in_list("s.number", "numbers")
+        rows = self._sight.rows(
+            f"SELECT {_COLUMNS_OF_S}, p.start, p.stop, p.sha256, p.address"  # noqa: S608 (our names)
+            " FROM {source} AS s LEFT JOIN {span} AS p"
+            " ON p.number = s.number AND p.generation = s.generation"
+            f" WHERE {among} ORDER BY s.number, p.start",
+            numbers=new,
+        )
+        for row in rows:
+            kept = self._sources[row[0]] = self._source_from_row(
+                row[: -len(_SpanRow._fields)]
+            )
+            spans = self._spans_by_source.setdefault((kept.number, kept.generation), [])
+            span = _SpanRow(*row[-len(_SpanRow._fields) :])
+            if span.stop:  # one engine has nothing where there is no span, one zero
+                spans.append(span)
+
+    def prefetch_siblings(self, numbers: Sequence[int]) -> list[int]:
+        """Look up sources with all that lies beside them; return their numbers."""
+        self._load_sources(numbers)
+        own = self._cached_sources(numbers)
+        stems = {(kept.home, kept.path.split("/subagents/")[0]) for kept in own}
+        folders = {(home, stem.removesuffix(".jsonl")) for home, stem in stems}
+        values: dict[str, str] = {}
+        ranges: list[str] = []
+        for at, (_, folder) in enumerate(sorted(folders - self._folders)):
+            values |= {f"low{at}": folder, f"high{at}": folder + _LAST_CHARACTER}
+            ranges.append(f"(path >= %(low{at})s AND path < %(high{at})s)")
+        if ranges:
+            rows = self._sight.rows(f"{_SOURCE} WHERE {' OR '.join(ranges)}", **values)
+            for kept in map(self._source_from_row, rows):
+                self._sources[kept.number] = kept
+                self._sources_by_path[kept.home, kept.path] = kept
+        self._folders |= folders
+        beside = [
+            kept
+            for kept in self._sources_by_path.values()
+            if any(
+                kept.home == home and kept.path.startswith(folder)
+                for home, folder in folders
+            )
+        ]
+        keys = [(kept.number, kept.generation) for kept in (*own, *beside)]
+        self._load_spans(keys)
+        self._read_ahead([span for key in keys for span in self._spans_by_source[key]])
+        return [kept.number for kept in own]
+
+    def _cached_sources(self, numbers: Iterable[int]) -> list[StoredSource]:
+        found = (self._sources.get(number) for number in numbers)
+        return [kept for kept in found if kept is not None]
+
+    def _load_spans(self, sources: Iterable[tuple[int, int]]) -> None:
+        """Look up the spans of sources' generations."""
+        new = sorted(set(sources) - self._spans_by_source.keys())
+        if not new:
+            return
+        pairs = self._sight.db.pair_in_list("number, generation", "sources")
+        rows = self._sight.rows(
+            "SELECT number, generation, start, stop, sha256, address"  # noqa: S608 (our names)
+            f" FROM {{span}} AS p WHERE {pairs} ORDER BY number, generation, start",
+            sources=new,
+        )
+        self._spans_by_source |= {key: [] for key in new}
+        for number, generation, *span in rows:
+            self._spans_by_source[number, generation].append(_SpanRow(*span))
+
+    def fragment(self, number: int, generation: int) -> bytes:
+        """Return the unfinished last line of a source."""
+        self.source(number)
+        return self._fragments.get((number, generation), b"")
+
+    def try_read_chunks(
+        self, number: int, generation: int, *, start: int = 0
+    ) -> Iterator[tuple[Chunk, bytes | None]]:
+        """Yield spans with their bytes; one that is damaged has none."""
+        spans = self._overlapping_spans(number, generation, start, _MAX_OFFSET)
+        for at, span in enumerate(spans):
+            chunk = Chunk(0, number, generation, span.start, span.stop, span.sha256)
+            try:
+                raw = self._read_span(span, spans[at:])
+            except ArchiveDamaged:
+                yield chunk, None
+            else:
+                yield chunk, raw
+
+    def read_bytes(
+        self, number: int, generation: int, offset: int, length: int
+    ) -> bytes:
+        """Return bytes of a source; fewer where there are fewer."""
+        parts = []
+        spans = self._overlapping_spans(number, generation, offset, offset + length)
+        for at, span in enumerate(spans):
+            raw, start = self._read_span(span, spans[at:]), span.start
+            parts.append(raw[max(offset - start, 0) : offset + length - start])
+        return b"".join(parts)
+
+    def read_transaction(self) -> AbstractContextManager[None]:
+        """Nothing: spans are only added, and a row has the line behind them."""
+        return nullcontext()
+
+    def _overlapping_spans(
+        self, number: int, generation: int, start: int, stop: int
+    ) -> list[_SpanRow]:
+        self._load_spans([(number, generation)])
+        found = self._spans_by_source[number, generation]
+        return [span for span in found if span.start < stop and span.stop > start]
+
+    def _read_span(self, span: _SpanRow, following: Sequence[_SpanRow]) -> bytes:
+        """Return the bytes of a span; those of some that follow are fetched with it."""
+        raw = self._local_cache.get(span.address)
+        if raw is None:
+            self._read_ahead(following)
+            raw = self._local_cache.get(span.address)
+        if raw is None:
+            # Fetched alone it says what is wrong with it.
+            raw = self._blobs.get(span.address)
+            if sha256_digest(raw) != span.sha256:
+                raise ArchiveDamaged(Path(span.address), "it has another hash")
+            self._add_to_caches(span.address, raw)
+        return raw
+
+    def _read_ahead(self, spans: Sequence[_SpanRow]) -> None:
+        """Fetch the bytes of the first spans: as many as are not too much at once."""
+        weight, ahead = 0, list[_SpanRow]()
+        for one in spans:
+            weight += one.stop - one.start
+            if ahead and weight > _READ_AHEAD_BYTES:
+                break
+            ahead.append(one)
+        self._fetch(ahead)
+
+    def _fetch(self, spans: Iterable[_SpanRow]) -> None:
+        """Fetch bytes at once; such as are missing or damaged are left out."""
+        new: dict[str, _SpanRow] = {}
+        for one in spans:
+            if self._local_cache.get(one.address) is None:
+                raw = self._shared_cache.get(one.address)
+                if raw is None:
+                    new[one.address] = one
+                else:
+                    self._local_cache.put(one.address, raw)
+        for address, raw in self._blobs.get_many(list(new)).items() if new else ():
+            if sha256_digest(raw) == new[address].sha256:
+                self._add_to_caches(address, raw)
+
+    def _add_to_caches(self, address: str, raw: bytes) -> None:
+        self._local_cache.put(address, raw)
+        self._shared_cache.put(address, raw)
+
+    def _source_from_row(self, row: Sequence[object]) -> StoredSource:
+        """Return a source by its row; its unfinished line is kept for who asks."""
+        *told, frame = row
+        kept = _stored_source_from_row(told)
+        if isinstance(frame, bytes) and frame:
+            raw = self._fragments[kept.number, kept.generation] = decompress(frame)
+            kept = replace(kept, size=kept.stored_bytes + len(raw))
+        return kept
+
+
+def _stored_source_from_row(row: Sequence[object]) -> StoredSource:
+    number, machine, home, path, kind, project, session, agent, generation = row[:9]
+    upto, mtime_ns = row[9:]
+    return StoredSource(
+        number=int(str(number)),
+        home=f"{machine}:{home}" if machine else str(home),
+        path=str(path),
+        kind=SourceKind(str(kind)),
+        project=ProjectKey(str(project)) if project is not None else None,
+        session=SessionId(str(session)) if session is not None else None,
+        agent=AgentId(str(agent)) if agent is not None else None,
+        generation=int(str(generation)),
+        stored_bytes=int(str(upto)),
+        size=int(str(upto)),
+        mtime_ns=int(str(mtime_ns)),
+    )
+
+
+class TeamNodeReader:
+    """What is known of the lines of sources: read from their bytes."""
+
+    def __init__(self, sight: ScopedDatabase, chunks: TeamByteReader) -> None:
+        self._sight = sight
+        self._chunks = chunks
+        self._problem_rows: dict[int, list[tuple[str, int, int, str]]] = {}
+
+    def reset(self) -> None:
+        """Look at everything anew: another question is asked."""
+        self._problem_rows.clear()
+
+    def prefetch_problems(self, sources: Iterable[int]) -> None:
+        """Look up at once what is odd in sources."""
+        new = [source for source in sources if source not in self._problem_rows]
+        if not new:
+            return
+        self._problem_rows |= {source: [] for source in new}
+        among = self._sight.db.in_list("source", "sources")
+        rows = self._sight.rows(
+            "SELECT source, kind, start, length, detail FROM {problem} AS p"  # noqa: S608 (our names)
+            f" WHERE {among} ORDER BY source, place",
+            sources=new,
+        )
+        for source, *told in rows:
+            self._problem_rows[source].append(tuple(told))
+
+    def nodes(self, source: int) -> tuple[RecordNode, ...]:
+        """Return all nodes of a source, in order."""
+        kept = self._chunks.source(source)
+        if kept is None:
+            return ()
+        found: list[RecordNode] = []
+        for chunk, raw in self._chunks.try_read_chunks(source, kept.generation):
+            if raw is not None:
+                lines = split_lines(kept.id, kept.generation, chunk.start, raw)
+                found += decode_lines(lines)[1]
+        return tuple(found)
+
+    def problems(self, stored_source: StoredSource) -> Iterator[Problem]:
+        """Yield what was odd in a source, in order."""
+        self.prefetch_problems([stored_source.number])
+        for kind, start, length, detail in self._problem_rows[stored_source.number]:
+            place = Position(stored_source.id, stored_source.generation, start, length)
+            yield Problem(kind, place, detail)
+
+
+class TeamReader:
+    """What one scope may read."""
+
+    def __init__(
+        self,
+        sight: ScopedDatabase,
+        search_backend: TextSearchBackend,
+        blobs: BlobStore,
+        close: Callable[[], None],
+        *,
+        shared_cache: BlobCache,
+    ) -> None:
+        self.byte_store = TeamByteReader(sight, blobs, shared_cache)
+        self.index = TeamNodeReader(sight, self.byte_store)
+        self._derived = TeamSessionReader(sight, self._prefetch_sources)
+        self.lookup = TeamLookup(sight)
+        self.search_facts = TeamSearchFacts(sight, self.byte_store.prefetch_records)
+        self.edits = TeamEditReader(sight)
+        self.prompts = TeamPromptReader(sight)
+        self.usage = TeamUsageReader(sight)
+        self._search_backend = search_backend
+        self._read_transaction = sight.db.read_transaction
+        self._close_callbacks = [close]
+        self._version = search_backend.refresh_scope()
+
+    def _prefetch_sources(self, sources: Iterable[int]) -> None:
+        """Look up at once what will be read of a session's sources."""
+        self.index.prefetch_problems(self.byte_store.prefetch_siblings(list(sources)))
+
+    @property
+    def sessions(self) -> TeamSessionReader:
+        """The rows of sessions; with them every question about sessions begins."""
+        self.byte_store.reset()
+        self.index.reset()
+        return self._derived
+
+    def engine(self) -> TeamEngine:
+        """Return the words as they are now."""
+        self.byte_store.reset()
+        return TeamEngine(self._search_backend, lambda: self.search_facts.session_facts)
+
+    def check_for_changes(self) -> bool:
+        """Look whether something has come, or whether others may be seen now."""
+        before, self._version = self._version, self._search_backend.refresh_scope()
+        if before != self._version:
+            self.search_facts.mark_stale()
+        return before != self._version
+
+    def annotations(self) -> dict[SessionId, Annotations]:
+        """Return nothing: tags and notes stay with whoever wrote them."""
+        return {}
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[None]:
+        """Have all that is read be of one moment, as far as the engine can."""
+        with self._read_transaction(), self.byte_store.enlarged_cache():
+            yield
+
+    def call_on_close(self, close: Callable[[], None]) -> None:
+        """Let go of something else together with the reader."""
+        self._close_callbacks.append(close)
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        for close in self._close_callbacks:
+            close()

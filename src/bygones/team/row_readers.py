@@ -1,0 +1,680 @@
+"""Read the rows of a team store within a scope: sessions, search facts and usage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from bygones.model.base import AgentId, RecordId, SessionId
+from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
+from bygones.model.summary import IndexedEdit, SessionSummary, Title
+from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
+from bygones.store.derived_tables import decode_by_end_time, decode_summary
+from bygones.store.encoding import TextLengths, id_key, id_key_range, to_milliseconds
+from bygones.store.local_reader import (
+    PromptRow,
+    RecordLocation,
+    RecordRow,
+    edit_from_row,
+    from_milliseconds,
+)
+from bygones.store.usage_tables import (
+    Payer,
+    RowFilter,
+    ToolContextSum,
+    UsageSum,
+    UtcOffsets,
+)
+from bygones.team.contract import ScopedDatabase, pack_key, unpack_key
+
+_LAST_CHARACTER = "\U0010ffff"
+_QUERY_BATCH = 5000
+
+
+class TeamSessionReader:
+    """The rows of sessions."""
+
+    def __init__(
+        self, sight: ScopedDatabase, prefetch: Callable[[Iterable[int]], None]
+    ) -> None:
+        self._sight = sight
+        self._prefetch = prefetch
+        """Is told which sources will be read."""
+        self._family_sources: dict[int, list[int]] = {}
+        """The sources of the family that was asked for last."""
+
+    def iter_summaries(
+        self, *, include_empty: bool = False
+    ) -> Iterator[SessionSummary]:
+        """Yield sessions for a list, newest first."""
+        sql = "SELECT ended_ms, listed FROM {session} AS s"
+        if not include_empty:
+            sql += " WHERE is_empty = 0"
+        order = " ORDER BY ended_ms DESC NULLS LAST, number"
+        return decode_by_end_time(self._sight.rows(sql + order))
+
+    def session_number(self, session: SessionId) -> int | None:
+        """Return the number of a session that is known."""
+        sql = "SELECT number FROM {session} AS s WHERE session = %(session)s"
+        row = self._sight.first_row(f"{sql} ORDER BY number LIMIT 1", session=session)
+        return row[0] if row else None
+
+    def family_members(self, number: int) -> list[int]:
+        """Return a session and those it shares records with."""
+        rows = self._sight.rows(
+            "SELECT s.number, b.source FROM {session} AS s JOIN {booked} AS b"
+            " ON b.number = s.number WHERE s.family IN"
+            " (SELECT family FROM {session} AS t WHERE number = %(number)s)"
+            " ORDER BY s.number, b.source",
+            number=number,
+        )
+        self._family_sources = {}
+        for member, source in rows:
+            self._family_sources.setdefault(member, []).append(source)
+        self._prefetch({source for _, source in rows})
+        return list(self._family_sources)
+
+    def session_sources(self, session: int) -> list[int]:
+        """Return the numbers of a session's sources."""
+        if session in self._family_sources:
+            return self._family_sources[session]
+        sql = "SELECT source FROM {booked} AS b WHERE number = %(number)s"
+        rows = self._sight.rows(f"{sql} ORDER BY source", number=session)
+        return [row[0] for row in rows]
+
+    def leaf_titles(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
+        """Return what files call the records of sessions, and which file does."""
+        among = self._sight.db.in_list("number", "numbers")
+        return self._sight.rows(
+            "SELECT t.record, t.text, t.source FROM {summary} AS t WHERE t.leaf IN"  # noqa: S608 (our names)
+            f" (SELECT uuid FROM {{record}} AS r WHERE {among})"
+            " ORDER BY t.source, t.start",
+            numbers=list(sessions),
+        )
+
+
+class TeamLookup:
+    """Sessions and records by what a person knows of them."""
+
+    def __init__(self, sight: ScopedDatabase) -> None:
+        self._sight = sight
+
+    def load_summary(self, number: int) -> SessionSummary | None:
+        """Return a session's line by its number."""
+        return _load_summary(self._sight, number)
+
+    def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
+        """Return sessions whose id begins so; the one with exactly this id alone."""
+        sql = "SELECT session, listed FROM {session} AS s WHERE session "
+        exact = self._sight.rows(f"{sql} = %(name)s ORDER BY number", name=prefix)
+        rows = exact or self._sight.rows(
+            f"{sql} >= %(name)s AND session < %(last)s ORDER BY number LIMIT %(most)s",
+            name=prefix,
+            last=prefix + _LAST_CHARACTER,
+            most=limit,
+        )
+        # Two people may have the same session: it is one, the first that came.
+        return [decode_summary(blob) for blob in dict(reversed(rows)).values()][::-1]
+
+    def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
+        """Yield the line of every session, with its number."""
+        return _iter_numbered_summaries(self._sight)
+
+    def session_ids(self) -> list[str]:
+        """Return the ids of all sessions."""
+        return [row[0] for row in self._sight.rows("SELECT session FROM {session} s")]
+
+    def find_records(self, prefix: str, limit: int) -> list[RecordRow]:
+        """Return where records stand whose id may begin so, the oldest first."""
+        low = high = id_key(prefix)
+        rows = self._records_between(low, high, limit)
+        bounds = id_key_range(prefix)
+        if not rows and bounds is not None:
+            rows = self._records_between(*bounds, limit)
+        return rows
+
+    def _records_between(self, low: int, high: int, most: int) -> list[RecordRow]:
+        rows = self._sight.rows(
+            "SELECT r.number, r.source, r.start, r.length FROM {record} AS r"
+            " JOIN {session} AS s ON s.number = r.number"
+            " WHERE r.uuid IN (SELECT DISTINCT uuid FROM {record} AS q"
+            " WHERE uuid >= %(low)s AND uuid <= %(high)s ORDER BY uuid LIMIT %(most)s)"
+            " ORDER BY s.started_ms ASC NULLS LAST, r.number, r.source, r.start",
+            low=low,
+            high=high,
+            most=most,
+        )
+        return [RecordRow(*row) for row in rows]
+
+    def drift(self) -> Iterator[tuple[str, str, str, int]]:
+        """Yield what this version knows nothing of: kind, name, version, how often."""
+        rows = self._sight.rows(
+            "SELECT what, name, version, CAST(sum(count) AS bigint) FROM {drift} AS d"
+            " GROUP BY what, name, version ORDER BY what, name, version"
+        )
+        yield from (tuple(row) for row in rows)
+
+
+class TeamEditReader:
+    """Which files calls changed."""
+
+    _SQL = (
+        "SELECT e.path, s.session, e.branch, e.agent, e.time_ms, e.added, e.removed,"
+        " e.is_new FROM {edit} AS e JOIN {session} AS s ON s.number = e.number WHERE "
+    )
+    _ORDER = " ORDER BY e.time_ms ASC NULLS FIRST, e.number, e.place"
+
+    def __init__(self, sight: ScopedDatabase) -> None:
+        self._sight = sight
+
+    def edits_in_session(self, session: SessionId) -> list[IndexedEdit]:
+        """Return the changes of a session, oldest first."""
+        sql = f"{self._SQL} s.session = %(session)s{self._ORDER}"
+        return [edit_from_row(row) for row in self._sight.rows(sql, session=session)]
+
+    def edits_under(self, path: str) -> list[IndexedEdit]:
+        """Return the changes of a file, or of all below a folder, oldest first."""
+        folder = path.rstrip("/\\") + ("\\" if "\\" in path else "/")
+        sql = (
+            f"{self._SQL} (e.path = %(path)s OR (e.path >= %(folder)s"
+            f" AND e.path < %(last)s)){self._ORDER}"
+        )
+        rows = self._sight.rows(
+            sql, path=path, folder=folder, last=folder + _LAST_CHARACTER
+        )
+        return [edit_from_row(row) for row in rows]
+
+    def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
+        """Return the changes of files whose path ends so, oldest first."""
+        # The ending is compared here: engines differ in how they count characters.
+        rows = self._sight.rows("SELECT DISTINCT path FROM {edit} AS e")
+        paths = [row[0] for row in rows if _path_ends_with(row[0], suffix)]
+        among = self._sight.db.in_list("e.path", "paths")
+        found: list[IndexedEdit] = []
+        for start in range(0, len(paths), _QUERY_BATCH):
+            some = paths[start : start + _QUERY_BATCH]
+            sql = f"{self._SQL} {among}{self._ORDER}"
+            found += [edit_from_row(row) for row in self._sight.rows(sql, paths=some)]
+        return found
+
+
+class TeamPromptReader:
+    """What a person typed, in all sessions."""
+
+    def __init__(self, sight: ScopedDatabase) -> None:
+        self._sight = sight
+
+    def newest_first(self) -> Iterator[PromptRow]:
+        """Yield prompts; one that several sessions hold comes once, in the oldest."""
+        rows = self._sight.rows(
+            "SELECT s.family, p.record, s.session, p.time_ms, p.branch, p.head"
+            " FROM {prompt} AS p JOIN {session} AS s ON s.number = p.number"
+            " ORDER BY s.started_ms ASC NULLS FIRST, p.number, p.place"
+        )
+        first: dict[tuple[int, str], PromptRow] = {}
+        for family, record, session, time_ms, branch, head in rows:
+            row = PromptRow(session, record, from_milliseconds(time_ms), branch, head)
+            first.setdefault((family, record), row)
+        oldest = datetime.min.replace(tzinfo=UTC)
+        found = sorted(first.values(), key=lambda row: row.time or oldest)
+        yield from reversed(found)
+
+
+def _load_summary(sight: ScopedDatabase, number: int) -> SessionSummary | None:
+    sql = "SELECT listed FROM {session} AS s WHERE number = %(number)s"
+    row = sight.first_row(sql, number=number)
+    return decode_summary(row[0]) if row else None
+
+
+def _iter_numbered_summaries(
+    sight: ScopedDatabase,
+) -> Iterator[tuple[int, SessionSummary]]:
+    for number, blob in sight.rows("SELECT number, listed FROM {session} AS s"):
+        yield number, decode_summary(blob)
+
+
+def _path_ends_with(path: str, wanted: str) -> bool:
+    return path == wanted or path.replace("\\", "/").endswith(f"/{wanted}")
+
+
+_NEIGHBOURS = 200
+"""Records before and behind one that is asked for alone: the next ones are near it."""
+_MAX_CACHED_RECORDS = 5_000
+"""Records of which a search remembers where they stand, besides those of its page."""
+
+
+class RecordStart(NamedTuple):
+    """A record that is about to be read: its source and where it begins."""
+
+    source: int
+    start: int
+
+
+class _SessionFacts(NamedTuple):
+    """What a search knows of a session that it has not chosen."""
+
+    family: int
+    ended_ms: int
+    title: str
+    lengths: bytes
+
+
+class TeamSearchFacts:
+    """What a search must know of sessions and records besides their words."""
+
+    def __init__(
+        self, sight: ScopedDatabase, prefetch: Callable[[Sequence[RecordStart]], None]
+    ) -> None:
+        self._sight = sight
+        self._prefetch = prefetch
+        """Is told which records will be read."""
+        self._session_facts: dict[int, _SessionFacts] = {}
+        self._is_stale = True
+        self._clear_cache()
+
+    def _clear_cache(self) -> None:
+        self._locations: dict[int, RecordLocation] = {}
+        self._records_by_uuid: dict[tuple[int, int], int] = {}
+        """Records by their session and the number of their id."""
+        self._summaries: dict[int, SessionSummary] = {}
+        self._abandoned: dict[int, set[int]] = {}
+        self._agent_types: dict[int, dict[str, str | None]] = {}
+
+    def mark_stale(self) -> None:
+        """Look at everything anew: something has come."""
+        self._is_stale = True
+
+    @property
+    def session_facts(self) -> dict[int, _SessionFacts]:
+        """A line of each session; of those that were there, only new ones are read."""
+        if self._is_stale:
+            self._clear_cache()
+            rows = self._sight.rows("SELECT number FROM {session} AS s")
+            there = {row[0] for row in rows}
+            new = list(there - self._session_facts.keys())
+            kept = {n: line for n, line in self._session_facts.items() if n in there}
+            sql = (
+                "SELECT number, family, coalesce(ended_ms, 0), title, lengths"
+                " FROM {session} AS s"
+            )
+            if new and kept:
+                sql += f" WHERE {self._sight.db.in_list('number', 'numbers')}"
+            for number, *line in self._sight.rows(sql, numbers=new) if new else ():
+                kept[number] = _SessionFacts(*line)
+            self._session_facts = kept
+            self._is_stale = False
+        return self._session_facts
+
+    def text_lengths(self) -> dict[int, tuple[int, ...]]:
+        """Return how much each session says, by its number."""
+        lines = self.session_facts
+        return {
+            number: TextLengths.unpack_counts(one.lengths)
+            for number, one in lines.items()
+        }
+
+    def time_ranges(self) -> dict[int, tuple[int, int]]:
+        """Return the first and last time of each session's records; 0: no time."""
+        read = (
+            (number, TextLengths(one.lengths))
+            for number, one in self.session_facts.items()
+        )
+        return {number: (one.first_ms, one.last_ms) for number, one in read}
+
+    def end_times(self) -> dict[int, int]:
+        """Return when each session ended, in milliseconds; 0 where that is unknown."""
+        return {number: one.ended_ms for number, one in self.session_facts.items()}
+
+    def given_titles(self) -> list[tuple[int, str]]:
+        """Return the titles of sessions that were given one."""
+        lines = self.session_facts.items()
+        return [(number, one.title) for number, one in lines if one.title]
+
+    def families(self) -> dict[int, int]:
+        """Return the family of each session that shares records with another."""
+        sizes: dict[int, int] = {}
+        for one in self.session_facts.values():
+            sizes[one.family] = sizes.get(one.family, 0) + 1
+        lines = self.session_facts.items()
+        return {number: one.family for number, one in lines if sizes[one.family] > 1}
+
+    def prefetch(self, sessions: Sequence[int], records: Sequence[int]) -> None:
+        """Read what will be asked of sessions and records, and their bytes."""
+        self._load_sessions([one for one in sessions if one not in self._abandoned])
+        new = [record for record in records if record not in self._locations]
+        if len(self._locations) > _MAX_CACHED_RECORDS:
+            self._locations.clear()
+            self._records_by_uuid.clear()
+            new = list(records)
+        self._load_locations(new)
+        places = (self._locations.get(record) for record in records)
+        self._prefetch([RecordStart(one.source, one.offset) for one in places if one])
+
+    def _load_sessions(self, sessions: Sequence[int]) -> None:
+        if not sessions:
+            return
+        among = self._sight.db.in_list("number", "numbers")
+        rows = self._sight.rows(
+            f"SELECT number, listed, 0 AS uuid, '' AS agent, '' AS type, 0 AS what"  # noqa: S608 (our names)
+            f" FROM {{session}} AS s WHERE {among} UNION ALL"
+            f" SELECT number, NULL, uuid, '', '', 1 FROM {{rewound}} AS w WHERE {among}"
+            f" UNION ALL SELECT number, NULL, 0, agent, type, 2 FROM {{run}} AS r"
+            f" WHERE {among}",
+            numbers=list(sessions),
+        )
+        for number in sessions:
+            self._abandoned[number] = set()
+            self._agent_types[number] = {}
+        for number, blob, uuid, agent, kind, what in rows:
+            if what == 0:
+                self._summaries[number] = decode_summary(blob)
+            elif what == 1:
+                self._abandoned[number].add(uuid)
+            else:
+                self._agent_types[number][agent] = kind
+
+    def load_summary(self, number: int) -> SessionSummary | None:
+        """Return a session's line by its number."""
+        if number not in self._abandoned:
+            self._load_sessions([number])
+        return self._summaries.get(number)
+
+    def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
+        """Yield the number and the line of every session."""
+        for number, blob in self._sight.rows("SELECT number, listed FROM {session} s"):
+            yield number, decode_summary(blob)
+
+    def abandoned_keys(self, session: int) -> set[int]:
+        """Return what was left of a session: the numbers of its records' ids."""
+        if session not in self._abandoned:
+            self._load_sessions([session])
+        return self._abandoned[session]
+
+    def agent_type(self, session: int, agent: str) -> str | None:
+        """Return of which type an agent run is."""
+        if session not in self._agent_types:
+            self._load_sessions([session])
+        return self._agent_types[session].get(agent)
+
+    def abandoned_records(self) -> list[int]:
+        """Return all records on branches that were left."""
+        rows = self._sight.rows(
+            "SELECT r.number, r.record FROM {record} AS r JOIN {rewound} AS w"
+            " ON w.number = r.number AND w.uuid = r.uuid"
+        )
+        return [pack_key(*row) for row in rows]
+
+    def record_location(self, record: int) -> RecordLocation | None:
+        """Return where a record stands."""
+        if record not in self._locations:
+            session, within = unpack_key(record)
+            self._query_locations(
+                "number = %(number)s AND record >= %(low)s AND record <= %(high)s",
+                number=session,
+                low=within - _NEIGHBOURS,
+                high=within + _NEIGHBOURS,
+            )
+        return self._locations.get(record)
+
+    def _load_locations(self, records: Sequence[int]) -> None:
+        if records:
+            pairs = sorted(map(unpack_key, records))
+            # Engines find sessions by an index, and not always pairs.
+            among = self._sight.db.in_list("number", "numbers")
+            is_listed = self._sight.db.pair_in_list("number, record", "records")
+            where = f"{among} AND {is_listed}"
+            numbers = sorted({number for number, _ in pairs})
+            self._query_locations(where, numbers=numbers, records=pairs)
+
+    def _query_locations(self, where: str, **values: object) -> None:
+        sql = "SELECT number, record, uuid, source, start, length FROM {record} AS r"
+        for number, record, *place in self._sight.rows(
+            f"{sql} WHERE {where}", **values
+        ):
+            found = self._locations[pack_key(number, record)] = RecordLocation(*place)
+            self._records_by_uuid.setdefault((number, found.key), record)
+
+    def find_record(self, session: int, key: int) -> int | None:
+        """Return a record of a session by the number of its id."""
+        known = self._records_by_uuid.get((session, key))
+        if known is not None:
+            return pack_key(session, known)
+        row = self._sight.first_row(
+            "SELECT record FROM {record} AS r"
+            " WHERE number = %(number)s AND uuid = %(uuid)s ORDER BY record LIMIT 1",
+            number=session,
+            uuid=key,
+        )
+        return pack_key(session, row[0]) if row else None
+
+    def record_keys(self, records: Iterable[int]) -> frozenset[int]:
+        """Return the numbers of records' ids: copies have the same."""
+        wanted = list(records)
+        new = [record for record in wanted if record not in self._locations]
+        self._load_locations(new)
+        places = (self._locations.get(record) for record in wanted)
+        return frozenset(place.key for place in places if place)
+
+
+_decode_claim = msgspec.msgpack.Decoder(ReportedCost).decode
+_CONTEXT_TOKENS = "(e.input + e.write_5m + e.write_1h + e.read)"
+_COUNTED_COLUMNS = ("input", "output", "write_5m", "write_1h", "read", "searches")
+_COUNTED_SUMS = ", ".join(f"CAST(sum(e.{name}) AS bigint)" for name in _COUNTED_COLUMNS)
+_GUESSED_SUM = "CAST(sum(greatest(e.estimate - e.output, 0)) AS bigint)"
+
+
+class _TitleFields(Struct, frozen=True, gc=False, array_like=True):
+    """Of a session's line its title, and nothing that takes longer to read."""
+
+    id: SessionId
+    title: Title
+
+
+_decode_title = msgspec.msgpack.Decoder(_TitleFields).decode
+
+
+class TeamUsageReader:
+    """The rows about tokens."""
+
+    def __init__(self, sight: ScopedDatabase) -> None:
+        self._sight = sight
+
+    def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
+        """Return all purses, or those of sessions by their numbers."""
+        sql = (
+            "SELECT number, purse, agent, agent_type, model, terms, entrypoint"
+            " FROM {purse} AS p"
+        )
+        if sessions is None:
+            rows = self._sight.rows(sql)
+        else:
+            among = self._sight.db.in_list("number", "numbers")
+            numbers = [*sessions, 0]
+            rows = self._sight.rows(f"{sql} WHERE {among}", numbers=numbers)
+        return [
+            Payer(
+                pack_key(number, purse),
+                number,
+                AgentId(agent) if agent is not None else None,
+                kind,
+                model,
+                tuple(terms.split()),
+                entrypoint,
+            )
+            for number, purse, agent, kind, model, terms, entrypoint in rows
+        ]
+
+    def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
+        """Return the id and the project of each session, by its number."""
+        rows = self._sight.rows("SELECT number, session, project FROM {session} AS s")
+        return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
+
+    def reported_costs(self) -> list[tuple[int, ReportedCost]]:
+        """Return what Claude Code claims, by the session's number."""
+        rows = self._sight.rows("SELECT number, claim FROM {claim} AS c")
+        return [(row[0], _decode_claim(row[1])) for row in rows]
+
+    def time_range(self) -> tuple[int, int] | None:
+        """Return two times between which about everything was said."""
+        row = self._sight.first_row(
+            "SELECT min(started_ms), max(ended_ms) FROM {session} AS s"
+        )
+        return (row[0], row[1]) if row and None not in row else None
+
+    def session_titles(self) -> dict[SessionId, str]:
+        """Return the titles of all sessions."""
+        rows = self._sight.rows("SELECT session, listed FROM {session} AS s")
+        return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
+
+    def sum_usage(  # noqa: PLR0913 (each a way to part the sums, all by name)
+        self,
+        *,
+        where: Term | None = None,
+        row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
+        slot_ms: int = 0,
+        utc_offsets: UtcOffsets | None = None,
+        context_steps: Sequence[int] = (),
+        price_changes: Sequence[int] = (),
+        by_branch: bool = False,
+        only_reported: bool = False,
+    ) -> Iterator[UsageSum]:
+        """Yield what was spent, parted as far as a price or a report needs it."""
+        limits = _UsageFilter(self._sight, row_filter, "e.time_ms")
+        slot = (
+            self._sight.db.integer_division(
+                _local_time_sql("e.time_ms", utc_offsets), slot_ms
+            )
+            if slot_ms
+            else "NULL"
+        )
+        parts = [
+            "e.number",
+            "e.purse",
+            slot,
+            _sum_flags_sql(f"{_CONTEXT_TOKENS} > {step:d}" for step in context_steps),
+            _sum_flags_sql(f"e.time_ms >= {age:d}" for age in price_changes),
+            _flag_sql("e.branch > 0") if by_branch else "0",
+        ]
+        keys = [
+            str(at) for at, part in enumerate(parts, 1) if part not in {"NULL", "0"}
+        ]
+        sql = (
+            f"SELECT {', '.join(parts)}, count(*), {_COUNTED_SUMS}, {_GUESSED_SUM},"  # noqa: S608 (our names)
+            " min(e.time_ms), max(e.time_ms) FROM {spend} AS e"
+        )
+        if only_reported:
+            sql += " JOIN {claim} AS c ON c.number = e.number"
+        told = [limits.condition(where)] if where is not None else []
+        told += ["e.time_ms <= c.upto_ms"] if only_reported else []
+        sql += f" WHERE {' AND '.join(told)}" if told else ""
+        for row in self._sight.rows(
+            f"{sql} GROUP BY {', '.join(keys)}", **limits.values
+        ):
+            number, purse, slot_of, step, age, rewound, answers = row[:7]
+            guessed, first, last = row[13:]
+            yield UsageSum(
+                payer=pack_key(number, purse),
+                slot=slot_of,
+                context_step=step,
+                price_period=age,
+                abandoned=rewound,
+                answers=answers,
+                token_counts=tuple(row[7:13]),
+                estimated_output=guessed,
+                first_ms=first,
+                last_ms=last,
+            )
+
+    def session_tools(self) -> list[tuple[int, str]]:
+        """Return which tools each session called, by its number."""
+        rows = self._sight.rows("SELECT DISTINCT number, tool FROM {fill} AS e")
+        return [(number, tool) for number, tool in rows]
+
+    def sum_tool_context(
+        self,
+        *,
+        where: Term | None,
+        row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
+    ) -> list[ToolContextSum]:
+        """Return what each tool put into contexts."""
+        limits = _UsageFilter(
+            self._sight, row_filter, f"(e.quarter * {QUARTER_HOUR_SECONDS * 1000})"
+        )
+        sql = (
+            "SELECT tool, CAST(sum(calls) AS bigint), CAST(sum(size) AS bigint)"
+            " FROM {fill} AS e"
+        )
+        if where is not None:
+            sql += f" WHERE {limits.condition(where)}"
+        rows = self._sight.rows(f"{sql} GROUP BY tool", **limits.values)
+        return [ToolContextSum(*row) for row in rows]
+
+
+class _UsageFilter:
+    """Turns a query into a condition, and remembers what it compares with."""
+
+    def __init__(
+        self,
+        sight: ScopedDatabase,
+        among: Callable[[FieldValue | FieldTerm], RowFilter],
+        time: str,
+    ) -> None:
+        self._db = sight.db
+        self._among = among
+        self._time = time
+        self.values: dict[str, object] = {}
+
+    def condition(self, term: Term) -> str:
+        if isinstance(term, And | Or):
+            joint = " AND " if isinstance(term, And) else " OR "
+            return f"({joint.join(map(self.condition, term.terms))})"
+        if isinstance(term, Not):
+            return f"NOT {self.condition(term.term)}"
+        if isinstance(term, TimeRange):
+            sides = [
+                f"coalesce({self._time} {sign} {to_milliseconds(moment):d}, false)"
+                for moment, sign in ((term.start, ">="), (term.end, "<"))
+                if moment is not None
+            ]
+            return f"({' AND '.join(sides) or 'true'})"
+        if isinstance(term, FieldValue | FieldTerm):
+            return self._in_values(self._among(term))
+        raise TypeError(term)
+
+    def _in_values(self, found: RowFilter) -> str:
+        if found.column == "rewound":
+            return f"({_flag_sql('e.branch > 0')} IN ({_number_list(found.values)}))"
+        if not found.values:
+            return "(1 = 0)"
+        key = f"chosen{len(self.values)}"
+        if found.column == "session":
+            self.values[key] = sorted(found.values)
+            return f"({self._db.in_list('e.number', key)})"
+        self.values[key] = [unpack_key(number) for number in sorted(found.values)]
+        return f"({self._db.pair_in_list('e.number, e.purse', key)})"
+
+
+def _number_list(values: frozenset[int]) -> str:
+    return ", ".join(str(int(value)) for value in sorted(values)) or "-1"
+
+
+def _flag_sql(condition: str) -> str:
+    return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+
+
+def _sum_flags_sql(conditions: Iterator[str]) -> str:
+    return " + ".join(map(_flag_sql, conditions)) or "0"
+
+
+def _local_time_sql(time: str, clock: UtcOffsets | None) -> str:
+    """Return what a clock on the wall shows, in milliseconds since 1970."""
+    if clock is None or not (clock.transitions or clock.final_offset):
+        return time
+    if not clock.transitions:
+        return f"({time} + {clock.final_offset:d})"
+    whens = " ".join(f"WHEN {time} < {t:d} THEN {o:d}" for t, o in clock.transitions)
+    return f"({time} + CASE {whens} ELSE {clock.final_offset:d} END)"

@@ -1,0 +1,274 @@
+"""Connections to ClickHouse, and its schema.
+
+An address is that of a server's HTTP port, ``clickhouse://name:word@server:8123/team``,
+or of the same engine in this process, ``chdb:///folder?database=team``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import RLock
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from zlib import crc32
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError, DataError
+
+from bygones.errors import InvalidStoreURL, StoreError
+from bygones.store.export_rows import EXPORTED_TABLES
+from bygones.store.index_db import DERIVATION_VERSION
+from bygones.team.contract import columns_of
+
+_VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEFAULT_DATABASE = "bygones"
+_BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
+    (
+        "listed",
+        "lengths",
+        "claim",
+        "sha256",
+        "frame",
+        "sign",
+        "value",
+        "mark",
+        "fragment",
+    ),
+    "bytes",
+)
+"""Columns that hold bytes, not text."""
+_LIVE_SESSIONS = (
+    "SELECT number FROM session WHERE holder IN %(holders)s"
+    " AND number NOT IN (SELECT number FROM dead)"
+)
+_SOURCE_TABLES = {"source", "span"}
+_HOLDER_TABLES = (*EXPORTED_TABLES, "said", "post", *sorted(_SOURCE_TABLES))
+"""Tables whose rows are of a holder."""
+_MAX_FILTERED_HOLDERS = 500
+"""Holders that the engine is told of besides the statements; these name all."""
+_MAX_QUERY_BYTES = 64 * 1024 * 1024
+"""Bytes of a statement: one for an auditor may name ten thousand holders."""
+
+
+class ClickHouseConnection:
+    """A connection, and the SQL in which this engine differs from others."""
+
+    def __init__(self, address: str) -> None:
+        self._lock = RLock()
+        self._settings: dict[str, Any] = {"max_query_size": _MAX_QUERY_BYTES}
+        plain, self.database = _split_database(address)
+        with translate_errors():
+            self._db = clickhouse_connect.get_client(
+                dsn=plain, **_client_options(plain)
+            )
+            self._db.command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+            self._db.close()
+            self._db = clickhouse_connect.get_client(
+                dsn=plain, database=self.database, **_client_options(plain)
+            )
+
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of a statement with ``%(name)s`` in it."""
+        with self._lock, translate_errors():
+            found = self._db.query(
+                sql,
+                parameters=dict(values) if values else None,
+                column_formats=_BYTES_COLUMNS,
+                settings=self._settings,
+            )
+            return list(found.result_rows)
+
+    def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> None:
+        """Run a statement."""
+        with self._lock, translate_errors():
+            self._db.command(sql, parameters=dict(values) if values else None)
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Add many rows."""
+        if rows:
+            with self._lock, translate_errors():
+                self._db.insert(table, rows, column_names=list(columns))
+
+    def visible_rows(self, table: str) -> str:
+        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
+        if table in _SOURCE_TABLES:
+            return f"(SELECT * FROM {table} FINAL WHERE holder IN %(holders)s)"  # noqa: S608 (our names)
+        if table == "session":
+            return f"({_LIVE_SESSIONS.replace('number', '*', 1)})"
+        return (
+            f"(SELECT * FROM {table} WHERE holder IN %(holders)s"  # noqa: S608 (our names)
+            f" AND number IN ({_LIVE_SESSIONS}))"
+        )
+
+    def restrict_to(self, holders: Sequence[int]) -> None:
+        """Let the connection see rows of some holders only, and change nothing.
+
+        The engine itself adds this to every table that a statement reads.
+        """
+        self._settings = {"max_query_size": _MAX_QUERY_BYTES, "readonly": 2}
+        if len(holders) <= _MAX_FILTERED_HOLDERS:
+            own = f"holder IN ({', '.join(map(str, holders)) or 'NULL'})"
+            filters = {f"{self.database}.{table}": own for table in _HOLDER_TABLES}
+            self._settings["additional_table_filters"] = filters
+
+    def read_transaction(self) -> AbstractContextManager[None]:
+        """Nothing: each statement has its own moment, and readers put up with that."""
+        return nullcontext()
+
+    def in_list(self, column: str, key: str) -> str:
+        """Return the condition that a column is one of the list ``key``."""
+        return f"{column} IN %({key})s"
+
+    def pair_in_list(self, columns: str, key: str) -> str:
+        """Return the condition that two columns are one of the pairs in ``key``."""
+        return f"({columns}) IN %({key})s"
+
+    def integer_division(self, number: str, divisor: int) -> str:
+        """Return a division without its rest."""
+        return f"intDiv({number}, {divisor:d})"
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._db.close()
+
+
+def _client_options(url: str) -> dict[str, Any]:
+    # A session of the server's own would forbid two questions at once.
+    return {} if url.startswith("chdb:") else {"autogenerate_session_id": False}
+
+
+def _split_database(url: str) -> tuple[str, str]:
+    """Return an address without its database, and the database."""
+    split = urlsplit(url)
+    given = dict(parse_qsl(split.query))
+    path = split.path
+    database = given.pop("database", "")
+    if split.scheme != "chdb":
+        database, path = path.strip("/") or database, ""
+    database = database or _DEFAULT_DATABASE
+    if not _VALID_NAME.fullmatch(database):
+        raise InvalidStoreURL("a database's name has letters, digits and underscores")
+    plain = split._replace(path=path, query=urlencode(given))
+    return urlunsplit(plain), database
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Turn what the engine says into our error."""
+    try:
+        yield
+    except (ClickHouseError, OSError) as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        is_of_row = isinstance(error, DataError)
+        raise StoreError(told[0][:500], is_permanent=is_of_row) from error
+    except UnicodeError as error:
+        raise StoreError("it is no text", is_permanent=True) from error
+
+
+DERIVED_TABLES = (*EXPORTED_TABLES, "said", "post")
+"""Tables whose rows are of a session that was derived."""
+_TABLE_SETTINGS = "SETTINGS old_parts_lifetime = 1"
+"""What was erased must not lie about in parts that nobody reads."""
+_LASTING_TABLES = {
+    "holder": "holder Int64, person String, teams Array(String)",
+    "source": "number Int64, holder Int64, person String, machine String, home String,"
+    " path String, id String, kind String, project Nullable(String),"
+    " session Nullable(String), agent Nullable(String), mtime_ns Int64,"
+    " generation Int64, upto Int64, origin Int64, revision Int64, mark String,"
+    " fragment String",
+    "cleaned": "number Int64, clean Int64",
+    "span": "number Int64, holder Int64, generation Int64, start Int64, stop Int64,"
+    " origin Int64, sha256 String, address String, revision Int64",
+    "object": "address String, frame String",
+    "tombstone": "sign String, erased DateTime64(6, 'UTC')",
+    "hold": "selector String, reason String, is_over UInt8, revision Int64",
+    "stray": "address String, is_over UInt8, revision Int64",
+    "note": "kind String, key String, value String, is_over UInt8, revision Int64",
+    "stamp": "key String, value String, revision Int64",
+}
+_ADDED_COLUMNS = (("source", "mark String"), ("source", "fragment String"))
+"""Columns that a table of an older version has not."""
+_TABLE_ENGINES = {
+    "holder": "ReplacingMergeTree ORDER BY holder",
+    "source": "ReplacingMergeTree(revision) ORDER BY number",
+    "cleaned": "ReplacingMergeTree(clean) ORDER BY number",
+    "span": "ReplacingMergeTree(revision) ORDER BY (number, generation, start)",
+    "object": "ReplacingMergeTree ORDER BY address",
+    "tombstone": "ReplacingMergeTree ORDER BY sign",
+    "hold": "ReplacingMergeTree(revision) ORDER BY selector",
+    "stray": "ReplacingMergeTree(revision) ORDER BY address",
+    "note": "ReplacingMergeTree(revision) ORDER BY (kind, key)",
+    "stamp": "ReplacingMergeTree(revision) ORDER BY key",
+}
+_SORT_KEYS = {
+    "session": "holder, session, number",
+    "record": "number, record",
+    "edit": "path, number, place",
+    "summary": "leaf, number",
+    "booked": "source, number",
+}
+_SKIP_INDEXES = {
+    "record": ", INDEX by_uuid uuid TYPE bloom_filter GRANULARITY 1"
+    ", INDEX by_message message TYPE bloom_filter GRANULARITY 1",
+}
+"""Records are opened by session, and seldom looked for by their ids."""
+_SEARCH_COLUMNS = {
+    "said": "text UInt32, record UInt32, kind UInt8, length UInt32",
+    "post": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
+    " record UInt32 CODEC(Delta, ZSTD(1)), kind UInt8 CODEC(ZSTD(1)),"
+    " length UInt32 CODEC(ZSTD(1)),"
+    " places Array(UInt32) CODEC(ZSTD(1))",
+}
+
+
+def prepare(db: ClickHouseConnection) -> None:
+    """Make the schema; what was derived by another version is derived anew."""
+    for table, columns in _LASTING_TABLES.items():
+        db.execute(
+            f"CREATE TABLE IF NOT EXISTS {table} ({columns})"
+            f" ENGINE = {_TABLE_ENGINES[table]} {_TABLE_SETTINGS}"
+        )
+    for table, column in _ADDED_COLUMNS:
+        db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}")
+    schema = f"{EXPORTED_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
+    stamp = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
+    found = db.rows("SELECT value FROM stamp FINAL WHERE key = 'derived'", {})
+    if not found or found[0][0] != stamp:
+        _recreate_derived_tables(db)
+        sql = "INSERT INTO stamp SELECT 'derived', %(stamp)s, toUnixTimestamp(now())"
+        db.execute(sql, {"stamp": stamp})
+
+
+def _recreate_derived_tables(db: ClickHouseConnection) -> None:
+    for table in (*DERIVED_TABLES, "dead"):
+        db.execute(f"DROP TABLE IF EXISTS {table} SYNC")
+    for table in EXPORTED_TABLES:
+        db.execute(_table_ddl(table))
+    owned = "holder Int64, number Int64 CODEC(Delta, ZSTD(1))"
+    for table, order in (("said", "number, text"), ("post", "term, number, text")):
+        db.execute(
+            f"CREATE TABLE {table} ({owned}, {_SEARCH_COLUMNS[table]})"
+            f" ENGINE = MergeTree ORDER BY ({order}) {_TABLE_SETTINGS}"
+        )
+    db.execute("CREATE TABLE dead (number Int64) ENGINE = MergeTree ORDER BY number")
+    db.execute("TRUNCATE TABLE cleaned")
+
+
+def _table_ddl(table: str) -> str:
+    columns = ["holder Int64", "number Int64"]
+    if table == "session":
+        columns.append("family Int64")
+    for column in columns_of(table):
+        kind = "Int64" if column.is_number else "String"
+        columns.append(
+            f"{column.name} {f'Nullable({kind})' if column.is_nullable else kind}"
+        )
+    order = _SORT_KEYS.get(table, "number")
+    return (
+        f"CREATE TABLE {table} ({', '.join(columns)}{_SKIP_INDEXES.get(table, '')})"
+        f" ENGINE = MergeTree ORDER BY ({order}) {_TABLE_SETTINGS}"
+    )

@@ -1,0 +1,376 @@
+"""Connections to PostgreSQL, and its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+from zlib import crc32
+
+import psycopg
+
+from bygones.errors import ArchiveTooNew, StoreError
+from bygones.store.export_rows import EXPORTED_TABLES
+from bygones.store.index_db import DERIVATION_VERSION
+from bygones.team.contract import columns_of
+
+READER_ROLE = "bygones_reader"
+"""The role of whoever reads: row security holds for it."""
+_NUL, _NUL_SUBSTITUTE = "\0", "\ufdd0"
+"""A sign that the engine refuses, and one that no text has, which stands for it."""
+
+
+_ROW_ERRORS = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded)
+"""What the engine says of a row that it can never take."""
+_COPY_BATCH = 200
+"""Written rows that are handed to the engine at once."""
+
+
+class PostgresConnection:
+    """A connection, and the SQL in which this engine differs from others.
+
+    Threads may share one: whoever writes at once is not disturbed.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._lock = RLock()
+        self._address = address
+        self._restricted_to: str | None = None
+        self._depth = 0
+        with translate_errors():
+            self.db = self._open()
+
+    def _open(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            self._address, autocommit=True, options="-c search_path=bygones,public"
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Have the connection to oneself; open it again if the server went away.
+
+        Not in the midst of something that is to be written at once: that is lost.
+        """
+        with self._lock, translate_errors():
+            if self.db.broken and not self._depth:
+                self.db = self._open()
+                if self._restricted_to is not None:
+                    self._apply_restriction(self._restricted_to)
+            yield
+
+    def restrict_to(self, holders: Sequence[int]) -> None:
+        """Let the connection see rows of some holders only, and change nothing."""
+        self._restricted_to = ",".join(map(str, holders))
+        with self._locked():
+            self._apply_restriction(self._restricted_to)
+
+    def _apply_restriction(self, seen: str) -> None:
+        sql = b"SELECT set_config('bygones.holders', %s, false)"
+        try:
+            self.db.execute(sql, (seen,))
+            self.db.execute(f"SET ROLE {READER_ROLE}".encode())
+            self.db.execute(b"SET default_transaction_read_only = on")
+            self.db.execute(b"SET default_transaction_isolation = 'repeatable read'")
+        except BaseException:
+            # Nobody may read over a connection that is limited by half.
+            self.db.close()
+            raise
+
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        """Return the rows of a statement with ``%(name)s`` in it."""
+        with self._locked():
+            told = self.db.execute(
+                sql.encode(), _encode_parameters(values), binary=True
+            )
+            found = told.fetchall()
+        return [_unescape_row(row) if _has_escaped_nul(row) else row for row in found]
+
+    def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
+        """Run a statement; return how many rows it changed."""
+        with self._locked():
+            given = _encode_parameters(values) if values is not None else None
+            return self.db.execute(sql.encode(), given).rowcount
+
+    def copy(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        types: Sequence[str] = (),
+    ) -> None:
+        """Add many rows; in the engine's own form, if types are named."""
+        if not rows:
+            return
+        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        sql += " (FORMAT BINARY)" if types else ""
+        with (
+            self._locked(),
+            self.db.cursor() as cursor,
+            cursor.copy(sql.encode()) as to,
+        ):
+            if types:
+                to.set_types(types)
+            for row in rows:
+                to.write_row([_escape_nul(value) for value in row])
+
+    def copy_lines(
+        self, table: str, columns: Sequence[str], lines: Sequence[str]
+    ) -> None:
+        """Add many rows that are written already, as the engine's text has them."""
+        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        with (
+            self._locked(),
+            self.db.cursor() as cursor,
+            cursor.copy(sql.encode()) as to,
+        ):
+            for start in range(0, len(lines), _COPY_BATCH):
+                to.write("".join(lines[start : start + _COPY_BATCH]))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Have all that is written be there, or nothing of it."""
+        with self._locked(), self.db.transaction():
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[None]:
+        """Have all that a reader reads be of one moment; others of it wait."""
+        with self._locked():
+            if self._depth:
+                yield
+                return
+            with self.transaction():
+                yield
+
+    def visible_rows(self, table: str) -> str:
+        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
+        return f"(SELECT * FROM {table} WHERE holder = ANY(%(holders)s))"  # noqa: S608 (our names)
+
+    def in_list(self, column: str, key: str) -> str:
+        """Return the condition that a column is one of the list ``key``."""
+        return f"{column} = ANY(%({key})s)"
+
+    def pair_in_list(self, columns: str, key: str) -> str:
+        """Return the condition that two columns are one of the pairs in ``key``."""
+        # Of a list the engine knows how long it is, and looks up one by one.
+        return (
+            f"({columns}) IN (SELECT * FROM"  # noqa: S608 (our names)
+            f" unnest(%({key}_first)s::bigint[], %({key}_second)s::bigint[]))"
+        )
+
+    def integer_division(self, number: str, divisor: int) -> str:
+        """Return a division without its rest."""
+        return f"({number} / {divisor:d})"
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.db.close()
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Turn what the engine says into our error."""
+    try:
+        yield
+    except psycopg.Error as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        is_of_row = isinstance(error, _ROW_ERRORS)
+        raise StoreError(told[0], is_permanent=is_of_row) from error
+    except UnicodeError as error:
+        raise StoreError("it is no text", is_permanent=True) from error
+
+
+def _escape_nul(value: Any) -> Any:  # noqa: ANN401 (of any kind)
+    if isinstance(value, str) and _NUL in value:
+        return value.replace(_NUL, _NUL_SUBSTITUTE)
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return [_escape_nul(one) for one in value]
+    return value
+
+
+def _encode_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: _escape_nul(value) for key, value in values.items()}
+    for key, value in values.items():
+        if isinstance(value, list) and value and isinstance(value[0], tuple):
+            first, second = zip(*given.pop(key), strict=True)
+            given |= {f"{key}_first": list(first), f"{key}_second": list(second)}
+    return given
+
+
+def _has_escaped_nul(row: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) and _NUL_SUBSTITUTE in value for value in row)
+
+
+def _unescape_row(row: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(
+        value.replace(_NUL_SUBSTITUTE, _NUL) if isinstance(value, str) else value
+        for value in row
+    )
+
+
+_HERE = Path(__file__).parent
+_INDEXES = (
+    "session USING hash (session)",
+    "session (family)",
+    "session (ended_ms)",
+    "booked (source)",
+    "record (number, record)",
+    "record (uuid)",
+    "record (message) WHERE message IS NOT NULL",
+    "edit (path)",
+    "summary (leaf)",
+    "problem (source)",
+)
+_SEARCH_TABLES = ("said", "word", "total", "post", "segment", "filed", "stand")
+_READABLE_TABLES = (
+    "holder",
+    "source",
+    "span",
+    "said",
+    "word",
+    "total",
+    "post",
+    "stand",
+)
+"""Tables that readers see, besides those of sessions."""
+_READER_FUNCTIONS = (
+    "matching(tsquery)",
+    "matching_both(tsquery, tsquery)",
+    "standing(text, text[], boolean)",
+)
+"""What readers may ask for with the rights of whoever made it."""
+
+
+def iter_migrations() -> Iterator[tuple[int, str]]:
+    """Yield the numbers and texts of all steps, in order."""
+    for path in sorted((_HERE / "migrations").glob("*.sql")):
+        yield int(path.name[:4]), path.read_text("utf-8")
+
+
+def prepare(db: PostgresConnection) -> None:
+    """Make or migrate the schema; whoever comes at the same time waits."""
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(7325662)")
+        db.execute("CREATE SCHEMA IF NOT EXISTS bygones")
+        db.execute("SET LOCAL search_path = bygones, public")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS stamp (key text PRIMARY KEY, value text)"
+        )
+        _migrate(db)
+        stamp = _schema_version()
+        if _get_stamp(db, "derived") != stamp:
+            _recreate_derived_tables(db)
+            _set_stamp(db, "derived", stamp)
+
+
+def _migrate(db: PostgresConnection) -> None:
+    found = int(_get_stamp(db, "version") or 0)
+    latest = max(number for number, _ in iter_migrations())
+    if found > latest:
+        raise ArchiveTooNew(
+            Path("the team's store"), found_version=found, supported_version=latest
+        )
+    for number, sql in iter_migrations():
+        if number > found:
+            db.execute(sql)
+            _set_stamp(db, "version", str(number))
+
+
+def _recreate_derived_tables(db: PostgresConnection) -> None:
+    """Make the derived tables anew, and have everything derived again."""
+    for table in (*EXPORTED_TABLES, *_SEARCH_TABLES):
+        db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
+    for function in (*_READER_FUNCTIONS, "visible()"):
+        db.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE")
+    for table in EXPORTED_TABLES:
+        db.execute(_table_ddl(table))
+        if table not in {"session", "record"}:
+            db.execute(f"CREATE INDEX ON {table} (number)")
+    for place in _INDEXES:
+        db.execute(f"CREATE INDEX ON {place}")
+    db.execute((_HERE / "layout.sql").read_text("utf-8"))
+    _enable_row_security(db)
+    db.execute("UPDATE source SET revision = revision + 1, clean = 0")
+
+
+def _table_ddl(table: str) -> str:
+    columns = ["holder integer NOT NULL", "number bigint NOT NULL"]
+    if table == "session":
+        columns[1] = "number bigint PRIMARY KEY"
+        columns.append("family bigint NOT NULL")
+    for column in columns_of(table):
+        kind = 'text COLLATE "C"'
+        kind = "bigint" if column.is_number else "bytea" if column.is_bytes else kind
+        columns.append(
+            f"{column.name} {kind}{'' if column.is_nullable else ' NOT NULL'}"
+        )
+    return f"CREATE TABLE {table} ({', '.join(columns)})"
+
+
+def _enable_row_security(db: PostgresConnection) -> None:
+    """Let readers see rows of those holders only that are set on their connection."""
+    _ensure_reader_role(db)
+    db.execute(f"GRANT USAGE ON SCHEMA bygones TO {READER_ROLE}")
+    for table in (*EXPORTED_TABLES, *_READABLE_TABLES):
+        db.execute(f"GRANT SELECT ON {table} TO {READER_ROLE}")
+        db.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        db.execute(f"DROP POLICY IF EXISTS seen ON {table}")
+        db.execute(
+            f"CREATE POLICY seen ON {table} FOR SELECT TO {READER_ROLE}"
+            " USING (holder = ANY ((SELECT visible())::integer[]))"
+        )
+    for function in _READER_FUNCTIONS:
+        db.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")
+        db.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {READER_ROLE}")
+
+
+def _ensure_reader_role(db: PostgresConnection) -> None:
+    """Make the role of readers, or take the one that somebody has made."""
+    found = db.rows(
+        "SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles"
+        " WHERE rolname = %(reader)s",
+        {"reader": READER_ROLE},
+    )
+    if found and found[0][0]:
+        return
+    if not found:
+        rows = db.rows(
+            "SELECT rolsuper OR rolcreaterole FROM pg_roles"
+            " WHERE rolname = current_user",
+            {},
+        )
+        if not rows[0][0]:
+            raise StoreError(
+                "its user may not make roles; have somebody who may do this once:"
+                f" CREATE ROLE {READER_ROLE}; GRANT {READER_ROLE} TO …"
+            )
+        db.execute(
+            f"DO $$ BEGIN CREATE ROLE {READER_ROLE} NOLOGIN;"
+            " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+        )
+    db.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
+
+
+def _schema_version() -> str:
+    layout = (_HERE / "layout.sql").read_text("utf-8")
+    schema = f"{EXPORTED_TABLES}{_INDEXES}{layout}{DERIVATION_VERSION}"
+    return f"{crc32(schema.encode()):08x}"
+
+
+def _get_stamp(db: PostgresConnection, key: str) -> str | None:
+    rows = db.rows("SELECT value FROM stamp WHERE key = %(key)s", {"key": key})
+    return rows[0][0] if rows else None
+
+
+def _set_stamp(db: PostgresConnection, key: str, value: str) -> None:
+    db.execute(
+        "INSERT INTO stamp VALUES (%(key)s, %(value)s)"
+        " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        {"key": key, "value": value},
+    )

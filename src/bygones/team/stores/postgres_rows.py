@@ -1,0 +1,732 @@
+"""Write, erase and verify the rows of a team store on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from bygones.errors import SourceUpdateRejected
+from bygones.model.base import SessionId
+from bygones.store.encoding import to_milliseconds
+from bygones.store.export_rows import EXPORTED_TABLES, SessionRows
+from bygones.team.contract import (
+    DerivedSessions,
+    ErasureReceipt,
+    ErasureSelector,
+    RemoteSource,
+    SourceFragment,
+    SourceUpdate,
+    StoredSpan,
+    TeamSource,
+    UploadProgress,
+    VerifyReport,
+    allocate_numbers,
+    columns_of,
+    select_new_spans,
+    tombstone_hashes,
+)
+from bygones.team.stores.base import (
+    fragment_from_row,
+    progress_from_row,
+    span_from_row,
+    span_rows,
+    team_source_from_row,
+)
+from bygones.team.stores.postgres_connection import PostgresConnection
+from bygones.team.stores.postgres_search import (
+    SegmentTermCounts,
+    SessionTerms,
+    add_segment,
+    forget_dead,
+    leave_segments,
+    slots_of,
+    vectors_of,
+)
+
+_FLUSH_BYTES = 16 * 1024 * 1024
+"""Bytes of vectors that wait to be written; more would only take memory."""
+
+
+def get_or_create_holder(
+    db: PostgresConnection, person: str, teams: Sequence[str]
+) -> int:
+    """Return the number of a person with these teams, a new one where it has none."""
+    values = {"person": person, "teams": sorted(set(teams))}
+    sql = "SELECT holder FROM holder WHERE person = %(person)s AND teams = %(teams)s"
+    rows = db.rows(sql, values)
+    if not rows:
+        db.execute(
+            "INSERT INTO holder (person, teams) VALUES (%(person)s, %(teams)s)"
+            " ON CONFLICT DO NOTHING",
+            values,
+        )
+        rows = db.rows(sql, values)
+    return int(rows[0][0])
+
+
+def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
+    """Put sessions in the place of what was derived of their sources before."""
+    with db.transaction():
+        # An erasure waits for this, or this for it: no row outlives its source.
+        db.execute("LOCK TABLE source, session IN ROW EXCLUSIVE MODE")
+        person = {"person": derived.person}
+        db.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%(person)s, 7))", person
+        )
+        rows = db.rows(
+            "SELECT number, clean, holder FROM source WHERE number = ANY(%(numbers)s)",
+            {"numbers": list(derived.sources)},
+        )
+        if any(clean > derived.sources[number] for number, clean, _ in rows):
+            return  # somebody has derived something newer meanwhile
+        gone = set(derived.sources) - {row[0] for row in rows}
+        if gone:
+            return  # erased meanwhile: what is left is derived when more of it comes
+        _insert_sessions(
+            db,
+            derived,
+            {row[0]: row[2] for row in rows},
+            _replaced_sessions(db, derived),
+        )
+        db.execute(
+            "UPDATE source AS s SET clean = n.revision"
+            " FROM unnest(%(numbers)s::bigint[], %(revisions)s::bigint[])"
+            " AS n (number, revision) WHERE s.number = n.number",
+            {
+                "numbers": list(derived.sources),
+                "revisions": list(derived.sources.values()),
+            },
+        )
+
+
+def _replaced_sessions(db: PostgresConnection, derived: DerivedSessions) -> list[int]:
+    rows = db.rows(
+        "SELECT number FROM booked WHERE source = ANY(%(sources)s) UNION"
+        " SELECT number FROM session WHERE session = ANY(%(sessions)s) AND holder IN"
+        " (SELECT holder FROM holder WHERE person = %(person)s)",
+        {
+            "sources": list(derived.sources),
+            "sessions": [one.session for one in derived.sessions],
+            "person": derived.person,
+        },
+    )
+    return [row[0] for row in rows]
+
+
+def remove_sessions(db: PostgresConnection, numbers: Sequence[int]) -> int:
+    """Remove every row of sessions; return how many there were."""
+    if not numbers:
+        return 0
+    _update_term_counts(db, _stored_term_counts(db, numbers), {})
+    removed = _delete_rows(db, numbers)
+    leave_segments(db, numbers)
+    return removed
+
+
+def _delete_rows(db: PostgresConnection, numbers: Sequence[int]) -> int:
+    chosen = {"numbers": list(numbers)}
+    return sum(
+        db.execute(f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)", chosen)  # noqa: S608 (our names)
+        for table in (*EXPORTED_TABLES, "said", "stand")
+    )
+
+
+def _insert_sessions(
+    db: PostgresConnection,
+    derived: DerivedSessions,
+    holders: Mapping[int, int],
+    old: Sequence[int],
+) -> None:
+    """Write sessions, and remove those in whose place they are."""
+    numbers = allocate_numbers(len(derived.sessions))
+    whose = _session_holders(db, derived, holders)
+    families: dict[int, int] = {}
+    rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in EXPORTED_TABLES}
+    words: dict[int, _TextWriter] = {}
+    before = _stored_term_counts(db, old)
+    if old:
+        _delete_rows(db, old)
+        leave_segments(db, old)
+    for number, holder, one in zip(numbers, whose, derived.sessions, strict=True):
+        family = families.setdefault(one.family, number)
+        for table, found in one.rows.items():
+            first = (holder, number, family) if table == "session" else (holder, number)
+            rows[table] += [(*first, *row) for row in found]
+        words.setdefault(holder, _TextWriter(db, holder)).add(number, one)
+    for table, found in rows.items():
+        names = [column.name for column in columns_of(table)]
+        first_names = ["holder", "number", *(["family"] if table == "session" else [])]
+        db.copy(table, [*first_names, *names], found)
+    for texts in words.values():
+        texts.finish()
+    _update_term_counts(
+        db, before, {holder: texts.tallied for holder, texts in words.items()}
+    )
+
+
+def _session_holders(
+    db: PostgresConnection, derived: DerivedSessions, holders: Mapping[int, int]
+) -> list[int]:
+    """Return whose each session is: the person's, with teams that may see all of it."""
+    rows = db.rows(
+        "SELECT holder, teams FROM holder WHERE holder = ANY(%(holders)s)",
+        {"holders": list(set(holders.values()))},
+    )
+    teams = {holder: set(named) for holder, named in rows}
+    known: dict[tuple[str, ...], int] = {}
+    found: list[int] = []
+    for one in derived.sessions:
+        shared = [teams[holders[row[0]]] for row in one.rows["booked"]]
+        named = tuple(sorted(set.intersection(*shared))) if shared else ()
+        if named not in known:
+            known[named] = get_or_create_holder(db, derived.person, named)
+        found.append(known[named])
+    return found
+
+
+class _TextWriter:
+    """What a holder's sessions say, on its way to the words."""
+
+    def __init__(self, db: PostgresConnection, holder: int) -> None:
+        self._db = db
+        self._holder = holder
+        self._numbers: list[int] = []
+        self._said: list[str] = []
+        self._stand: list[tuple[object, ...]] = []
+        self._weight = 0
+        self.tallied = SegmentTermCounts()
+
+    def add(self, number: int, one: SessionRows) -> None:
+        """Take in what a session says; what has become much is written."""
+        if not one.texts:
+            return
+        said = SessionTerms(one.texts)
+        for at, (text, terms) in enumerate(zip(one.texts, said.terms, strict=True)):
+            for piece, vector in enumerate(vectors_of(terms)):
+                length = len(terms) if not piece else 0
+                # Numbers and terms: nothing of it needs to be escaped.
+                self._said.append(
+                    f"{self._holder}\t{number}\t{at}\t{piece}\t{text.record}"
+                    f"\t{text.kind}\t{length}\t{vector}\n"
+                )
+                self._weight += len(vector)
+        slots = slots_of(said)
+        whose = (self._holder, number)
+        self._stand += [(*whose, at, len(slots) - 1, o) for at, o in enumerate(slots)]
+        self._numbers.append(number)
+        self.tallied.add(number, said)
+        if self._weight > _FLUSH_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        self._db.copy_lines("said", _SAID, self._said)
+        self._db.copy("stand", _STAND, self._stand, _STAND_TYPES)
+        self._said, self._stand, self._weight = [], [], 0
+
+    def finish(self) -> None:
+        """Write everything but how often words are there."""
+        self._write()
+        add_segment(self._db, self._holder, self._numbers, self.tallied.packed)
+
+
+def _stored_term_counts(
+    db: PostgresConnection, numbers: Sequence[int]
+) -> dict[int, SegmentTermCounts]:
+    """Return how much sessions say that are there, by holder."""
+    found: dict[int, SegmentTermCounts] = {}
+    if numbers:
+        sql = "SELECT holder, slot, packed FROM stand WHERE number = ANY(%(numbers)s)"
+        for holder, slot, packed in db.rows(sql, {"numbers": list(numbers)}):
+            found.setdefault(holder, SegmentTermCounts()).take(slot, packed)
+    return found
+
+
+def _update_term_counts(
+    db: PostgresConnection,
+    old: Mapping[int, SegmentTermCounts],
+    new: Mapping[int, SegmentTermCounts],
+) -> None:
+    """Count words and texts anew: those of some sessions go, those of others come."""
+    changed: list[tuple[str, int, int]] = []
+    for holder in sorted({*old, *new}):
+        before, after = (
+            old.get(holder, SegmentTermCounts()),
+            new.get(holder, SegmentTermCounts()),
+        )
+        changed += [
+            (term, holder, more)
+            for term in before.words.keys() | after.words.keys()
+            if (more := after.words[term] - before.words[term])
+        ]
+        db.execute(
+            "INSERT INTO total VALUES (%(holder)s, %(texts)s, %(terms)s, 1)"
+            " ON CONFLICT (holder) DO UPDATE SET texts = total.texts + excluded.texts,"
+            " terms = total.terms + excluded.terms, version = total.version + 1",
+            {
+                "holder": holder,
+                "texts": after.texts - before.texts,
+                "terms": after.terms - before.terms,
+            },
+        )
+    changed.sort()
+    terms = {term for term, _, _ in changed}
+    forms = dict(zip(terms, SegmentTermCounts.groups(terms), strict=True))
+    db.execute(
+        "CREATE TEMPORARY TABLE recounted (LIKE word INCLUDING DEFAULTS) ON COMMIT DROP"
+    )
+    lines = [f"{holder}\t{t}\t{forms[t]}\t{more}\n" for t, holder, more in changed]
+    db.copy_lines("recounted", _WORD, lines)
+    db.execute(
+        "INSERT INTO word SELECT * FROM recounted"
+        " ON CONFLICT (term, holder) DO UPDATE SET texts = word.texts + excluded.texts"
+    )
+    db.execute("DROP TABLE recounted")
+    db.execute("DELETE FROM word WHERE texts <= 0")
+
+
+_WORD = ("holder", "term", "forms", "texts")
+_SAID = ("holder", "number", "text", "piece", "record", "kind", "length", "tsv")
+_STAND = ("holder", "number", "slot", "slots", "packed")
+_STAND_TYPES = ("int4", "int8", "int4", "int4", "bytea")
+
+
+_SELECT_SOURCE = (
+    "SELECT s.person, h.teams, machine, home, path, kind, project, session, agent,"
+    " mtime_ns, generation, upto, origin, revision, mark"
+    " FROM source AS s JOIN holder AS h USING (holder)"
+)
+
+
+def put_update(db: PostgresConnection, update: SourceUpdate) -> UploadProgress:
+    """Note spans, once each, and that the source is pending."""
+    (told,) = put_updates(db, [update])
+    if isinstance(told, SourceUpdateRejected):
+        raise told
+    return told
+
+
+def put_updates(
+    db: PostgresConnection, updates: Sequence[SourceUpdate]
+) -> list[UploadProgress | SourceUpdateRejected]:
+    """Put what came at once, a source at most once; the refused keep nothing back."""
+    told: dict[int, UploadProgress | SourceUpdateRejected] = {}
+    numbers = [batch.source.number for batch in updates]
+    with db.transaction():
+        # An erasure waits for this, or this for it: nothing slips past its tombstones.
+        db.execute("LOCK TABLE source IN ROW EXCLUSIVE MODE")
+        told |= _find_erased(db, [batch.source for batch in updates])
+        some = {b.source.number: b for b in updates if b.source.number not in told}
+        holders = _source_holders(db, [batch.source for batch in some.values()])
+        _add_sources(db, [batch.source for batch in some.values()], holders)
+        # In the order of their numbers, so that nobody waits for who waits for them.
+        sql = (
+            "SELECT number, generation, upto, mark, holder, mtime_ns FROM source"
+            " WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE"
+        )
+        before = {row[0]: row[1:] for row in db.rows(sql, {"numbers": list(some)})}
+        known = _load_spans(db, [number for number, row in before.items() if row[1]])
+        notes: list[_SourceChange] = []
+        for number, batch in some.items():
+            try:
+                new = _new_spans(batch, before[number], known.get(number, []))
+            except SourceUpdateRejected as error:
+                told[number] = error
+                continue
+            gone_on = _next_fragment(batch, before[number], new)
+            notes.append(
+                _SourceChange(batch, new, gone_on, holders[number], before[number])
+            )
+        _save_changes(db, notes)
+        sql = f"{_SELECT_SOURCE} WHERE number = ANY(%(numbers)s)"
+        for row in db.rows(sql, {"numbers": list(some.keys() - told.keys())}):
+            ack = progress_from_row(row)
+            told[ack.source.number] = ack
+    return [told[number] for number in numbers]
+
+
+def _find_erased(
+    db: PostgresConnection, sources: Sequence[RemoteSource]
+) -> dict[int, SourceUpdateRejected]:
+    """Return what is to be said of those that were erased, by their numbers."""
+    signs = {one.number: tombstone_hashes(one) for one in sources}
+    sql = "SELECT sign FROM tombstone WHERE sign = ANY(%(signs)s)"
+    every = [sign for own in signs.values() for sign in own]
+    there = {bytes(row[0]) for row in db.rows(sql, {"signs": every})}
+    return {
+        one.number: SourceUpdateRejected(one.id, "it was erased")
+        for one in sources
+        if there.intersection(signs[one.number])
+    }
+
+
+def _source_holders(
+    db: PostgresConnection, sources: Sequence[RemoteSource]
+) -> dict[int, int]:
+    """Return whose sources are, by their numbers."""
+    known = {
+        whose: get_or_create_holder(db, *whose)
+        for whose in set(map(_holder_key, sources))
+    }
+    return {one.number: known[_holder_key(one)] for one in sources}
+
+
+def _holder_key(sent: RemoteSource) -> tuple[str, tuple[str, ...]]:
+    return sent.person, sent.teams
+
+
+def _new_spans(
+    update: SourceUpdate, before: Sequence[Any], known: Sequence[StoredSpan]
+) -> list[StoredSpan]:
+    """Return what is new in a batch; raise if it does not fit what there was."""
+    name = update.source.id
+    generation, upto = before[:2]
+    if update.generation < generation:
+        raise SourceUpdateRejected(name, "a newer generation is there")
+    if update.generation > generation:
+        known, upto = [], 0
+    return select_new_spans(name, update.spans, known, upto)
+
+
+def _add_sources(
+    db: PostgresConnection, sources: Sequence[RemoteSource], holders: Mapping[int, int]
+) -> None:
+    numbers = [one.number for one in sources]
+    sql = "SELECT number FROM source WHERE number = ANY(%(numbers)s)"
+    there = {row[0] for row in db.rows(sql, {"numbers": numbers})}
+    for one in sorted(sources, key=lambda one: one.number):
+        if one.number not in there:
+            _add_source(db, one, holders[one.number])
+
+
+def _add_source(db: PostgresConnection, sent: RemoteSource, holder: int) -> None:
+    db.execute(
+        "INSERT INTO source (number, holder, person, machine, home, path, id, kind,"
+        " project, session, agent, mtime_ns) VALUES (%(number)s, %(holder)s,"
+        " %(person)s, %(machine)s, %(home)s, %(path)s, %(id)s, %(kind)s, %(project)s,"
+        " %(session)s, %(agent)s, %(mtime_ns)s) ON CONFLICT (number) DO NOTHING",
+        {
+            "number": sent.number,
+            "holder": holder,
+            "person": sent.person,
+            "machine": sent.machine,
+            "home": sent.home,
+            "path": sent.path,
+            "id": sent.id,
+            "kind": sent.kind.value,
+            "project": sent.project,
+            "session": sent.session,
+            "agent": sent.agent,
+            "mtime_ns": sent.mtime_ns,
+        },
+    )
+
+
+class _SourceChange(NamedTuple):
+    """What is to be noted of a source."""
+
+    update: SourceUpdate
+    new_spans: Sequence[StoredSpan]
+    fragment: SourceFragment | None
+    """What stands behind all that from now on; ``None`` for what stood there."""
+    holder: int
+    previous: Sequence[Any]
+    """Generation, up to where it was there, mark, holder and time as they were."""
+
+    @property
+    def needs_deriving(self) -> bool:
+        """Whether it must be derived."""
+        same = (self.holder, self.update.source.mtime_ns)
+        is_other = (
+            self.fragment is not None and self.fragment.fingerprint != self.previous[2]
+        )
+        return bool(self.new_spans) or is_other or tuple(self.previous[3:]) != same
+
+
+def _next_fragment(
+    update: SourceUpdate, before: Sequence[Any], new: Sequence[StoredSpan]
+) -> SourceFragment | None:
+    """Return the unfinished line that a source has now, where that is another one."""
+    is_anew = update.generation > before[0]
+    upto = new[-1].offset + new[-1].length if new else 0 if is_anew else before[1]
+    if update.fragment is not None and update.fragment.offset == upto:
+        return update.fragment
+    return SourceFragment(offset=upto, fingerprint=b"") if new or is_anew else None
+
+
+def _save_changes(db: PostgresConnection, changes: Sequence[_SourceChange]) -> None:
+    """Write down spans, and up to where sources are there now."""
+    columns = ("number", "holder", "generation", "start", "stop", "origin")
+    rows = [
+        row
+        for one in changes
+        for row in span_rows(one.update, one.new_spans, one.holder)
+    ]
+    db.copy("span", (*columns, "sha256", "address"), rows)
+    last = [one.new_spans[-1] if one.new_spans else None for one in changes]
+    values = {
+        "number": [one.update.source.number for one in changes],
+        "holder": [one.holder for one in changes],
+        "mtime_ns": [one.update.source.mtime_ns for one in changes],
+        "generation": [one.update.generation for one in changes],
+        "more": [int(one.needs_deriving) for one in changes],
+        "upto": [one.offset + one.length if one else None for one in last],
+        "origin": [one.client_offset if one else None for one in last],
+        "mark": [one.fragment.fingerprint if one.fragment else None for one in changes],
+        "frame": [one.fragment.frame if one.fragment else None for one in changes],
+    }
+    # What came at once waits in the order in which it was sent.
+    db.execute(
+        "UPDATE source AS s SET holder = n.holder, mtime_ns = n.mtime_ns,"
+        " generation = n.generation, revision = revision + n.more,"
+        " waits = CASE WHEN n.more = 0 OR clean < revision THEN waits"
+        " ELSE now() + n.at * interval '1 microsecond' END,"
+        " upto = coalesce(n.upto, s.upto), origin = coalesce(n.origin, s.origin),"
+        " mark = coalesce(n.mark, s.mark), fragment = coalesce(n.frame, s.fragment)"
+        " FROM unnest(%(number)s::bigint[], %(holder)s::integer[],"
+        " %(mtime_ns)s::bigint[], %(generation)s::integer[], %(more)s::integer[],"
+        " %(upto)s::bigint[], %(origin)s::bigint[], %(mark)s::bytea[],"
+        " %(frame)s::bytea[]) WITH ORDINALITY AS n"
+        " (number, holder, mtime_ns, generation, more, upto, origin, mark, frame, at)"
+        " WHERE s.number = n.number",
+        values,
+    )
+    moved = [one for one in changes if one.previous[3] != one.holder]
+    for one in moved:
+        db.execute(
+            "UPDATE span SET holder = %(holder)s WHERE number = %(number)s"
+            " AND holder <> %(holder)s",
+            {"holder": one.holder, "number": one.update.source.number},
+        )
+
+
+def upload_progress(
+    db: PostgresConnection,
+    person: str,
+    machine: str,
+    among: Sequence[int] | None = None,
+) -> list[UploadProgress]:
+    """Return up to where sources of a machine are there: all, or some."""
+    sql = f"{_SELECT_SOURCE} WHERE s.person = %(person)s AND machine = %(machine)s"
+    sql += " AND number = ANY(%(numbers)s)" if among is not None else ""
+    values = {"person": person, "machine": machine, "numbers": list(among or ())}
+    return [progress_from_row(row) for row in db.rows(f"{sql} ORDER BY path", values)]
+
+
+def list_sources(db: PostgresConnection, person: str) -> list[TeamSource]:
+    """Return all sources of a person."""
+    sql = f"{_SELECT_SOURCE} WHERE s.person = %(person)s ORDER BY machine, home, path"
+    return [team_source_from_row(row) for row in db.rows(sql, {"person": person})]
+
+
+def fragments(
+    db: PostgresConnection, sources: Sequence[int]
+) -> dict[int, SourceFragment]:
+    """Return the unfinished last lines of those sources that have one."""
+    rows = db.rows(
+        "SELECT number, upto, mark, fragment FROM source"
+        " WHERE number = ANY(%(numbers)s) AND mark <> ''",
+        {"numbers": list(sources)},
+    )
+    return {number: fragment_from_row(row) for number, *row in rows}
+
+
+def spans(db: PostgresConnection, source: int) -> list[StoredSpan]:
+    """Return the spans of a source's newest generation, in order."""
+    return _load_spans(db, [source]).get(source, [])
+
+
+def _load_spans(
+    db: PostgresConnection, sources: Sequence[int]
+) -> dict[int, list[StoredSpan]]:
+    """Return the spans of sources' newest generations, in order."""
+    found: dict[int, list[StoredSpan]] = {}
+    rows = db.rows(
+        "SELECT number, start, stop, p.origin, sha256, address FROM span AS p"
+        " JOIN source AS s USING (number, generation) WHERE number = ANY(%(numbers)s)"
+        " ORDER BY number, start",
+        {"numbers": list(sources)},
+    )
+    for number, *row in rows:
+        found.setdefault(number, []).append(span_from_row(row))
+    return found
+
+
+def erase_sessions(
+    db: PostgresConnection,
+    selector: ErasureSelector,
+    holds: Sequence[ErasureSelector],
+    now: datetime,
+) -> ErasureReceipt:
+    """Refuse what fits from now on, then remove every row of it."""
+    with db.transaction():
+        db.execute("LOCK TABLE source, session IN SHARE ROW EXCLUSIVE MODE")
+        chosen = matching_sessions(db, selector)
+        kept: set[int] = set()
+        sources: set[int] = set()
+        for one in holds:
+            own = set(matching_sessions(db, one))
+            kept |= own
+            sources |= _sources_to_erase(db, one, list(own))
+        gone = {n: s for n, s in chosen.items() if n not in kept}
+        sources = _sources_to_erase(db, selector, list(gone)) - sources
+        _insert_tombstones(db, sources, now)
+        addresses = _blob_addresses(db, sources)
+        people = _affected_people(db, selector, sources, list(gone))
+        rows = remove_sessions(db, list(gone))
+        forget_dead(db, people)
+        for table in ("span", "source"):
+            sql = f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)"  # noqa: S608 (our names)
+            rows += db.execute(sql, {"numbers": list(sources)})
+        sql = (
+            "INSERT INTO stray SELECT a FROM unnest(%(addresses)s::text[]) AS a"
+            " WHERE NOT EXISTS (SELECT 1 FROM span WHERE address = a)"
+            " ON CONFLICT DO NOTHING RETURNING address"
+        )
+        stray = db.rows(sql, {"addresses": addresses})
+    return ErasureReceipt(
+        selector=selector,
+        sessions=tuple(sorted(gone.values())),
+        sources=len(sources),
+        rows=rows,
+        blob_addresses=tuple(sorted(row[0] for row in stray)),
+        held_sessions=tuple(sorted(s for n, s in chosen.items() if n in kept)),
+    )
+
+
+def _affected_people(
+    db: PostgresConnection,
+    selector: ErasureSelector,
+    sources: set[int],
+    sessions: Sequence[int],
+) -> list[str]:
+    """Return whose segments may say something of what is erased."""
+    rows = db.rows(
+        "SELECT person FROM source WHERE number = ANY(%(sources)s) UNION"
+        " SELECT person FROM session JOIN holder USING (holder)"
+        " WHERE number = ANY(%(sessions)s)",
+        {"sources": list(sources), "sessions": list(sessions)},
+    )
+    return sorted({selector.person or "", *(row[0] for row in rows)})
+
+
+def matching_sessions(
+    db: PostgresConnection, selector: ErasureSelector
+) -> dict[int, SessionId]:
+    """Return the sessions that fit, by their numbers."""
+    limits, values = ["true"], dict[str, Any]()
+    if selector.person is not None:
+        limits.append("h.person = %(person)s")
+        values["person"] = selector.person
+    if selector.session is not None:
+        limits.append("s.session = %(session)s")
+        values["session"] = selector.session
+    if selector.project is not None:
+        limits.append(
+            "(s.project = %(project)s OR s.project LIKE %(below)s OR EXISTS (SELECT 1"
+            " FROM booked AS b JOIN source AS f ON f.number = b.source"
+            " WHERE b.number = s.number AND f.project = %(project)s))"
+        )
+        values["project"] = selector.project
+        values["below"] = _escape_like(selector.project.rstrip("/")) + "/%"
+    if selector.before is not None:
+        limits.append("s.ended_ms < %(before)s")
+        values["before"] = to_milliseconds(selector.before)
+    rows = db.rows(
+        "SELECT s.number, s.session FROM session AS s JOIN holder AS h USING (holder)"  # noqa: S608 (our names)
+        f" WHERE {' AND '.join(limits)}",
+        values,
+    )
+    return {number: SessionId(session) for number, session in rows}
+
+
+def _escape_like(path: str) -> str:
+    return path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _sources_of_sessions(db: PostgresConnection, numbers: Sequence[int]) -> set[int]:
+    """Return all sources of sessions, also what lies beside their transcripts."""
+    rows = db.rows(
+        "WITH own AS (SELECT f.* FROM source AS f JOIN booked AS b"
+        " ON b.source = f.number WHERE b.number = ANY(%(numbers)s))"
+        " SELECT f.number FROM source AS f JOIN own AS o USING (person, machine, home)"
+        " WHERE f.number = o.number OR f.session = o.session OR f.path LIKE"
+        " replace(replace(regexp_replace(o.path, '\\.jsonl$', ''), '_', '\\_'), '%%',"
+        " '\\%%') || '/%%'",
+        {"numbers": list(numbers)},
+    )
+    return {row[0] for row in rows}
+
+
+def _sources_to_erase(
+    db: PostgresConnection, selector: ErasureSelector, numbers: Sequence[int]
+) -> set[int]:
+    """Return the sources of sessions, and those that are of no session but fit."""
+    found = _sources_of_sessions(db, numbers)
+    is_whole = selector.person is not None and selector == ErasureSelector(
+        person=selector.person
+    )
+    if is_whole and selector.person is not None:
+        found |= {one.number for one in list_sources(db, selector.person)}
+    if selector.session is not None:
+        # It may have come and not be derived yet.
+        sql = "SELECT number FROM source WHERE session = %(session)s"
+        values = {"session": selector.session, "person": selector.person}
+        sql += " AND person = %(person)s" if selector.person is not None else ""
+        found |= {row[0] for row in db.rows(sql, values)}
+    return found
+
+
+def _insert_tombstones(
+    db: PostgresConnection, sources: set[int], now: datetime
+) -> None:
+    rows = db.rows(
+        "SELECT DISTINCT person FROM source WHERE number = ANY(%(numbers)s)",
+        {"numbers": list(sources)},
+    )
+    signs = {
+        sign
+        for (person,) in rows
+        for one in list_sources(db, person)
+        if one.number in sources
+        for sign in tombstone_hashes(one.source)
+    }
+    db.execute(
+        "INSERT INTO tombstone SELECT sign, %(now)s FROM unnest(%(signs)s::bytea[])"
+        " AS sign ON CONFLICT DO NOTHING",
+        {"signs": list(signs), "now": now},
+    )
+
+
+def _blob_addresses(db: PostgresConnection, sources: set[int]) -> list[str]:
+    sql = "SELECT DISTINCT address FROM span WHERE number = ANY(%(numbers)s)"
+    return [row[0] for row in db.rows(sql, {"numbers": list(sources)})]
+
+
+def verify_rows(db: PostgresConnection) -> VerifyReport:
+    """Look whether spans are without gaps, and rows belong to something."""
+    faults = [
+        f"source {row[0]} has a gap before byte {row[1]}"
+        for row in db.rows(
+            "SELECT number, start FROM (SELECT number, start, lag(stop, 1, 0::bigint)"
+            " OVER (PARTITION BY number, generation ORDER BY start) AS before"
+            " FROM span) AS spans WHERE start <> before",
+            {},
+        )
+    ]
+    faults += [
+        f"session {row[0]} is of no source"
+        for row in db.rows(
+            "SELECT session FROM session AS s WHERE NOT EXISTS (SELECT 1 FROM booked"
+            " AS b JOIN source AS f ON f.number = b.source WHERE b.number = s.number)",
+            {},
+        )
+    ]
+    (counts,) = db.rows(
+        "SELECT (SELECT count(*) FROM source), (SELECT count(*) FROM session),"
+        " (SELECT count(*) FROM said WHERE piece = 0)",
+        {},
+    )
+    return VerifyReport(
+        sources=counts[0], sessions=counts[1], texts=counts[2], faults=tuple(faults)
+    )

@@ -1,0 +1,398 @@
+"""Text queries as values, their scores (BM25), and their SQL conditions.
+
+Each database finds texts by its own means. Which of a session's texts fit best is
+computed here, the same for all databases and for the local text index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from bygones.team.contract import DatabaseConnection
+
+TermSequence = tuple[str, ...]
+_MAX_SCORED_TERMS = 32
+"""Single terms of a match above which they say too little to be scored."""
+_K1, _B = 1.2, 0.75
+
+
+class MatchQuery(Struct, frozen=True):
+    """Texts that have one of some runs of terms; a term alone is a run."""
+
+    phrases: tuple[TermSequence, ...]
+
+
+class MatchAllQuery(Struct, frozen=True):
+    """All texts."""
+
+
+class MatchNoneQuery(Struct, frozen=True):
+    """No text."""
+
+
+class SessionsQuery(Struct, frozen=True):
+    """The texts of some sessions."""
+
+    numbers: tuple[int, ...]
+
+
+class RecordsQuery(Struct, frozen=True):
+    """The texts of some records, by session and number within."""
+
+    pairs: frozenset[tuple[int, int]]
+
+
+class KindsQuery(Struct, frozen=True):
+    """The texts of a session that are of some kinds."""
+
+    session: int
+    kinds: tuple[int, ...]
+
+
+class UnscoredQuery(Struct, frozen=True):
+    """What a question finds, without adding to a score."""
+
+    query: TextQuery
+
+
+class ConstantScoreQuery(Struct, frozen=True):
+    """What a question finds, all of it equally good."""
+
+    query: TextQuery
+
+
+class OrQuery(Struct, frozen=True):
+    """What one question at least finds."""
+
+    queries: tuple[TextQuery, ...]
+
+
+class AndQuery(Struct, frozen=True):
+    """What all questions find."""
+
+    queries: tuple[TextQuery, ...]
+
+
+class NotQuery(Struct, frozen=True):
+    """What a question does not find."""
+
+    query: TextQuery
+
+
+TextQuery = (
+    MatchQuery
+    | MatchAllQuery
+    | MatchNoneQuery
+    | SessionsQuery
+    | RecordsQuery
+    | KindsQuery
+    | UnscoredQuery
+    | ConstantScoreQuery
+    | OrQuery
+    | AndQuery
+    | NotQuery
+)
+
+
+def _subqueries(query: TextQuery) -> tuple[TextQuery, ...]:
+    if isinstance(query, OrQuery | AndQuery):
+        return query.queries
+    return (
+        (query.query,)
+        if isinstance(query, UnscoredQuery | ConstantScoreQuery | NotQuery)
+        else ()
+    )
+
+
+def query_terms(query: TextQuery) -> Iterator[str]:
+    """Yield all terms that a question names."""
+    if isinstance(query, MatchQuery):
+        for run in query.phrases:
+            yield from run
+    for part in _subqueries(query):
+        yield from query_terms(part)
+
+
+def query_session(query: TextQuery) -> int | None:
+    """Return the one session whose texts are asked for, if it is one."""
+    if isinstance(query, SessionsQuery):
+        return query.numbers[0] if len(query.numbers) == 1 else None
+    if isinstance(query, KindsQuery):
+        return query.session
+    if isinstance(query, UnscoredQuery | ConstantScoreQuery):
+        return query_session(query.query)
+    if isinstance(query, AndQuery):
+        found = (query_session(part) for part in query.queries)
+        return next((one for one in found if one is not None), None)
+    if isinstance(query, OrQuery) and query.queries:
+        (first, *others) = map(query_session, query.queries)
+        return first if all(one == first for one in others) else None
+    return None
+
+
+class TextPosting(Struct, frozen=True):
+    """A text of a session: where it stands, how long it is, and its terms asked for."""
+
+    text: int
+    record: int
+    kind: int
+    length: int
+    positions: Mapping[str, Sequence[int]]
+    """Where each term stands in it."""
+
+
+class SessionPostings(Struct):
+    """What is known of a session's texts, as far as it was asked for."""
+
+    text_facts: dict[int, tuple[int, int, int]] = {}
+    """The record, the kind and the length of each text."""
+    positions: dict[str, dict[int, Sequence[int]]] = {}
+    """Where terms stand in which texts."""
+
+    def posting(self, number: int) -> TextPosting:
+        """Return a text by its number."""
+        own = {
+            term: texts[number]
+            for term, texts in self.positions.items()
+            if number in texts
+        }
+        return TextPosting(number, *self.text_facts[number], own)
+
+
+class BM25Scorer:
+    """Says which texts of a session answer a question, and how well."""
+
+    def __init__(self, size: int, average: float, frequency: Mapping[str, int]) -> None:
+        self._session = 0
+        self._average = average or 1.0
+        self._idf = {
+            term: math.log(1 + (max(size - count, 0) + 0.5) / (count + 0.5))
+            for term, count in frequency.items()
+        }
+
+    def score_texts(
+        self,
+        session: int,
+        query: TextQuery,
+        postings: SessionPostings,
+        *,
+        include_unmatched: bool,
+    ) -> Iterator[tuple[int, float]]:
+        """Yield the texts of a session that answer a question, and how well.
+
+        With ``include_unmatched`` also texts that have none of the terms. Sessions are
+        asked for one after the other.
+        """
+        self._session = session
+        query = self._simplify(query)
+        ways = query.queries if isinstance(query, OrQuery) else (query,)
+        terms = [
+            one.phrases[0][0]
+            for one in ways
+            if isinstance(one, MatchQuery) and _is_single_term(one)
+        ]
+        if len(terms) == len(ways):
+            yield from self._sum_term_scores(terms, postings).items()
+            return
+        numbers = (
+            postings.text_facts.keys()
+            if include_unmatched
+            else _texts_with_terms(postings)
+        )
+        for number in sorted(numbers):
+            score = self.score(query, postings.posting(number))
+            if score is not None:
+                yield number, score
+
+    def _sum_term_scores(
+        self, terms: Sequence[str], postings: SessionPostings
+    ) -> dict[int, float]:
+        """Return the scores of texts that have one of some terms, added up."""
+        flat, slope = _K1 * (1 - _B), _K1 * _B / self._average
+        found: dict[int, float] = {}
+        for term in terms:
+            weight = self._idf[term] * (1 + _K1)
+            for number, places in postings.positions.get(term, {}).items():
+                times = len(places)
+                norm = flat + slope * _quantize_length(postings.text_facts[number][2])
+                found[number] = found.get(number, 0) + weight * times / (times + norm)
+        return found
+
+    def _simplify(self, query: TextQuery) -> TextQuery:
+        """Return a question without what all texts of the session fit anyway."""
+        if isinstance(query, OrQuery):
+            return OrQuery(tuple(map(self._simplify, query.queries)))
+        if not isinstance(query, AndQuery):
+            return query
+        parts = tuple(
+            self._simplify(part) for part in query.queries if not self._is_implied(part)
+        )
+        return parts[0] if len(parts) == 1 else AndQuery(parts)
+
+    def _is_implied(self, query: TextQuery) -> bool:
+        inner = query.query if isinstance(query, UnscoredQuery) else None
+        return isinstance(inner, SessionsQuery) and self._session in inner.numbers
+
+    def score(self, query: TextQuery, text: TextPosting) -> float | None:
+        """Return how well a text fits; ``None`` if it does not."""
+        if isinstance(query, MatchQuery):
+            return self._score_match(query, text)
+        if isinstance(query, OrQuery | AndQuery):
+            found = [self.score(part, text) for part in query.queries]
+            fits = [one for one in found if one is not None]
+            needed = len(found) if isinstance(query, AndQuery) else 1
+            return sum(fits) if len(fits) >= needed else None
+        if isinstance(query, UnscoredQuery | ConstantScoreQuery | NotQuery):
+            is_found = self.score(query.query, text) is not None
+            if is_found is isinstance(query, NotQuery):
+                return None
+            return 0.0 if isinstance(query, UnscoredQuery) else 1.0
+        return 1.0 if self._matches_facts(query, text) else None
+
+    def _matches_facts(
+        self,
+        query: MatchAllQuery
+        | MatchNoneQuery
+        | SessionsQuery
+        | RecordsQuery
+        | KindsQuery,
+        text: TextPosting,
+    ) -> bool:
+        if isinstance(query, SessionsQuery):
+            return self._session in query.numbers
+        if isinstance(query, RecordsQuery):
+            return (self._session, text.record) in query.pairs
+        if isinstance(query, KindsQuery):
+            return self._session == query.session and text.kind in query.kinds
+        return isinstance(query, MatchAllQuery)
+
+    def _score_match(self, query: MatchQuery, text: TextPosting) -> float | None:
+        found = [
+            (run, times)
+            for run in query.phrases
+            if (times := _count_occurrences(run, text))
+        ]
+        if not found:
+            return None
+        single = sum(len(run) == 1 for run in query.phrases)
+        total = 0.0
+        norm = _K1 * (1 - _B + _B * _quantize_length(text.length) / self._average)
+        for run, times in found:
+            if len(run) == 1 and single > _MAX_SCORED_TERMS:
+                continue
+            weight = sum(self._idf[term] for term in run) * (1 + _K1)
+            total += weight * times / (times + norm)
+        return total + (single > _MAX_SCORED_TERMS)
+
+
+def _count_occurrences(phrase: TermSequence, text: TextPosting) -> int:
+    """Return how often terms stand one right behind the other."""
+    first = text.positions.get(phrase[0])
+    if first is None or len(phrase) == 1:
+        return len(first or ())
+    later = [frozenset(text.positions.get(term, ())) for term in phrase[1:]]
+    return sum(
+        all(at + step in places for step, places in enumerate(later, 1)) for at in first
+    )
+
+
+def _is_single_term(query: MatchQuery) -> bool:
+    return len(query.phrases) == 1 and len(query.phrases[0]) == 1
+
+
+def _texts_with_terms(postings: SessionPostings) -> set[int]:
+    return {number for texts in postings.positions.values() for number in texts}
+
+
+@lru_cache(1 << 14)
+def _quantize_length(length: int) -> int:
+    """Return a length as coarsely as the engine of a folder keeps it."""
+    if length < 40:  # noqa: PLR2004 (as far as a byte counts one by one)
+        return length
+    low, step = 40, 2
+    while length >= low + 8 * step:
+        low, step = low + 8 * step, 2 * step
+    return low + (length - low) // step * step
+
+
+def split_required_match(
+    query: TextQuery,
+) -> tuple[MatchQuery | None, TextQuery | None]:
+    """Return a match that all texts have to fit, and what else they have to."""
+    if isinstance(query, MatchQuery):
+        return query, None
+    if isinstance(query, UnscoredQuery | ConstantScoreQuery):
+        return split_required_match(query.query)
+    if isinstance(query, AndQuery):
+        for at, part in enumerate(query.queries):
+            found, rest = split_required_match(part)
+            if found is not None:
+                others = (*query.queries[:at], *query.queries[at + 1 :])
+                others += (rest,) if rest is not None else ()
+                return found, AndQuery(others) if others else None
+    return None, query
+
+
+class SqlCondition:
+    """Turns a question into a condition on texts ``t``.
+
+    ``match_source`` returns SQL for the texts that fit a match, to be selected from. It
+    is given a function that adds a value and returns its place in the statement.
+    """
+
+    def __init__(
+        self,
+        db: DatabaseConnection,
+        match_source: Callable[[MatchQuery, Callable[[object], str]], str],
+    ) -> None:
+        self._db = db
+        self._match_source = match_source
+        self.values: dict[str, object] = {}
+
+    def match_source(self, query: MatchQuery) -> str:
+        """Return the texts that fit a match, to be selected from."""
+        return self._match_source(query, self._bind)
+
+    def compile(self, query: TextQuery) -> str:
+        """Return the condition that a text answers a question."""
+        if isinstance(query, MatchQuery):
+            found = self.match_source(query)
+            return f"(t.number, t.text) IN (SELECT number, text FROM {found} AS m)"  # noqa: S608 (our names)
+        if isinstance(query, OrQuery | AndQuery):
+            joint = " OR " if isinstance(query, OrQuery) else " AND "
+            return f"({joint.join(map(self.compile, query.queries))})"
+        if isinstance(query, UnscoredQuery | ConstantScoreQuery | NotQuery):
+            sign = "NOT " if isinstance(query, NotQuery) else ""
+            return sign + self.compile(query.query)
+        return self._compile_fact(query)
+
+    def _compile_fact(
+        self,
+        query: MatchAllQuery
+        | MatchNoneQuery
+        | SessionsQuery
+        | RecordsQuery
+        | KindsQuery,
+    ) -> str:
+        if isinstance(query, SessionsQuery):
+            name = self._bind_name(list(query.numbers))
+            return f"({self._db.in_list('t.number', name)})"
+        if isinstance(query, KindsQuery):
+            kinds = self._db.in_list("t.kind", self._bind_name(list(query.kinds)))
+            return f"(t.number = {self._bind(query.session)} AND {kinds})"
+        if isinstance(query, RecordsQuery):
+            pairs = self._bind_name(sorted(query.pairs))
+            return f"({self._db.pair_in_list('t.number, t.record', pairs)})"
+        return "(1 = 1)" if isinstance(query, MatchAllQuery) else "(1 = 0)"
+
+    def _bind(self, value: object) -> str:
+        return f"%({self._bind_name(value)})s"
+
+    def _bind_name(self, value: object) -> str:
+        key = f"v{len(self.values)}"
+        self.values[key] = value
+        return key

@@ -1,0 +1,230 @@
+"""Claude Code's own files: planned, added, and taken away to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bygones.errors import FileModifiedConcurrently, UnreadableFile
+from bygones.integrations.claude_code import (
+    ClaudePaths,
+    PartState,
+    apply_changes,
+    claude_paths,
+    plan_changes,
+)
+
+PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
+OWN = '{\n    "model": "opus",\n    "hooks": {\n        "Stop": []\n    }\n}\n'
+SERVERS = '{"numStartups":12,"mcpServers":{},"projects":{"/a":{"x":[1,2]}}}'
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> ClaudePaths:
+    return claude_paths({}, tmp_path, PLUGIN)
+
+
+def add(places: ClaudePaths, *, statusline: bool = True) -> None:
+    apply_changes(
+        plan_changes(places, ["bygones"], removing=False, statusline=statusline)
+    )
+
+
+def take_away(places: ClaudePaths) -> None:
+    apply_changes(plan_changes(places, ["bygones"], removing=True, statusline=True))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_planning_writes_nothing(places: ClaudePaths, tmp_path: Path) -> None:
+    changes = plan_changes(places, ["bygones"], removing=False, statusline=True)
+
+    assert all(change.state is PartState.MISSING for change in changes)
+    assert all(change.is_needed for change in changes)
+    assert files(tmp_path) == {}
+
+
+def test_all_parts_are_added_where_claude_code_reads_them(
+    places: ClaudePaths, tmp_path: Path
+) -> None:
+    add(places)
+
+    settings = json.loads(places.settings.read_text())
+    servers = json.loads(places.servers.read_text())["mcpServers"]
+    assert servers["bygones"]["args"] == ["mcp"]
+    assert set(settings["hooks"]) == {"SessionEnd", "PreCompact"}
+    (group,) = settings["hooks"]["SessionEnd"]
+    assert group["hooks"][0]["command"] == "bygones hook || true"
+    assert settings["statusLine"]["command"] == "bygones statusline"
+    assert (tmp_path / ".claude/skills/recall/SKILL.md").exists()
+    assert (tmp_path / ".claude/commands/bygones/search.md").exists()
+    assert places.settings.stat().st_mode & 0o077 == 0
+
+
+def test_adding_twice_is_adding_once(places: ClaudePaths, tmp_path: Path) -> None:
+    add(places)
+    once = files(tmp_path)
+
+    add(places)
+
+    assert files(tmp_path) == once
+
+
+@pytest.mark.parametrize("statusline", [True, False])
+@pytest.mark.parametrize("settings", [None, OWN, "{}", '{"hooks": {"SessionEnd": []}}'])
+@pytest.mark.parametrize("servers", [None, SERVERS, '{\n  "a": 1\n}'])
+def test_what_was_added_is_taken_away_to_the_byte(
+    places: ClaudePaths,
+    tmp_path: Path,
+    settings: str | None,
+    servers: str | None,
+    *,
+    statusline: bool,
+) -> None:
+    places.settings.parent.mkdir()
+    if settings is not None:
+        places.settings.write_text(settings)
+    if servers is not None:
+        places.servers.write_text(servers)
+    before = files(tmp_path)
+
+    add(places, statusline=statusline)
+    assert files(tmp_path) != before
+    take_away(places)
+
+    assert files(tmp_path) == before
+
+
+def test_no_folder_is_left_behind(places: ClaudePaths, tmp_path: Path) -> None:
+    own = tmp_path / ".claude" / "commands" / "mine.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+
+    add(places)
+    take_away(places)
+
+    assert [*tmp_path.rglob("*/")] == [tmp_path / ".claude", own.parent]
+    assert own.read_text() == "mine"
+
+
+def test_what_others_wrote_since_stays(places: ClaudePaths) -> None:
+    add(places)
+    settings = json.loads(places.settings.read_text())
+    settings["model"] = "opus"
+    settings["hooks"]["SessionEnd"].append({"hooks": [{"command": "mine"}]})
+    places.settings.write_text(json.dumps(settings, indent=2))
+
+    take_away(places)
+
+    left = json.loads(places.settings.read_text())
+    assert left["model"] == "opus"
+    assert left["hooks"]["SessionEnd"] == [{"hooks": [{"command": "mine"}]}]
+    assert "statusLine" not in left
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
+def test_nothing_of_ours_is_left_in_files_that_were_written_anew(
+    places: ClaudePaths, indent: int | str | None
+) -> None:
+    own = {"model": "opus", "hooks": {"Stop": [], "Start": [{"hooks": []}]}}
+    servers = {"numStartups": 12}
+    for settings in (own, {"model": "opus"}):
+        places.settings.parent.mkdir(exist_ok=True)
+        places.settings.write_text(json.dumps(settings))
+        places.servers.write_text(json.dumps(servers))
+        add(places)
+        for path in (places.settings, places.servers):
+            path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+
+        take_away(places)
+
+        assert json.loads(places.settings.read_text()) == settings
+        assert json.loads(places.servers.read_text()) == servers
+
+
+def test_another_status_line_stays(places: ClaudePaths) -> None:
+    places.settings.parent.mkdir()
+    places.settings.write_text('{"statusLine": {"type": "command", "command": "mine"}}')
+
+    changes = plan_changes(places, ["bygones"], removing=False, statusline=True)
+    apply_changes(changes)
+
+    assert [c.description for c in changes if c.state is PartState.CONFLICT] == [
+        "a line below the prompt"
+    ]
+    take_away(places)
+    assert json.loads(places.settings.read_text())["statusLine"]["command"] == "mine"
+
+
+def test_a_skill_that_was_changed_stays(places: ClaudePaths) -> None:
+    add(places)
+    skill = places.skills / "recall" / "SKILL.md"
+    skill.write_text("my own")
+
+    take_away(places)
+
+    assert skill.read_text() == "my own"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '{"a": 1',
+        "// x\n{}",
+        "[]",
+        '{"hooks": 7}',
+        '{"hooks": {"SessionEnd": []}, "hooks": {}}',
+        "\xff",
+    ],
+)
+def test_one_file_that_cannot_be_read_stops_everything(
+    places: ClaudePaths, tmp_path: Path, broken: str
+) -> None:
+    places.settings.parent.mkdir()
+    places.settings.write_bytes(broken.encode("latin-1"))
+    before = files(tmp_path)
+
+    with pytest.raises(UnreadableFile):
+        add(places)
+
+    assert files(tmp_path) == before
+
+
+def test_a_file_that_changed_since_the_plan_is_not_written(places: ClaudePaths) -> None:
+    places.servers.write_text("{}")
+    changes = plan_changes(places, ["bygones"], removing=False, statusline=False)
+    places.servers.write_text('{"numStartups": 1}')
+
+    with pytest.raises(FileModifiedConcurrently):
+        apply_changes(changes)
+
+    assert places.servers.read_text() == '{"numStartups": 1}'
+    assert not places.settings.exists()
+
+
+def test_a_link_stays_a_link(places: ClaudePaths, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "settings.json"
+    real.parent.mkdir()
+    real.write_text("{}")
+    places.settings.parent.mkdir()
+    places.settings.symlink_to(real)
+
+    add(places)
+
+    assert places.settings.is_symlink()
+    assert "hooks" in json.loads(real.read_text())
+
+
+def test_another_config_folder_is_respected(tmp_path: Path) -> None:
+    places = claude_paths({"CLAUDE_CONFIG_DIR": str(tmp_path / "c")}, tmp_path, PLUGIN)
+
+    assert places.settings == tmp_path / "c" / "settings.json"
+    assert places.servers == tmp_path / "c" / ".claude.json"

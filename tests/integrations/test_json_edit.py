@@ -1,0 +1,121 @@
+"""Somebody else's JSON: what is put in comes out again, to the byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bygones.integrations.json_edit import (
+    JsonEditError,
+    add_member,
+    append_item,
+    parse_object,
+    remove_owned,
+)
+
+OURS = {"command": "ours"}
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from(["a", "hooks", "b", 'q"\\']), values)
+hooks = st.dictionaries(
+    st.sampled_from(["End", "Start"]), st.lists(values, max_size=3), max_size=2
+)
+indents = st.sampled_from([None, 0, 1, 2, 4, "\t"])
+
+
+def written(value: object, indent: int | str | None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False)
+
+
+def is_ours(value: object) -> bool:
+    return value == OURS
+
+
+@given(objects, hooks | st.none(), indents, st.sampled_from(["", "\n", "\r\n"]))
+def test_what_is_put_in_comes_out_to_the_byte(
+    others: dict[str, object], own: object, indent: int | str | None, end: str
+) -> None:
+    before = others if own is None else {**others, "hooks": own}
+    if own is None:
+        before.pop("hooks", None)
+    text = written(before, indent) + end
+
+    with_one = append_item(text, ["hooks", "End"], OURS)
+    with_both = add_member(with_one, ["servers", "bygones"], OURS)
+
+    assert parse_object(with_both)["hooks"]["End"][-1] == OURS
+    assert parse_object(with_both)["servers"] == {"bygones": OURS}
+    rest = remove_owned(with_both, ["servers", "bygones"], is_ours)
+    assert remove_owned(rest, ["hooks", "End"], is_ours) == text
+
+
+@given(objects, indents)
+def test_what_is_not_ours_stays(others: dict[str, object], indent: object) -> None:
+    text = written(others, indent)  # type: ignore[arg-type]
+
+    assert remove_owned(text, ["a"], is_ours) == text
+    assert remove_owned(text, ["a", "b"], is_ours) == text
+
+
+@given(objects, indents)
+def test_nothing_else_changes_its_meaning(
+    others: dict[str, object], indent: object
+) -> None:
+    text = add_member(written(others, indent), ["new"], OURS)  # type: ignore[arg-type]
+
+    assert json.loads(text) == others | {"new": OURS}
+    assert list(json.loads(text)) == [*others, "new"]
+
+
+def test_a_container_that_was_empty_stays() -> None:
+    text = '{\n  "mcpServers": {},\n  "x": 1\n}\n'
+
+    added = add_member(text, ["mcpServers", "bygones"], OURS)
+
+    assert parse_object(added)["mcpServers"] == {"bygones": OURS}
+    assert remove_owned(added, ["mcpServers", "bygones"], is_ours) == text
+
+
+def test_others_may_come_between() -> None:
+    text = add_member('{"a": 1}', ["servers", "bygones"], OURS)
+    later = json.dumps(json.loads(text) | {"b": 2}, indent=2)
+
+    rest = remove_owned(later, ["servers", "bygones"], is_ours)
+
+    assert json.loads(rest) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", "// x\n{}", "\ufeff{}", '{"a": 1,}', "\ud800"]
+)
+def test_what_is_no_object_is_not_touched(text: str) -> None:
+    with pytest.raises(JsonEditError):
+        add_member(text, ["new"], OURS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"new": 1, "a": 2, "new": 1}', '{"b": [{"a": 1, "\\u0061": 2}]}'],
+)
+def test_a_key_that_stands_twice_is_not_touched(text: str) -> None:
+    with pytest.raises(JsonEditError, match="stands twice"):
+        add_member(text, ["other"], OURS)
+    with pytest.raises(JsonEditError, match="stands twice"):
+        remove_owned(text, ["a"], is_ours)
+
+
+@pytest.mark.parametrize("path", [["a", "b"], ["a"]])
+def test_a_value_in_the_way_is_not_touched(path: list[str]) -> None:
+    with pytest.raises(JsonEditError):
+        add_member('{"a": 1}', path, OURS)
+    with pytest.raises(JsonEditError):
+        append_item('{"a": 1}', path, OURS)

@@ -1,0 +1,149 @@
+"""Lines of transcripts without what must not leave."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bygones.redact.engine import Redactor
+from bygones.redact.json import PRIVATE_TYPES, redact_line
+
+KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+REDACTOR = Redactor()
+
+
+def test_a_line_without_secrets_stays_byte_for_byte() -> None:
+    raw = b'{ "type":"user",  "n":1.50, "text":"caf\\u00e9 \\/ x" }'
+
+    assert redact_line(raw, REDACTOR) == (raw, ())
+
+
+def test_it_is_told_where_in_the_line_a_text_stands() -> None:
+    line = {"a": [{"b": "x"}, {f"c {KEY}": [KEY]}], "d": "/home/ada"}
+
+    _, found = redact_line(json.dumps(line).encode(), Redactor())
+
+    assert [one.path for one in found] == [
+        *(".a[1].c [redacted github-token]", ".a[1].c [redacted github-token][0]"),
+        ".d",
+    ]
+
+
+def test_a_secret_is_found_however_it_is_spelled() -> None:
+    spelled = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
+
+    told, found = redact_line(f'{{"a": ["{spelled}", 1]}}'.encode(), REDACTOR)
+
+    assert told == b'{"a":["[redacted github-token]",1]}'
+    assert [one.kind for one in found] == ["github-token"]
+
+
+def test_names_of_fields_are_redacted_and_stay_apart() -> None:
+    raw = json.dumps({f"/home/{name}/x": name for name in ("ada", "bob")}).encode()
+
+    told, _ = redact_line(raw, REDACTOR)
+
+    assert json.loads(told or b"") == {"~/x": "ada", "~/x (2)": "bob"}
+
+
+def test_a_token_within_a_name_is_hidden() -> None:
+    raw = json.dumps({f"x_{KEY}": {"name": f"mcp__{KEY}"}}).encode()
+
+    told, _ = redact_line(raw, REDACTOR)
+
+    assert KEY.encode() not in (told or b"")
+
+
+def test_a_field_that_is_named_for_a_secret_holds_one() -> None:
+    fields = {"dbPassword": "a1b2!c3d4", "password": "string", "token": "next"}
+
+    told, found = redact_line(json.dumps(fields).encode(), REDACTOR)
+
+    assert json.loads(told or b"") == {
+        "dbPassword": "[redacted named-secret]",
+        "password": "string",
+        "token": "next",
+    }
+    assert len(found) == 1
+
+
+def test_a_password_by_its_name_may_be_a_plain_word() -> None:
+    raw = json.dumps({"password": "sunshine", "hint": "password: sunshine"}).encode()
+
+    told, _ = redact_line(raw, REDACTOR)
+
+    assert json.loads(told or b"") == {
+        "password": "[redacted named-secret]",
+        "hint": "password: sunshine",
+    }
+
+
+@pytest.mark.parametrize("value", ["Forgot it?", "string", "${VAULT}", "<password>"])
+def test_what_no_password_can_be_stays_under_its_name(value: str) -> None:
+    raw = json.dumps({"password": value}).encode()
+
+    assert redact_line(raw, REDACTOR) == (raw, ())
+
+
+def test_the_place_of_what_its_name_betrays_is_within_the_value() -> None:
+    value = "ada1/a1b2!c3d4"
+    _, found = redact_line(json.dumps({"password": value}).encode(), REDACTOR)
+
+    assert [(one.start, one.end) for one in found] == [(0, len(value))]
+
+
+PNG = "iVBORw0KGgo" + "A" * 40
+PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
+
+
+@pytest.mark.parametrize(
+    "holding",
+    [
+        {"type": "base64", "data": KEY},
+        {"type": "base64", "note": KEY},
+        PICTURE | {"note": KEY},
+        PICTURE | {"data": PNG + " " + KEY},
+        PICTURE | {"media_type": "text/plain", "data": KEY},
+    ],
+)
+def test_what_says_that_it_is_base64_is_looked_at(holding: dict[str, str]) -> None:
+    told, _ = redact_line(json.dumps(holding).encode(), REDACTOR)
+
+    assert KEY.encode() not in (told or b"")
+
+
+def test_a_picture_is_left_as_it_is() -> None:
+    chance = PNG + "/AKIA" + "Q4RT7YHU2KLM5NPW" + "/A"
+    raw = json.dumps({"source": PICTURE | {"data": chance}, "text": KEY}).encode()
+
+    told, _ = redact_line(raw, REDACTOR)
+
+    assert json.loads(told or b"")["source"]["data"] == chance
+
+
+@pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
+def test_a_private_record_never_leaves(kind: str) -> None:
+    record = json.dumps({"type": kind, "text": "x"}).encode()
+    attached = {"type": "attachment", "attachment": {"type": kind}}
+
+    assert redact_line(record, REDACTOR)[0] is None
+    assert redact_line(json.dumps(attached).encode(), REDACTOR)[0] is None
+    assert redact_line(record[:-1], REDACTOR)[0] is None
+
+
+def test_what_holds_accounts_is_private() -> None:
+    assert {"session_context", "credential_org", "bridge-session"} <= PRIVATE_TYPES
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_can_be_redacted(raw: bytes) -> None:
+    line = raw.replace(b"\n", b" ") + b" " + KEY.encode()
+
+    told, found = redact_line(line, REDACTOR)
+
+    assert told is not None
+    assert KEY.encode() not in told
+    assert found

@@ -1,0 +1,159 @@
+"""Sessions of which nothing secret can be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bygones.model.sessions import Session
+from bygones.parse.harness_text import parse_user_text
+from bygones.reader import read_sessions
+from bygones.redact.engine import Redactor
+from bygones.redact.session import RedactionLog, redact_session
+from bygones.render.json import iter_json_rows
+from bygones.render.text.primitives import encode_row
+from bygones.render.text.session import TextOptions, render_text
+from bygones.render.walk import SessionView
+from tests.build import (
+    SESSION,
+    Home,
+    image,
+    prompt,
+    reply,
+    text,
+    thinking,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
+from tests.render.shared import session_of
+
+KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+VIEW = SessionView(
+    include_branches=True,
+    include_agents=True,
+    include_thinking=True,
+    include_tools=True,
+)
+
+
+def secretive(folder: Path) -> Session:
+    """A session that holds a secret in every place that is shown."""
+    return session_of(
+        folder,
+        [
+            *thread(
+                prompt(f"use {KEY} " + "and " * 100 + KEY) | {"cwd": "/home/ada/work"},
+                reply(
+                    [
+                        thinking(f"so {KEY}"),
+                        text(f"I use {KEY}"),
+                        tool_use("Bash", id="t1", command=f"curl -H {KEY}"),
+                        tool_use("mcp__x__y", id="t2", deep={"list": [{"k": KEY}]}),
+                        tool_use("Edit", id="t3", file_path=f"/home/ada/{KEY}.py"),
+                    ]
+                ),
+                tool_result("t1", f"got {KEY}", outcome={"stdout": KEY, "stderr": ""}),
+                tool_result("t2", [text(KEY)], outcome={"anything": {"at": [KEY]}}),
+                tool_result(
+                    "t3",
+                    "ok",
+                    outcome={
+                        "filePath": "/home/ada/x.py",
+                        "structuredPatch": [{"lines": [f"-{KEY}", "+x"]}],
+                    },
+                ),
+            ),
+            title(f"About {KEY} of ada"),
+        ],
+    )
+
+
+def shown(session: Session) -> str:
+    rows = "".join(map(encode_row, iter_json_rows(session, VIEW, parse_user_text)))
+    return rows + render_text(
+        session, VIEW, TextOptions(width=None, text_parser=parse_user_text)
+    )
+
+
+def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
+    session = secretive(tmp_path)
+    assert KEY in shown(session)
+    assert "/home/ada" in shown(session)
+
+    told = shown(redact_session(session, Redactor()))
+
+    assert KEY not in told
+    assert "/home/ada" not in told
+    assert "[redacted github-token]" in told
+
+
+def test_the_names_in_a_sessions_directories_are_hidden(tmp_path: Path) -> None:
+    session = redact_session(secretive(tmp_path), Redactor())
+
+    assert session.title.text == "About [redacted github-token] of [redacted user]"
+    assert session.project == "~/work"
+
+
+def test_ids_places_and_shared_values_stay(tmp_path: Path) -> None:
+    session = secretive(tmp_path)
+
+    told = redact_session(session, Redactor())
+
+    assert told.id == session.id
+    assert [m.id for m in told.live_branch.messages] == [
+        m.id for m in session.live_branch.messages
+    ]
+    assert told.live_branch is told.branches[0]
+
+
+def test_what_was_hidden_is_told_once_a_record(tmp_path: Path) -> None:
+    finds = RedactionLog()
+    session = redact_session(secretive(tmp_path), Redactor(), finds)
+
+    shown(session)
+    first = finds.count_by_kind()
+    shown(session)
+
+    assert finds.count_by_kind() == first
+    assert first["github-token"] >= 7
+    for position, found in finds.records.items():
+        assert KEY.encode() in session_raw(position.source_id, position.offset) or found
+
+
+def test_it_is_told_which_text_held_what_was_hidden(tmp_path: Path) -> None:
+    records = thread(
+        prompt(f"Use {KEY}"),
+        reply([tool_use("Agent", prompt=f"Use {KEY} too"), text("done")]),
+        tool_result("toolu_1", f"Read of {KEY}", outcome={"agentId": "a1"}),
+    )
+    home = Home(tmp_path)
+    home.session(SESSION, records)
+    inside = [tool_use("Bash", command="cat /home/ada/x")]
+    home.agent(SESSION, "a1", thread(prompt("Look"), reply(inside)))
+    (session,) = read_sessions(tmp_path)
+    finds = RedactionLog()
+
+    shown(redact_session(session, Redactor(), finds))
+
+    told = [one for found in finds.records.values() for one in found]
+    assert sorted((one.kind, one.path) for one in told) == [
+        ("github-token", ".content[0].content"),
+        ("github-token", ".content[0].input.prompt"),
+        ("github-token", ".content[0].text"),
+        ("home", ".content[0].input.command"),
+    ]
+
+
+def session_raw(source: str, offset: int) -> bytes:
+    return Path(source).read_bytes()[offset:].partition(b"\n")[0]
+
+
+def test_pictures_are_left_alone(tmp_path: Path) -> None:
+    Home(tmp_path).session(SESSION, thread(prompt([image("QUtJQQ==")])))
+    session = session_of(tmp_path, thread(prompt([image("QUtJQQ==")])))
+
+    (block,) = redact_session(session, Redactor()).live_branch.messages[0].blocks
+
+    assert "QUtJQQ==" in json.dumps(repr(block))
