@@ -98,7 +98,7 @@ class UploadRequest(Struct, frozen=True, kw_only=True):
     machine: str
     chunks: tuple[UploadChunk, ...]
     has_more: bool = False
-    """Whether another request follows at once: a hub may wait for it before deriving."""
+    """Whether another request follows at once: a hub may wait before deriving."""
     hashes: tuple[bytes, ...] = ()
     """Hashes of files: which were erased is asked, and which they are is not told."""
 
