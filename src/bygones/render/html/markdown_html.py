@@ -1,15 +1,14 @@
-"""Markdown to markup: raw HTML is off, and a second wall stands behind.
+"""Render Markdown as HTML.
 
-What is written in a transcript is hostile: Markdown-it reads no HTML, and what it
-makes passes an allow-list. Links lead to the web or to a mail address; pictures are
-never loaded from anywhere, they are named and linked.
+Transcripts are untrusted input. markdown-it runs with raw HTML disabled, and nh3 then
+removes every tag and attribute that is not on the allow-list. Links may only use http,
+https and mailto. Images are never loaded: they become a link with a label.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 
 import nh3
@@ -17,8 +16,6 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from bygones.render.html.blocks import HEADINGS, SIDES, blocks
-from bygones.render.html.inline import READY, Inline, inlined, plain
 from bygones.render.html.markup import (
     HIGHLIGHT_CLASSES,
     Html,
@@ -28,13 +25,13 @@ from bygones.render.html.markup import (
 )
 from bygones.render.text.primitives import sanitize
 
-__all__ = ["render_markdown", "render_preformatted"]
-
 _MAX_MARKDOWN_LENGTH = 100_000
-"""Signs of a text beyond which it is shown as it is."""
-_MARKDOWN_CHARS = re.compile(r"[*_`\[\]<>|~\\&\t]|  |(?:^|\n) |(?:^|\n)[-+=#0-9]| \n")
-"""Signs that may mean something in Markdown, at least where they stand."""
-_BLANK_LINES = re.compile(r"\n\n+")
+"""Longer texts are shown as preformatted text."""
+_MAX_CACHED_LENGTH = 8_000
+_HEADING_TAGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
+"""Headings of a message rank below the two heading levels of the page."""
+_ALIGNMENT_CLASSES = {"text-align:right": "right", "text-align:center": "middle"}
+"""CSS classes of table cells by the inline style that markdown-it sets."""
 _ALLOWED_TAGS = {
     *("p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "a", "span"),
     *("ul", "ol", "li", "h3", "h4", "h5", "h6", "div"),
@@ -44,35 +41,36 @@ _ALLOWED_SCHEMES = {"http", "https", "mailto"}
 
 
 def render_markdown(source: str) -> Html:
-    """Return Markdown as markup."""
     if len(source) > _MAX_MARKDOWN_LENGTH:
         return render_preformatted(source)
+    if len(source) > _MAX_CACHED_LENGTH:
+        return _render(source)
+    return _render_cached(source)
+
+
+def _render(source: str) -> Html:
     source = sanitize(source)
-    if not _MARKDOWN_CHARS.search(source):
-        return Html(f'<div class="prose">{_render_paragraphs(source)}</div>')
-    made = blocks(source, _inline, _render_code)
-    if made is None:
-        try:
-            # Its tables look one sign too far where a quote ends with the text.
-            made = _markdown_parser().render(f"{source}\n")
-        except IndexError:
-            return render_preformatted(source)
-    return Html(f'<div class="prose">{_clean(made)}</div>')
+    try:
+        html = _markdown_parser().render(f"{source}\n")
+    except IndexError:
+        # markdown-it reads past the end of some tables inside a blockquote.
+        return render_preformatted(source)
+    return Html(f'<div class="prose">{_clean(html)}</div>')
 
 
-def _render_paragraphs(source: str) -> str:
-    """Return a text without any sign of Markdown as that would be read, only faster."""
-    parts = _BLANK_LINES.split(source.strip(" \n"))
-    return "".join(f"<p>{escape(part, quote=False)}</p>\n" for part in parts if part)
+# A page is rendered again whenever its session grows. Markdown takes about half of
+# that time, and the earlier messages are the same. At most 512 texts of up to 8,000
+# characters are kept, so the cache is bounded to a few megabytes.
+_render_cached = lru_cache(maxsize=512)(_render)
 
 
 def render_preformatted(source: str) -> Html:
-    """Return a text as it was typed: its lines and blanks stay."""
+    """Render text without interpreting it; line breaks and spaces are kept."""
     return tag("div", escape_text(source.strip("\n")), kind="typed")
 
 
-def _clean(made: str) -> str:
-    return _cleaner().clean(made)
+def _clean(html: str) -> str:
+    return _cleaner().clean(html)
 
 
 @cache
@@ -83,8 +81,8 @@ def _cleaner() -> nh3.Cleaner:
         allowed_classes={
             "span": {*HIGHLIGHT_CLASSES, "picture"},
             "div": {"table"},
-            "th": set(SIDES.values()),
-            "td": set(SIDES.values()),
+            "th": set(_ALIGNMENT_CLASSES.values()),
+            "td": set(_ALIGNMENT_CLASSES.values()),
         },
         url_schemes=_ALLOWED_SCHEMES,
         link_rel="noopener noreferrer nofollow",
@@ -97,11 +95,8 @@ def _markdown_parser() -> MarkdownIt:
         ["table", "strikethrough"]
     )
     markdown.disable(["html_block", "html_inline"])
-    markdown.inline = Inline()
-    markdown.core.ruler.at("inline", inlined)
     markdown.validateLink = _is_allowed_link  # type: ignore[method-assign]
     for name, rule in (
-        (READY, _ready),
         ("image", _render_image),
         ("fence", _render_fence),
         ("code_block", _render_fence),
@@ -116,17 +111,7 @@ def _markdown_parser() -> MarkdownIt:
     return markdown
 
 
-def _inline(source: str) -> str:
-    made = plain(source, links=False)
-    return _markdown_parser().renderInline(source) if made is None else made
-
-
-def _ready(_self: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
-    return tokens[at].content
-
-
 def _is_allowed_link(url: str) -> bool:
-    """Whether a link may be one; another stays the text that it is."""
     scheme, colon, _ = url.partition(":")
     return bool(colon) and scheme.strip().lower() in _ALLOWED_SCHEMES
 
@@ -136,28 +121,24 @@ def _render_image(
 ) -> str:
     token = tokens[at]
     source = str(token.attrs.get("src", ""))
-    told = f'<span class="picture">[picture: {escape(token.content or source)}]</span>'
+    label = f'<span class="picture">[picture: {escape(token.content or source)}]</span>'
     return (
-        f'<a href="{escape(source)}">{told}</a>' if _is_allowed_link(source) else told
+        f'<a href="{escape(source)}">{label}</a>' if _is_allowed_link(source) else label
     )
 
 
 def _render_fence(
     _self: RendererHTML, tokens: Sequence[Token], at: int, *_: object
 ) -> str:
-    return _render_code(tokens[at].content, tokens[at].info)
-
-
-def _render_code(code: str, info: str) -> str:
-    """Return a piece of code; what is told of it begins with its language."""
-    language = info.strip().partition(" ")[0]
-    return f"<pre><code>{highlight_code(code, language)}</code></pre>\n"
+    language = tokens[at].info.strip().partition(" ")[0]
+    code = highlight_code(tokens[at].content, language)
+    return f"<pre><code>{code}</code></pre>\n"
 
 
 def _render_heading(
     _self: RendererHTML, tokens: Sequence[Token], at: int, *_: object
 ) -> str:
-    name = HEADINGS.get(tokens[at].tag, "h6")
+    name = _HEADING_TAGS.get(tokens[at].tag, "h6")
     return f"</{name}>\n" if tokens[at].nesting < 0 else f"<{name}>"
 
 
@@ -173,5 +154,5 @@ def _render_cell(
     _self: RendererHTML, tokens: Sequence[Token], at: int, *_: object
 ) -> str:
     token = tokens[at]
-    side = SIDES.get(str(token.attrs.get("style", "")), "")
-    return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"
+    css_class = _ALIGNMENT_CLASSES.get(str(token.attrs.get("style", "")), "")
+    return f'<{token.tag} class="{css_class}">' if css_class else f"<{token.tag}>"
