@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import fields
 
 from bygones.model.base import (
+    DECODE_ERRORS,
     PROBLEM_KINDS,
     AgentId,
     Line,
@@ -77,7 +78,6 @@ def _agent_class(facts: FileFacts) -> FileClass:
     return FileClass.AGENT_TASK
 
 
-DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for input of any kind."""
 
 

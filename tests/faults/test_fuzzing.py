@@ -97,7 +97,7 @@ def test_a_fuzzer_finds_nothing(name: str, tmp_path: Path) -> None:
 
 FAULTS: dict[str, tuple[tuple[str, object], ...]] = {
     "reader": (("sources.lines._split_unfinished", lambda start, raw: [(start, raw)]),),
-    "lines": (("parse.texts._DECODE_ERRORS", ()), ("parse.decode._SALVAGE_ERRORS", ())),
+    "lines": (("parse.texts.DECODE_ERRORS", ()), ("parse.decode._SALVAGE_ERRORS", ())),
     "records": (("parse.decode._SALVAGE_ERRORS", UnicodeDecodeError),),
     "recovery": (("parse.decode._repair_json", lambda raw: raw),),
     "markdown": (

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from bygones.model.nodes import IndexField, TextSpan
 from bygones.parse import texts
+from bygones.parse.decode import content_text
 from tests.build import (
     Written,
     attachment,
@@ -116,7 +117,7 @@ def test_a_result_without_text_gives_nothing(content: object) -> None:
 
 
 def test_content_that_is_cut_has_no_text() -> None:
-    assert texts.content_text(Raw(b'[{"text":"x"}')) == ""
+    assert content_text(Raw(b'[{"text":"x"}')) == ""
 
 
 @given(

@@ -23,6 +23,7 @@ from bygones.mcp.tools import (
     read_session_resource,
     run_tool,
 )
+from bygones.model.base import DECODE_ERRORS
 
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Those in which a client says hello first, the newest first."""
@@ -193,7 +194,7 @@ def _handle_line(dispatcher: McpDispatcher, line: bytes) -> object:
         return _handle_message(dispatcher, stripped)
     try:
         parts = msgspec.json.decode(stripped, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return _error_response(None, PARSE_ERROR, "this is no JSON")
     answers = [_handle_message(dispatcher, bytes(part)) for part in parts]
     return [one for one in answers if one is not None] or None
@@ -204,7 +205,7 @@ def _handle_message(dispatcher: McpDispatcher, raw: bytes) -> object:
         message = _decoder.decode(raw)
     except msgspec.ValidationError:
         return _error_response(None, INVALID_REQUEST, "this is no request")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return _error_response(None, PARSE_ERROR, "this is no JSON")
     if message.method is None or message.id is UNSET:
         return None  # an answer to what nobody asked, or a notification

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, NewType
 
-from msgspec import Meta, Struct
+from msgspec import Meta, MsgspecError, Struct
 
 from bygones.errors import InvalidSelector
 
@@ -64,6 +64,9 @@ def require_valid_text(text: str) -> str:
         raise InvalidSelector(text) from None
     return text
 
+
+DECODE_ERRORS = (MsgspecError, UnicodeDecodeError, RecursionError)
+"""Everything that decoding JSON with msgspec may raise."""
 
 TOOL_USE_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
 """The types of blocks that are calls."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.base import AgentId, WireStruct
+from bygones.model.base import DECODE_ERRORS, AgentId, WireStruct
 from bygones.model.usage import WireUsage
 
 CURRENT_TOOL_NAMES = {
@@ -369,7 +369,6 @@ Outcome = (
 _CONTEXT_LINES = 3
 _MAX_DIFF_LINES = 2000
 """Lines beyond which two texts are not compared, but set against each other whole."""
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Replacement(Struct, frozen=True):
@@ -415,7 +414,7 @@ def build_hunks(outcome: Outcome | None, tool_input: Raw) -> tuple[PatchHunk, ..
 def _hunks_from_input(tool_input: Raw) -> Iterator[PatchHunk]:
     try:
         known = _decode_edit_input(tool_input)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return
     for change in known.edits:
         yield from _diff_texts(change.old_string, change.new_string)

@@ -1,4 +1,9 @@
-"""Looking at JSON that is not decoded, without copying it: most of it is large."""
+"""Tolerant JSON decoding: structs with invalid fields, and damaged lines.
+
+`decode_struct` decodes a JSON object into a struct and reports fields that do not match
+instead of failing. `salvage_line` finds the whole JSON objects in a line of a transcript,
+however damaged the line is.
+"""
 
 from __future__ import annotations
 
@@ -12,43 +17,111 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from bygones.model.base import Line, Position, Problem
+from bygones.model.base import DECODE_ERRORS, Line, Position, Problem
+
+if TYPE_CHECKING:
+    import json
+
+InvalidFieldCallback = Callable[[str, str], None]
+"""Receives the path of an invalid field and the reason."""
+
+FieldHook = Callable[[Raw, str, InvalidFieldCallback], Any]
+"""Decodes one field that no single type describes: value, path, callback."""
+
+T = TypeVar("T", bound=Struct)
+
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_INVALID: Any = object()
+"""Returned for a value that matches no expected type."""
+
+
+# Raw JSON is often megabytes long; these look at it without copying it.
 
 
 def raw_size(raw: Raw) -> int:
-    """Return how many bytes it has."""
     return memoryview(raw).nbytes
 
 
 def raw_head(raw: Raw, size: int) -> bytes:
-    """Return its first bytes."""
     return bytes(memoryview(raw)[:size])
 
 
 def raw_tail(raw: Raw, size: int) -> bytes:
-    """Return its last bytes."""
     return bytes(memoryview(raw)[-size:])
 
 
-InvalidFieldCallback = Callable[[str, str], None]
-"""Takes the path of an odd field and what is odd about it."""
+def _is_null(raw: Raw) -> bool:
+    return raw_size(raw) == len(b"null") and bytes(raw) == b"null"
 
-FieldHook = Callable[[Raw, str, InvalidFieldCallback], Any]
-"""Decodes one field that no single type describes; takes value, path and odd."""
 
-T = TypeVar("T", bound=Struct)
+def replace_invalid_utf8(raw: bytes) -> bytes:
+    """Return JSON in which invalid UTF-8 is replaced by U+FFFD."""
+    try:
+        return raw if raw.isascii() else raw.decode().encode()
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace").encode()
 
-_OBJECT_DECODER = msgspec.json.Decoder(dict[str, Raw])
-_LIST_DECODER = msgspec.json.Decoder(list[Raw])
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_MISSING: Any = object()
+
+def ignore_invalid_field(_path: str, _reason: str) -> None:
+    """Ignore the report of an invalid field."""
+
+
+class _TextOnly(Struct, frozen=True, gc=False):
+    text: str | None = None
+
+
+_decode_text_element = msgspec.json.Decoder(_TextOnly | str | None).decode
+
+
+def content_text(raw: Raw) -> str:
+    """Return the text of a value that is a string, a block or a list of both."""
+    content = replace_invalid_utf8(bytes(raw))
+    try:
+        elements = _decode_list(content) if content[:1] == b"[" else [content]
+    except DECODE_ERRORS:
+        return ""
+    return "\n".join(text for text in map(_element_text, elements) if text)
+
+
+def _element_text(raw: Raw | bytes) -> str | None:
+    try:
+        element = _decode_text_element(raw)
+    except DECODE_ERRORS:
+        return None
+    return element.text if isinstance(element, _TextOnly) else element
+
+
+class FieldHooks:
+    """Hooks for the fields that no single type describes, by struct and field name."""
+
+    def __init__(self, hooks: Mapping[tuple[type[Struct], str], FieldHook]) -> None:
+        self._hooks = hooks
+        self._strict_twins: dict[type[Struct], _StrictTwin] = {}
+
+    def get(self, struct_type: type[Struct], name: str) -> FieldHook | None:
+        return self._hooks.get((struct_type, name))
+
+    def strict_twin(self, struct_type: type[Struct]) -> _StrictTwin:
+        twin = self._strict_twins.get(struct_type)
+        if twin is None:
+            hooks = {
+                name: hook
+                for (owner, name), hook in self._hooks.items()
+                if owner is struct_type
+            }
+            twin = self._strict_twins[struct_type] = _make_twin(struct_type, hooks)
+        return twin
+
+
+_NO_HOOKS = FieldHooks({})
 
 
 class _DecodeContext(Struct, frozen=True):
-    """What is the same all the way down a value."""
+    """What stays the same for all nested values."""
 
     on_invalid: InvalidFieldCallback
-    hooks: Mapping[tuple[type, str], FieldHook]
+    hooks: FieldHooks
 
 
 def decode_struct(
@@ -57,32 +130,32 @@ def decode_struct(
     on_invalid: InvalidFieldCallback,
     *,
     path: str = "",
-    hooks: Mapping[tuple[type, str], FieldHook] = {},
+    hooks: FieldHooks = _NO_HOOKS,
 ) -> T:
-    """Return the struct that the JSON object ``raw`` describes.
+    """Return the struct that the JSON object `raw` describes.
 
-    A field whose value does not fit is left out and told to ``odd``; null means
-    missing. Fields that the struct does not have are passed over.
+    A field whose value does not match its type is left out and reported to `on_invalid`.
+    Null means missing. Fields that the struct does not have are ignored.
     """
-    way = _DecodeContext(on_invalid, hooks)
-    sound = _decode_strict(struct_type, raw, path, way)
-    if sound is not None:
-        return sound
-    plan = _wire_fields(struct_type)
+    context = _DecodeContext(on_invalid, hooks)
+    strict = _decode_strict(struct_type, raw, path, context)
+    if strict is not None:
+        return strict
+    fields = _wire_fields(struct_type)
     values = {}
-    for key, value in _OBJECT_DECODER.decode(raw).items():
-        field = plan.get(key)
-        if field is None or bytes(value) == b"null":
+    for key, value in _decode_object(raw).items():
+        field = fields.get(key)
+        if field is None or _is_null(value):
             continue
-        name, wanted = field
-        hook = hooks.get((struct_type, name))
-        place = f"{path}.{key}" if path else key
+        name, expected_type = field
+        hook = hooks.get(struct_type, name)
+        field_path = f"{path}.{key}" if path else key
         decoded = (
-            hook(value, place, on_invalid)
+            hook(value, field_path, on_invalid)
             if hook
-            else _decode_value(wanted, value, place, way)
+            else _decode_value(expected_type, value, field_path, context)
         )
-        if decoded is not _MISSING:
+        if decoded is not _INVALID:
             values[name] = decoded
     return struct_type(**values)
 
@@ -90,62 +163,66 @@ def decode_struct(
 def _decode_strict(
     struct_type: type[T], raw: bytes | Raw, path: str, context: _DecodeContext
 ) -> T | None:
-    """Return the struct at once if all of its fields fit, as nearly always they do."""
-    quick = _strict_twin(
-        struct_type,
-        frozenset(name for held, name in context.hooks if held is struct_type),
-    )
+    """Decode in one step if all fields match, as they nearly always do."""
+    twin = context.hooks.strict_twin(struct_type)
     try:
-        found = quick.decoder.decode(raw)
-    except _DECODE_ERRORS:
+        found = twin.decode(raw)
+    except DECODE_ERRORS:
         return None
     values = {}
-    for name, key, is_raw, is_nested in quick.fields:
-        value = getattr(found, name)
-        if value is UNSET or value is None or (is_raw and bytes(value) == b"null"):
+    for field in twin.fields:
+        value = getattr(found, field.name)
+        if value is UNSET or value is None or (field.is_raw and _is_null(value)):
             continue
-        if is_nested:
-            hook = context.hooks.get((struct_type, name))
-            place = f"{path}.{key}" if path else key
+        if field.is_nested:
+            field_path = f"{path}.{field.key}" if path else field.key
             value = (
-                hook(value, place, context.on_invalid)
-                if hook
-                else _decode_value(
-                    _wire_fields(struct_type)[key][1], value, place, context
-                )
+                field.hook(value, field_path, context.on_invalid)
+                if field.hook
+                else _decode_value(field.expected_type, value, field_path, context)
             )
-            if value is _MISSING:
+            if value is _INVALID:
                 continue
         elif isinstance(value, float) and not math.isfinite(value):
             return None
-        values[name] = value
+        values[field.name] = value
     return struct_type(**values)
 
 
+class _TwinField(Struct, frozen=True):
+    name: str
+    key: str
+    """Its name in a transcript."""
+    expected_type: Any
+    is_raw: bool
+    is_nested: bool
+    hook: FieldHook | None
+
+
 class _StrictTwin(Struct, frozen=True):
-    """A twin of a struct that is decoded in one go, its hooked fields left raw."""
+    """A copy of a struct type whose nested and hooked fields are decoded as `Raw`."""
 
-    decoder: Any
-    fields: tuple[tuple[str, str, bool, bool], ...]
-    """Of each its name, its name in a transcript, and how its value is taken."""
+    decode: Callable[[bytes | Raw], Any]
+    fields: tuple[_TwinField, ...]
 
 
-@cache
-def _strict_twin(
-    struct_type: type[Struct], hooked_fields: frozenset[str]
+def _make_twin(
+    struct_type: type[Struct], hooks: Mapping[str, FieldHook]
 ) -> _StrictTwin:
-    twins: list[tuple[str, Any, Any]] = []
+    definitions: list[tuple[str, Any, Any]] = []
     fields = []
-    for key, (name, wanted) in _wire_fields(struct_type).items():
-        is_nested = name in hooked_fields or _type_decoder(wanted, strict=True) is None
-        is_raw = is_nested or wanted is Raw
-        taken = Raw | UnsetType if is_raw else wanted | None | UnsetType
-        twins.append((name, taken, msgspec.field(default=UNSET, name=key)))
-        fields.append((name, key, is_raw, is_nested))
-    twin = msgspec.defstruct(f"Quick{struct_type.__name__}", twins, frozen=True)
-    # What is nested tells its oddities: it comes last, when nothing can fail any more.
-    fields.sort(key=lambda field: field[3])
-    return _StrictTwin(msgspec.json.Decoder(twin), tuple(fields))
+    for key, (name, expected) in _wire_fields(struct_type).items():
+        is_nested = name in hooks or _type_decoder(expected, strict=True) is None
+        is_raw = is_nested or expected is Raw
+        twin_type = Raw | UnsetType if is_raw else expected | None | UnsetType
+        definitions.append((name, twin_type, msgspec.field(default=UNSET, name=key)))
+        fields.append(
+            _TwinField(name, key, expected, is_raw, is_nested, hooks.get(name))
+        )
+    twin = msgspec.defstruct(f"Strict{struct_type.__name__}", definitions, frozen=True)
+    # Nested fields report invalid values, so they come last, when nothing else can fail.
+    fields.sort(key=lambda field: field.is_nested)
+    return _StrictTwin(msgspec.json.Decoder(twin).decode, tuple(fields))
 
 
 def field_names(struct_type: type[Struct]) -> frozenset[str]:
@@ -169,21 +246,21 @@ def _type_decoder(
     try:
         return msgspec.json.Decoder(expected_type, strict=strict)
     except TypeError:
-        # A struct with a hooked field has no decoder of its own.
+        # Structs with a hooked field cannot be decoded directly.
         return None
 
 
 def _decode_value(
     expected_type: Any, raw: Raw, path: str, context: _DecodeContext
 ) -> Any:
-    """Return the value, or ``_MISSING`` after telling ``odd`` what is wrong."""
+    """Return the value, or `_INVALID` after reporting the reason."""
     reason = "unexpected shape"
     for strict in (True, False):
         decoder = _type_decoder(expected_type, strict=strict)
         if decoder is not None:
             try:
                 return _require_finite(decoder.decode(raw))
-            except (*_DECODE_ERRORS, OverflowError) as error:
+            except (*DECODE_ERRORS, OverflowError) as error:
                 reason = str(error)
     first = bytes(memoryview(raw)[:1])
     for option in _union_members(expected_type):
@@ -196,19 +273,19 @@ def _decode_value(
             return _decode_mapping(inner[1], raw, path, context)
         if first == b"[" and container in {tuple, list}:
             return container(_decode_elements(inner[0], raw, path, context))
-    whole = _truncate_float(expected_type, raw)
-    if whole is None:
+    number = _truncate_float(expected_type, raw)
+    if number is None:
         context.on_invalid(path, reason)
-        return _MISSING
-    return whole
+        return _INVALID
+    return number
 
 
 def _decode_elements(
     expected_type: Any, raw: Raw, path: str, context: _DecodeContext
 ) -> Iterator[Any]:
-    for number, element in enumerate(_LIST_DECODER.decode(raw)):
-        decoded = _decode_value(expected_type, element, f"{path}[{number}]", context)
-        if decoded is not _MISSING:
+    for index, element in enumerate(_decode_list(raw)):
+        decoded = _decode_value(expected_type, element, f"{path}[{index}]", context)
+        if decoded is not _INVALID:
             yield decoded
 
 
@@ -217,13 +294,13 @@ def _decode_mapping(
 ) -> dict[str, Any]:
     decoded = {
         key: _decode_value(expected_type, value, f"{path}.{key}", context)
-        for key, value in _OBJECT_DECODER.decode(raw).items()
+        for key, value in _decode_object(raw).items()
     }
-    return {key: value for key, value in decoded.items() if value is not _MISSING}
+    return {key: value for key, value in decoded.items() if value is not _INVALID}
 
 
 def _require_finite(value: Any) -> Any:
-    """Refuse the words that are read as numbers without end."""
+    """Reject NaN and infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         raise OverflowError(value)
     return value
@@ -238,20 +315,15 @@ def _union_members(expected_type: Any) -> tuple[Any, ...]:
 
 
 def _truncate_float(expected_type: Any, raw: Raw) -> int | None:
-    """Return a count that a gateway wrote as a fraction, rounded down."""
+    """Round down a count that a gateway wrote as a fraction."""
     if int not in _union_members(expected_type):
         return None
     try:
         return int(msgspec.json.decode(raw, type=float))
-    except (*_DECODE_ERRORS, ValueError, OverflowError):
+    except (*DECODE_ERRORS, ValueError, OverflowError):
         return None
 
 
-if TYPE_CHECKING:
-    import json
-
-
-_STRICT_OBJECT_DECODER = msgspec.json.Decoder(dict[str, Raw])
 _RAW_DECODER = msgspec.json.Decoder(Raw)
 _SALVAGE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError)
 _BOM = b"\xef\xbb\xbf"
@@ -259,17 +331,17 @@ _BLANK_BYTES = b"\0\t\r\n "
 _NONBLANK = re.compile(rb"[^\0\t\r\n ]")
 _OBJECT_START = re.compile(r'\{\s*"[^"\\]{0,100}"\s*:')
 _INT64_DIGITS = 19
-"""Digits of a number that may not fit into 64 bits."""
+"""Numbers with this many digits may exceed 64 bits."""
 _MAX_PASSES = 16
-"""How often a damaged line is read over, at most; keeps hostile lines linear."""
+"""A damaged line is scanned at most this often, so hostile lines stay linear."""
 _SCAN_COST_RATIO = 64
-"""How many characters are looked over in the time in which one is read."""
+"""Characters that can be skipped in the time one is parsed."""
 
 
 class SalvagedObject(Struct, frozen=True):
-    """The bytes of one whole JSON object, and where they stand.
+    """The bytes of one whole JSON object and their position.
 
-    ``raw`` differs from the bytes at ``position`` only where they had to be mended.
+    `raw` differs from the bytes at `position` only where they had to be repaired.
     """
 
     position: Position
@@ -277,7 +349,7 @@ class SalvagedObject(Struct, frozen=True):
 
 
 def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
-    """Yield every whole object on a line, and every problem met on the way."""
+    """Yield the whole objects on a line, and the problems found, in order."""
     raw = line.raw
     start, end = 0, len(raw.rstrip(_BLANK_BYTES))
     if line.position.offset == 0 and raw.startswith(_BOM):
@@ -297,20 +369,12 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
     yield from _gap_problems(line, end, len(raw))
 
 
-def replace_invalid_utf8(raw: bytes) -> bytes:
-    """Return JSON in which bytes that are not UTF-8 are replaced."""
-    try:
-        return raw if raw.isascii() else raw.decode().encode()
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "replace").encode()
-
-
 def _parse_whole(
     position: Position, raw: bytes
 ) -> list[SalvagedObject | Problem] | str:
-    """Return the object that the bytes are, or why they are not JSON at all."""
+    """Return the object, or the reason why the bytes are not JSON at all."""
     try:
-        _STRICT_OBJECT_DECODER.decode(raw)
+        _decode_object(raw)
         if not raw.isascii():
             raw.decode()
     except RecursionError:
@@ -319,27 +383,27 @@ def _parse_whole(
         reason = str(error)
     else:
         return [SalvagedObject(position, raw)]
-    mended = _repair_json(raw)
-    if mended is None:
+    repaired = _repair_json(raw)
+    if repaired is None:
         return reason
-    if not mended.startswith(b"{"):
+    if not repaired.startswith(b"{"):
         return [Problem("not-an-object", position, reason)]
-    return [Problem("mended", position, reason), SalvagedObject(position, mended)]
+    return [Problem("mended", position, reason), SalvagedObject(position, repaired)]
 
 
 def _split_spliced(
     line: Line, start: int, end: int, reason: str
 ) -> Iterator[SalvagedObject | Problem]:
-    """Yield the whole records inside a spliced line, and the torn rest as problems."""
+    """Yield the whole records of a spliced line, and the torn rest as problems."""
     # Latin-1 maps each byte to one character, so indexes stay byte offsets.
     text = line.raw[:end].decode("latin-1")
-    effort = _MAX_PASSES * len(text)
+    budget = _MAX_PASSES * len(text)
     found: list[SalvagedObject | Problem] = []
     at = done = start
-    while effort > 0 and (match := _OBJECT_START.search(text, at)):
+    while budget > 0 and (match := _OBJECT_START.search(text, at)):
         at = match.start()
         fields, stop, cost = _scan_object(text, at)
-        effort -= cost
+        budget -= cost
         is_next = _first_nonblank(line.raw, done) == at
         is_record = is_next or _looks_like_record(fields, text, at, stop)
         pieces = _take_object(line, at, stop) if is_record else []
@@ -359,9 +423,9 @@ def _split_spliced(
 
 
 def _scan_object(text: str, at: int) -> tuple[_FieldPairs, int, int]:
-    """Return the object at ``at``, its end, and how much was read to know it.
+    """Return the fields of the object at `at`, its end, and the characters parsed.
 
-    What is not whole ends where it begins.
+    The end of an incomplete object is its start.
     """
     import json
 
@@ -378,29 +442,27 @@ def _scan_object(text: str, at: int) -> tuple[_FieldPairs, int, int]:
 
 
 def _looks_like_record(fields: _FieldPairs, text: str, at: int, stop: int) -> bool:
-    """Whether an object behind torn text is a record, and not a part of the torn one.
+    """Whether an object after torn text is a record, not a part of the torn record.
 
-    Parts are followed by a comma or a bracket; where those are lost, the part seems to
-    go on with the fields of what it was in, which it has itself or should not have.
+    A part is followed by a comma or a bracket. Where those are lost, the part seems to
+    continue with the fields of its container: names that it already has, or that a
+    record of its type cannot have.
     """
-    # Few lines are torn.
+    # Few lines are torn, and these modules define many structs.
     from bygones.model.base import WireStruct
-    from bygones.model.metadata import (
-        METADATA_BY_TYPE,
-        RECORDS_BY_TYPE,
-    )
+    from bygones.model.metadata import METADATA_BY_TYPE, RECORDS_BY_TYPE
 
-    named = dict(fields)
-    name = named.get("type")
-    if not isinstance(name, str) or len(named) < len(fields):
+    by_name = dict(fields)
+    name = by_name.get("type")
+    if not isinstance(name, str) or len(by_name) < len(fields):
         return False
     is_inside = text[stop : stop + 1] in {",", "]", "}"}
     is_value = text[max(at - 9, 0) : at].rstrip()[-1:] in {":", ",", "["}
     if is_inside or (
-        is_value and named.keys() - field_names(RECORDS_BY_TYPE.get(name, WireStruct))
+        is_value and by_name.keys() - field_names(RECORDS_BY_TYPE.get(name, WireStruct))
     ):
         return False
-    return name in METADATA_BY_TYPE or "uuid" in named or "sessionId" in named
+    return name in METADATA_BY_TYPE or "uuid" in by_name or "sessionId" in by_name
 
 
 def _take_object(line: Line, at: int, stop: int) -> list[SalvagedObject | Problem]:
@@ -409,23 +471,22 @@ def _take_object(line: Line, at: int, stop: int) -> list[SalvagedObject | Proble
 
 
 def _repair_json(raw: bytes) -> bytes | None:
-    """Return ``raw`` as strict JSON if a lenient reader understands it.
+    """Return `raw` as strict JSON if a lenient parser accepts it.
 
-    Bytes that are not UTF-8, halves of surrogate pairs, control characters, NaN and
-    numbers without end are replaced.
+    Invalid UTF-8, lone surrogates, control characters, NaN and infinity are replaced.
     """
     import json
 
     text = raw.decode("utf-8", "replace")
     try:
         value = _lenient_decoder().decode(text)
-        plain = json.dumps(value, ensure_ascii=False)
-        whole = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        mended = whole.encode()
-        _RAW_DECODER.decode(mended)
+        dumped = json.dumps(value, ensure_ascii=False)
+        paired = dumped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        repaired = paired.encode()
+        _RAW_DECODER.decode(repaired)
     except (ValueError, RecursionError, msgspec.DecodeError):
         return None
-    return mended
+    return repaired
 
 
 def _parse_int(digits: str) -> int | float | None:
@@ -457,11 +518,11 @@ def _object_scanner() -> json.JSONDecoder:
 
 
 _FieldPairs = list[tuple[str, Any]]
-"""Names and values as they are written: a name may stand there twice."""
+"""Names and values in order; a name may appear twice."""
 
 
 def _gap_problems(line: Line, start: int, end: int) -> Iterator[Problem]:
-    """Yield the problem with what stands between records, if it is one."""
+    """Yield a problem if the bytes between two records are not blank."""
     between = line.raw[start:end]
     if between.strip(_BLANK_BYTES):
         detail = f"{end - start} bytes of a torn record"
@@ -471,13 +532,10 @@ def _gap_problems(line: Line, start: int, end: int) -> Iterator[Problem]:
 
 
 def _first_nonblank(raw: bytes, start: int) -> int:
-    """Return where the first byte stands that is not blank."""
     match = _NONBLANK.search(raw, start)
     return match.start() if match else len(raw)
 
 
 def _position_within(line: Line, start: int, end: int) -> Position:
-    place = line.position
-    return Position(
-        place.source_id, place.generation, place.offset + start, end - start
-    )
+    base = line.position
+    return Position(base.source_id, base.generation, base.offset + start, end - start)

@@ -1,4 +1,4 @@
-"""Telling what a person typed from what the harness put into user records."""
+"""Separates what a person typed from what Claude Code adds to user records."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 
 from bygones.model.base import ToolUseId
 from bygones.model.nodes import Command, Notification, Origin, UserText
-
-__all__ = ["display_text", "parse_user_text"]
 
 _PREFIX_ORIGINS = (
     ("[Request interrupted by user", Origin.INTERRUPT),
@@ -44,7 +42,7 @@ _TAG_ORIGINS = {
     "user-prompt-submit-hook": Origin.HOOK,
     "persisted-output": Origin.HARNESS,
 }
-"""What a text is that begins with one of these tags."""
+"""The origin of a text that starts with the tag."""
 _OUTPUT_TAGS = (
     "local-command-stdout",
     "local-command-stderr",
@@ -64,9 +62,9 @@ _REMINDER_END = "</system-reminder>"
 
 
 def parse_user_text(text: str) -> UserText:
-    """Return what a user text is, and what in it a person typed.
+    """Return who produced a user text, and what a person typed in it.
 
-    A text that only mentions a tag in its middle is a person's.
+    Only a leading tag counts: a text that mentions a tag later was typed.
     """
     typed = _strip_context(text)
     head = typed.lstrip()
@@ -81,22 +79,22 @@ def parse_user_text(text: str) -> UserText:
         origin = _EXACT_TEXT_ORIGINS.get(head.rstrip())
         if origin is not None:
             return UserText(origin)
-        for beginning, origin in _PREFIX_ORIGINS:
-            if head.startswith(beginning):
+        for prefix, origin in _PREFIX_ORIGINS:
+            if head.startswith(prefix):
                 return UserText(origin)
     return UserText(Origin.PERSON, typed)
 
 
 def _strip_context(text: str) -> str:
-    """Cut off what the harness put before and behind a prompt."""
+    """Remove the context that the harness added before and after a prompt."""
     if "<" not in text:
         return text
-    # Indexes, not slices: some texts are megabytes of reminders.
+    # Indexes instead of slices: some texts are megabytes of reminders.
     start, end = 0, len(text)
     while match := _LEADING_CONTEXT.match(text, start):
         start = match.end()
-    while text.endswith(_REMINDER_END, start, solid := _rstrip_index(text, start, end)):
-        opening = text.rfind(_REMINDER, start, solid)
+    while text.endswith(_REMINDER_END, start, last := _rstrip_index(text, start, end)):
+        opening = text.rfind(_REMINDER, start, last)
         if opening < 0:
             break
         end = _rstrip_index(text, start, opening)
@@ -145,7 +143,7 @@ def _parse_notification(text: str) -> Notification:
 
 
 def _tag_content(text: str, tag: str) -> str:
-    """Return what stands between a tag and its end, or nothing."""
+    """Return the text between a tag and its end tag, empty if there is none."""
     start = text.find(f"<{tag}>")
     if start < 0:
         return ""
@@ -155,9 +153,19 @@ def _tag_content(text: str, tag: str) -> str:
 
 
 def display_text(user_text: UserText, typed: str) -> str:
-    """Return what a text says to a reader: typed, run, told, or given back."""
+    """Return the text to show: the command, the notification, the output or `typed`."""
     if user_text.command is not None:
         return f"{user_text.command.name} {user_text.command.args}".strip()
     if user_text.notification is not None:
         return user_text.notification.summary
     return user_text.output or typed
+
+
+def typed_text(text: str) -> str:
+    """Return the part of a user text that is indexed: typed text, command or output."""
+    user_text = parse_user_text(text)
+    if user_text.origin in {Origin.PERSON, Origin.COMPACTION}:
+        return user_text.typed_text or text
+    if user_text.command:
+        return f"{user_text.command.name} {user_text.command.args}".strip()
+    return user_text.output

@@ -1,4 +1,7 @@
-"""The light pass: one decode a line, building nothing that ingestion does not use."""
+"""The light decoder: one JSON decode per line, and only the fields that ingest uses.
+
+`parse_line_light` decodes a line, `build_node` makes a node of the tree from it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,20 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from bygones.model.base import TOOL_USE_TYPES, AgentId, Line, Problem, wire_name
+from bygones.model.base import (
+    DECODE_ERRORS,
+    TOOL_USE_TYPES,
+    AgentId,
+    Line,
+    Problem,
+    wire_name,
+)
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
     LightBlock,
@@ -28,10 +38,12 @@ from bygones.model.nodes import (
     UserText,
 )
 from bygones.parse.decode import (
-    FieldHook,
+    FieldHooks,
     InvalidFieldCallback,
     SalvagedObject,
+    content_text,
     decode_struct,
+    ignore_invalid_field,
     raw_head,
     raw_size,
     raw_tail,
@@ -39,27 +51,28 @@ from bygones.parse.decode import (
     salvage_line,
 )
 from bygones.parse.harness_text import display_text, parse_user_text
-from bygones.parse.texts import content_text
+from bygones.parse.node_facts import NodeFacts, text_digest, user_text_facts
 from bygones.parse.usage import parse_billing, parse_progress_usage, parse_usage
 
 _decode_light = msgspec.json.Decoder(LightRecord).decode
-_LIST_DECODER = msgspec.json.Decoder(list[Raw])
-_STRING_DECODER = msgspec.json.Decoder(str)
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
+
+T = TypeVar("T", bound=Struct)
 
 
 def parse_line_light(line: Line) -> tuple[LocatedRecord | Problem, ...]:
-    """Return the sketches on a line, with its problems before them.
+    """Return the records on a line, each after the problems found in it.
 
-    A sound line gives exactly one sketch. Nothing raises.
+    A valid line gives exactly one record. Never raises.
     """
     try:
-        sketch = _decode_light(line.raw)
-    except _DECODE_ERRORS:
+        record = _decode_light(line.raw)
+    except DECODE_ERRORS:
         return _parse_damaged(line)
-    if sketch.type is None:
+    if record.type is None:
         return _parse_damaged(line)
-    return (LocatedRecord(sketch, line.position, line.raw),)
+    return (LocatedRecord(record, line.position, line.raw),)
 
 
 def _parse_damaged(line: Line) -> tuple[LocatedRecord | Problem, ...]:
@@ -75,30 +88,29 @@ def _parse_damaged(line: Line) -> tuple[LocatedRecord | Problem, ...]:
 def _decode_salvaged(salvaged: SalvagedObject) -> list[LocatedRecord | Problem]:
     problems: list[LocatedRecord | Problem] = []
 
-    def odd(path: str, reason: str) -> None:
+    def on_invalid(path: str, reason: str) -> None:
         problems.append(Problem("odd-field", salvaged.position, f"{path}: {reason}"))
 
     try:
-        sketch = decode_struct(LightRecord, salvaged.raw, odd, hooks=_HOOKS)
+        record = decode_struct(LightRecord, salvaged.raw, on_invalid, hooks=_HOOKS)
     except RecursionError:
         return [Problem("too-deep", salvaged.position)]
-    if sketch.type is None:
+    if record.type is None:
         return [*problems, Problem("no-type", salvaged.position)]
-    return [*problems, LocatedRecord(sketch, salvaged.position, salvaged.raw)]
+    return [*problems, LocatedRecord(record, salvaged.position, salvaged.raw)]
 
 
 def _decode_content(
     raw: Raw, path: str, on_invalid: InvalidFieldCallback
 ) -> str | list[LightBlock] | None:
-    """Decode content of any shape: a text, a block, a list with bare strings in it."""
-    match bytes(memoryview(raw)[:1]):
+    """Decode content of any shape: a string, a block, or a list of blocks and strings."""
+    match raw_head(raw, 1):
         case b'"':
-            return _STRING_DECODER.decode(raw)
+            return _decode_string(raw)
         case b"[":
-            blocks = enumerate(_LIST_DECODER.decode(raw))
             return [
-                _decode_block(block, f"{path}[{at}]", on_invalid)
-                for at, block in blocks
+                _decode_block(block, f"{path}[{index}]", on_invalid)
+                for index, block in enumerate(_decode_list(raw))
             ]
         case b"{":
             return [_decode_block(raw, path, on_invalid)]
@@ -108,23 +120,20 @@ def _decode_content(
 
 
 def _decode_block(raw: Raw, path: str, on_invalid: InvalidFieldCallback) -> LightBlock:
-    match bytes(memoryview(raw)[:1]):
+    match raw_head(raw, 1):
         case b"{":
             return decode_struct(LightBlock, raw, on_invalid, path=path)
         case b'"':
-            return LightBlock(type="text", text=_STRING_DECODER.decode(raw))
+            return LightBlock(type="text", text=_decode_string(raw))
         case _:
             return LightBlock()
 
 
-_HOOKS: dict[tuple[type, str], FieldHook] = {(LightMessage, "content"): _decode_content}
+_HOOKS = FieldHooks({(LightMessage, "content"): _decode_content})
 
-
-T = TypeVar("T", bound=Struct)
-
-_NOTE_LIMIT = 200
+_LABEL_LIMIT = 200
 _MAX_COUNT = 1 << 53
-"""Numbers above it are no counts of anything."""
+"""Larger numbers are not counts."""
 _AGENT_ID_PATTERN = rb"agentId: ([A-Za-z0-9_-]+)"
 _TAIL_SIZE = 600
 _STORED_PATH_PATTERN = (
@@ -136,37 +145,37 @@ _STORED_HEAD_SIZE = 4_000
 def extract_result_facts(
     raw: Raw, blocks: Sequence[LightBlock]
 ) -> tuple[ResultFacts | None, str]:
-    """Return what a record with results says beyond their text, and its first error.
+    """Return facts about tool results, and the beginning of the first error.
 
-    What the structured outcome leaves out may stand in the text for the model: which
-    agent it was, and where a long output is kept.
+    The agent's id and the path of a stored output may be missing in the structured
+    outcome; then they are looked up in the text for the model.
     """
     facts = _outcome_facts(raw)
-    head = ""
+    error_text = ""
     for block in blocks:
-        if block.is_error and not head:
-            head = content_text(block.content)[:PREVIEW_LIMIT]
+        if block.is_error and not error_text:
+            error_text = content_text(block.content)[:PREVIEW_LIMIT]
         tail = raw_tail(block.content, _TAIL_SIZE)
-        named = re.search(_AGENT_ID_PATTERN, tail) if b"agentId" in tail else None
-        if named and (facts is None or facts.agent_id is None):
-            told = AgentId(named[1].decode())
-            facts = structs.replace(facts or ResultFacts(), mentioned_agent_id=told)
-        stored = _find_stored_path(raw_head(block.content, _STORED_HEAD_SIZE))
-        if stored and (facts is None or facts.stored_path is None):
-            facts = structs.replace(facts or ResultFacts(), stored_path=stored)
-    return facts, head
+        match = re.search(_AGENT_ID_PATTERN, tail) if b"agentId" in tail else None
+        if match and (facts is None or facts.agent_id is None):
+            agent_id = AgentId(match[1].decode())
+            facts = structs.replace(facts or ResultFacts(), mentioned_agent_id=agent_id)
+        path = _find_stored_path(raw_head(block.content, _STORED_HEAD_SIZE))
+        if path and (facts is None or facts.stored_path is None):
+            facts = structs.replace(facts or ResultFacts(), stored_path=path)
+    return facts, error_text
 
 
 def _find_stored_path(content: bytes) -> str | None:
-    """Return the path in the words that stand for an output that is kept elsewhere."""
+    """Return the path of an output that was stored outside the transcript."""
     if b"<persisted-output>" not in content:
         return None
-    found = re.search(_STORED_PATH_PATTERN, content)
-    return found[1].decode("utf-8", "replace").replace("\\\\", "\\") if found else None
+    match = re.search(_STORED_PATH_PATTERN, content)
+    return match[1].decode("utf-8", "replace").replace("\\\\", "\\") if match else None
 
 
 class _ToolInput(Struct, frozen=True, gc=False):
-    """What tells one call of a tool from another."""
+    """The input fields that a call is labelled with."""
 
     file_path: str | None = None
     notebook_path: str | None = None
@@ -185,32 +194,28 @@ class _ToolInput(Struct, frozen=True, gc=False):
 
 @cache
 def _struct_decoder(struct_type: type[T], *, strict: bool) -> Callable[[Raw], T]:
-    # Made when the first is met: whoever reads a text meets none.
+    # Created on first use: search does not need them.
     return msgspec.json.Decoder(struct_type, strict=strict).decode
 
 
-_FACT_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
 def _decode_tolerant(struct_type: type[T], raw: Raw, *, strict: bool = True) -> T:
-    """Decode fast, and field by field where a field is odd."""
+    """Decode, and leave out invalid fields."""
     try:
         found: T = _struct_decoder(struct_type, strict=strict)(raw)
-    except _FACT_DECODE_ERRORS:
+    except DECODE_ERRORS:
         pass
     else:
         return found
+    content = replace_invalid_utf8(bytes(raw))
     try:
-        return decode_struct(
-            struct_type, replace_invalid_utf8(bytes(raw)), lambda _path, _reason: None
-        )
-    except _FACT_DECODE_ERRORS:
+        return decode_struct(struct_type, content, ignore_invalid_field)
+    except DECODE_ERRORS:
         return struct_type()
 
 
 def build_node_block(block: LightBlock) -> NodeBlock:
     """Return a block without its content."""
-    # Some gateways give every block an empty name and an empty id.
+    # Some gateways give every block an empty name and id.
     if block.name or block.type in TOOL_USE_TYPES:
         return _build_tool_call_block(block)
     if block.tool_use_id:
@@ -228,19 +233,29 @@ def build_node_block(block: LightBlock) -> NodeBlock:
 
 
 def _build_tool_call_block(block: LightBlock) -> NodeBlock:
-    known = _decode_tolerant(_ToolInput, block.input)
-    path = known.file_path or known.notebook_path
-    note = path or known.command or known.description or known.pattern or known.query
-    note = note or known.url or known.skill or known.subject or known.path or known.plan
-    prompt = known.prompt
+    tool_input = _decode_tolerant(_ToolInput, block.input)
+    path = tool_input.file_path or tool_input.notebook_path
+    label = (
+        path
+        or tool_input.command
+        or tool_input.description
+        or tool_input.pattern
+        or tool_input.query
+        or tool_input.url
+        or tool_input.skill
+        or tool_input.subject
+        or tool_input.path
+        or tool_input.plan
+    )
+    prompt = tool_input.prompt
     return NodeBlock(
         kind=block.type,
         id=block.id or None,
         name=block.name or "",
-        label=note[:_NOTE_LIMIT] if note else None,
+        label=label[:_LABEL_LIMIT] if label else None,
         path=path,
-        agent_type=known.subagent_type,
-        digest=crc32(prompt.encode("utf-8", "replace")) if prompt else 0,
+        agent_type=tool_input.subagent_type,
+        digest=text_digest(prompt) if prompt else 0,
         size=raw_size(block.input),
     )
 
@@ -302,11 +317,10 @@ def _outcome_facts(raw: Raw) -> ResultFacts | None:
 
 
 _NO_FACTS = ResultFacts()
-_decode_string = msgspec.json.Decoder(str).decode
 
 
 def _count_changed_lines(outcome: _RawOutcome) -> tuple[int, int]:
-    """Return the lines that came and went, where no patch tells of them."""
+    """Count added and removed lines where there is no patch."""
     added = outcome.new_string or ""
     if outcome.type == "create" and raw_head(outcome.content, 1) == b'"':
         added = _decode_string(replace_invalid_utf8(bytes(outcome.content)))
@@ -324,167 +338,170 @@ _SENDER_ORIGINS = {
     "channel": Origin.TEAMMATE,
     "coordinator": Origin.TEAMMATE,
 }
-"""What the record's own word on its sender means; none leaves it to the text."""
+"""Origin by the kind of sender that the record names; `None`: the text decides."""
 
 
 def build_node(located_record: LocatedRecord) -> RecordNode:
-    """Return the node of a record, whatever its type."""
-    sketch = located_record.record
-    facts: dict[str, Any] = {}
-    if sketch.type in {"user", "assistant"}:
-        facts = _message_facts(sketch)
-    elif sketch.type == "progress":
-        facts = _progress_facts(sketch)
+    """Return the node of a record of any type."""
+    record = located_record.record
+    if record.type in {"user", "assistant"}:
+        facts = _message_facts(record)
+    elif record.type == "progress":
+        facts = _progress_facts(record)
     else:
         facts = _load_metadata_facts()(located_record)
+    origin = record.forked_from
     return RecordNode(
         position=located_record.position,
-        kind=sketch.type or "",
-        subtype=facts.pop("subtype", sketch.subtype),
-        uuid=sketch.uuid,
-        parent_uuid=sketch.parent_uuid,
-        logical_parent_uuid=sketch.logical_parent_uuid,
-        session_id=sketch.session_id,
-        agent_id=facts.pop("agent_id", sketch.agent_id),
-        timestamp=_normalize_time(sketch.timestamp),
-        is_sidechain=sketch.is_sidechain,
-        is_meta=sketch.is_meta,
-        is_error=sketch.is_api_error_message,
-        cwd=sketch.cwd,
-        git_branch=sketch.git_branch,
-        version=sketch.version,
-        slug=sketch.slug,
-        entrypoint=sketch.entrypoint,
-        team_name=sketch.team_name,
-        request_id=sketch.request_id,
-        source_call_id=sketch.source_tool_use or sketch.parent_tool_use,
-        source_record_id=sketch.source_tool_assistant,
-        forked_from=_forked_from(sketch),
-        supersedes_ids=sketch.supersedes_uuids,
-        **facts,
+        kind=record.type or "",
+        subtype=record.subtype if facts.subtype is None else facts.subtype,
+        uuid=record.uuid,
+        parent_uuid=record.parent_uuid,
+        logical_parent_uuid=record.logical_parent_uuid,
+        session_id=record.session_id,
+        agent_id=facts.agent_id or record.agent_id,
+        timestamp=_normalize_time(record.timestamp),
+        is_sidechain=record.is_sidechain,
+        is_meta=record.is_meta,
+        is_error=record.is_api_error_message,
+        cwd=record.cwd,
+        git_branch=record.git_branch,
+        version=record.version,
+        slug=record.slug,
+        entrypoint=record.entrypoint,
+        team_name=record.team_name,
+        message_id=facts.message_id,
+        request_id=record.request_id,
+        model=facts.model,
+        usage=facts.usage,
+        origin=facts.origin,
+        preview=facts.preview,
+        digest=facts.digest,
+        blocks=facts.blocks,
+        result=facts.result,
+        side_text=facts.side_text,
+        command=facts.command,
+        notification=facts.notification,
+        source_call_id=record.source_tool_use or record.parent_tool_use,
+        source_record_id=record.source_tool_assistant,
+        forked_from=LineageFacts(origin.session_id, origin.message_uuid)
+        if origin
+        else None,
+        supersedes_ids=record.supersedes_uuids,
+        extra=facts.extra,
+        billing=facts.billing,
     )
 
 
 @cache
-def _load_metadata_facts() -> Callable[[LocatedRecord], dict[str, Any]]:
-    """Return what reads all other records: whoever reads a message needs it not."""
+def _load_metadata_facts() -> Callable[[LocatedRecord], NodeFacts]:
+    # Imported late: it defines about 60 structs that reading messages does not need.
     from bygones.parse.metadata import extract_metadata_facts
 
     return extract_metadata_facts
 
 
-def _forked_from(sketch: LightRecord) -> LineageFacts | None:
-    origin = sketch.forked_from
-    return LineageFacts(origin.session_id, origin.message_uuid) if origin else None
-
-
 def _normalize_time(time: datetime | None) -> datetime | None:
-    """Return a time as the whole world counts it.
-
-    In the calendar's first and last year it is none: some clock on earth shows a year
-    there that no calendar has.
-    """
+    """Convert a time to UTC; `None` in years that some time zone cannot show."""
     if time is None or not MINYEAR < time.year < MAXYEAR:
         return None
     return time if time.tzinfo is UTC else time.astimezone(UTC)
 
 
-def _message_facts(sketch: LightRecord) -> dict[str, Any]:
-    message = sketch.message
+def _message_facts(record: LightRecord) -> NodeFacts:
+    message = record.message
     if message is None:
-        return {"origin": Origin.HARNESS if sketch.type == "user" else None}
+        return NodeFacts(origin=Origin.HARNESS if record.type == "user" else None)
     content = message.content
     blocks = (
         [LightBlock(type="text", text=content)]
         if isinstance(content, str)
         else content or []
     )
-    facts: dict[str, Any] = {
-        "message_id": message.id,
-        "model": message.model,
-        "blocks": tuple(map(build_node_block, blocks)),
-    }
-    if message.usage is not None:
-        facts["usage"] = parse_usage(message.usage)
-        facts["billing"] = parse_billing(message.usage)
-    if sketch.type == "user":
-        facts |= _user_facts(sketch, blocks)
+    if record.type == "user":
+        facts = _user_facts(record, blocks)
     else:
         text = next((block.text for block in blocks if block.text), "")
-        facts["preview"] = text[:PREVIEW_LIMIT]
+        facts = NodeFacts(preview=text[:PREVIEW_LIMIT])
+    facts.message_id = message.id
+    facts.model = message.model
+    facts.blocks = tuple(map(build_node_block, blocks))
+    if message.usage is not None:
+        facts.usage = parse_usage(message.usage)
+        facts.billing = parse_billing(message.usage)
     return facts
 
 
-def _user_facts(sketch: LightRecord, blocks: list[LightBlock]) -> dict[str, Any]:
+def _user_facts(record: LightRecord, blocks: list[LightBlock]) -> NodeFacts:
     if any(block.tool_use_id for block in blocks):
-        facts, head = extract_result_facts(sketch.tool_use_result, blocks)
+        result, error_text = extract_result_facts(record.tool_use_result, blocks)
         others = [block for block in blocks if block.text and not block.tool_use_id]
-        beside = _parse_side_text(sketch, others)
-        found = {"origin": Origin.TOOL, "result": facts, "preview": head}
-        return found if beside is None else {**found, "side_text": beside}
-    tolds = [parse_user_text(block.text) for block in blocks if block.text is not None]
-    typed = "\n".join(told.typed_text for told in tolds if told.typed_text)
+        return NodeFacts(
+            origin=Origin.TOOL,
+            preview=error_text,
+            result=result,
+            side_text=_parse_side_text(record, others),
+        )
+    user_texts = [
+        parse_user_text(block.text) for block in blocks if block.text is not None
+    ]
+    typed = "\n".join(text.typed_text for text in user_texts if text.typed_text)
     has_media = any(block.type in {"image", "document"} for block in blocks)
-    told = _leading_text(tolds, has_media=has_media)
-    origin = _detect_origin(sketch, told)
-    text = (
-        typed if origin in {Origin.PERSON, Origin.CALLER} else display_text(told, typed)
+    leading = _leading_text(user_texts, has_media=has_media)
+    origin = _detect_origin(record, leading)
+    is_typed = origin in {Origin.PERSON, Origin.CALLER}
+    return user_text_facts(
+        leading, origin, typed if is_typed else display_text(leading, typed)
     )
-    return {
-        "origin": origin,
-        "preview": text[:PREVIEW_LIMIT],
-        "digest": crc32(text.encode("utf-8", "replace")) if text else 0,
-        "command": told.command,
-        "notification": told.notification,
-    }
 
 
-def _parse_side_text(sketch: LightRecord, blocks: list[LightBlock]) -> SideText | None:
-    """Return what somebody says in a record of results, if it is not the harness."""
+def _parse_side_text(record: LightRecord, blocks: list[LightBlock]) -> SideText | None:
+    """Return the text beside tool results, unless the harness added it."""
     if not blocks:
         return None
-    said = _user_facts(sketch, blocks)
-    if said["origin"] in {Origin.HARNESS, Origin.HOOK}:
+    facts = _user_facts(record, blocks)
+    if facts.origin is None or facts.origin in {Origin.HARNESS, Origin.HOOK}:
         return None
-    return SideText(said["origin"], said["preview"], said["digest"])
+    return SideText(facts.origin, facts.preview, facts.digest)
 
 
 def _leading_text(user_texts: list[UserText], *, has_media: bool) -> UserText:
-    """Return the text that says what a record is: a person's before any other."""
-    persons = (told for told in user_texts if told.typed_text.strip())
-    first = next(persons, None)
-    if first is not None or has_media:
-        return first or UserText(Origin.PERSON)
-    machine = (told for told in user_texts if told.origin is not Origin.PERSON)
+    """Return the text that decides what a record is: typed text before any other."""
+    typed = next((text for text in user_texts if text.typed_text.strip()), None)
+    if typed is not None or has_media:
+        return typed or UserText(Origin.PERSON)
+    machine = (text for text in user_texts if text.origin is not Origin.PERSON)
     return next(machine, UserText(Origin.HARNESS))
 
 
-def _detect_origin(sketch: LightRecord, user_text: UserText) -> Origin:
-    if sketch.is_compact_summary:
+def _detect_origin(record: LightRecord, user_text: UserText) -> Origin:
+    if record.is_compact_summary:
         return Origin.COMPACTION
     origin = user_text.origin
-    if sketch.origin is not None and origin is Origin.PERSON:
-        sender = _SENDER_ORIGINS.get(sketch.origin.kind or "human", Origin.HARNESS)
+    if record.origin is not None and origin is Origin.PERSON:
+        sender = _SENDER_ORIGINS.get(record.origin.kind or "human", Origin.HARNESS)
         origin = sender or origin
-    if origin is Origin.PERSON and (sketch.is_meta or sketch.source_tool_use):
+    if origin is Origin.PERSON and (record.is_meta or record.source_tool_use):
         origin = Origin.HARNESS
     if origin is Origin.PERSON and _is_compact_command(user_text.typed_text):
         origin = Origin.COMMAND
-    if origin is Origin.PERSON and sketch.is_sidechain:
+    if origin is Origin.PERSON and record.is_sidechain:
         return Origin.CALLER
     return origin
 
 
 def _is_compact_command(typed: str) -> bool:
-    """Whether the text is ``/compact`` as typed; the command is recorded again."""
+    """Whether the text is `/compact` as typed; another record repeats the command."""
     return typed == "/compact" or typed.startswith("/compact ")
 
 
-def _progress_facts(sketch: LightRecord) -> dict[str, Any]:
-    if sketch.progress is None:
-        return {}
-    agent = sketch.progress.agent_id or sketch.agent_id
-    facts: dict[str, Any] = {"subtype": sketch.progress.type, "agent_id": agent}
-    if sketch.progress.type == "agent_progress":
-        facts["extra"] = parse_progress_usage(sketch.progress.message)
-    return facts
+def _progress_facts(record: LightRecord) -> NodeFacts:
+    progress = record.progress
+    if progress is None:
+        return NodeFacts()
+    is_agent = progress.type == "agent_progress"
+    return NodeFacts(
+        subtype=progress.type,
+        agent_id=progress.agent_id,
+        extra=parse_progress_usage(progress.message) if is_agent else None,
+    )

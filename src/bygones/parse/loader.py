@@ -1,4 +1,4 @@
-"""Decoding outcomes: the structured results that tools leave beside the text."""
+"""Decodes single records on demand: blocks, outcomes of tools, file snapshots."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw
 
-from bygones.model.base import Line, Position, Problem, WireStruct
+from bygones.model.base import DECODE_ERRORS, Line, Position, Problem, WireStruct
 from bygones.model.metadata import (
     Attachment,
     AttachmentRecord,
@@ -33,31 +33,29 @@ from bygones.model.records import (
     UserRecord,
 )
 from bygones.model.summary import Loader
-from bygones.parse.decode import decode_struct
+from bygones.parse.decode import content_text, decode_struct, ignore_invalid_field
 from bygones.parse.full import RecordContent, parse_line, parse_record_content
 from bygones.parse.metadata import attachment_text
-from bygones.parse.texts import content_text
 
-_OBJECT_DECODER = msgspec.json.Decoder(dict[str, Raw])
-_STRING_DECODER = msgspec.json.Decoder(str)
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
 
 
 def parse_outcome(raw: bytes) -> Outcome | None:
-    """Return the outcome in ``toolUseResult``; ``None`` where there is none.
+    """Decode `toolUseResult`; `None` if it is missing.
 
-    Lists (MCP tools write their blocks there) and objects of no known shape are kept
-    as they were written. Nothing raises.
+    Lists (the blocks of MCP tools) and unknown objects become an `UnknownOutcome`.
+    Never raises.
     """
     first = raw[:1]
     if not first or raw == b"null":
         return None
     try:
         if first == b'"':
-            return TextOutcome(_STRING_DECODER.decode(raw))
+            return TextOutcome(_decode_string(raw))
         if first == b"{":
             return _parse_object(raw)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         pass
     return UnknownOutcome(raw)
 
@@ -74,36 +72,42 @@ class _RawReadOutcome(WireStruct, frozen=True, kw_only=True):
     file: _ReadExtent
 
 
-_READ_DECODER = msgspec.json.Decoder(_RawReadOutcome)
+_decode_read = msgspec.json.Decoder(_RawReadOutcome).decode
 
 
 def parse_read_extent(raw: bytes) -> ReadOutcome | None:
-    """Return the outcome of a sound Read, without the file; ``None`` of any other.
-
-    What was read is passed over, and need not be decoded.
-    """
+    """Decode the outcome of a Read without the file's text; `None` for other tools."""
     try:
-        found = _READ_DECODER.decode(raw)
-    except _DECODE_ERRORS:
+        outcome = _decode_read(raw)
+    except DECODE_ERRORS:
         return None
-    return ReadOutcome(type=found.type, file=FileText(**structs.asdict(found.file)))
+    extent = outcome.file
+    return ReadOutcome(
+        type=outcome.type,
+        file=FileText(
+            num_lines=extent.num_lines,
+            start_line=extent.start_line,
+            total_lines=extent.total_lines,
+            original_size=extent.original_size,
+        ),
+    )
 
 
 def _parse_object(raw: bytes) -> Outcome:
-    keys = _OBJECT_DECODER.decode(raw).keys()
-    for kind in OUTCOME_TYPES:
-        if not keys.isdisjoint(kind.marker_fields):  # type: ignore[attr-defined]
-            outcome: Any = decode_struct(kind, raw, lambda _path, _reason: None)
+    keys = _decode_object(raw).keys()
+    for outcome_type in OUTCOME_TYPES:
+        if not keys.isdisjoint(outcome_type.marker_fields):  # type: ignore[attr-defined]
+            outcome: Any = decode_struct(outcome_type, raw, ignore_invalid_field)
             return outcome  # type: ignore[no-any-return]
     return UnknownOutcome(raw)
 
 
 _CACHE_SIZE = 16
-"""Decoded records that a loader remembers: a message's calls share records."""
+"""Decoded records that a loader caches: the calls of a message share records."""
 
 
 class RecordLoader(Loader):
-    """Decodes records; where their bytes come from is left to ``raw``."""
+    """Decodes records; subclasses read their bytes in `read_raw`."""
 
     def __init__(self) -> None:
         self.record = lru_cache(maxsize=_CACHE_SIZE)(self._decode_record)
@@ -111,61 +115,56 @@ class RecordLoader(Loader):
         self._cached_outcome = lru_cache(maxsize=1)(self._decode_outcome)
 
     def clear_cache(self) -> None:
-        """Let go of what was decoded: nobody asks any more."""
         self.record.cache_clear()
         self._cached_content.cache_clear()
         self._cached_outcome.cache_clear()
 
     def load_blocks(self, position: Position) -> tuple[Block, ...]:
-        """Return the blocks of the record at a position."""
-        spoken = self._cached_content(position)
-        return spoken.blocks if spoken else record_blocks(self.record(position))
+        content = self._cached_content(position)
+        return content.blocks if content else record_blocks(self.record(position))
 
     def load_outcome(self, position: Position) -> Outcome | None:
-        """Return the structured result in the record at a position.
-
-        Whoever shows a call asks for it several times, and for no other meanwhile.
-        """
+        # Only the last one is cached: showing a call needs its outcome several times.
         return self._cached_outcome(position)
 
     def _decode_outcome(self, position: Position) -> Outcome | None:
-        spoken = self._cached_content(position)
-        if spoken is not None:
-            return parse_outcome(spoken.raw_result)
+        content = self._cached_content(position)
+        if content is not None:
+            return parse_outcome(content.raw_result)
         record = self.record(position)
         if not isinstance(record, UserRecord):
             return None
         return parse_outcome(bytes(record.tool_use_result))
 
     def load_read_extent(self, position: Position) -> ReadOutcome | None:
-        """Return what the outcome of a Read says of the file, without the file."""
-        spoken = self._cached_content(position)
-        found = parse_read_extent(spoken.raw_result) if spoken else None
-        if found is None:
-            outcome = self.load_outcome(position)
-            found = outcome if isinstance(outcome, ReadOutcome) else None
-        return found
+        """Return the outcome of a Read without the file's text, if it can be skipped."""
+        content = self._cached_content(position)
+        extent = parse_read_extent(content.raw_result) if content else None
+        if extent is not None:
+            return extent
+        outcome = self.load_outcome(position)
+        return outcome if isinstance(outcome, ReadOutcome) else None
 
     def outcome_contains(self, position: Position, *needles: bytes) -> bool:
-        """Whether the outcome at a position is written with one of some signs."""
-        written = self.load_json(position)[1]
-        return any(sign in written for sign in needles)
+        """Whether the JSON of the outcome at a position contains one of the needles."""
+        raw_outcome = self.load_json(position)[1]
+        return any(needle in raw_outcome for needle in needles)
 
     def load_json(self, position: Position) -> tuple[bytes, bytes]:
-        """Return the JSON of the blocks and of the outcome; else the whole line."""
-        spoken = self._cached_content(position)
-        if spoken is not None:
-            return spoken.raw_content, spoken.raw_result
+        """Return the JSON of the blocks and of the outcome.
+
+        Both are the whole line if the record is not a valid message.
+        """
+        content = self._cached_content(position)
+        if content is not None:
+            return content.raw_content, content.raw_result
         line = self.read_raw(position)
         return line, line
 
     def load_snapshot(
         self, position: Position
     ) -> FileSnapshotRecord | FileDeltaRecord | None:
-        """Return what the record at a position says of edited files.
-
-        Snapshots are large and read once: they do not push out what was said.
-        """
+        # Not cached: snapshots are large, and each is read once.
         record = self._decode_record(position)
         return (
             record if isinstance(record, FileSnapshotRecord | FileDeltaRecord) else None
@@ -182,7 +181,7 @@ class RecordLoader(Loader):
 
 
 def record_blocks(record: Record | None) -> tuple[Block, ...]:
-    """Return what a record of any type says, as blocks."""
+    """Return the content of a record of any type as blocks."""
     match record:
         case UserRecord(message=message) | AssistantRecord(message=message):
             content = message.content if message else None

@@ -1,15 +1,13 @@
-"""What attachments say to a reader."""
+"""Facts and texts of records that are not messages: metadata, system, attachments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-from zlib import crc32
 
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.base import AgentId, ToolUseId, WireStruct
+from bygones.model.base import DECODE_ERRORS, AgentId, ToolUseId, WireStruct
 from bygones.model.metadata import (
     VISIBLE_ATTACHMENT_TYPES,
     AgentNameRecord,
@@ -54,21 +52,25 @@ from bygones.model.nodes import (
     TitleFacts,
 )
 from bygones.model.records import CompactionMetadata, SystemRecord
-from bygones.parse.decode import replace_invalid_utf8
+from bygones.parse.decode import content_text, replace_invalid_utf8
 from bygones.parse.full import parse_record
-from bygones.parse.harness_text import display_text, parse_user_text
-from bygones.parse.texts import content_text, typed_text
+from bygones.parse.harness_text import display_text, parse_user_text, typed_text
+from bygones.parse.node_facts import NodeFacts, user_text_facts
 from bygones.parse.usage import parse_reported_cost
 
 
 def attachment_text(attachment: Attachment) -> str:
-    """Return the text of an attachment, or nothing where it has none to show."""
+    """Return the text of an attachment, empty if it has none to show."""
     match attachment:
         case QueuedCommand():
             return content_text(attachment.prompt)
         case HookReport():
-            told = (attachment.blocking_error, attachment.content)
-            parts = [*map(_raw_text, told), attachment.stderr, attachment.stdout]
+            parts = (
+                _raw_text(attachment.blocking_error),
+                _raw_text(attachment.content),
+                attachment.stderr,
+                attachment.stdout,
+            )
             return "\n".join(part for part in parts if part)
         case StructuredOutput():
             return _raw_text(attachment.content) or _raw_text(attachment.output)
@@ -81,45 +83,42 @@ class _BlockingError(Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _raw_text(raw: Raw) -> str:
-    """Return a text as it is, and any other value as JSON."""
+    """Return a string unchanged, and any other value as JSON."""
     content = replace_invalid_utf8(bytes(raw))
     try:
-        told = _decode_text_or_error(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        value = _decode_text_or_error(content)
+    except DECODE_ERRORS:
         return content.decode("utf-8", "replace")
-    return told if isinstance(told, str) else told.blocking_error
+    return value if isinstance(value, str) else value.blocking_error
 
 
 _decode_text_or_error = msgspec.json.Decoder(_BlockingError | str).decode
 
-
 _MAX_DURATION_MS = 1e12
 _MAX_COUNT = 1 << 53
-"""Numbers above it are no counts of anything."""
+"""Larger numbers are not counts."""
 _TYPES_WITHOUT_FACTS = frozenset(
     (*FileSnapshotRecord.types, *FileDeltaRecord.types, *HarnessStateRecord.types)
 )
-"""Types that add nothing to the structure; snapshots are many and large."""
+"""Types that add nothing to a node; snapshots are many and large."""
 
 
-def extract_metadata_facts(located_record: LocatedRecord) -> dict[str, Any]:
-    """Return what a record that is no message says of the structure."""
+def extract_metadata_facts(located_record: LocatedRecord) -> NodeFacts:
+    """Return the facts of a record that is not a message."""
     if located_record.record.type in _TYPES_WITHOUT_FACTS:
-        return {}
+        return NodeFacts()
     record = parse_record(located_record.raw, located_record.position)[-1]
     if isinstance(record, SystemRecord):
         return _system_facts(record)
     if isinstance(record, AttachmentRecord):
         return _attachment_facts(record)
     if isinstance(record, QueueOperationRecord):
-        text = content_text(record.content)
-        return {"extra": QueueFacts(record.operation or "")} | _queued_text_facts(text)
+        facts = _queued_text_facts(content_text(record.content))
+        facts.extra = QueueFacts(record.operation or "")
+        return facts
     extra = _extra_facts(record)
-    return {} if extra is None else {"extra": extra, "preview": _title_head(extra)}
-
-
-def _title_head(extra: NodeExtra) -> str:
-    return extra.text[:PREVIEW_LIMIT] if isinstance(extra, TitleFacts) else ""
+    title = extra.text if isinstance(extra, TitleFacts) else ""
+    return NodeFacts(extra=extra, preview=title[:PREVIEW_LIMIT])
 
 
 def _extra_facts(record: object) -> NodeExtra | None:
@@ -164,34 +163,32 @@ def _session_facts(record: MetadataRecord) -> NodeExtra | None:
         case JournalRecord():
             return JournalFacts(record.agent_id, record.label)
         case CostStateRecord():
-            claim = parse_reported_cost(record)
-            return ReportedCostFacts(claim) if claim else None
+            cost = parse_reported_cost(record)
+            return ReportedCostFacts(cost) if cost else None
         case _:
             return None
 
 
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-def _system_facts(record: SystemRecord) -> dict[str, Any]:
-    facts: dict[str, Any] = {"preview": (record.content or "")[:PREVIEW_LIMIT]}
+def _system_facts(record: SystemRecord) -> NodeFacts:
+    facts = NodeFacts(preview=(record.content or "")[:PREVIEW_LIMIT])
     if record.subtype == "compact_boundary":
-        facts["extra"] = _compaction_facts(record.compaction or CompactionMetadata())
+        facts.extra = _compaction_facts(record.compaction or CompactionMetadata())
     elif record.subtype == "local_command":
-        told = parse_user_text(record.content or "")
-        facts |= {"origin": told.origin, "command": told.command}
-        facts["preview"] = display_text(told, told.typed_text)[:PREVIEW_LIMIT]
+        user_text = parse_user_text(record.content or "")
+        facts.origin, facts.command = user_text.origin, user_text.command
+        text = display_text(user_text, user_text.typed_text)
+        facts.preview = text[:PREVIEW_LIMIT]
     elif record.subtype == "turn_duration" and record.duration_ms is not None:
-        facts["extra"] = DurationFacts(int(min(record.duration_ms, _MAX_DURATION_MS)))
+        facts.extra = DurationFacts(int(min(record.duration_ms, _MAX_DURATION_MS)))
     elif record.retracted_message_uuids:
-        facts["extra"] = RetractionFacts(record.retracted_message_uuids)
-    elif record.subtype in {"api_error", "error"} and not facts["preview"]:
-        facts["preview"] = _describe_api_error(record)[:PREVIEW_LIMIT]
+        facts.extra = RetractionFacts(record.retracted_message_uuids)
+    elif record.subtype in {"api_error", "error"} and not facts.preview:
+        facts.preview = _describe_api_error(record)[:PREVIEW_LIMIT]
     return facts
 
 
 class _ApiError(Struct, frozen=True):
-    """What an API error says of itself, in whichever of its shapes."""
+    """An API error; the details may be nested in `error` or `cause`."""
 
     status: int | None = None
     message: str | None = None
@@ -204,82 +201,75 @@ _decode_api_error = msgspec.json.Decoder(_ApiError, strict=False).decode
 
 
 def _describe_api_error(record: SystemRecord) -> str:
-    """Return which error it was and which try failed, as far as it is told."""
+    """Return the error and which try failed, as far as the record says."""
     try:
-        found: _ApiError | None = _decode_api_error(record.error)
-    except _DECODE_ERRORS:
-        found = None
+        error: _ApiError | None = _decode_api_error(record.error)
+    except DECODE_ERRORS:
+        error = None
     parts: dict[str, None] = {}
-    while found is not None:
-        told = (found.status, found.code, found.message)
-        parts.update(dict.fromkeys(str(part) for part in told if part))
-        found = found.error or found.cause
+    while error is not None:
+        details = (error.status, error.code, error.message)
+        parts.update(dict.fromkeys(str(detail) for detail in details if detail))
+        error = error.error or error.cause
     if record.retry_attempt is not None and record.max_retries is not None:
         parts[f"try {record.retry_attempt} of {record.max_retries}"] = None
     return " · ".join(parts)
 
 
 def _plausible_count(tokens: int | None) -> int | None:
-    """Return a count that can be one."""
     return tokens if tokens is not None and abs(tokens) < _MAX_COUNT else None
 
 
-def _compaction_facts(facts: CompactionMetadata) -> CompactionFacts:
-    kept = facts.preserved_messages
-    segment = facts.preserved_segment
+def _compaction_facts(metadata: CompactionMetadata) -> CompactionFacts:
+    messages = metadata.preserved_messages
+    anchor = messages or metadata.preserved_segment
     return CompactionFacts(
-        trigger=facts.trigger,
-        tokens_before=_plausible_count(facts.pre_tokens),
-        tokens_after=_plausible_count(facts.post_tokens),
-        preserved_ids=kept.uuids if kept else (),
-        anchor_id=kept.anchor_uuid
-        if kept
-        else segment.anchor_uuid
-        if segment
-        else None,
+        trigger=metadata.trigger,
+        tokens_before=_plausible_count(metadata.pre_tokens),
+        tokens_after=_plausible_count(metadata.post_tokens),
+        preserved_ids=messages.uuids if messages else (),
+        anchor_id=anchor.anchor_uuid if anchor else None,
     )
 
 
-def _attachment_facts(record: AttachmentRecord) -> dict[str, Any]:
+def _attachment_facts(record: AttachmentRecord) -> NodeFacts:
     attachment = record.attachment
-    facts: dict[str, Any] = {"subtype": attachment.type if attachment else None}
-    if (
-        isinstance(attachment, Attachment)
-        and attachment.type in VISIBLE_ATTACHMENT_TYPES
-    ):
-        facts["preview"] = attachment_text(attachment)[:PREVIEW_LIMIT]
     if isinstance(attachment, QueuedCommand):
-        facts |= _queued_text_facts(content_text(attachment.prompt))
-        sender = attachment.origin.kind if attachment.origin else None
-        is_news = attachment.command_mode == "task-notification"
-        if facts["origin"] is Origin.PERSON and (
-            is_news or sender not in _HUMAN_SENDERS
+        facts = _queued_command_facts(attachment)
+    else:
+        facts = NodeFacts()
+        if (
+            isinstance(attachment, Attachment)
+            and attachment.type in VISIBLE_ATTACHMENT_TYPES
         ):
-            facts["origin"] = Origin.NOTIFICATION
+            facts.preview = attachment_text(attachment)[:PREVIEW_LIMIT]
+    facts.subtype = attachment.type if attachment else None
     return facts
 
 
-_HUMAN_SENDERS = {None, "human"}
+def _queued_command_facts(command: QueuedCommand) -> NodeFacts:
+    facts = _queued_text_facts(content_text(command.prompt))
+    sender = command.origin.kind if command.origin else None
+    is_notification = command.command_mode == "task-notification"
+    if facts.origin is Origin.PERSON and (
+        is_notification or sender not in {None, "human"}
+    ):
+        facts.origin = Origin.NOTIFICATION
+    return facts
 
 
-def _queued_text_facts(content: str) -> dict[str, Any]:
-    told = parse_user_text(content)
+def _queued_text_facts(content: str) -> NodeFacts:
+    user_text = parse_user_text(content)
     text = (
-        told.typed_text
-        if told.origin is Origin.PERSON
-        else display_text(told, told.typed_text)
+        user_text.typed_text
+        if user_text.origin is Origin.PERSON
+        else display_text(user_text, user_text.typed_text)
     )
-    return {
-        "origin": told.origin,
-        "preview": text[:PREVIEW_LIMIT],
-        "digest": crc32(text.encode("utf-8", "replace")) if text else 0,
-        "command": told.command,
-        "notification": told.notification,
-    }
+    return user_text_facts(user_text, user_text.origin, text)
 
 
 def extract_metadata_spans(located_record: LocatedRecord) -> Iterator[TextSpan]:
-    """Yield the texts of a record that is no message."""
+    """Yield the indexed texts of a record that is not a message."""
     record = parse_record(located_record.raw, located_record.position)[-1]
     match record:
         case TitleRecord():
@@ -311,10 +301,10 @@ _decode_sidecar = msgspec.json.Decoder(_SidecarJson, strict=False).decode
 
 
 def parse_agent_sidecar(raw: bytes, agent: AgentId) -> AgentSidecar | None:
-    """Return what an agent's sidecar says, or ``None`` where it cannot be read."""
+    """Decode the `.meta.json` file of an agent; `None` if it cannot be decoded."""
     try:
         meta = _decode_sidecar(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
     return AgentSidecar(
         agent_id=agent,

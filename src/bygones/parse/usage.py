@@ -1,4 +1,4 @@
-"""What a record says of tokens and money: counts, terms, calls made on the side."""
+"""Token counts, billing terms and reported costs in records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.base import MessageId, wire_name
+from bygones.model.base import DECODE_ERRORS, MessageId, wire_name
 from bygones.model.nodes import AgentProgressFacts
 from bygones.model.usage import (
     NO_ITERATIONS,
@@ -20,50 +20,47 @@ from bygones.model.usage import (
     WireIteration,
     WireUsage,
 )
-from bygones.parse.decode import decode_struct, raw_head, replace_invalid_utf8
+from bygones.parse.decode import (
+    decode_struct,
+    ignore_invalid_field,
+    raw_head,
+    replace_invalid_utf8,
+)
 
-if TYPE_CHECKING:  # whoever reads a message needs no other records
+if TYPE_CHECKING:  # defines many structs that reading messages does not need
     from bygones.model.metadata import CostStateRecord, ModelCost
-
-__all__ = [
-    "parse_billing",
-    "parse_progress_usage",
-    "parse_reported_cost",
-    "parse_usage",
-]
 
 _DEFAULT_TERMS = frozenset({None, "", "standard", "default", "not_available", "global"})
 _SIDE_CALL_TYPES = frozenset({"advisor_message", "compaction"})
-"""Calls that are billed and stand in no sum; the others are parts of the answer."""
+"""Calls that are billed in addition; all others are part of the answer's usage."""
 _MILLION = 1_000_000
 _MAX_PLAUSIBLE = 1_000_000_000_000
-"""No answer has as many tokens, and no session costs as much."""
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Larger token counts and costs are not believed."""
 _decode_calls = msgspec.json.Decoder(list[Raw]).decode
 
 
 def parse_usage(wire: WireUsage) -> Usage:
-    """Return the counts of one record, none of them negative.
+    """Return the token counts of one record, without negative ones.
 
-    The split of cache writes is believed where it says more than the flat count,
-    which was written as zero for a while; an unsplit rest is of the short kind.
+    Some versions wrote zero as the total of cache writes, so the split into 5 minutes and
+    1 hour wins where it is larger. A remainder of the total counts as 5 minutes.
     """
     split, tools = wire.cache_creation, wire.server_tool_use
-    long = _plausible_count(split.ephemeral_1h_input_tokens) if split else 0
-    short = _plausible_count(split.ephemeral_5m_input_tokens) if split else 0
-    rest = _plausible_count(wire.cache_creation_input_tokens) - long - short
+    write_1h = _plausible_count(split.ephemeral_1h_input_tokens) if split else 0
+    write_5m = _plausible_count(split.ephemeral_5m_input_tokens) if split else 0
+    rest = _plausible_count(wire.cache_creation_input_tokens) - write_1h - write_5m
     return Usage(
         input=_plausible_count(wire.input_tokens),
         output=_plausible_count(wire.output_tokens),
-        cache_write_5m=short + rest if rest > 0 else short,
-        cache_write_1h=long,
+        cache_write_5m=write_5m + rest if rest > 0 else write_5m,
+        cache_write_1h=write_1h,
         cache_read=_plausible_count(wire.cache_read_input_tokens),
         web_searches=_plausible_count(tools.web_search_requests) if tools else 0,
     )
 
 
 def parse_billing(wire: WireUsage) -> Billing | None:
-    """Return what sets an answer's price apart; nothing, in the usual case."""
+    """Return special terms and additional calls; `None` in the usual case."""
     calls: tuple[SubCall, ...] = ()
     if wire.iterations is not NO_ITERATIONS:
         raw = bytes(wire.iterations)
@@ -80,16 +77,16 @@ def parse_billing(wire: WireUsage) -> Billing | None:
 
 
 def _parse_side_calls(raw: bytes) -> tuple[SubCall, ...]:
-    """Return the calls that are in no sum; what cannot be read is left out."""
+    """Return the additional calls, without those that cannot be decoded."""
     try:
-        found = [
+        calls = [
             _parse_iteration(call) for call in _decode_calls(replace_invalid_utf8(raw))
         ]
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return ()
     return tuple(
         SubCall(call.model, parse_usage(call))
-        for call in found
+        for call in calls
         if call.type in _SIDE_CALL_TYPES
     )
 
@@ -97,7 +94,7 @@ def _parse_side_calls(raw: bytes) -> tuple[SubCall, ...]:
 def _parse_iteration(raw: Raw) -> WireIteration:
     if raw_head(raw, 1) != b"{":
         return WireIteration()
-    return decode_struct(WireIteration, bytes(raw), lambda _path, _reason: None)
+    return decode_struct(WireIteration, bytes(raw), ignore_invalid_field)
 
 
 class _ProgressMessage(Struct, frozen=True, gc=False):
@@ -118,12 +115,12 @@ def _progress_decoder() -> msgspec.json.Decoder[_ProgressEntry]:
 
 
 def parse_progress_usage(raw: Raw) -> AgentProgressFacts | None:
-    """Return the answer that is repeated in a progress record, if it is one."""
+    """Return the usage of the answer that a progress record repeats, if it does."""
     if b'"usage"' not in bytes(raw):
         return None
     try:
         record = _progress_decoder().decode(raw)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return None
     message = record.message
     if message is None or message.usage is None or record.is_api_error_message:
@@ -138,13 +135,13 @@ def parse_progress_usage(raw: Raw) -> AgentProgressFacts | None:
 
 
 def parse_reported_cost(record: CostStateRecord) -> ReportedCost | None:
-    """Return Claude Code's own total, if the record has one that is a number."""
+    """Return the total that Claude Code reported, if it is a finite number."""
     micros = _to_micros(record.total_cost_usd)
     if micros is None:
         return None
     models = [
-        (name, _to_micros(told.cost_usd) or 0, _sum_tokens(told))
-        for name, told in record.model_usage.items()
+        (name, _to_micros(cost.cost_usd) or 0, _sum_tokens(cost))
+        for name, cost in record.model_usage.items()
     ]
     return ReportedCost(micros, tuple(models))
 
@@ -170,5 +167,5 @@ def _to_micros(dollars: float | None) -> int | None:
 
 
 def _plausible_count(tokens: int | None) -> int:
-    """Return a count that can be one: what is beyond belief counts as nothing."""
+    """Return the count, or zero if it is negative or implausibly large."""
     return tokens if tokens is not None and 0 < tokens < _MAX_PLAUSIBLE else 0

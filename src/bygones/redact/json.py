@@ -7,6 +7,7 @@ import re
 import msgspec
 from msgspec import structs
 
+from bygones.model.base import DECODE_ERRORS
 from bygones.model.metadata import PrivateAttachment, PrivateRecord
 from bygones.redact.engine import Redaction, Redactor
 from bygones.redact.rules import SECRET_FIELD_NAME
@@ -22,7 +23,6 @@ __all__ = [
 
 PRIVATE_TYPES = frozenset((*PrivateAttachment.types, *PrivateRecord.types))
 """Records and attachments that hold nothing but what is private: they never leave."""
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _PRIVATE_NAMES = re.compile("|".join(f'"{kind}"' for kind in PRIVATE_TYPES).encode())
 _MEDIA_PREFIXES = {
     "image/png": "iVBORw0KGgo",
@@ -65,7 +65,7 @@ def redact_json(raw: bytes, redactor: TextRedactor) -> bytes:
     try:
         value = _decode(raw)
         new = _redact_value(value, redactor)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         text = raw.decode("utf-8", "surrogateescape")
         return redactor.redact(text).encode("utf-8", "surrogateescape")
     return raw if new is value else msgspec.json.encode(new)
@@ -96,7 +96,7 @@ def is_private_line(raw: bytes) -> bool:
         return False
     try:
         return _is_private(_decode(raw))
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         # A torn record may be a private one.
         return _PRIVATE_NAMES.search(raw) is not None
 

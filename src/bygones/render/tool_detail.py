@@ -8,12 +8,12 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from bygones.model.base import DECODE_ERRORS
 from bygones.model.outcomes import CURRENT_TOOL_NAMES, build_hunks
 from bygones.model.sessions import ToolCall
 from bygones.render.message_text import result_text
 from bygones.render.text.primitives import SpanStyle, StyledSpan, sanitized_lines
 
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 T = TypeVar("T")
 
 
@@ -88,7 +88,7 @@ def parse_tool_input(call: ToolCall) -> ToolInput:
     raw = call.input
     try:
         return _decode_input(raw)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return _parse_valid_fields(raw)
 
 
@@ -96,7 +96,7 @@ def _parse_valid_fields(raw: Raw) -> ToolInput:
     """Return the fields of an odd input that have the expected form."""
     try:
         given = _decode_fields(raw)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return ToolInput()
     known = {field.encode_name: field for field in msgspec.structs.fields(ToolInput)}
     found = {}
@@ -113,7 +113,7 @@ def decode_or_none(raw: Raw | bytes, type_: type[T]) -> T | None:
         return (
             msgspec.json.decode(raw, type=type_, strict=False) if bytes(raw) else None
         )
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return None
 
 
@@ -121,13 +121,13 @@ def summarize_input(call: ToolCall) -> str:
     """Return the small values of an input, as ``name=value``, for any tool at all."""
     try:
         given = _decode_fields(call.input)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return ""
     found = []
     for name, raw in given.items():
         try:
             value = _decode_scalar(raw)
-        except _DECODE_ERRORS:
+        except DECODE_ERRORS:
             continue
         found.append(f"{name}={value}")
     return " ".join(found)
