@@ -1,4 +1,4 @@
-"""Lines of transcripts without what must not leave."""
+"""Redacting lines of transcripts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 REDACTOR = Redactor()
 
 
-def test_a_line_without_secrets_stays_byte_for_byte() -> None:
+def test_line_without_secrets_is_byte_identical() -> None:
     raw = b'{ "type":"user",  "n":1.50, "text":"caf\\u00e9 \\/ x" }'
 
     assert redact_line(raw, REDACTOR) == (raw, ())
 
 
-def test_it_is_told_where_in_the_line_a_text_stands() -> None:
+def test_redaction_has_the_path_of_its_text() -> None:
     line = {"a": [{"b": "x"}, {f"c {KEY}": [KEY]}], "d": "/home/ada"}
 
     _, found = redact_line(json.dumps(line).encode(), Redactor())
@@ -32,7 +32,7 @@ def test_it_is_told_where_in_the_line_a_text_stands() -> None:
     ]
 
 
-def test_a_secret_is_found_however_it_is_spelled() -> None:
+def test_secret_is_found_in_escaped_json() -> None:
     spelled = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
 
     told, found = redact_line(f'{{"a": ["{spelled}", 1]}}'.encode(), REDACTOR)
@@ -41,7 +41,7 @@ def test_a_secret_is_found_however_it_is_spelled() -> None:
     assert [one.kind for one in found] == ["github-token"]
 
 
-def test_names_of_fields_are_redacted_and_stay_apart() -> None:
+def test_field_names_are_redacted_and_stay_distinct() -> None:
     raw = json.dumps({f"/home/{name}/x": name for name in ("ada", "bob")}).encode()
 
     told, _ = redact_line(raw, REDACTOR)
@@ -49,7 +49,7 @@ def test_names_of_fields_are_redacted_and_stay_apart() -> None:
     assert json.loads(told or b"") == {"~/x": "ada", "~/x (2)": "bob"}
 
 
-def test_a_token_within_a_name_is_hidden() -> None:
+def test_token_in_a_field_name_is_redacted() -> None:
     raw = json.dumps({f"x_{KEY}": {"name": f"mcp__{KEY}"}}).encode()
 
     told, _ = redact_line(raw, REDACTOR)
@@ -57,7 +57,7 @@ def test_a_token_within_a_name_is_hidden() -> None:
     assert KEY.encode() not in (told or b"")
 
 
-def test_a_field_that_is_named_for_a_secret_holds_one() -> None:
+def test_value_of_a_field_with_a_secret_name_is_redacted() -> None:
     fields = {"dbPassword": "a1b2!c3d4", "password": "string", "token": "next"}
 
     told, found = redact_line(json.dumps(fields).encode(), REDACTOR)
@@ -70,7 +70,7 @@ def test_a_field_that_is_named_for_a_secret_holds_one() -> None:
     assert len(found) == 1
 
 
-def test_a_password_by_its_name_may_be_a_plain_word() -> None:
+def test_value_of_a_password_field_may_be_an_ordinary_word() -> None:
     raw = json.dumps({"password": "sunshine", "hint": "password: sunshine"}).encode()
 
     told, _ = redact_line(raw, REDACTOR)
@@ -82,13 +82,13 @@ def test_a_password_by_its_name_may_be_a_plain_word() -> None:
 
 
 @pytest.mark.parametrize("value", ["Forgot it?", "string", "${VAULT}", "<password>"])
-def test_what_no_password_can_be_stays_under_its_name(value: str) -> None:
+def test_placeholder_in_a_password_field_is_kept(value: str) -> None:
     raw = json.dumps({"password": value}).encode()
 
     assert redact_line(raw, REDACTOR) == (raw, ())
 
 
-def test_the_place_of_what_its_name_betrays_is_within_the_value() -> None:
+def test_offsets_in_a_named_field_are_relative_to_the_value() -> None:
     value = "ada1/a1b2!c3d4"
     _, found = redact_line(json.dumps({"password": value}).encode(), REDACTOR)
 
@@ -109,13 +109,13 @@ PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
         PICTURE | {"media_type": "text/plain", "data": KEY},
     ],
 )
-def test_what_says_that_it_is_base64_is_looked_at(holding: dict[str, str]) -> None:
+def test_text_declared_as_base64_is_redacted(holding: dict[str, str]) -> None:
     told, _ = redact_line(json.dumps(holding).encode(), REDACTOR)
 
     assert KEY.encode() not in (told or b"")
 
 
-def test_a_picture_is_left_as_it_is() -> None:
+def test_image_data_is_unchanged() -> None:
     chance = PNG + "/AKIA" + "Q4RT7YHU2KLM5NPW" + "/A"
     raw = json.dumps({"source": PICTURE | {"data": chance}, "text": KEY}).encode()
 
@@ -125,7 +125,7 @@ def test_a_picture_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
-def test_a_private_record_never_leaves(kind: str) -> None:
+def test_private_record_is_dropped(kind: str) -> None:
     record = json.dumps({"type": kind, "text": "x"}).encode()
     attached = {"type": "attachment", "attachment": {"type": kind}}
 
@@ -134,7 +134,7 @@ def test_a_private_record_never_leaves(kind: str) -> None:
     assert redact_line(record[:-1], REDACTOR)[0] is None
 
 
-def test_what_holds_accounts_is_private() -> None:
+def test_records_with_account_data_are_private() -> None:
     assert {"session_context", "credential_org", "bridge-session"} <= PRIVATE_TYPES
 
 

@@ -1,4 +1,4 @@
-"""Home folders, login names and addresses."""
+"""Home folders, login names and email addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bygones.redact.personal import login_names_in
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "redacted"),
     [
         ("cat /home/ada/src/x.py", "cat ~/src/x.py"),
         ("cd /Users/ada", "cd ~"),
@@ -57,11 +57,11 @@ from bygones.redact.personal import login_names_in
         ("react@18.2.0", "react@18.2.0"),
     ],
 )
-def test_a_person_is_hidden_and_nothing_else(text: str, told: str) -> None:
-    assert Redactor().redact_text(text) == told
+def test_personal_data_is_redacted_and_nothing_else(text: str, redacted: str) -> None:
+    assert Redactor().redact_text(text) == redacted
 
 
-def test_a_name_is_hidden_where_it_stands_alone() -> None:
+def test_name_is_redacted_only_as_a_whole_word() -> None:
     redactor = Redactor(names=["ada", "Ada Lovelace"])
 
     assert redactor.redact_text("ADA said: Ada Lovelace, adamant ada_x ada ada") == (
@@ -70,7 +70,7 @@ def test_a_name_is_hidden_where_it_stands_alone() -> None:
     )
 
 
-def test_names_come_from_home_folders_unless_they_are_words() -> None:
+def test_login_names_come_from_home_folders_unless_common() -> None:
     found = login_names_in(
         ["/home/ada/x", "/Users/bob", "/home/runner/work", "/root/x"]
     )
@@ -80,7 +80,7 @@ def test_names_come_from_home_folders_unless_they_are_words() -> None:
     assert login_names_in(["/Users/ada lovelace/x"]) == {"ada lovelace"}
 
 
-def test_a_home_with_a_blank_is_hidden_whole_once_its_name_is_known() -> None:
+def test_home_with_a_space_is_redacted_if_its_name_is_known() -> None:
     redactor = Redactor(names=["ada lovelace"])
 
     assert redactor.redact_text("ls /Users/ada lovelace") == "ls ~"
@@ -89,7 +89,7 @@ def test_a_home_with_a_blank_is_hidden_whole_once_its_name_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "redacted"),
     [
         ("/home/jdoe42/x and JDoe42 said", "~/x and [redacted user] said"),
         ("jdoe42 in /home/jdoe42.", "[redacted user] in ~"),
@@ -99,11 +99,13 @@ def test_a_home_with_a_blank_is_hidden_whole_once_its_name_is_known() -> None:
         ("/srv/jdoe42/x and jdoe42 said", "/srv/jdoe42/x and jdoe42 said"),
     ],
 )
-def test_whoever_has_a_home_in_a_text_is_hidden_beside_it(text: str, told: str) -> None:
-    assert Redactor().redact_text(text) == told
+def test_owner_of_a_home_folder_is_redacted_in_the_same_text(
+    text: str, redacted: str
+) -> None:
+    assert Redactor().redact_text(text) == redacted
 
 
-def test_a_known_name_with_a_blank_is_hidden_in_keys_and_addresses() -> None:
+def test_name_with_a_space_is_redacted_in_project_keys_and_urls() -> None:
     redactor = Redactor(names=["ada lovelace"])
 
     assert redactor.redact_text("-Users-ada-lovelace-x") == "-Users-[redacted user]-x"
@@ -111,7 +113,7 @@ def test_a_known_name_with_a_blank_is_hidden_in_keys_and_addresses() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "\u0130", "\u0130" * 9])
-def test_a_name_is_hidden_behind_letters_that_grow_when_small(before: str) -> None:
-    told = Redactor(names=["ada"]).redact_text(f"{before} Ada, ADA {before}")
+def test_name_is_redacted_after_letters_that_grow_in_lower_case(before: str) -> None:
+    redacted = Redactor(names=["ada"]).redact_text(f"{before} Ada, ADA {before}")
 
-    assert told == f"{before} [redacted user], [redacted user] {before}"
+    assert redacted == f"{before} [redacted user], [redacted user] {before}"

@@ -1,4 +1,4 @@
-"""Every family of secrets is found, and what only looks like one is not."""
+"""Each rule redacts its examples and leaves its counterexamples alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from random import Random
 import pytest
 
 from bygones.redact.engine import Redactor
-from bygones.redact.rules import RULES, TOKEN_START, is_mixed_value, is_placeholder
-from tests.redact.tokens import FAMILIES, INNOCENT
+from bygones.redact.rules import TOKEN_START, load_rule_definitions, load_rules
+from bygones.redact.validators import is_mixed_value, is_placeholder
+from tests.redact.tokens import COUNTEREXAMPLES, EXAMPLES
 
 REDACTOR = Redactor()
-KINDS = sorted({rule.name for rule in RULES})
+RULE_IDS = [rule.id for rule in load_rule_definitions()]
 ROUNDS = 40
 SURROUNDINGS = (
     "{}",
@@ -23,32 +24,32 @@ SURROUNDINGS = (
 )
 
 
-def test_there_are_forty_families_and_each_has_values_for_and_against() -> None:
-    assert len(KINDS) >= 40
-    assert set(FAMILIES) == set(KINDS) == set(INNOCENT)
+def test_every_rule_has_a_unique_id_examples_and_counterexamples() -> None:
+    definitions = load_rule_definitions()
+
+    assert len({rule.id for rule in definitions}) == len(definitions) >= 40
+    assert all(rule.examples and rule.counterexamples for rule in definitions)
+    assert {rule.id for rule in load_rules()} == {rule.id for rule in definitions}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_secret_is_found_wherever_it_stands(kind: str) -> None:
-    random = Random(kind)  # noqa: S311 (tokens of tests guard nothing)
-    for make in FAMILIES[kind]:
+@pytest.mark.parametrize("rule_id", RULE_IDS)
+def test_rule_redacts_its_examples_only(rule_id: str) -> None:
+    random = Random(rule_id)  # noqa: S311 (not used for security)
+    for make in EXAMPLES[rule_id]:
         for surrounding in SURROUNDINGS:
             secret = make(random)
 
-            found = REDACTOR.find(surrounding.format(secret))
+            redactions = REDACTOR.find(surrounding.format(secret))
 
-            assert [one.kind for one in found] == [kind], secret
+            assert [found.kind for found in redactions] == [rule_id], secret
 
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_secret_is_left_alone(kind: str) -> None:
-    for text in INNOCENT[kind]:
-        assert REDACTOR.find(text) == ()
+    for text in COUNTEREXAMPLES[rule_id]:
+        assert REDACTOR.find(text) == (), text
 
 
-def test_of_a_thousand_planted_secrets_ten_may_be_missed_at_most() -> None:
-    random = Random(1)  # noqa: S311 (tokens of tests guard nothing)
-    makers = [make for makers in FAMILIES.values() for make in makers]
+def test_at_most_one_percent_of_planted_secrets_is_missed() -> None:
+    random = Random(1)  # noqa: S311 (not used for security)
+    makers = [make for makers in EXAMPLES.values() for make in makers]
     planted = [
         random.choice(SURROUNDINGS).format(make(random))
         for make in makers
@@ -61,7 +62,7 @@ def test_of_a_thousand_planted_secrets_ten_may_be_missed_at_most() -> None:
 
 
 BEFORE = ("\\n", "\\t", "\\u0022", "\\x3d", "%3D", "%20", "_", "-", ".", "[0m", "é")
-"""What text that was written as JSON, or as an address, has directly before a token."""
+"""What may directly precede a token in text that was encoded as JSON or as a URL."""
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -69,12 +70,12 @@ BEFORE = ("\\n", "\\t", "\\u0022", "\\x3d", "%3D", "%20", "_", "-", ".", "[0m", 
     "kind",
     ["github-token", "anthropic-key", "aws-key-id", "slack-token", "jwt", "stripe-key"],
 )
-def test_a_token_is_hidden_behind_an_escape(kind: str, before: str) -> None:
-    random = Random(kind)  # noqa: S311 (tokens of tests guard nothing)
-    for make in FAMILIES[kind]:
-        told = REDACTOR.redact_text(f"a{before}{make(random)}")
+def test_token_after_an_escape_is_redacted(kind: str, before: str) -> None:
+    random = Random(kind)  # noqa: S311 (not used for security)
+    for make in EXAMPLES[kind]:
+        redacted = REDACTOR.redact_text(f"a{before}{make(random)}")
 
-        assert told == f"a{before}[redacted {kind}]"
+        assert redacted == f"a{before}[redacted {kind}]"
 
 
 @pytest.mark.parametrize("value", ["aB3$xY9!kL2", "Sup3r&S%99(x)", "a,b;c*d|e1f"])
@@ -89,33 +90,33 @@ def test_a_token_is_hidden_behind_an_escape(kind: str, before: str) -> None:
         ("password: ", "\nuser: ada"),
     ],
 )
-def test_a_password_is_hidden_to_its_end(value: str, before: str, after: str) -> None:
-    told = REDACTOR.redact_text(f"{before}{value}{after}")
+def test_password_is_redacted_completely(value: str, before: str, after: str) -> None:
+    redacted = REDACTOR.redact_text(f"{before}{value}{after}")
 
-    assert re.sub(r"\[redacted [a-z-]+\]", "*", told) == f"{before}*{after}"
+    assert re.sub(r"\[redacted [a-z-]+\]", "*", redacted) == f"{before}*{after}"
 
 
 @pytest.mark.parametrize("value", ["hunter2hunter2", "with!signs", "4f9a8b7c6d5e"])
-def test_what_is_mixed_may_be_a_secret(value: str) -> None:
+def test_mixed_value_may_be_a_secret(value: str) -> None:
     assert is_mixed_value(value)
 
 
 @pytest.mark.parametrize(
     "value", ["short1", "only-words_here", "12345678", "a b1 c2", "sk-1-real-key"]
 )
-def test_what_is_not_mixed_is_none(value: str) -> None:
+def test_value_that_is_not_mixed_is_not_a_secret(value: str) -> None:
     assert not is_mixed_value(value)
 
 
 @pytest.mark.parametrize(
     "value", ["xxxxxxxxxxxxxxxx", "your-api-key-here", "example-token-1", "aaaabbbb"]
 )
-def test_a_stand_in_is_known(value: str) -> None:
+def test_placeholder_is_recognised(value: str) -> None:
     assert is_placeholder(value)
 
 
 @pytest.mark.parametrize("word", ["example", "EXAMPLE", "12345678901", "xxxx", "dummy"])
-def test_a_token_with_the_word_of_a_stand_in_is_hidden(word: str) -> None:
+def test_token_that_contains_a_placeholder_word_is_redacted(word: str) -> None:
     token = "gh" + "p_" + (word + "q8Zk3Lw0Vt7Xr2Ym5Nb9Hc4Jd6Fs1Gp8Ta3")[:36]
 
     assert REDACTOR.redact_text(f"use {token}") == "use [redacted github-token]"
@@ -130,11 +131,11 @@ def test_a_token_with_the_word_of_a_stand_in_is_hidden(word: str) -> None:
         "an example, and q8Zk3Lw0Vt7Xr2Ym5Nb9 in a text",
     ],
 )
-def test_what_is_a_stand_in_as_a_whole_stays(value: str) -> None:
+def test_example_token_is_a_placeholder(value: str) -> None:
     assert is_placeholder(value)
 
 
-def test_a_token_with_a_few_x_in_it_is_hidden() -> None:
+def test_token_with_a_few_x_is_redacted() -> None:
     key = "sk-" + "ant-api03-q8Zk3Lw0VxxxxXr2Ym5Nb9Hc4Jd6Fs"
 
     assert REDACTOR.redact_text(key) == "[redacted anthropic-key]"
@@ -145,10 +146,10 @@ def test_a_token_with_a_few_x_in_it_is_hidden() -> None:
 @pytest.mark.parametrize(
     "value", ["correct horse battery staple", "Purple monkey dishwasher!"]
 )
-def test_words_that_nobody_would_say_are_a_password(value: str, quote: str) -> None:
-    told = REDACTOR.redact_text(f"db_password = {quote}{value}{quote}, next")
+def test_passphrase_is_redacted(value: str, quote: str) -> None:
+    redacted = REDACTOR.redact_text(f"db_password = {quote}{value}{quote}, next")
 
-    assert told == f"db_password = {quote}[redacted named-secret]{quote}, next"
+    assert redacted == f"db_password = {quote}[redacted named-secret]{quote}, next"
 
 
 @pytest.mark.parametrize(
@@ -161,23 +162,25 @@ def test_words_that_nobody_would_say_are_a_password(value: str, quote: str) -> N
         "f(x) + g(y) - h",
     ],
 )
-def test_what_is_said_of_a_password_stays(value: str) -> None:
+def test_sentence_about_a_password_is_kept(value: str) -> None:
     text = f'password: "{value}"'
 
     assert REDACTOR.redact_text(text) == text
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
-def test_a_password_with_blanks_is_hidden_where_a_program_takes_it(quote: str) -> None:
-    told = REDACTOR.redact_text(f"mysqldump -uroot -p{quote}but ter fly{quote} shop")
+def test_password_option_with_spaces_is_redacted(quote: str) -> None:
+    redacted = REDACTOR.redact_text(
+        f"mysqldump -uroot -p{quote}but ter fly{quote} shop"
+    )
 
-    assert told == f"mysqldump -uroot -p{quote}[redacted option-secret]{quote} shop"
+    assert redacted == f"mysqldump -uroot -p{quote}[redacted option-secret]{quote} shop"
 
 
-def test_a_rule_hides_one_group_if_it_begins_behind_an_escape() -> None:
+def test_rule_that_may_follow_an_escape_has_one_group() -> None:
     groups = {
         rule.pattern: re.compile(rule.pattern).groups
-        for rule in RULES
+        for rule in load_rules()
         if TOKEN_START in rule.pattern
     }
 

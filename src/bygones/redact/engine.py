@@ -1,4 +1,4 @@
-"""Hiding secrets and persons in a text: a pure function with its tables compiled."""
+"""Redact secrets and personal data in text."""
 
 from __future__ import annotations
 
@@ -23,47 +23,44 @@ from bygones.redact.personal import (
     name_spellings,
 )
 from bygones.redact.prefilter import LinePrefilter, SensitiveKind, matching_rules
-from bygones.redact.rules import (
-    RULES,
-    Rule,
+from bygones.redact.rules import Rule, load_rules
+from bygones.redact.split_tokens import find_split_tokens
+from bygones.redact.validators import (
     is_mixed_value,
     is_passphrase,
     is_password_field,
     is_placeholder,
 )
-from bygones.redact.split_tokens import SPLITTABLE_PREFIXES, find_split_tokens
 
-__all__ = ["Redaction", "Redactor"]
-
+# Plain integers: operators of IntFlag are slow.
 _EMAIL, _HOME, _PROJECT_KEY = (
-    int(one)
-    for one in (SensitiveKind.EMAIL, SensitiveKind.HOME, SensitiveKind.PROJECT_KEY)
+    int(kind)
+    for kind in (SensitiveKind.EMAIL, SensitiveKind.HOME, SensitiveKind.PROJECT_KEY)
 )
 _RE2_MAX_MEMORY = 64 * 1024 * 1024
 _HOME_REPLACEMENT = "~"
 
 
 class Redaction(Struct, frozen=True, order=True):
-    """Something that was hidden: where it stood, and of which kind it is."""
+    """A redacted part of a text."""
 
     start: int
     end: int
     kind: str
     path: str = ""
-    """The place of the text within what holds it, such as ``content[0].text``."""
+    """Where the text is within its record, such as ``content[0].text``."""
 
     @property
     def replacement(self) -> str:
-        """What is shown in its place."""
         return _HOME_REPLACEMENT if self.kind == "home" else f"[redacted {self.kind}]"
 
 
 class Redactor:
-    """Hides what must not leave; made once, used for any number of texts.
+    """Redacts any number of texts.
 
-    ``names`` are login names or any others to hide; ``patterns`` are RE2 expressions of
-    the user's own by name. A pattern with a group hides the group alone. ``sign`` is
-    put before all that stands in for something, for whoever has to tell it from text.
+    ``names`` are login names or other names to redact. ``patterns`` are pairs of a name
+    and an RE2 expression; if an expression has a group, only the group is redacted.
+    ``marker`` is put before each replacement so that it can be told from the text.
     """
 
     def __init__(
@@ -76,46 +73,49 @@ class Redactor:
         self._marker = marker
         self.names = frozenset(names)
         self.patterns = tuple(patterns)
-        own = tuple(Rule(name, pattern) for name, pattern in self.patterns)
+        user_rules = tuple(Rule(name, pattern) for name, pattern in self.patterns)
         self._secret_rules: _RuleSet | None = _builtin_rules()
-        self._user_rules = _RuleSet(own) if own else None
-        known = frozenset(one for name in self.names for one in name_spellings(name))
-        self._names = _searchable_names(known)
+        self._user_rules = _RuleSet(user_rules) if user_rules else None
+        spellings = frozenset(
+            spelling for name in self.names for spelling in name_spellings(name)
+        )
+        self._names = _searchable_names(spellings)
         self._names_with_spaces = [name for name in self._names if " " in name]
-        # Short texts come again and again: paths, versions, names of tools.
+        # Short texts repeat: paths, versions, tool names.
         self._cached_find = lru_cache(maxsize=1024)(self._find)
-        self._prefilter = None if own else LinePrefilter(known)
+        self._prefilter = None if user_rules else LinePrefilter(spellings)
         self._kinds = int(SensitiveKind.ANYTHING)
         self._cached_with_names = lru_cache(maxsize=16)(self._copy_with_names)
         self._cached_personal_only = cache(self._personal_only)
 
     def with_names(self, names: Iterable[str]) -> Redactor:
-        """Return one that hides these names as well."""
-        more = self.names | frozenset(names)
-        return self if more == self.names else self._cached_with_names(more)
+        """Return a redactor that also redacts these names."""
+        all_names = self.names | frozenset(names)
+        return self if all_names == self.names else self._cached_with_names(all_names)
 
     def _copy_with_names(self, names: frozenset[str]) -> Redactor:
         return Redactor(names=names, patterns=self.patterns, marker=self._marker)
 
     def with_marker(self, marker: str) -> Redactor:
-        """Return one that puts a sign before all that stands in for something."""
+        """Return a redactor that puts a marker before each replacement."""
         return Redactor(names=self.names, patterns=self.patterns, marker=marker)
 
     def for_line(self, line: bytes) -> Redactor | None:
-        """Return what finds all that is to be hidden in a line of JSON, the cheapest.
+        """Return the cheapest redactor that finds everything in a JSON line.
 
-        ``None`` if nothing in it has to be. The line is looked at as it is written;
-        its texts are then redacted one by one.
+        Returns ``None`` if there is nothing to redact. The line is not decoded.
         """
-        seen = self._prefilter.scan(line) if self._prefilter else SensitiveKind.ANYTHING
-        if seen is SensitiveKind.ANYTHING:
+        kinds = (
+            self._prefilter.scan(line) if self._prefilter else SensitiveKind.ANYTHING
+        )
+        if kinds is SensitiveKind.ANYTHING:
             return self
-        return self._cached_personal_only(seen) if seen else None
+        return self._cached_personal_only(kinds) if kinds else None
 
     def for_texts(self, texts: Iterable[str]) -> Redactor:
-        """Return what finds all that is to be hidden in some texts, the cheapest.
+        """Return the cheapest redactor that finds everything in these texts.
 
-        They are looked at together, which takes less than one by one.
+        One look at all texts together is faster than one per text.
         """
         if (
             self._user_rules
@@ -126,53 +126,53 @@ class Redactor:
         return self._cached_personal_only(SensitiveKind.PERSON)
 
     def _personal_only(self, kinds: SensitiveKind) -> Redactor:
-        """One that hides persons alone, for lines without any sign of a secret."""
+        """Return a redactor for text in which the prefilter saw no secret."""
         names = self.names if kinds & SensitiveKind.NAME else ()
-        alone = Redactor(names=names, marker=self._marker)
-        alone._secret_rules = None
-        alone._kinds = int(kinds)
-        return alone
+        redactor = Redactor(names=names, marker=self._marker)
+        redactor._secret_rules = None
+        redactor._kinds = int(kinds)
+        return redactor
 
     def redact_text(self, text: str) -> str:
-        """Return a text with everything hidden that must not leave."""
         return self.redact(text)[0]
 
     def redact(
         self, text: str, field_name: str = ""
     ) -> tuple[str, tuple[Redaction, ...]]:
-        """Return a text with what must not leave hidden, and what that was.
+        """Return the redacted text and what was redacted.
 
-        ``name`` is that of the field which the text is the value of.
+        ``field_name`` is the name of the field whose value the text is.
         """
-        found = self._find_value(text, field_name) if field_name else self.find(text)
+        redactions = self._find_in_value(text, field_name)
         if _CSI in text:
-            # A colour inside of a secret would hide it from us, and nobody else.
-            bare = _COLOR_SEQUENCE.sub("", text)
-            met = self._find_value(bare, field_name) if field_name else self.find(bare)
-            if _redacted_length(met) > _redacted_length(found):
-                text, found = bare, met
-        if not found:
+            # Color sequences inside a secret prevent a match but are invisible.
+            uncolored = _COLOR_SEQUENCE.sub("", text)
+            in_uncolored = self._find_in_value(uncolored, field_name)
+            if _redacted_length(in_uncolored) > _redacted_length(redactions):
+                text, redactions = uncolored, in_uncolored
+        if not redactions:
             return text, ()
         parts: list[str] = []
-        at = 0
-        for one in found:
-            sign = "" if one.kind == "home" else self._marker
-            parts += (text[at : one.start], sign, one.replacement)
-            at = one.end
-        parts.append(text[at:])
-        return "".join(parts), found
+        end = 0
+        for redaction in redactions:
+            marker = "" if redaction.kind == "home" else self._marker
+            parts += (text[end : redaction.start], marker, redaction.replacement)
+            end = redaction.end
+        parts.append(text[end:])
+        return "".join(parts), redactions
 
     def is_clean(self, lines: tuple[object, ...]) -> bool:
-        """Whether none of some lines holds anything, told at once if it can be.
+        """Whether one look at all lines together shows that there is nothing in them.
 
-        What tells of persons never reaches over the end of a line; secrets may.
+        Personal data never spans lines, but secrets may: with rules for secrets the
+        answer is always no.
         """
         if self._secret_rules or self._user_rules or len(lines) < _MIN_BATCH_LINES:
             return False
         return not self.redact("\n".join(map(str, lines)))[1]
 
     def find(self, text: str) -> tuple[Redaction, ...]:
-        """Return what must not leave, in order; none overlaps another."""
+        """Return what has to be redacted, in order and without overlaps."""
         if len(text) < _MIN_TEXT_LENGTH:
             return ()
         return (
@@ -181,32 +181,38 @@ class Redactor:
             else self._find(text)
         )
 
-    def _find_value(self, text: str, field_name: str) -> tuple[Redaction, ...]:
-        """Return what must not leave of a field's value, which its name may tell."""
-        before = len(field_name) + 2
-        found = tuple(
-            Redaction(max(one.start - before, 0), one.end - before, one.kind)
-            for one in self.find(f"{field_name}: {text}")
-            if one.end > before
+    def _find_in_value(self, text: str, field_name: str) -> tuple[Redaction, ...]:
+        """Find in the value of a field, whose name may show that it is a secret."""
+        if not field_name:
+            return self.find(text)
+        offset = len(field_name) + 2
+        redactions = tuple(
+            Redaction(max(found.start - offset, 0), found.end - offset, found.kind)
+            for found in self.find(f"{field_name}: {text}")
+            if found.end > offset
         )
-        if not found and self._secret_rules and is_password_field(field_name, text):
+        if (
+            not redactions
+            and self._secret_rules
+            and is_password_field(field_name, text)
+        ):
             return (Redaction(0, len(text), "named-secret"),)
-        return found
+        return redactions
 
     def _find(self, text: str) -> tuple[Redaction, ...]:
-        found: list[Redaction] = []
+        secrets: list[Redaction] = []
         if self._secret_rules or self._user_rules:
-            # RE2 reads UTF-8, which has no halves of a pair; each becomes one sign.
+            # RE2 works on UTF-8, which has no lone surrogates.
             text = _replace_surrogates(text)
-            # Of plain letters both have the same places, and it need not count them.
-            written = text.encode() if text.isascii() else text
+            # ASCII bytes have the same offsets as the text; RE2 need not convert them.
+            encoded = text.encode() if text.isascii() else text
             for rules in filter(None, (self._secret_rules, self._user_rules)):
-                found += rules.find(text, written)
-        persons = list(self._find_personal(text))
-        if not found and not persons:
+                secrets += rules.find(text, encoded)
+        personal = list(self._find_personal(text))
+        if not secrets and not personal:
             return ()
-        # A password before an @ is a secret first, and part of an address second.
-        return tuple(_drop_overlaps(persons, taken=_drop_overlaps(found)))
+        # A password before an @ is a secret and not part of an email address.
+        return tuple(_drop_overlaps(personal, kept=_drop_overlaps(secrets)))
 
     def _find_personal(self, text: str) -> Iterator[Redaction]:
         if self._kinds & _EMAIL:
@@ -216,15 +222,15 @@ class Redactor:
         names = self._names
         lowered = _lower_same_length(text) if names else ""
         if self._kinds & _HOME and ("/home/" in text or "Users" in text):
-            met = [
+            homes = [
                 Redaction(start, self._end_of_home(text, lowered, end), "home")
                 for start, end in find_homes(text)
             ]
-            yield from met
-            # Whoever has a home here may be named beside it.
-            others = _names_from_homes({text[one.start : one.end] for one in met})
-            if not others.issubset(names):
-                names = [*others.union(names)]
+            yield from homes
+            # The owner of a home folder may also be named elsewhere in the text.
+            owners = _names_from_homes({text[home.start : home.end] for home in homes})
+            if not owners.issubset(names):
+                names = [*owners.union(names)]
                 lowered = lowered or _lower_same_length(text)
         if self._kinds & _PROJECT_KEY:
             for start, end in find_project_key_logins(text):
@@ -235,9 +241,9 @@ class Redactor:
                 yield from _find_name(lowered, name)
 
     def _end_of_home(self, text: str, lowered: str, end: int) -> int:
-        """Return where the name of a home folder ends that was read up to ``end``."""
+        """Return where a home folder that was matched up to ``end`` really ends."""
         if text[end - 1] in _HOME_TERMINATORS:
-            # A name of several words was read up to the end of its folder.
+            # The pattern for names with spaces includes the character after the name.
             return end - 1
         start = max(text.rfind("/", 0, end), text.rfind("\\", 0, end)) + 1
         ends = (
@@ -249,7 +255,6 @@ class Redactor:
 
 
 _HOME_TERMINATORS = "\\/\"'`\n"
-"""What may end a home folder, and is none of it."""
 _MIN_TEXT_LENGTH = 3
 _MIN_BATCH_LINES = 3
 _MAX_CACHED_LENGTH = 200
@@ -257,9 +262,8 @@ _CSI = "\x1b["
 _COLOR_SEQUENCE = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-def _redacted_length(found: Iterable[Redaction]) -> int:
-    """Return how many signs are hidden."""
-    return sum(one.end - one.start for one in found)
+def _redacted_length(redactions: Iterable[Redaction]) -> int:
+    return sum(redaction.end - redaction.start for redaction in redactions)
 
 
 def _searchable_names(names: Iterable[str]) -> list[str]:
@@ -267,7 +271,7 @@ def _searchable_names(names: Iterable[str]) -> list[str]:
 
 
 def _names_from_homes(homes: Iterable[str]) -> frozenset[str]:
-    """Return the names that home folders tell, in all their spellings."""
+    """Return the login names in paths of home folders, in all spellings."""
     return frozenset().union(*map(_names_from_home, homes))
 
 
@@ -275,7 +279,9 @@ def _names_from_homes(homes: Iterable[str]) -> frozenset[str]:
 def _names_from_home(home: str) -> frozenset[str]:
     names = login_names_in((home,))
     return frozenset(
-        _searchable_names(one for name in names for one in name_spellings(name))
+        _searchable_names(
+            spelling for name in names for spelling in name_spellings(name)
+        )
     )
 
 
@@ -290,27 +296,27 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _drop_overlaps(
-    redactions: Iterable[Redaction], *, taken: Sequence[Redaction] = ()
+    redactions: Iterable[Redaction], *, kept: Sequence[Redaction] = ()
 ) -> list[Redaction]:
-    """Return finds that overlap neither each other nor what is taken, in order.
+    """Return ``kept`` and those redactions that overlap neither them nor each other.
 
-    Of two that overlap the one that begins first is kept, then the longest.
+    Of two that overlap, the first one wins, then the longer one.
     """
-    kept = list(taken)
+    result = list(kept)
     end = 0
-    for one in sorted(redactions, key=lambda one: (one.start, -one.end)):
-        at = bisect_left(taken, one)
-        is_free = (at == 0 or taken[at - 1].end <= one.start) and (
-            at == len(taken) or one.end <= taken[at].start
+    for redaction in sorted(redactions, key=lambda found: (found.start, -found.end)):
+        at = bisect_left(kept, redaction)
+        is_free = (at == 0 or kept[at - 1].end <= redaction.start) and (
+            at == len(kept) or redaction.end <= kept[at].start
         )
-        if one.start >= end and is_free:
-            kept.append(one)
-            end = one.end
-    return sorted(kept)
+        if redaction.start >= end and is_free:
+            result.append(redaction)
+            end = redaction.end
+    return sorted(result)
 
 
 class _RuleSet:
-    """A table of rules, of which one pass over a text tells those that may fit."""
+    """Rules, with a prefilter that selects those that may match a text."""
 
     def __init__(
         self,
@@ -328,55 +334,47 @@ class _RuleSet:
         return _compile(self._rules[number].pattern)
 
     def find(self, text: str, encoded: str | bytes) -> Iterator[Redaction]:
-        # Of two rules that find the same the first one names it.
+        # If two rules find the same text, the first one names it.
         for number in self._prefilter(encoded):
             rule, pattern = self._rules[number], self._cached_pattern(number)
             group = 1 if pattern.groups else 0
-            places = dict(_spans(pattern, encoded, group))
-            if rule.name in SPLITTABLE_PREFIXES:
-                places.update(find_split_tokens(text, rule.name, pattern))
-            for start, end in places.items():
+            spans = dict(match.span(group) for match in pattern.finditer(encoded))
+            if rule.split_prefix:
+                spans.update(find_split_tokens(text, rule.split_prefix, pattern))
+            for start, end in spans.items():
                 if start < end and self._confirm(text[start:end], rule):
-                    yield Redaction(start, end, rule.name)
+                    yield Redaction(start, end, rule.id)
 
 
 def _make_prefilter(rules: Sequence[Rule]) -> Callable[[str | bytes], list[int]]:
-    """Return what tells in one pass which of some rules find something in a text."""
-    whole = re2.Set.SearchSet(_re2_options())
+    """Return a function that selects the rules matching a text in one pass."""
+    patterns = re2.Set.SearchSet(_re2_options())
     for rule in rules:
         _compile(rule.pattern)
-        whole.Add(rule.pattern)
-    whole.Compile()
-    return lambda text: sorted(whole.Match(text) or ())
+        patterns.Add(rule.pattern)
+    patterns.Compile()
+    return lambda text: sorted(patterns.Match(text) or ())
 
 
 def _is_secret(value: str, rule: Rule) -> bool:
     if is_placeholder(value):
         return False
-    if rule.is_passphrase:
-        return is_passphrase(value)
-    return not rule.needs_mixed_value or is_mixed_value(value)
+    return not rule.validator or _VALIDATORS[rule.validator](value)
 
 
-def _spans(
-    pattern: Any,  # noqa: ANN401 (RE2 has no types)
-    written: str | bytes,
-    group: int = 0,
-) -> Iterator[tuple[int, int]]:
-    for match in pattern.finditer(written):
-        yield match.span(group)
+_VALIDATORS = {"mixed": is_mixed_value, "passphrase": is_passphrase}
 
 
 def _lower_same_length(text: str) -> str:
-    """Return a text in small letters, every sign in its place."""
+    """Return the text in lower case, with every character at the same offset."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
-    return "".join(low if len(low := one.lower()) == 1 else one for one in text)
+    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
 def _find_name(lowered: str, name: str) -> Iterator[Redaction]:
-    """Yield where a name stands alone."""
+    """Yield the occurrences of a name that are not part of a longer word."""
     start = lowered.find(name)
     while start >= 0:
         end = start + len(name)
@@ -402,4 +400,4 @@ def _compile(pattern: str) -> Any:  # noqa: ANN401 (RE2 has no types)
 
 @lru_cache(maxsize=1)
 def _builtin_rules() -> _RuleSet:
-    return _RuleSet(RULES, prefilter=matching_rules, confirm=_is_secret)
+    return _RuleSet(load_rules(), prefilter=matching_rules, confirm=_is_secret)

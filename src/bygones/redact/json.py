@@ -1,4 +1,4 @@
-"""Redacting JSON: what its strings say, not how they are spelled."""
+"""Redact the strings in JSON."""
 
 from __future__ import annotations
 
@@ -10,19 +10,10 @@ from msgspec import structs
 from bygones.model.base import DECODE_ERRORS
 from bygones.model.metadata import PrivateAttachment, PrivateRecord
 from bygones.redact.engine import Redaction, Redactor
-from bygones.redact.rules import SECRET_FIELD_NAME
-
-__all__ = [
-    "PRIVATE_TYPES",
-    "TextRedactor",
-    "is_base64_media",
-    "is_private_line",
-    "redact_json",
-    "redact_line",
-]
+from bygones.redact.rules import secret_field_pattern
 
 PRIVATE_TYPES = frozenset((*PrivateAttachment.types, *PrivateRecord.types))
-"""Records and attachments that hold nothing but what is private: they never leave."""
+"""Records and attachments that contain only private data and are never exported."""
 _PRIVATE_NAMES = re.compile("|".join(f'"{kind}"' for kind in PRIVATE_TYPES).encode())
 _MEDIA_PREFIXES = {
     "image/png": "iVBORw0KGgo",
@@ -31,37 +22,34 @@ _MEDIA_PREFIXES = {
     "image/webp": "UklGR",
     "application/pdf": "JVBERi0",
 }
-"""How pictures and documents begin once they are base64."""
+"""How images and documents start in base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _decode = msgspec.json.Decoder().decode
 
 
 class TextRedactor:
-    """Hides in one text after the other; remembers what, and where it stood."""
+    """Redacts one text after the other and collects what was redacted."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self.redactions: list[Redaction] = []
 
     def redact(self, text: str, field_name: str = "") -> str:
-        """Return a text anew; a name is that of the field of which it is the value."""
-        new, found = self._redactor.redact(text, field_name)
-        self.redactions += found
-        return new
+        """Redact a text; ``field_name`` is the field whose value it is."""
+        redacted, redactions = self._redactor.redact(text, field_name)
+        self.redactions += redactions
+        return redacted
 
     def prefix_paths(self, start: int, prefix: str) -> None:
-        """Say where all stands that was met since there were so many."""
+        """Prefix the paths of the redactions from number ``start`` on."""
         self.redactions[start:] = [
-            structs.replace(one, path=f"{prefix}{one.path}")
-            for one in self.redactions[start:]
+            structs.replace(redaction, path=f"{prefix}{redaction.path}")
+            for redaction in self.redactions[start:]
         ]
 
 
 def redact_json(raw: bytes, redactor: TextRedactor) -> bytes:
-    """Return JSON with every text in it told anew; as it was if none has changed.
-
-    What is no JSON is taken for text.
-    """
+    """Redact every string in JSON. Bytes that are not valid JSON are redacted as text."""
     try:
         value = _decode(raw)
         new = _redact_value(value, redactor)
@@ -74,65 +62,64 @@ def redact_json(raw: bytes, redactor: TextRedactor) -> bytes:
 def redact_line(
     raw: bytes, redactor: Redactor
 ) -> tuple[bytes | None, tuple[Redaction, ...]]:
-    """Return a line of a transcript without what must not leave, and what that was.
+    """Redact a line of a transcript; return it with what was redacted.
 
-    ``None`` stands for a private record, which never leaves at all. A line in which
-    nothing is hidden stays as it is, byte for byte.
+    Returns ``None`` for a private record. A line without redactions stays
+    byte-identical.
     """
     if is_private_line(raw):
         return None, ()
-    needed = redactor.for_line(raw)
-    if needed is None:
+    line_redactor = redactor.for_line(raw)
+    if line_redactor is None:
         return raw, ()
-    hiding = TextRedactor(needed)
-    told = redact_json(raw, hiding)
-    return told, tuple(hiding.redactions)
+    text_redactor = TextRedactor(line_redactor)
+    redacted = redact_json(raw, text_redactor)
+    return redacted, tuple(text_redactor.redactions)
 
 
 def is_private_line(raw: bytes) -> bool:
-    """Whether a line is a record, or an attachment, that never leaves."""
-    # A name may be spelled with escapes, which nobody does who means no harm.
+    """Whether a line is a record or an attachment of a private type."""
+    # A hostile transcript may spell the type with escapes.
     if not _PRIVATE_NAMES.search(raw) and b"\\u00" not in raw:
         return False
     try:
         return _is_private(_decode(raw))
     except DECODE_ERRORS:
-        # A torn record may be a private one.
+        # A damaged record may be private.
         return _PRIVATE_NAMES.search(raw) is not None
 
 
 def _is_private(value: object) -> bool:
     if not isinstance(value, dict):
         return False
-    attached = value.get("attachment")
-    kinds = [value.get("type")]
-    if isinstance(attached, dict):
-        kinds.append(attached.get("type"))
-    return any(isinstance(kind, str) and kind in PRIVATE_TYPES for kind in kinds)
+    types = [value.get("type")]
+    attachment = value.get("attachment")
+    if isinstance(attachment, dict):
+        types.append(attachment.get("type"))
+    return any(isinstance(name, str) and name in PRIVATE_TYPES for name in types)
 
 
 def _redact_value(value: object, redactor: TextRedactor) -> object:
-    """Return the value itself unless a text of it is told otherwise."""
+    """Redact a decoded value; return the same object if nothing changed."""
     if isinstance(value, str):
         new = redactor.redact(value)
         return value if new == value else new
     if isinstance(value, list):
-        many = [_redact_element(at, one, redactor) for at, one in enumerate(value)]
-        return (
-            many if any(a is not b for a, b in zip(many, value, strict=True)) else value
-        )
+        items = [_redact_element(at, item, redactor) for at, item in enumerate(value)]
+        is_changed = any(a is not b for a, b in zip(items, value, strict=True))
+        return items if is_changed else value
     if isinstance(value, dict):
-        # A picture says nothing, and is long; what else stands beside it may say much.
-        kept = "data" if _is_media_object(value) else None
+        # Base64 data of an image is long and contains no text; its siblings may.
+        skipped = "data" if _is_media_object(value) else None
         pairs = [
-            (name, one) if name == kept else _redact_field(name, one, redactor)
-            for name, one in value.items()
+            (name, item) if name == skipped else _redact_field(name, item, redactor)
+            for name, item in value.items()
         ]
-        changed = any(
+        is_changed = any(
             a is not c or b is not d
             for (a, b), (c, d) in zip(pairs, value.items(), strict=True)
         )
-        return _build_object(pairs) if changed else value
+        return _build_object(pairs) if is_changed else value
     return value
 
 
@@ -147,17 +134,16 @@ def _redact_element(at: int, value: object, redactor: TextRedactor) -> object:
 def _redact_field(
     name: str, value: object, redactor: TextRedactor
 ) -> tuple[object, object]:
-    """Return a field; what is a secret by its name is told with it."""
     before = len(redactor.redactions)
-    called = _redact_value(name, redactor)
-    if isinstance(value, str) and SECRET_FIELD_NAME.search(name):
+    redacted_name = _redact_value(name, redactor)
+    if isinstance(value, str) and secret_field_pattern().search(name):
         new: object = redactor.redact(value, name)
         new = value if new == value else new
     else:
         new = _redact_value(value, redactor)
     if len(redactor.redactions) > before:
-        redactor.prefix_paths(before, f".{called}")
-    return called, new
+        redactor.prefix_paths(before, f".{redacted_name}")
+    return redacted_name, new
 
 
 def _is_media_object(value: dict[str, object]) -> bool:
@@ -166,26 +152,26 @@ def _is_media_object(value: dict[str, object]) -> bool:
     )
 
 
-def is_base64_media(kind: object, content: object) -> bool:
-    """Whether a text is a picture or a document as base64, and nothing else."""
-    if not isinstance(kind, str) or not isinstance(content, str):
+def is_base64_media(media_type: object, content: object) -> bool:
+    """Whether a text is an image or a document in base64 and nothing else."""
+    if not isinstance(media_type, str) or not isinstance(content, str):
         return False
-    start = _MEDIA_PREFIXES.get(kind)
+    prefix = _MEDIA_PREFIXES.get(media_type)
     return (
-        start is not None
-        and content.startswith(start)
+        prefix is not None
+        and content.startswith(prefix)
         and _BASE64.fullmatch(content) is not None
     )
 
 
 def _build_object(pairs: list[tuple[object, object]]) -> dict[str, object]:
-    """Return an object; names that are the same once redacted are numbered."""
-    joined: dict[str, object] = {}
+    """Build an object; names that are equal after redaction are numbered."""
+    result: dict[str, object] = {}
     for name, value in pairs:
-        told = str(name)
+        unique = str(name)
         number = 2
-        while told in joined:
-            told = f"{name} ({number})"
+        while unique in result:
+            unique = f"{name} ({number})"
             number += 1
-        joined[told] = value
-    return joined
+        result[unique] = value
+    return result

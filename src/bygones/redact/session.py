@@ -1,7 +1,8 @@
-"""Outcomes without what nobody is shown of them: it need not be looked through."""
+"""Redact a session, lazily loaded parts included."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from enum import Enum
 from functools import cache, lru_cache
@@ -31,16 +32,17 @@ from bygones.redact.personal import login_names_in
 
 
 def trim_outcome(outcome: Outcome | None, blocks: Iterable[Block]) -> Outcome | None:
-    """Return an outcome without whole files, and without what the result says too.
+    """Drop whole files, and text that the tool result contains as well.
 
-    ``blocks`` are those of the record that holds the outcome.
+    Nothing shows these parts, so they need not be redacted. ``blocks`` are those of the
+    record that the outcome belongs to.
     """
     match outcome:
         case ReadOutcome(file=FileText() as file):
             file = structs.replace(file, content=None, base64=None, cells=Raw())
             return structs.replace(outcome, file=file)
         case EditOutcome() if outcome.structured_patch:
-            # The patch says what changed, and where.
+            # The patch is enough to show what changed.
             return EditOutcome(
                 type=outcome.type,
                 file_path=outcome.file_path,
@@ -57,7 +59,6 @@ def trim_outcome(outcome: Outcome | None, blocks: Iterable[Block]) -> Outcome | 
 
 
 def _has_result_content(blocks: Iterable[Block]) -> bool:
-    """Whether a result says, or shows, anything at all."""
     return any(
         _has_content(b.content) for b in blocks if isinstance(b, ToolResultBlock)
     )
@@ -72,69 +73,68 @@ def _has_content(content: str | tuple[Block, ...] | None) -> bool:
 T = TypeVar("T")
 _BLOCK_CACHE_SIZE = 16
 _MAX_CACHED_LENGTH = 200
-"""Signs of a text that is remembered."""
 
 
 class RedactionLog:
-    """What was hidden, by the record that it stood in; each record is told once."""
+    """What was redacted, by record. Loading a record again adds nothing."""
 
     def __init__(self) -> None:
         self._by_opened_record: dict[Position, tuple[Redaction, ...]] = {}
         self._by_unopened_record: dict[Position, tuple[Redaction, ...]] = {}
         self.private_records = 0
-        """Records that were left out whole."""
+        """Private records that were left out."""
 
     @property
     def records(self) -> dict[Position, tuple[Redaction, ...]]:
-        """What each record held; spans are within a text, not within the line."""
-        told = {**self._by_unopened_record, **self._by_opened_record}
-        return {at: found for at, found in told.items() if found}
+        """Redactions by position. Their offsets are within a text, not in the line."""
+        by_record = {**self._by_unopened_record, **self._by_opened_record}
+        return {at: redactions for at, redactions in by_record.items() if redactions}
 
     def add(self, position: Position, redactions: tuple[Redaction, ...]) -> None:
-        """Remember what a record held; the same record again counts once."""
-        known = self._by_opened_record.get(position)
-        if known is None or len(redactions) > len(known):
+        previous = self._by_opened_record.get(position)
+        if previous is None or len(redactions) > len(previous):
             self._by_opened_record[position] = redactions
 
     def add_unopened(
         self, position: Position, redactions: tuple[Redaction, ...]
     ) -> None:
-        """Remember what is known of a record that may never be opened."""
+        """Add what was redacted in the preview of a record that may never be opened."""
         self._by_unopened_record[position] = redactions
 
     def keep_only(self, positions: Container[Position]) -> None:
-        """Forget what stood in other records: those were looked at, and not shown."""
-        for known in (self._by_opened_record, self._by_unopened_record):
-            for position in [one for one in known if one not in positions]:
-                del known[position]
+        """Drop redactions in other records, which were loaded but not shown."""
+        for by_record in (self._by_opened_record, self._by_unopened_record):
+            for position in [at for at in by_record if at not in positions]:
+                del by_record[position]
 
     def count_by_kind(self) -> dict[str, int]:
-        """Return how often each kind was hidden, the most frequent first."""
-        counted: dict[str, int] = {}
-        for found in self.records.values():
-            for one in found:
-                counted[one.kind] = counted.get(one.kind, 0) + 1
-        return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+        """Return the number of redactions by kind, the most frequent first."""
+        counts = Counter(
+            redaction.kind
+            for redactions in self.records.values()
+            for redaction in redactions
+        )
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def redact_session(
     session: Session, redactor: Redactor, log: RedactionLog | None = None
 ) -> Session:
-    """Return the session with everything hidden in it that must not leave.
+    """Return the session with secrets and personal data redacted.
 
-    The login names that its directories give away are hidden too. What is opened
-    later is redacted then, and noted in ``finds``.
+    Login names in the session's directories are redacted too. Content that is loaded
+    later is redacted then and added to ``log``.
     """
-    knowing = redactor.with_names(login_names_in(session.directories))
+    redactor = redactor.with_names(login_names_in(session.directories))
     log = log if log is not None else RedactionLog()
-    loader = _RedactingLoader(session.loader, knowing, log)
+    loader = _RedactingLoader(session.loader, redactor, log)
     return _ValueRedactor(
-        knowing, loader, log, frozenset(_unopened_texts(session))
+        redactor, loader, log, frozenset(_unopened_texts(session))
     ).redact_value(session)
 
 
 def _unopened_texts(session: Session) -> Iterator[str]:
-    """Yield most of the texts that a session holds unopened."""
+    """Yield most of the texts that a session has without loading a record."""
     branches = (
         *session.branches,
         *(b for run in session.all_agents for b in run.branches),
@@ -148,7 +148,7 @@ def _unopened_texts(session: Session) -> Iterator[str]:
 
 
 class _RedactingLoader(Loader):
-    """Opens what another loader opens, redacted."""
+    """Redacts what another loader loads."""
 
     def __init__(self, inner: Loader, redactor: Redactor, log: RedactionLog) -> None:
         self._inner = inner
@@ -159,13 +159,13 @@ class _RedactingLoader(Loader):
 
     def _redacted_blocks(self, position: Position) -> tuple[Block, ...]:
         blocks = self._inner.load_blocks(position)
-        needed = self._redactor.for_line(self._inner.load_json(position)[0])
-        if needed is None:
+        line_redactor = self._redactor.for_line(self._inner.load_json(position)[0])
+        if line_redactor is None:
             self._log.add(position, ())
             return blocks
-        mapper = _ValueRedactor(needed)
-        new = tuple(mapper.redact_block(at, block) for at, block in enumerate(blocks))
-        self._log.add(position, tuple(mapper.redactions))
+        redactor = _ValueRedactor(line_redactor)
+        new = tuple(redactor.redact_block(at, block) for at, block in enumerate(blocks))
+        self._log.add(position, tuple(redactor.redactions))
         return new
 
     def load_read_extent(self, position: Position) -> ReadOutcome | None:
@@ -178,21 +178,21 @@ class _RedactingLoader(Loader):
 
     def load_json(self, position: Position) -> tuple[bytes, bytes]:
         content, result = self._inner.load_json(position)
-        hiding = TextRedactor(self._redactor)
-        return redact_json(content, hiding), redact_json(result, hiding)
+        redactor = TextRedactor(self._redactor)
+        return redact_json(content, redactor), redact_json(result, redactor)
 
     def _redacted_outcome(self, position: Position) -> Outcome | None:
-        # What an outcome says stands in the result's text too: noted there.
+        # Not logged: the text of an outcome is also in the result, which is.
         outcome = trim_outcome(
             self._inner.load_outcome(position), self._inner.load_blocks(position)
         )
         try:
-            needed = self._redactor.for_line(msgspec.json.encode(outcome))
+            redactor = self._redactor.for_line(msgspec.json.encode(outcome))
         except UnicodeEncodeError:
-            needed = self._redactor
-        return (
-            outcome if needed is None else _ValueRedactor(needed).redact_value(outcome)
-        )
+            redactor = self._redactor
+        if redactor is None:
+            return outcome
+        return _ValueRedactor(redactor).redact_value(outcome)
 
     def load_snapshot(
         self, position: Position
@@ -209,14 +209,14 @@ class _RedactingLoader(Loader):
         return None if text is None else self._redact_value(text, position)
 
     def _redact_value(self, value: T, position: Position) -> T:
-        mapper = _ValueRedactor(self._redactor)
-        new = mapper.redact_value(value)
-        self._log.add(position, tuple(mapper.redactions))
+        redactor = _ValueRedactor(self._redactor)
+        new = redactor.redact_value(value)
+        self._log.add(position, tuple(redactor.redactions))
         return new
 
 
 class _ValueRedactor(TextRedactor):
-    """Maps every text of a value; what is shared stays shared."""
+    """Redacts every text in a value. Objects that are shared stay shared."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class _ValueRedactor(TextRedactor):
     ) -> None:
         super().__init__(redactor)
         self._batch_texts = batch_texts
-        """Texts that were looked at together."""
+        """Texts that the prefilter checks together."""
         self._batch_redactor = (
             redactor.for_texts(batch_texts) if batch_texts else redactor
         )
@@ -235,21 +235,21 @@ class _ValueRedactor(TextRedactor):
         self._log = log
         self._redacted_by_id: dict[int, tuple[object, object]] = {}
         self._clean_texts: set[str] = set()
-        """Short texts in which nothing was found: many come again and again."""
+        """Short texts without redactions; many of them repeat."""
 
     def redact(self, text: str, field_name: str = "") -> str:
         if not field_name and text in self._clean_texts:
             return text
         redactor = self._batch_redactor if text in self._batch_texts else self._redactor
-        new, found = redactor.redact(text, field_name)
-        if found:
-            self.redactions.extend(found)
+        new, redactions = redactor.redact(text, field_name)
+        if redactions:
+            self.redactions.extend(redactions)
         elif not field_name and len(text) < _MAX_CACHED_LENGTH and new == text:
             self._clean_texts.add(text)
         return new
 
     def redact_block(self, at: int, block: Block) -> Block:
-        """Map a block of a record, and say where it stands."""
+        """Redact block number ``at`` of a record."""
         before = len(self.redactions)
         new = self.redact_value(block)
         if len(self.redactions) > before:
@@ -282,9 +282,9 @@ class _ValueRedactor(TextRedactor):
     def _redact_tuple(self, value: tuple[object, ...]) -> tuple[object, ...]:
         if value and type(value[0]) is str and self._redactor.is_clean(value):
             return value
-        many = [*map(self._redact_any, value)]
-        # Most are as they were; a list is made into a tuple only if not.
-        return value if all(map(is_, many, value)) else tuple(many)
+        items = [*map(self._redact_any, value)]
+        # Most tuples are unchanged and need not be created again.
+        return value if all(map(is_, items, value)) else tuple(items)
 
     def _redact_struct(self, value: Struct) -> object:
         names = _text_fields(type(value))
@@ -314,35 +314,37 @@ class _ValueRedactor(TextRedactor):
             self._log_unopened(value, self.redactions[before:])
         new = structs.replace(value, **changed) if changed else value
         if is_shared:
-            # The old value is held so that no other gets its id.
+            # The old value is kept alive so that its id is not reused.
             self._redacted_by_id[id(value)] = (value, new)
         return new
 
     def _log_unopened(self, message: Message, redactions: list[Redaction]) -> None:
-        """Note the short texts, which may be shown without a record being opened."""
+        """Log redactions in previews, which are shown without loading the record."""
         if self._log is not None and message.record_refs:
-            own = tuple(
-                one for one in redactions if not one.path.startswith(_AGENTS_PATH)
+            own_redactions = tuple(
+                redaction
+                for redaction in redactions
+                if not redaction.path.startswith(_AGENTS_PATH)
             )
-            self._log.add_unopened(message.record_refs[0].position, own)
+            self._log.add_unopened(message.record_refs[0].position, own_redactions)
 
 
 _FIELDS_BESIDE_MEDIA = ("type", "url", "file_id", "content")
 _TEXTLESS_TYPES = (Position, HiddenRecord)
-"""Of what is hidden only the reason is told, in a word of ours."""
+"""The only text of a hidden record is the reason, which Bygones sets."""
 _ID_FIELDS = ((MessageUsage, "key"),)
-"""Made of ids, and shown nowhere."""
+"""Fields that contain ids only and are never shown."""
 _AGENTS_PATH = ".tool_calls.agents"
-"""Where texts stand that are told by messages of their own."""
+"""Path of texts that belong to the messages of agents."""
 _CONTAINER_TYPES = (Session, AgentRun, Branch, Turn)
-"""What holds messages, and is no part of the place of a text in one."""
+"""Containers of messages; they are not part of a path."""
 _SHARED_TYPES = (Message, ToolCall, Turn, Branch, AgentRun)
-"""What a session holds in several places, and must be told once."""
+"""Objects that a session references in several places."""
 
 
 @cache
 def _text_fields(kind: type[Struct]) -> tuple[str, ...]:
-    """Return the fields of a struct that can hold a text; ids and places cannot."""
+    """Return the fields of a struct that can contain text; ids and positions cannot."""
     if kind in _TEXTLESS_TYPES:
         return ()
     return tuple(
@@ -358,15 +360,20 @@ def _field_types(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
 
 
 def _holds_text(hint: Any, within: tuple[type, ...]) -> bool:  # noqa: ANN401 (an annotation can be anything)
-    """Whether a value can hold a text; ``within`` are the structs that it is in."""
+    """Whether a value of this type can contain text.
+
+    ``within`` are the enclosing structs, which end the recursion.
+    """
     if isinstance(hint, NewType) or hint is Position:
         return False
     if get_origin(hint) in {Union, UnionType, tuple, list, dict}:
-        return any(_holds_text(one, within) for one in get_args(hint))
+        return any(_holds_text(inner, within) for inner in get_args(hint))
     if not isinstance(hint, type):
         return hint is Any
     if issubclass(hint, Enum) or hint in _TEXTLESS_TYPES:
         return False
     if issubclass(hint, Struct) and hint not in within:
-        return any(_holds_text(one, (*within, hint)) for _, one in _field_types(hint))
+        return any(
+            _holds_text(inner, (*within, hint)) for _, inner in _field_types(hint)
+        )
     return issubclass(hint, str | bytes | Raw | Struct | Loader | msgspec.Raw)

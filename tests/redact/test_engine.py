@@ -1,4 +1,4 @@
-"""Hiding what must not leave, in any text."""
+"""Redacting text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 REDACTOR = Redactor(names=["ada"])
 
 
-def test_a_secret_gives_way_to_its_kind() -> None:
-    told, found = REDACTOR.redact(f"use {KEY}!")
+def test_secret_is_replaced_by_its_kind() -> None:
+    redacted, redactions = REDACTOR.redact(f"use {KEY}!")
 
-    assert told == "use [redacted github-token]!"
-    assert found == (Redaction(4, 4 + len(KEY), "github-token"),)
+    assert redacted == "use [redacted github-token]!"
+    assert redactions == (Redaction(4, 4 + len(KEY), "github-token"),)
 
 
-def test_only_the_secret_part_of_an_address_goes() -> None:
+def test_only_the_password_of_a_url_is_redacted() -> None:
     url = "postgres://app:" + "h4rdT0gu3ss" + "@db.internal/app"
 
     assert (
@@ -31,23 +31,23 @@ def test_only_the_secret_part_of_an_address_goes() -> None:
     )
 
 
-def test_a_secret_inside_of_another_is_told_once() -> None:
+def test_overlapping_secrets_are_redacted_once() -> None:
     assert REDACTOR.redact_text(f"GITHUB_TOKEN={KEY}").count("redacted") == 1
 
 
-def test_a_colour_inside_of_a_secret_does_not_save_it() -> None:
+def test_secret_with_a_color_sequence_is_redacted() -> None:
     assert KEY[10:] not in REDACTOR.redact_text(f"{KEY[:10]}\x1b[31m{KEY[10:]}")
 
 
-def test_a_colour_inside_of_a_token_without_a_length_does_not_save_its_end() -> None:
+def test_variable_length_token_with_a_color_sequence_is_redacted() -> None:
     token = "sk-" + "ant-" + "q8Zk3Lw0Vt7Xr2Ym" * 4
 
-    told = REDACTOR.redact_text(f"{token[:40]}\x1b[0m{token[40:]}")
+    redacted = REDACTOR.redact_text(f"{token[:40]}\x1b[0m{token[40:]}")
 
-    assert told == "[redacted anthropic-key]"
+    assert redacted == "[redacted anthropic-key]"
 
 
-def test_own_patterns_hide_their_group() -> None:
+def test_user_patterns_redact_their_group() -> None:
     redactor = Redactor(patterns=[("ticket", r"\bACME-\d+"), ("pin", r"pin (\d{4})")])
 
     assert (
@@ -56,32 +56,32 @@ def test_own_patterns_hide_their_group() -> None:
     )
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_invalid_pattern_is_rejected() -> None:
     with pytest.raises(InvalidRedactPattern, match=r"\(\?<=a\)b"):
         Redactor(patterns=[("odd", "(?<=a)b")])
 
 
 @given(st.text())
 def test_any_text_can_be_redacted(text: str) -> None:
-    told, found = REDACTOR.redact(f"{text}\ud800 {KEY} {text}")
+    redacted, redactions = REDACTOR.redact(f"{text}\ud800 {KEY} {text}")
 
-    assert KEY not in told
-    assert found
-    assert all(one.start < one.end for one in found)
+    assert KEY not in redacted
+    assert redactions
+    assert all(redactions.start < redactions.end for redactions in redactions)
 
 
 @given(st.text(alphabet="ghp_aB1:/@.=-+ \n~", max_size=200))
-def test_what_is_redacted_has_nothing_left_to_redact(text: str) -> None:
-    told = REDACTOR.redact_text(text)
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    redacted = REDACTOR.redact_text(text)
 
-    assert REDACTOR.find(told) == ()
+    assert REDACTOR.find(redacted) == ()
 
 
 LONG = ("a" * 1_000_000, "sk-ant-" * 100_000, "@" * 500_000, "ghp_\n" * 20_000)
 
 
 @pytest.mark.parametrize("text", LONG)
-def test_no_text_takes_long(text: str) -> None:
+def test_hostile_text_is_redacted_in_linear_time(text: str) -> None:
     start = time.process_time()
 
     REDACTOR.find(text)

@@ -1,4 +1,4 @@
-"""Homes and addresses are found where their patterns find them."""
+"""The find functions for personal data agree with their patterns."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bygones.redact.personal import (
     find_project_key_logins,
 )
 
-Finding = Callable[[str], Iterator[tuple[int, int]]]
-WAYS: tuple[tuple[Finding, str, int], ...] = (
+FindFunction = Callable[[str], Iterator[tuple[int, int]]]
+CASES: tuple[tuple[FindFunction, str, int], ...] = (
     (find_homes, HOME_PATTERN, 0),
     (find_project_key_logins, PROJECT_KEY_PATTERN, 1),
     (find_emails, EMAIL_PATTERN, 0),
@@ -33,16 +33,16 @@ PIECES = (
 texts = st.lists(st.sampled_from(PIECES), max_size=24).map("".join)
 
 
-def asserted(text: str) -> None:
-    for finding, pattern, group in WAYS:
-        met = [one.span(group) for one in re2.finditer(pattern, text)]
+def assert_agreement(text: str) -> None:
+    for find, pattern, group in CASES:
+        expected = [match.span(group) for match in re2.finditer(pattern, text)]
 
-        assert list(finding(text)) == met, (finding, text)
+        assert list(find(text)) == expected, (find, text)
 
 
 @given(texts)
-def test_all_are_found_that_their_patterns_fit(text: str) -> None:
-    asserted(text)
+def test_find_functions_agree_with_their_patterns(text: str) -> None:
+    assert_agreement(text)
 
 
 @given(
@@ -52,12 +52,12 @@ def test_all_are_found_that_their_patterns_fit(text: str) -> None:
         st.from_regex(EMAIL_PATTERN),
     )
 )
-def test_what_their_patterns_fit_is_found(text: str) -> None:
-    asserted(text.encode("utf-8", "replace").decode())
+def test_find_functions_find_generated_matches(text: str) -> None:
+    assert_agreement(text.encode("utf-8", "replace").decode())
 
 
 @pytest.mark.parametrize(
     "piece", ["@", "%40", "a%40", "a@a.", "/home/", "Users", "/Users/A b ", "-home-"]
 )
-def test_many_signs_of_none_are_passed_over(piece: str) -> None:
-    asserted(piece * 2_000)
+def test_repeated_near_misses_are_handled(piece: str) -> None:
+    assert_agreement(piece * 2_000)

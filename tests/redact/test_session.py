@@ -1,4 +1,4 @@
-"""Sessions of which nothing secret can be read."""
+"""Redacting whole sessions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ VIEW = SessionView(
 )
 
 
-def secretive(folder: Path) -> Session:
-    """A session that holds a secret in every place that is shown."""
+def session_with_secrets(folder: Path) -> Session:
+    """Return a session with a secret in every place that is render_all."""
     return session_of(
         folder,
         [
@@ -70,59 +70,60 @@ def secretive(folder: Path) -> Session:
     )
 
 
-def shown(session: Session) -> str:
+def render_all(session: Session) -> str:
     rows = "".join(map(encode_row, iter_json_rows(session, VIEW, parse_user_text)))
     return rows + render_text(
         session, VIEW, TextOptions(width=None, text_parser=parse_user_text)
     )
 
 
-def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
-    session = secretive(tmp_path)
-    assert KEY in shown(session)
-    assert "/home/ada" in shown(session)
+def test_no_renderer_shows_a_redacted_secret(tmp_path: Path) -> None:
+    session = session_with_secrets(tmp_path)
+    assert KEY in render_all(session)
+    assert "/home/ada" in render_all(session)
 
-    told = shown(redact_session(session, Redactor()))
+    redacted = render_all(redact_session(session, Redactor()))
 
-    assert KEY not in told
-    assert "/home/ada" not in told
-    assert "[redacted github-token]" in told
+    assert KEY not in redacted
+    assert "/home/ada" not in redacted
+    assert "[redacted github-token]" in redacted
 
 
-def test_the_names_in_a_sessions_directories_are_hidden(tmp_path: Path) -> None:
-    session = redact_session(secretive(tmp_path), Redactor())
+def test_login_names_in_directories_are_redacted(tmp_path: Path) -> None:
+    session = redact_session(session_with_secrets(tmp_path), Redactor())
 
     assert session.title.text == "About [redacted github-token] of [redacted user]"
     assert session.project == "~/work"
 
 
-def test_ids_places_and_shared_values_stay(tmp_path: Path) -> None:
-    session = secretive(tmp_path)
+def test_ids_and_shared_objects_are_kept(tmp_path: Path) -> None:
+    session = session_with_secrets(tmp_path)
 
-    told = redact_session(session, Redactor())
+    redacted = redact_session(session, Redactor())
 
-    assert told.id == session.id
-    assert [m.id for m in told.live_branch.messages] == [
+    assert redacted.id == session.id
+    assert [m.id for m in redacted.live_branch.messages] == [
         m.id for m in session.live_branch.messages
     ]
-    assert told.live_branch is told.branches[0]
+    assert redacted.live_branch is redacted.branches[0]
 
 
-def test_what_was_hidden_is_told_once_a_record(tmp_path: Path) -> None:
-    finds = RedactionLog()
-    session = redact_session(secretive(tmp_path), Redactor(), finds)
+def test_redactions_are_counted_once_per_record(tmp_path: Path) -> None:
+    log = RedactionLog()
+    session = redact_session(session_with_secrets(tmp_path), Redactor(), log)
 
-    shown(session)
-    first = finds.count_by_kind()
-    shown(session)
+    render_all(session)
+    first = log.count_by_kind()
+    render_all(session)
 
-    assert finds.count_by_kind() == first
+    assert log.count_by_kind() == first
     assert first["github-token"] >= 7
-    for position, found in finds.records.items():
-        assert KEY.encode() in session_raw(position.source_id, position.offset) or found
+    for position, redactions in log.records.items():
+        raw = session_raw(position.source_id, position.offset)
+        assert KEY.encode() in raw or redactions
 
 
-def test_it_is_told_which_text_held_what_was_hidden(tmp_path: Path) -> None:
+def test_redactions_have_the_path_of_their_text(tmp_path: Path) -> None:
     records = thread(
         prompt(f"Use {KEY}"),
         reply([tool_use("Agent", prompt=f"Use {KEY} too"), text("done")]),
@@ -133,12 +134,12 @@ def test_it_is_told_which_text_held_what_was_hidden(tmp_path: Path) -> None:
     inside = [tool_use("Bash", command="cat /home/ada/x")]
     home.agent(SESSION, "a1", thread(prompt("Look"), reply(inside)))
     (session,) = read_sessions(tmp_path)
-    finds = RedactionLog()
+    log = RedactionLog()
 
-    shown(redact_session(session, Redactor(), finds))
+    render_all(redact_session(session, Redactor(), log))
 
-    told = [one for found in finds.records.values() for one in found]
-    assert sorted((one.kind, one.path) for one in told) == [
+    redactions = [item for record in log.records.values() for item in record]
+    assert sorted((item.kind, item.path) for item in redactions) == [
         ("github-token", ".content[0].content"),
         ("github-token", ".content[0].input.prompt"),
         ("github-token", ".content[0].text"),
@@ -150,7 +151,7 @@ def session_raw(source: str, offset: int) -> bytes:
     return Path(source).read_bytes()[offset:].partition(b"\n")[0]
 
 
-def test_pictures_are_left_alone(tmp_path: Path) -> None:
+def test_images_are_unchanged(tmp_path: Path) -> None:
     Home(tmp_path).session(SESSION, thread(prompt([image("QUtJQQ==")])))
     session = session_of(tmp_path, thread(prompt([image("QUtJQQ==")])))
 
