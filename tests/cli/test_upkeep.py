@@ -98,7 +98,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
     with closing(sqlite3.connect(index)) as db:
-        db.execute("DELETE FROM spend")
+        db.execute("DELETE FROM usage")
         db.commit()
 
     assert main(["verify"]) == ExitCode.SUCCESS
@@ -114,8 +114,8 @@ def test_an_index_that_lags_is_not_damaged(
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
     with closing(sqlite3.connect(index)) as db:
-        db.execute("INSERT INTO dirty SELECT number FROM session LIMIT 1")
-        db.execute("DELETE FROM spend")
+        db.execute("INSERT INTO dirty_session SELECT number FROM session LIMIT 1")
+        db.execute("DELETE FROM usage")
         db.commit()
 
     assert main(["verify", "--deep"]) == ExitCode.SUCCESS

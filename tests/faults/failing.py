@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from bygones.cli.main import main
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.export_rows import hash_tables
+from bygones.store.compare import hash_tables
 from tests.faults.mutations import MUTATIONS, put
 from tests.faults.sizes import PART
 from tests.store.keeping import Keeping

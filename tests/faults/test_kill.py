@@ -58,7 +58,7 @@ def indexed(keeping: Keeping) -> Counter[tuple[str, int, int]]:
     """Return the records that the index has."""
     sources = keeping.rows("SELECT id, home || '/' || path FROM source")
     paths = {number: str(path) for number, path in sources}
-    rows = keeping.index_rows("SELECT source, offset, length FROM record")
+    rows = keeping.index_rows("SELECT source, start, length FROM record")
     return Counter(
         (paths[source], int(str(offset)), int(str(length)))
         for source, offset, length in rows

@@ -37,7 +37,10 @@ PIECES = (1, 2, 7, 100, 900, 5_000, 65_536)
 LOOK = 0.02
 """Seconds after which the reader looks again."""
 PATIENCE = 120.0
-_SEEN = "SELECT source, upto FROM seen WHERE session NOT IN (SELECT session FROM dirty)"
+_SEEN = (
+    "SELECT source, indexed_bytes FROM source_state"
+    " WHERE session NOT IN (SELECT session FROM dirty_session)"
+)
 
 
 class Session:

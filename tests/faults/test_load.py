@@ -17,7 +17,8 @@ from benchmarks.inputs import session_path, write_session
 from bygones.ingest.run import ingest
 from bygones.maintenance.verify import verify
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.export_rows import hash_tables
+from bygones.store.compare import hash_tables
+from bygones.store.schema import SESSION_TABLES, USAGE_TABLES
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.loading import KINDS, Load, Memory, Read, opened
 from tests.faults.mutations import MUTATIONS
@@ -35,8 +36,8 @@ SLOWER = 2.0
 MOST_LARGER = 1.25
 """How many times as large as when nobody reads an archive may get, and its index."""
 OF_SESSIONS = (
-    *("session", "family", "spend", "spell", "fill", "claim", "edit", "talk", "reel"),
-    *("prompt", "run", "rewound"),
+    *(table.name for table in (*SESSION_TABLES, *USAGE_TABLES)),
+    "family",
 )
 """Tables that do not tell in which order sources came."""
 MOST_MEGABYTES = 250

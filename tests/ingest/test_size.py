@@ -81,7 +81,7 @@ def test_a_line_of_32_mb_is_kept_and_takes_a_few_times_its_size(tmp_path: Path) 
 
     assert most - least < 5.5 * size
     assert keeping.generations(path) == [path.read_bytes()]
-    rows = keeping.index_rows("SELECT offset, length FROM record ORDER BY offset")
+    rows = keeping.index_rows("SELECT start, length FROM record ORDER BY start")
     assert len(rows) == 3
     assert rows[1][1] == len(line(long | {"sessionId": session_id(1)}))
 

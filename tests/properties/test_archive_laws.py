@@ -166,8 +166,8 @@ def test_every_record_is_in_the_index_once_for_each_place(
         lay(keeping, layout)
         keeping.ingest()
 
-        rows = keeping.index_rows("SELECT source, offset, length FROM record")
-        texts = keeping.index_rows("SELECT count(*) FROM unsaid")
+        rows = keeping.index_rows("SELECT source, start, length FROM record")
+        texts = keeping.index_rows("SELECT count(*) FROM text_deletion")
 
         assert len(rows) == len(set(rows))
         assert texts == [(0,)]

@@ -132,7 +132,7 @@ def said(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
         opened = TextLoader(vault.byte_store, places)
         listed = dict(places.numbered_summaries())
         rows: list[Any] = index.db.execute(
-            "SELECT id, session, source, offset, length FROM record"
+            "SELECT id, session, source, start, length FROM record"
         ).fetchall()
         for record, session, source, offset, length in rows:
             kept = vault.byte_store.source(source)

@@ -19,7 +19,7 @@ from bygones.ingest.runtime import IngestReport
 from bygones.maintenance.rebuild import rebuild
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.export_rows import hash_tables
+from bygones.store.compare import hash_tables
 from tests.build import Home
 
 __all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]

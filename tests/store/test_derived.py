@@ -40,8 +40,8 @@ def keeping(
 def families(keeping: Keeping) -> set[tuple[int, ...]]:
     """Return the families by the last digits of their sessions."""
     rows = keeping.index_rows(
-        "SELECT group_concat(substr(name.session, -1)) FROM session"
-        " JOIN name ON name.number = session.number GROUP BY family"
+        "SELECT group_concat(substr(s.id, -1)) FROM session"
+        " JOIN session_id AS s ON s.number = session.number GROUP BY family"
     )
     return {tuple(sorted(map(int, str(row[0]).split(",")))) for row in rows}
 

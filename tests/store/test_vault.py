@@ -18,7 +18,7 @@ from bygones.maintenance.verify import verify
 from bygones.store import archive_dir as vaults
 from bygones.store import index_db as indexing
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.export_rows import hash_tables
+from bygones.store.compare import hash_tables
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, unlike_rebuilt
 

@@ -16,7 +16,7 @@ from bygones.maintenance.restore import plan_restore, restore
 from bygones.maintenance.verify import verify
 from bygones.model.base import SourceKind
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.export_rows import hash_tables
+from bygones.store.compare import hash_tables
 from tests.build import (
     Home,
     jsonl,
@@ -224,8 +224,8 @@ def test_all_that_is_needed_to_find_and_order_records_is_kept(keeping: Keeping) 
     assert second.timestamp is not None
     assert second.cwd == "/work/demo"
     rows = keeping.index_rows(
-        "SELECT source, name.session, offset, length FROM record"
-        " JOIN name ON number = record.session"
+        "SELECT source, s.id, start, length FROM record"
+        " JOIN session_id AS s ON number = record.session"
     )
     for node in (first, second):
         place = (node.position.offset, node.position.length)

@@ -145,7 +145,7 @@ def test_a_rebuild_goes_on_beyond_a_damaged_chunk(single: Keeping) -> None:
 
     after = len(single.index_rows("SELECT id FROM record"))
     assert 0 < after < before
-    assert single.index_rows("SELECT kind, offset FROM problem") == [("damaged", 0)]
+    assert single.index_rows("SELECT kind, start FROM problem") == [("damaged", 0)]
     with Archive.open(single.archive) as archive:
         found = archive.session(session_id(1))
     assert len(found.live_branch.messages) == after

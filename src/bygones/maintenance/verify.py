@@ -18,9 +18,9 @@ from bygones.ingest.runtime import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
 from bygones.store.archive_dir import ArchiveDir
+from bygones.store.compare import hash_tables
 from bygones.store.connect import find_corruption, is_locked, translate_read_errors
 from bygones.store.derived_tables import DerivedTables
-from bygones.store.export_rows import hash_tables
 from bygones.store.local_reader import load_readable_sources
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +15,19 @@ from bygones.model.summary import SessionSummary
 from bygones.store.connect import fetch_all, fetch_one
 from bygones.store.encoding import TextLengths
 from bygones.store.index_db import IndexDB
+from bygones.store.schema import (
+    ABANDONED_RECORD,
+    AGENT_RUN,
+    CONVERSATION,
+    DIRTY_SESSION,
+    EDIT,
+    MESSAGE_BLOCK,
+    PROMPT,
+    SESSION,
+    SESSION_PREVIEW,
+    SESSION_TABLES,
+    deferred_indexes,
+)
 
 if TYPE_CHECKING:  # whoever reads lines needs no more than that
     from bygones.store.derived_rows import DerivedRows
@@ -74,44 +86,48 @@ class DerivedTables:
 
     def create_deferred_indexes(self) -> None:
         """Make the indexes that wait for the first filling."""
-        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'record_uuid'"
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'record_key'"
         if fetch_one(self._db, sql) is None:
-            text = Path(__file__).with_name("index_after.sql")
-            self._db.execute(text.read_text("utf-8"))
+            self._db.execute(deferred_indexes())
 
     def dirty_sessions(self) -> list[int]:
         """Return the sessions that must be derived anew."""
-        return [row[0] for row in fetch_all(self._db, "SELECT session FROM dirty")]
+        return [
+            row[0] for row in fetch_all(self._db, "SELECT session FROM dirty_session")
+        ]
 
     def dirty_sources(self) -> list[int]:
         """Return the sources of dirty sessions that no id names for certain."""
-        sql = "SELECT source FROM seen WHERE session IN (SELECT session FROM dirty)"
+        sql = (
+            "SELECT source FROM source_state"
+            " WHERE session IN (SELECT session FROM dirty_session)"
+        )
         return [row[0] for row in fetch_all(self._db, sql)]
 
     def session_numbers_with_prefix(self, prefix: str) -> list[int]:
         """Return the sessions whose id begins so, two at most."""
-        sql = "SELECT number FROM name WHERE session >= ? AND session < ? LIMIT 2"
+        sql = "SELECT number FROM session_id WHERE id >= ? AND id < ? LIMIT 2"
         rows = fetch_all(self._db, sql, (prefix, prefix + "\U0010ffff"))
         return [row[0] for row in rows]
 
     def mark_titled_sessions_dirty(self) -> None:
         """Make sessions dirty whose leaves a file of a dirty session names."""
         self._db.execute(
-            "INSERT OR IGNORE INTO dirty"
-            " SELECT r.session FROM dirty AS d"
-            " JOIN seen AS s ON s.session = d.session"
-            " JOIN summary AS t ON t.source = s.source"
-            " JOIN record AS r ON r.uuid = t.leaf"
+            "INSERT OR IGNORE INTO dirty_session"
+            " SELECT r.session FROM dirty_session AS d"
+            " JOIN source_state AS s ON s.session = d.session"
+            " JOIN leaf_title AS t ON t.source = s.source"
+            " JOIN record AS r ON r.key = t.leaf_key"
         )
 
     def families_titled_by_others(self) -> list[tuple[int, int]]:
         """Return families of which a file gives a title to a session of another."""
         return fetch_all(
             self._db,
-            "SELECT DISTINCT one.family, other.family FROM summary AS t"
-            " JOIN record AS r ON r.uuid = t.leaf"
+            "SELECT DISTINCT one.family, other.family FROM leaf_title AS t"
+            " JOIN record AS r ON r.key = t.leaf_key"
             " JOIN session AS other ON other.number = r.session"
-            " JOIN seen AS s ON s.source = t.source"
+            " JOIN source_state AS s ON s.source = t.source"
             " JOIN session AS one ON one.number = s.session"
             " WHERE one.family <> other.family",
         )
@@ -139,7 +155,7 @@ class DerivedTables:
         return [sorted(groups[family]) for family in sorted(wanted)]
 
     def _all_related_pairs(self) -> Iterator[tuple[int, int]]:
-        for column in ("uuid", "message"):
+        for column in ("key", "message_key"):
             yield from fetch_all(
                 self._db,
                 "SELECT DISTINCT shared.least, r.session FROM record AS r"  # noqa: S608 (our names)
@@ -154,7 +170,7 @@ class DerivedTables:
         waiting, met = list(dirty), set(dirty)
         while waiting:
             session = waiting.pop()
-            for column in ("uuid", "message"):
+            for column in ("key", "message_key"):
                 rows = fetch_all(
                     self._db,
                     "SELECT DISTINCT other.session FROM record AS own"  # noqa: S608
@@ -175,13 +191,13 @@ class DerivedTables:
         """
         sql = (
             "SELECT number FROM session WHERE family IN (SELECT family FROM session"
-            " WHERE number IN (SELECT session FROM dirty))"
+            " WHERE number IN (SELECT session FROM dirty_session))"
         )
         return list({*dirty, *(row[0] for row in fetch_all(self._db, sql))})
 
     def session_sources(self, session: int) -> list[int]:
         """Return the numbers of a session's sources."""
-        sql = "SELECT source FROM seen WHERE session = ? ORDER BY source"
+        sql = "SELECT source FROM source_state WHERE session = ? ORDER BY source"
         return [row[0] for row in fetch_all(self._db, sql, (session,))]
 
     def leaf_titles(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
@@ -193,9 +209,9 @@ class DerivedTables:
                 continue
             found += fetch_all(
                 self._db,
-                "SELECT t.record, t.text, t.source FROM record AS r"
-                " JOIN summary AS t ON t.leaf = r.uuid WHERE r.session = ?"
-                " ORDER BY t.source, t.offset",
+                "SELECT t.leaf, t.title, t.source FROM record AS r"
+                " JOIN leaf_title AS t ON t.leaf_key = r.key WHERE r.session = ?"
+                " ORDER BY t.source, t.start",
                 (session,),
             )
         return found
@@ -204,8 +220,8 @@ class DerivedTables:
         """Return what files call the records of all sessions, by the session."""
         found: dict[int, list[tuple[RecordId, str, int]]] = {}
         rows = self._db.execute(
-            "SELECT r.session, t.record, t.text, t.source FROM summary AS t"
-            " CROSS JOIN record AS r ON r.uuid = t.leaf ORDER BY t.source, t.offset"
+            "SELECT r.session, t.leaf, t.title, t.source FROM leaf_title AS t"
+            " CROSS JOIN record AS r ON r.key = t.leaf_key ORDER BY t.source, t.start"
         )
         for session, *told in rows:
             found.setdefault(session, []).append((told[0], told[1], told[2]))
@@ -215,68 +231,61 @@ class DerivedTables:
         self, number: int, family: int, derived_rows: DerivedRows
     ) -> None:
         """Write the rows of a session that has none, or none any more."""
-        *line, listed = derived_rows.session_row
+        *facts, summary = derived_rows.session_row
+        lengths = self._session_lengths(number)
         self._db.execute(
-            "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, family, *line, self._session_lengths(number), listed),
+            SESSION.insert_sql(), (number, family, *facts, lengths, summary)
         )
         self._usage.insert_usage(number, derived_rows)
-        rewound = [(record,) for record in derived_rows.abandoned_keys]
+        abandoned = [(key,) for key in derived_rows.abandoned_keys]
+        previews = [(preview,) for preview in derived_rows.preview]
         for sql, rows in (
-            ("INSERT OR IGNORE INTO rewound VALUES (?2, ?1)", rewound),
-            ("INSERT OR IGNORE INTO run VALUES (?, ?, ?)", derived_rows.agent_runs),
-            ("INSERT INTO edit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", derived_rows.edits),
-            ("INSERT INTO prompt VALUES (?, ?, ?, ?, ?)", derived_rows.prompts),
-            ("INSERT INTO talk VALUES (?, ?, ?)", derived_rows.conversations),
-            ("INSERT INTO reel VALUES (?, ?, ?, ?, ?)", derived_rows.message_blocks),
-            (
-                "INSERT INTO opening VALUES (?, ?)",
-                [(one,) for one in derived_rows.preview],
-            ),
+            (ABANDONED_RECORD.insert_sql("IGNORE"), abandoned),
+            (AGENT_RUN.insert_sql("IGNORE"), derived_rows.agent_runs),
+            (EDIT.insert_sql(), derived_rows.edits),
+            (PROMPT.insert_sql(), derived_rows.prompts),
+            (CONVERSATION.insert_sql(), derived_rows.conversations),
+            (MESSAGE_BLOCK.insert_sql(), derived_rows.message_blocks),
+            (SESSION_PREVIEW.insert_sql(), previews),
         ):
             self._db.executemany(sql, [(number, *row) for row in rows])
 
     def _session_lengths(self, number: int) -> bytes:
         """Return how much a session's sources say."""
         lengths = TextLengths()
-        sql = "SELECT lengths FROM said JOIN seen USING (source) WHERE session = ?"
+        sql = (
+            "SELECT lengths FROM text_length JOIN source_state USING (source)"
+            " WHERE session = ?"
+        )
         for (packed,) in fetch_all(self._db, sql, (number,)):
             lengths.merge(TextLengths(packed))
         return lengths.pack()
 
     def delete_session(self, number: int) -> None:
         """Remove the rows of a session; it is clean then."""
-        self._db.execute("DELETE FROM dirty WHERE session = ?", (number,))
+        self._db.execute(DIRTY_SESSION.delete_sql("session"), (number,))
         if (
             fetch_one(self._db, "SELECT 1 FROM session WHERE number = ?", (number,))
             is None
         ):
             return
         self._usage.delete_usage(number)
-        for table, column in (
-            ("session", "number"),
-            ("edit", "session"),
-            ("rewound", "session"),
-            ("run", "session"),
-            ("prompt", "session"),
-            ("talk", "session"),
-            ("reel", "session"),
-            ("opening", "session"),
-        ):
-            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608
+        for table in SESSION_TABLES:
+            sql = table.delete_sql(table.session_column or "session")
+            self._db.execute(sql, (number,))
 
     def iter_summaries(
         self, *, include_empty: bool = False
     ) -> Iterator[SessionSummary]:
         """Yield sessions for a list, newest first."""
-        sql = "SELECT ended_ms, listed FROM session"
+        sql = "SELECT ended_ms, summary FROM session"
         if not include_empty:
             sql += " WHERE NOT is_empty"
         return decode_by_end_time(self._db.execute(f"{sql} ORDER BY ended_ms DESC"))
 
     def session_number(self, session: SessionId) -> int | None:
         """Return the number of a session that is known."""
-        sql = "SELECT number FROM name WHERE session = ?"
+        sql = "SELECT number FROM session_id WHERE id = ?"
         row = fetch_one(self._db, sql, (session,))
         return int(row[0]) if row else None
 

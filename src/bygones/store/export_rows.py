@@ -1,67 +1,45 @@
 """What an index has derived, in rows that another engine can hold.
 
-A row names its session by nothing: it is kept with it. Records, texts and purses are
+A row names its session by nothing: it is kept with it. Records, texts and payers are
 numbered within their session.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from bygones.model.base import SessionId
-from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import fetch_all
 from bygones.store.index_db import IndexDB
+from bygones.store.schema import TEAM_TABLES
 from bygones.store.text_index import TextIndex
 from bygones.store.tokenizer import PreparedText, tokenize_prepared
 
 Row = tuple[Any, ...]
 
-EXPORTED_TABLES: dict[str, str] = {
-    "session": "session project? started_ms#? ended_ms#? is_empty# title lengths!"
-    " listed!",
-    "booked": "source#",
-    "record": "record# uuid# message#? source# start# length#",
-    "edit": "place# path uuid# branch# agent? time_ms#? added# removed# is_new#",
-    "prompt": "place# record time_ms#? branch# head",
-    "rewound": "uuid#",
-    "run": "agent type?",
-    "purse": "purse# agent? agent_type? model? terms entrypoint?",
-    "spend": "purse# uuid# time_ms#? branch# input# output# write_5m# write_1h# read#"
-    " searches# estimate#",
-    "fill": "tool quarter#? calls# size#",
-    "claim": "upto_ms#? claim!",
-    "problem": "place# source# start# length# kind detail",
-    "drift": "source# what name version count#",
-    "summary": "leaf# source# start# record text",
-}
-"""The rows of a session by table: numbers are marked #, bytes !, what may miss ?."""
-
 _SELECTS = {
-    "session": "SELECT number, n.session, project, started_ms, ended_ms, is_empty,"
-    " title, lengths, listed FROM session JOIN name AS n USING (number)",
-    "booked": "SELECT session, source FROM seen WHERE session IS NOT NULL",
-    "edit": "SELECT session, path, record, branch, agent, time_ms, added, removed,"
-    " is_new FROM edit ORDER BY rowid",
-    "prompt": "SELECT session, record, time_ms, branch, head FROM prompt"
-    " ORDER BY rowid",
-    "rewound": "SELECT session, record FROM rewound",
-    "run": "SELECT session, agent, type FROM run",
-    "fill": "SELECT session, tool, quarter, calls, size FROM fill",
-    "claim": "SELECT session, upto_ms, claim FROM claim",
-    "problem": "SELECT s.session, source, offset, length, kind, detail FROM problem"
-    " JOIN seen AS s USING (source) WHERE s.session IS NOT NULL"
+    "session": "SELECT number, s.id, project, started_ms, ended_ms, is_empty, title,"
+    " text_lengths, summary FROM session JOIN session_id AS s USING (number)",
+    "session_source": "SELECT session, source FROM source_state"
+    " WHERE session IS NOT NULL",
+    "edit": "SELECT * FROM edit ORDER BY rowid",
+    "prompt": "SELECT * FROM prompt ORDER BY rowid",
+    "abandoned_record": "SELECT * FROM abandoned_record",
+    "agent_run": "SELECT * FROM agent_run",
+    "tool_context": "SELECT * FROM tool_context",
+    "reported_cost": "SELECT * FROM reported_cost",
+    "problem": "SELECT s.session, problem.* FROM problem"
+    " JOIN source_state AS s USING (source) WHERE s.session IS NOT NULL"
     " ORDER BY problem.rowid",
-    "drift": "SELECT s.session, source, what, name, version, count FROM drift"
-    " JOIN seen AS s USING (source) WHERE s.session IS NOT NULL",
-    "summary": "SELECT s.session, leaf, source, offset, record, text FROM summary"
-    " JOIN seen AS s USING (source) WHERE s.session IS NOT NULL",
+    "drift": "SELECT s.session, drift.* FROM drift"
+    " JOIN source_state AS s USING (source) WHERE s.session IS NOT NULL",
+    "leaf_title": "SELECT s.session, leaf_title.* FROM leaf_title"
+    " JOIN source_state AS s USING (source) WHERE s.session IS NOT NULL",
 }
-_SOURCE_COLUMN = {"booked": 0, "problem": 0, "drift": 0, "summary": 1}
+_SOURCE_COLUMN = {"session_source": 0, "problem": 0, "drift": 0, "leaf_title": 1}
 """Where a row names its source."""
 _ORDERED_TABLES = {"edit", "prompt", "problem"}
 """Tables whose rows come in an order that must be kept."""
@@ -151,9 +129,9 @@ def load_relation_keys(index: IndexDB) -> RelationKeys:
         return [row[0] for row in fetch_all(index.db, sql)]
 
     return RelationKeys(
-        found("SELECT session FROM name"),
-        found("SELECT DISTINCT uuid FROM record"),
-        found("SELECT DISTINCT message FROM record WHERE message IS NOT NULL"),
+        found("SELECT id FROM session_id"),
+        found("SELECT DISTINCT key FROM record"),
+        found("SELECT DISTINCT message_key FROM record WHERE message_key IS NOT NULL"),
     )
 
 
@@ -162,8 +140,7 @@ def load_leaf_titles(index: IndexDB, sources: Mapping[int, int]) -> list[LeafTit
 
     ``sources`` tells what they are called elsewhere.
     """
-    sql = "SELECT leaf, source, offset, record, text FROM summary"
-    rows = map(LeafTitle._make, fetch_all(index.db, sql))
+    rows = map(LeafTitle._make, fetch_all(index.db, "SELECT * FROM leaf_title"))
     return [
         one._replace(source=sources[one.source])
         for one in rows
@@ -181,7 +158,7 @@ def export_rows(
     db = index.db
     found: dict[int, dict[str, list[Row]]] = {}
     for (number,) in fetch_all(db, "SELECT number FROM session ORDER BY number"):
-        found[number] = {table: [] for table in EXPORTED_TABLES}
+        found[number] = {table: [] for table in TEAM_TABLES}
     for table, sql in _SELECTS.items():
         for number, *values in fetch_all(db, sql):
             if number in found:
@@ -208,7 +185,7 @@ def _export_records(
     found: dict[int, dict[str, list[Row]]],
 ) -> dict[int, list[ExportedText]]:
     texts: dict[int, list[ExportedText]] = {}
-    sql = "SELECT id, session, uuid, message, source, offset, length FROM record"
+    sql = "SELECT id, session, key, message_key, source, start, length FROM record"
     for id_, number, *values in fetch_all(index.db, f"{sql} ORDER BY id"):
         if number not in found:
             continue
@@ -223,88 +200,12 @@ def _export_records(
 def _export_usage(index: IndexDB, found: dict[int, dict[str, list[Row]]]) -> None:
     places: dict[int, tuple[int, int]] = {}
     sql = "SELECT number, session, agent, agent_type, model, terms, entrypoint"
-    for purse, number, *values in fetch_all(
-        index.db, f"{sql} FROM purse ORDER BY number"
+    for payer, number, *values in fetch_all(
+        index.db, f"{sql} FROM payer ORDER BY number"
     ):
-        rows = found[number]["purse"]
-        places[purse] = (number, len(rows))
+        rows = found[number]["payer"]
+        places[payer] = (number, len(rows))
         rows.append((len(rows), *values))
-    for purse, *values in fetch_all(index.db, "SELECT * FROM spend ORDER BY rowid"):
-        number, place = places[purse]
-        found[number]["spend"].append((place, *values))
-
-
-_TABLE_QUERIES = {
-    "seen": "SELECT source, generation, upto, n.session FROM seen"
-    " LEFT JOIN name AS n ON n.number = seen.session",
-    "record": "SELECT uuid, message, n.session, source, offset, length FROM record"
-    " JOIN name AS n ON n.number = record.session",
-    "problem": "SELECT source, offset, length, kind, detail FROM problem",
-    "drift": "SELECT source, what, name, version, count FROM drift",
-    "summary": "SELECT leaf, source, offset, record, text FROM summary",
-    "said": "SELECT source, lengths FROM said",
-    "rewound": "SELECT record, n.session FROM rewound"
-    " JOIN name AS n ON n.number = rewound.session",
-    "run": "SELECT n.session, agent, type FROM run"
-    " JOIN name AS n ON n.number = run.session",
-    "session": "SELECT n.session, project, started_ms, ended_ms, is_empty, title,"
-    " lengths, listed FROM session JOIN name AS n ON n.number = session.number",
-    "family": "SELECT a.session, b.session FROM session AS x"
-    " JOIN session AS y ON x.family = y.family"
-    " JOIN name AS a ON a.number = x.number JOIN name AS b ON b.number = y.number",
-    "spend": "SELECT n.session, agent, agent_type, model, terms, entrypoint, record,"
-    " time_ms, branch, input, output, write_5m, write_1h, read, searches, estimate"
-    " FROM spend JOIN purse AS p ON p.number = spend.purse"
-    " JOIN name AS n ON n.number = p.session",
-    "spell": "SELECT n.session, agent, model, terms, entrypoint, quarter, step,"
-    " rewound, answers, input, output, write_5m, write_1h, read, searches, guessed,"
-    " first_ms, last_ms FROM spell JOIN purse AS p ON p.number = spell.purse"
-    " JOIN name AS n ON n.number = p.session",
-    "fill": "SELECT n.session, tool, quarter, calls, size FROM fill"
-    " JOIN name AS n ON n.number = fill.session",
-    "claim": "SELECT n.session, upto_ms, claim FROM claim"
-    " JOIN name AS n ON n.number = claim.session",
-    "edit": "SELECT n.session, path, record, branch, agent, time_ms, added, removed,"
-    " is_new FROM edit JOIN name AS n ON n.number = edit.session",
-    "talk": "SELECT n.session, agent, facts FROM talk"
-    " JOIN name AS n ON n.number = talk.session",
-    "reel": "SELECT n.session, agent, branch, start, frame FROM reel"
-    " JOIN name AS n ON n.number = reel.session",
-    "prompt": "SELECT n.session, record, time_ms, branch, head FROM prompt"
-    " JOIN name AS n ON n.number = prompt.session",
-}
-
-
-def hash_tables(archive_dir: ArchiveDir) -> dict[str, str]:
-    """Return a hash of each table, and of the nodes and the words."""
-    index = archive_dir.index
-    if index is None:
-        return {}
-    found = {}
-    for table, sql in _TABLE_QUERIES.items():
-        rows = sorted(map(repr, index.db.execute(sql)))
-        found[table] = _hash_rows(rows)
-    sources = [row[0] for row in index.db.execute("SELECT source FROM seen")]
-    found["node"] = _hash_rows(repr(index.nodes(source)) for source in sorted(sources))
-    places = {
-        row[0]: (row[1], row[2], row[3])
-        for row in index.db.execute(
-            "SELECT record.id, source, offset, n.session FROM record"
-            " JOIN name AS n ON n.number = record.session"
-        )
-    }
-    names = dict(index.db.execute("SELECT number, session FROM name"))
-    words = [
-        repr((places.get(record), names.get(session), kind, digest))
-        for record, session, kind, digest in archive_dir.text_index.iter_documents()
-    ]
-    found["text"] = _hash_rows(sorted(words))
-    return found
-
-
-def _hash_rows(rows: object) -> str:
-    hashed = hashlib.sha256()
-    for row in rows:  # type: ignore[attr-defined]
-        hashed.update(row.encode("utf-8", "surrogatepass"))
-        hashed.update(b"\n")
-    return hashed.hexdigest()
+    for payer, *values in fetch_all(index.db, "SELECT * FROM usage ORDER BY rowid"):
+        number, place = places[payer]
+        found[number]["usage"].append((place, *values))

@@ -23,6 +23,18 @@ from bygones.store.connect import (
     open_index_db,
 )
 from bygones.store.encoding import TextLengths
+from bygones.store.schema import (
+    DIRTY_SESSION,
+    LEAF_TITLE,
+    META,
+    NODE_PAGE,
+    PROBLEM,
+    RECORD,
+    SOURCE_STATE,
+    SOURCE_TABLES,
+    TEXT_LENGTH,
+    index_schema,
+)
 
 if TYPE_CHECKING:
     from bygones.model.nodes import RecordNode
@@ -148,7 +160,7 @@ if TYPE_CHECKING:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 18
+DERIVATION_VERSION = 19
 """Raised whenever nodes, sessions or texts come out differently than before."""
 NODES_PER_PAGE = 512
 
@@ -173,12 +185,8 @@ class IndexedSource(Struct, frozen=True):
 
 def compute_index_fingerprint(archive_id: str) -> str:
     """Return what an index must be marked with to be of use: schema, code, archive."""
-    code = crc32(f"{_read_schema()}\n{DERIVATION_VERSION}".encode())
+    code = crc32(f"{index_schema()}\n{DERIVATION_VERSION}".encode())
     return f"{code:08x}{crc32(archive_id.encode()):08x}"
-
-
-def _read_schema() -> str:
-    return Path(__file__).with_name("index.sql").read_text("utf-8")
 
 
 class IndexDB:
@@ -193,7 +201,7 @@ class IndexDB:
         self.db = open_index_db(folder / INDEX_FILE, write=write)
         if write and not self._has_schema():
             with self.db:
-                self.db.execute(_read_schema())
+                self.db.execute(index_schema())
                 self.set_meta("index", fingerprint)
         self._last_record = int(self.get_meta("next") or 0)
         self._pending_pages: dict[int, tuple[int, list[NodePage]]] = {}
@@ -202,7 +210,7 @@ class IndexDB:
         """Of sources that are being seen."""
 
     def _has_schema(self) -> bool:
-        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'stamp'"
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"
         return fetch_one(self.db, sql) is not None
 
     def close(self) -> None:
@@ -213,13 +221,13 @@ class IndexDB:
         """Return a value that the index remembers about itself."""
         if not self._has_schema():
             return None
-        sql = "SELECT value FROM stamp WHERE key = ?"
+        sql = "SELECT value FROM meta WHERE key = ?"
         row = fetch_one(self.db, sql, (key,))
         return str(row[0]) if row else None
 
     def set_meta(self, key: str, value: str) -> None:
         """Remember a value."""
-        self.db.execute("INSERT OR REPLACE INTO stamp VALUES (?, ?)", (key, value))
+        self.db.execute(META.insert_sql("REPLACE"), (key, value))
 
     def count_sessions(self) -> tuple[int, int]:
         """Return how many sessions say something, and how many say nothing."""
@@ -230,7 +238,8 @@ class IndexDB:
     def load_indexed_sources(self) -> dict[int, IndexedSource]:
         """Return how far each source has been seen."""
         rows = self.db.execute(
-            "SELECT source, generation, upto, session, sign FROM seen"
+            "SELECT source, generation, indexed_bytes, session, state_checksum"
+            " FROM source_state"
         )
         return {row[0]: IndexedSource(*row) for row in rows}
 
@@ -239,7 +248,7 @@ class IndexDB:
         self._flush_page(indexed_source.source)
         self._flush_lengths(indexed_source.source)
         self.db.execute(
-            "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)",
+            SOURCE_STATE.insert_sql("REPLACE"),
             (
                 indexed_source.source,
                 indexed_source.generation,
@@ -251,11 +260,11 @@ class IndexDB:
 
     def ensure_session_number(self, session: SessionId) -> int:
         """Return the number of a session, a new one where it has none yet."""
-        sql = "SELECT number FROM name WHERE session = ?"
+        sql = "SELECT number FROM session_id WHERE id = ?"
         row = fetch_one(self.db, sql, (session,))
         if row is not None:
             return int(row[0])
-        self.db.execute("INSERT INTO name (session) VALUES (?)", (session,))
+        self.db.execute("INSERT INTO session_id (id) VALUES (?)", (session,))
         return self.db.last_insert_rowid()
 
     def remove_source(self, source: int) -> list[int]:
@@ -263,30 +272,31 @@ class IndexDB:
 
         Its session is derived anew, and so are those whose leaves it names.
         """
-        own = "SELECT session FROM seen WHERE source = ? AND session IS NOT NULL"
+        own = (
+            "SELECT session FROM source_state WHERE source = ? AND session IS NOT NULL"
+        )
         named = (
-            "SELECT r.session FROM summary AS t JOIN record AS r ON r.uuid = t.leaf"
+            "SELECT r.session FROM leaf_title AS t JOIN record AS r ON r.key = t.leaf_key"
             " WHERE t.source = ?"
         )
         for sql in (own, named):
-            self.db.execute(f"INSERT OR IGNORE INTO dirty {sql}", (source,))
+            self.db.execute(f"INSERT OR IGNORE INTO dirty_session {sql}", (source,))
         sql = "SELECT id FROM record WHERE source = ?"
         records = [row[0] for row in fetch_all(self.db, sql, (source,))]
-        self.db.execute(f"INSERT INTO unsaid {sql}", (source,))
+        self.db.execute(f"INSERT INTO text_deletion {sql}", (source,))
         self._pending_pages.pop(source, None)
         self._pending_lengths.pop(source, None)
-        tables = ("page", "record", "said", "problem", "drift", "summary", "seen")
-        for table in tables:
-            self.db.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608 (our names)
+        for table in (*SOURCE_TABLES, SOURCE_STATE):
+            self.db.execute(table.delete_sql("source"), (source,))
         return records
 
     def reassign_source(self, source: int, session: int) -> None:
         """Book a source to another session; both are derived anew."""
         (before,) = fetch_one(
-            self.db, "SELECT session FROM seen WHERE source = ?", (source,)
+            self.db, "SELECT session FROM source_state WHERE source = ?", (source,)
         )
         self.mark_dirty([before, session])
-        for table in ("seen", "record"):
+        for table in ("source_state", "record"):
             sql = f"UPDATE {table} SET session = ? WHERE source = ?"  # noqa: S608
             self.db.execute(sql, (session, source))
 
@@ -311,7 +321,7 @@ class IndexDB:
         lowest = self._last_record + 1
         self._last_record += len(rows)
         self.db.executemany(
-            "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?)",
+            RECORD.insert_sql(),
             (
                 (id_, number, message, session, source, offset, length)
                 for id_, (number, message, offset, length) in enumerate(rows, lowest)
@@ -326,16 +336,16 @@ class IndexDB:
             return
         last = None
         if start:
-            sql = "SELECT start, nodes FROM page WHERE source = ?"
+            sql = "SELECT start, node_count FROM node_page WHERE source = ?"
             last = fetch_one(self.db, f"{sql} ORDER BY start DESC LIMIT 1", (source,))
         if last is not None and last[1] < NODES_PER_PAGE // 2:
             start, count = last
-            sql = "SELECT frame FROM page WHERE source = ? AND start = ?"
+            sql = "SELECT frame FROM node_page WHERE source = ? AND start = ?"
             (frame,) = fetch_one(self.db, sql, (source, start))
             pages.insert(0, node_page_from_bytes(count, decompress(frame)))
         whole = join_pages(pages)
         self.db.execute(
-            "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?)",
+            NODE_PAGE.insert_sql("REPLACE"),
             (source, start, whole.count, compress(whole.msgpack)),
         )
 
@@ -343,7 +353,7 @@ class IndexDB:
         """Return how much a source says, to be added to until it is seen."""
         found = self._pending_lengths.get(source)
         if found is None:
-            sql = "SELECT lengths FROM said WHERE source = ?"
+            sql = "SELECT lengths FROM text_length WHERE source = ?"
             row = None if is_new else fetch_one(self.db, sql, (source,))
             found = self._pending_lengths[source] = TextLengths(row[0] if row else None)
         return found
@@ -351,7 +361,7 @@ class IndexDB:
     def _flush_lengths(self, source: int) -> None:
         lengths = self._pending_lengths.pop(source, None)
         if lengths is not None:
-            sql = "INSERT OR REPLACE INTO said VALUES (?, ?)"
+            sql = TEXT_LENGTH.insert_sql("REPLACE")
             self.db.execute(sql, (source, lengths.pack()))
 
     def add_leaf_titles(
@@ -360,8 +370,7 @@ class IndexDB:
         """Note what leaves are called: their number, where, the leaf, the words."""
         rows = [(number, source, *told) for number, *told in leaf_titles]
         if rows:
-            sql = "INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?, ?)"
-            self.db.executemany(sql, rows)
+            self.db.executemany(LEAF_TITLE.insert_sql("REPLACE"), rows)
 
     def add_problems(self, source: int, problems: Iterable[Problem]) -> None:
         """Note what was odd in a stretch of a source."""
@@ -370,7 +379,7 @@ class IndexDB:
             for p in problems
         ]
         if rows:
-            self.db.executemany("INSERT INTO problem VALUES (?, ?, ?, ?, ?)", rows)
+            self.db.executemany(PROBLEM.insert_sql(), rows)
 
     def add_drift(
         self, source: int, unknown_types: Iterable[tuple[str, str, str]]
@@ -387,7 +396,7 @@ class IndexDB:
     def mark_dirty(self, sessions: Iterable[int]) -> None:
         """Note that sessions must be derived anew."""
         rows = ((session,) for session in sessions)
-        self.db.executemany("INSERT OR IGNORE INTO dirty VALUES (?)", rows)
+        self.db.executemany(DIRTY_SESSION.insert_sql("IGNORE"), rows)
 
     def nodes(self, source: int) -> tuple[RecordNode, ...]:
         """Return all nodes of a source, in order."""
@@ -399,13 +408,13 @@ class IndexDB:
 
     def load_node_frames(self, source: int) -> list[bytes]:
         """Return the nodes of a source as they are kept, in order."""
-        sql = "SELECT frame FROM page WHERE source = ? ORDER BY start"
+        sql = "SELECT frame FROM node_page WHERE source = ? ORDER BY start"
         return [frame for (frame,) in fetch_all(self.db, sql, (source,))]
 
     def problems(self, stored_source: StoredSource) -> Iterator[Problem]:
         """Yield what was odd in a source, in order."""
         rows = self.db.execute(
-            "SELECT kind, offset, length, detail FROM problem WHERE source = ?"
+            "SELECT kind, start, length, detail FROM problem WHERE source = ?"
             " ORDER BY rowid",
             (stored_source.number,),
         )
@@ -431,21 +440,23 @@ class IndexDB:
     def mark_text_index_current(self) -> None:
         """Remember that the text index is level with the records."""
         self.set_meta("text", str(self._last_record))
-        self.db.execute("DELETE FROM unsaid")
+        self.db.execute("DELETE FROM text_deletion")
 
     def pending_text_deletions(self) -> list[int]:
         """Return the records whose words must be taken out of the text index."""
-        return [row[0] for row in fetch_all(self.db, "SELECT record FROM unsaid")]
+        return [
+            row[0] for row in fetch_all(self.db, "SELECT record FROM text_deletion")
+        ]
 
     def sources_with_records_after(self, record: int) -> list[tuple[int, int]]:
         """Return the sources that have records above a level, and from where."""
         return fetch_all(
             self.db,
-            "SELECT source, min(offset) FROM record WHERE id > ? GROUP BY source",
+            "SELECT source, min(start) FROM record WHERE id > ? GROUP BY source",
             (record,),
         )
 
     def record_ids(self, source: int, after_record: int) -> dict[int, int]:
         """Return the ids of a source's records above a level, by their offset."""
-        sql = "SELECT offset, id FROM record WHERE source = ? AND id > ?"
+        sql = "SELECT start, id FROM record WHERE source = ? AND id > ?"
         return dict(fetch_all(self.db, sql, (source, after_record)))

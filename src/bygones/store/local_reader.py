@@ -69,29 +69,29 @@ class IndexLookup:
 
     def load_summary(self, number: int) -> SessionSummary | None:
         """Return a session's line by its number."""
-        sql = "SELECT listed FROM session WHERE number = ?"
+        sql = "SELECT summary FROM session WHERE number = ?"
         row = fetch_one(self._db, sql, (number,))
         return _decode(row[0]) if row else None
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
         """Return sessions whose id begins so; the one with exactly this id alone."""
-        sql = "SELECT listed FROM session JOIN name USING (number) WHERE "
-        exact = fetch_all(self._db, f"{sql} name.session = ?", (prefix,))
+        sql = "SELECT summary FROM session JOIN session_id AS s USING (number) WHERE "
+        exact = fetch_all(self._db, f"{sql} s.id = ?", (prefix,))
         rows = exact or fetch_all(
             self._db,
-            f"{sql} name.session >= ? AND name.session < ? LIMIT ?",
+            f"{sql} s.id >= ? AND s.id < ? LIMIT ?",
             (prefix, prefix + _MAX_CHAR, limit),
         )
         return [_decode(row[0]) for row in rows]
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
         """Yield the line of every session, with its number."""
-        for number, blob in self._db.execute("SELECT number, listed FROM session"):
+        for number, blob in self._db.execute("SELECT number, summary FROM session"):
             yield number, _decode(blob)
 
     def session_ids(self) -> list[str]:
         """Return the ids of all sessions."""
-        sql = "SELECT name.session FROM session JOIN name USING (number)"
+        sql = "SELECT s.id FROM session JOIN session_id AS s USING (number)"
         return [row[0] for row in fetch_all(self._db, sql)]
 
     def find_records(self, prefix: str, limit: int) -> list[RecordRow]:
@@ -110,12 +110,12 @@ class IndexLookup:
     def _records_between(self, low: int, high: int, limit: int) -> list[RecordRow]:
         rows = fetch_all(
             self._db,
-            "SELECT r.session, r.source, r.offset, r.length FROM record AS r"
+            "SELECT r.session, r.source, r.start, r.length FROM record AS r"
             " LEFT JOIN session AS s ON s.number = r.session"
-            " WHERE r.uuid IN (SELECT DISTINCT uuid FROM record"
-            "   WHERE uuid BETWEEN ? AND ? ORDER BY uuid LIMIT ?)"
+            " WHERE r.key IN (SELECT DISTINCT key FROM record"
+            "   WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?)"
             " ORDER BY s.started_ms IS NULL, s.started_ms, r.session, r.source,"
-            " r.offset",
+            " r.start",
             (low, high, limit),
         )
         return [RecordRow(*row) for row in rows]
@@ -123,8 +123,8 @@ class IndexLookup:
     def drift(self) -> Iterator[tuple[str, str, str, int]]:
         """Yield what this version knows nothing of: kind, name, version, how often."""
         yield from self._db.execute(
-            "SELECT what, name, version, sum(count) FROM drift"
-            " GROUP BY what, name, version ORDER BY what, name, version"
+            "SELECT kind, name, version, sum(count) FROM drift"
+            " GROUP BY kind, name, version ORDER BY kind, name, version"
         )
 
 
@@ -146,12 +146,12 @@ class IndexSearchFacts:
     def text_lengths(self) -> SessionTextLengths:
         """Return how much each session says, by its number."""
         return SessionTextLengths(
-            dict(self._db.execute("SELECT number, lengths FROM session"))
+            dict(self._db.execute("SELECT number, text_lengths FROM session"))
         )
 
     def time_ranges(self) -> dict[int, tuple[int, int]]:
         """Return the first and last time of each session's records; 0: no time."""
-        rows = self._db.execute("SELECT number, lengths FROM session")
+        rows = self._db.execute("SELECT number, text_lengths FROM session")
         read = ((number, TextLengths(packed)) for number, packed in rows)
         return {number: (one.first_ms, one.last_ms) for number, one in read}
 
@@ -167,43 +167,43 @@ class IndexSearchFacts:
 
     def load_summary(self, number: int) -> SessionSummary | None:
         """Return a session's line by its number."""
-        sql = "SELECT listed FROM session WHERE number = ?"
+        sql = "SELECT summary FROM session WHERE number = ?"
         row = fetch_one(self._db, sql, (number,))
         return _decode(row[0]) if row else None
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
         """Yield the number and the line of every session."""
-        for number, blob in self._db.execute("SELECT number, listed FROM session"):
+        for number, blob in self._db.execute("SELECT number, summary FROM session"):
             yield number, _decode(blob)
 
     def record_location(self, record: int) -> RecordLocation | None:
         """Return where a record stands."""
-        sql = "SELECT uuid, source, offset, length FROM record WHERE id = ?"
+        sql = "SELECT key, source, start, length FROM record WHERE id = ?"
         row = fetch_one(self._db, sql, (record,))
         return RecordLocation(*row) if row else None
 
     def abandoned_records(self) -> list[int]:
         """Return all records on branches that were left."""
         sql = (
-            "SELECT r.id FROM rewound AS w CROSS JOIN record AS r"
-            " ON r.uuid = w.record AND r.session = w.session"
+            "SELECT r.id FROM abandoned_record AS a CROSS JOIN record AS r"
+            " ON r.key = a.record_key AND r.session = a.session"
         )
         return [row[0] for row in fetch_all(self._db, sql)]
 
     def find_record(self, session: int, key: int) -> int | None:
         """Return a record of a session by the number of its id."""
-        sql = "SELECT id FROM record WHERE uuid = ? AND session = ?"
+        sql = "SELECT id FROM record WHERE key = ? AND session = ?"
         row = fetch_one(self._db, sql, (key, session))
         return int(row[0]) if row else None
 
     def abandoned_keys(self, session: int) -> set[int]:
         """Return what was left of a session: the numbers of its records' ids."""
-        sql = "SELECT record FROM rewound WHERE session = ?"
+        sql = "SELECT record_key FROM abandoned_record WHERE session = ?"
         return {row[0] for row in fetch_all(self._db, sql, (session,))}
 
     def agent_type(self, session: int, agent: str) -> str | None:
         """Return of which type an agent run is."""
-        sql = "SELECT type FROM run WHERE session = ? AND agent = ?"
+        sql = "SELECT agent_type FROM agent_run WHERE session = ? AND agent = ?"
         row = fetch_one(self._db, sql, (session, agent))
         return row[0] if row else None
 
@@ -223,7 +223,7 @@ class IndexSearchFacts:
     def record_keys(self, records: Iterable[int]) -> frozenset[int]:
         """Return the numbers of records' ids: copies have the same."""
         marks = msgspec.json.encode(list(records)).decode()
-        sql = "SELECT uuid FROM record WHERE id IN (SELECT value FROM json_each(?))"
+        sql = "SELECT key FROM record WHERE id IN (SELECT value FROM json_each(?))"
         return frozenset(row[0] for row in fetch_all(self._db, sql, (marks,)))
 
 
@@ -244,8 +244,8 @@ class IndexEdits:
     """Which files calls changed."""
 
     _SQL = (
-        "SELECT e.path, n.session, e.branch, e.agent, e.time_ms, e.added, e.removed,"
-        " e.is_new FROM edit AS e JOIN name AS n ON n.number = e.session"
+        "SELECT e.path, s.id, e.branch, e.agent, e.time_ms, e.added, e.removed,"
+        " e.is_new FROM edit AS e JOIN session_id AS s ON s.number = e.session"
     )
     _ORDER = " ORDER BY e.time_ms, e.rowid"
 
@@ -254,7 +254,7 @@ class IndexEdits:
 
     def edits_in_session(self, session: SessionId) -> list[IndexedEdit]:
         """Return the changes of a session, oldest first."""
-        sql = f"{self._SQL} WHERE n.session = ?{self._ORDER}"
+        sql = f"{self._SQL} WHERE s.id = ?{self._ORDER}"
         return [edit_from_row(row) for row in fetch_all(self._db, sql, (session,))]
 
     def edits_under(self, path: str) -> list[IndexedEdit]:
@@ -291,8 +291,8 @@ class IndexPrompts:
     def newest_first(self) -> Iterator[PromptRow]:
         """Yield prompts; one that several sessions hold comes once, in the oldest."""
         rows = self._db.execute(
-            "SELECT n.session, p.record, p.time_ms, p.branch, p.head FROM prompt AS p"
-            " JOIN name AS n ON n.number = p.session"
+            "SELECT n.id, p.record, p.time_ms, p.branch, p.text_head FROM prompt AS p"
+            " JOIN session_id AS n ON n.number = p.session"
             " JOIN session AS s ON s.number = p.session"
             " WHERE p.rowid = (SELECT q.rowid FROM prompt AS q"
             "   JOIN session AS t ON t.number = q.session"

@@ -107,7 +107,7 @@ class MessageStore:
 
     def has_session(self, number: int) -> bool:
         """Whether a session has rows."""
-        sql = "SELECT 1 FROM talk WHERE session = ? AND agent = ''"
+        sql = "SELECT 1 FROM conversation WHERE session = ? AND agent = ''"
         return fetch_one(self._db, sql, (number,)) is not None
 
     def load_facts(self, number: int, agent: str = "") -> ConversationHeader | None:
@@ -117,11 +117,11 @@ class MessageStore:
 
     def agent_ids(self, number: int) -> list[str]:
         """Return the agent runs of a session that have rows."""
-        sql = "SELECT agent FROM talk WHERE session = ? AND agent > ''"
+        sql = "SELECT agent FROM conversation WHERE session = ? AND agent > ''"
         return [row[0] for row in fetch_all(self._db, sql, (number,))]
 
     def _load_conversation(self, number: int, agent: str) -> _ConversationFacts | None:
-        sql = "SELECT facts FROM talk WHERE session = ? AND agent = ?"
+        sql = "SELECT facts FROM conversation WHERE session = ? AND agent = ?"
         row = fetch_one(self._db, sql, (number, agent))
         if row is None:
             return None
@@ -212,7 +212,7 @@ class MessageStore:
             message_range.start - (message_range.start - shared) % MESSAGES_PER_BLOCK
         )
         sql = (
-            "SELECT start, frame FROM reel WHERE session = ? AND agent = ?"
+            "SELECT start, frame FROM message_block WHERE session = ? AND agent = ?"
             " AND branch = ? AND start >= ? AND start < ? ORDER BY start"
         )
         for at, frame in fetch_all(
@@ -439,7 +439,8 @@ class PreviewStore:
     def load_preview(self, number: int) -> tuple[SessionPreview, bytes] | None:
         """Return how a session begins, and its line; nothing if that is not known."""
         sql = (
-            "SELECT opening, listed FROM opening JOIN session ON number = session"
+            "SELECT preview, summary FROM session_preview"
+            " JOIN session ON number = session"
             " WHERE session = ?"
         )
         row = fetch_one(self._db, sql, (number,))

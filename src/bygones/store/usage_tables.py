@@ -15,6 +15,7 @@ from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.connect import fetch_all
 from bygones.store.encoding import to_milliseconds
 from bygones.store.index_db import IndexDB
+from bygones.store.schema import REPORTED_COST, TOOL_CONTEXT, USAGE, USAGE_TABLES
 
 if TYPE_CHECKING:  # whoever sums rows writes none
     from bygones.store.derived_rows import DerivedRows
@@ -30,7 +31,7 @@ __all__ = [
 
 _decode_claim = msgspec.msgpack.Decoder(ReportedCost).decode
 _json = msgspec.json.Encoder().encode
-_CONTEXT = "(input + write_5m + write_1h + read)"
+_CONTEXT = "(input + cache_write_5m + cache_write_1h + cache_read)"
 _MS_PER_SECOND = 1000
 _QUARTER_MS = QUARTER_HOUR_SECONDS * _MS_PER_SECOND
 _CONTEXT_STEP = 100_000
@@ -47,32 +48,35 @@ class _UsageTable(NamedTuple):
     sums: str
 
 
-_COUNTS = "sum(input), sum(output), sum(write_5m), sum(write_1h), sum(read)"
+_COUNTS = (
+    "sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h),"
+    " sum(cache_read), sum(web_searches)"
+)
 _PER_ANSWER = _UsageTable(
-    name="spend",
+    name="usage",
     time="time_ms",
     exceeds_context=lambda step: f"{_CONTEXT} > {step:d}",
     abandoned="(branch > 0)",
-    sums=f"count(*), {_COUNTS}, sum(searches), sum(max(estimate - output, 0)),"
+    sums=f"count(*), {_COUNTS}, sum(max(estimated_output - output, 0)),"
     " min(time_ms), max(time_ms)",
 )
 _PER_15_MINUTES = _UsageTable(
-    name="spell",
-    time=f"(quarter * {_QUARTER_MS})",
-    exceeds_context=lambda step: f"step >= {step // _CONTEXT_STEP:d}",
-    abandoned="rewound",
-    sums=f"sum(answers), {_COUNTS}, sum(searches), sum(guessed), min(first_ms),"
+    name="usage_15min",
+    time=f"(quarter_hour * {_QUARTER_MS})",
+    exceeds_context=lambda step: f"context_step >= {step // _CONTEXT_STEP:d}",
+    abandoned="is_abandoned",
+    sums=f"sum(answers), {_COUNTS}, sum(unrecorded_output), min(first_ms),"
     " max(last_ms)",
 )
 _INSERT_15_MINUTES = (
-    f"INSERT INTO spell SELECT purse, time_ms / {_QUARTER_MS},"  # noqa: S608 (our names)
-    f" ({_CONTEXT} - 1) / {_CONTEXT_STEP}, branch > 0, {_PER_ANSWER.sums} FROM spend"
-    " WHERE purse BETWEEN ? AND ? GROUP BY 1, 2, 3, 4"
+    f"INSERT INTO usage_15min SELECT payer, time_ms / {_QUARTER_MS},"  # noqa: S608 (our names)
+    f" ({_CONTEXT} - 1) / {_CONTEXT_STEP}, branch > 0, {_PER_ANSWER.sums} FROM usage"
+    " WHERE payer BETWEEN ? AND ? GROUP BY 1, 2, 3, 4"
 )
 _IS_REPORTED = (
-    "purse IN (SELECT p.number FROM purse AS p JOIN claim USING (session))"
-    " AND time_ms <= (SELECT upto_ms FROM claim AS c JOIN purse AS p"
-    " ON p.session = c.session WHERE p.number = spend.purse)"
+    "payer IN (SELECT p.number FROM payer AS p JOIN reported_cost USING (session))"
+    " AND time_ms <= (SELECT until_ms FROM reported_cost AS c JOIN payer AS p"
+    " ON p.session = c.session WHERE p.number = usage.payer)"
 )
 
 
@@ -102,7 +106,7 @@ class RowFilter(Struct, frozen=True):
     """A condition on rows: one of their numbers is one of these."""
 
     column: str
-    """``purse`` or ``session``, or ``rewound``: 1 on a branch that was left."""
+    """`payer`, `session` or `is_abandoned`, which is 1 on an abandoned branch."""
     values: frozenset[int]
 
 
@@ -150,43 +154,41 @@ class UsageTables:
 
     def insert_usage(self, number: int, derived_rows: DerivedRows) -> None:
         """Write what a session spent, what filled its contexts and what it claims."""
-        purses = [self._insert_payer(number, *purse) for purse in derived_rows.payers]
+        payers = [self._insert_payer(number, *payer) for payer in derived_rows.payers]
         self._db.executemany(
-            "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(purses[who], *row) for who, *row in derived_rows.usage],
+            USAGE.insert_sql(),
+            [(payers[index], *row) for index, *row in derived_rows.usage],
         )
-        if purses:
-            self._db.execute(_INSERT_15_MINUTES, (min(purses), max(purses)))
+        if payers:
+            self._db.execute(_INSERT_15_MINUTES, (min(payers), max(payers)))
         self._db.executemany(
-            "INSERT INTO fill VALUES (?, ?, ?, ?, ?)",
-            [(number, *fill) for fill in derived_rows.tool_contexts],
+            TOOL_CONTEXT.insert_sql(),
+            [(number, *row) for row in derived_rows.tool_contexts],
         )
         if derived_rows.reported_cost is not None:
-            sql = "INSERT INTO claim VALUES (?, ?, ?)"
-            self._db.execute(sql, (number, *derived_rows.reported_cost))
+            row = (number, *derived_rows.reported_cost)
+            self._db.execute(REPORTED_COST.insert_sql(), row)
 
     def _insert_payer(self, session: int, *values: str | None) -> int:
         self._db.execute(
-            "INSERT INTO purse (session, agent, agent_type, model, terms, entrypoint)"
+            "INSERT INTO payer (session, agent, agent_type, model, terms, entrypoint)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (session, *values),
         )
         return self._db.last_insert_rowid()
 
     def delete_usage(self, number: int) -> None:
-        """Remove what is known of a session."""
-        purses = "SELECT number FROM purse WHERE session = ?"
-        for table in ("spend", "spell"):
-            sql = f"DELETE FROM {table} WHERE purse IN ({purses})"  # noqa: S608 (our names)
+        """Delete the rows of a session's payers."""
+        payers = "SELECT number FROM payer WHERE session = ?"
+        for table in USAGE_TABLES:
+            sql = f"DELETE FROM {table.name} WHERE payer IN ({payers})"  # noqa: S608 (our names)
             self._db.execute(sql, (number,))
-        for table in ("purse", "fill", "claim"):
-            self._db.execute(f"DELETE FROM {table} WHERE session = ?", (number,))  # noqa: S608 (our names)
 
     def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
         """Return all purses, or those of sessions."""
         sql = (
             "SELECT number, session, agent, agent_type, model, terms, entrypoint"
-            " FROM purse"
+            " FROM payer"
         )
         if sessions is not None:
             sql += " WHERE session IN (SELECT value FROM json_each(?))"
@@ -200,14 +202,14 @@ class UsageTables:
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
         """Return the id and the project of each session, by its number."""
         rows = self._db.execute(
-            "SELECT number, n.session, project FROM session JOIN name AS n"
+            "SELECT number, s.id, project FROM session JOIN session_id AS s"
             " USING (number)"
         )
         return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         """Return what Claude Code claims, by the session's number."""
-        rows = fetch_all(self._db, "SELECT session, claim FROM claim")
+        rows = fetch_all(self._db, "SELECT session, cost FROM reported_cost")
         return [(row[0], _decode_claim(row[1])) for row in rows]
 
     def time_range(self) -> tuple[int, int] | None:
@@ -220,7 +222,7 @@ class UsageTables:
         """Return the titles of all sessions."""
         rows = fetch_all(
             self._db,
-            "SELECT n.session, listed FROM session JOIN name AS n USING (number)",
+            "SELECT s.id, summary FROM session JOIN session_id AS s USING (number)",
         )
         return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
@@ -249,7 +251,7 @@ class UsageTables:
             table = _PER_ANSWER
         values: list[object] = []
         parts = [
-            "purse",
+            "payer",
             f"{_local_time_sql(table.time, utc_offsets)} / {slot_ms:d}"
             if slot_ms
             else "NULL",
@@ -267,14 +269,14 @@ class UsageTables:
         limits += [_IS_REPORTED] if only_reported else []
         sql += f" WHERE {' AND '.join(limits)}" if limits else ""
         for row in self._db.execute(f"{sql} GROUP BY {', '.join(keys)}", values):
-            purse, slot, step, age, rewound, answers = row[:6]
+            payer, slot, step, age, abandoned, answers = row[:6]
             guessed, first, last = row[12:]
             yield UsageSum(
-                payer=purse,
+                payer=payer,
                 slot=slot,
                 context_step=step,
                 price_period=age,
-                abandoned=rewound,
+                abandoned=abandoned,
                 answers=answers,
                 token_counts=row[6:12],
                 estimated_output=guessed,
@@ -284,7 +286,7 @@ class UsageTables:
 
     def session_tools(self) -> Iterator[tuple[int, str]]:
         """Yield which tools each session called, by its number."""
-        yield from self._db.execute("SELECT DISTINCT session, tool FROM fill")
+        yield from self._db.execute("SELECT DISTINCT session, tool FROM tool_context")
 
     def sum_tool_context(
         self,
@@ -294,7 +296,7 @@ class UsageTables:
     ) -> list[ToolContextSum]:
         """Return what each tool put into contexts."""
         values: list[object] = []
-        sql = "SELECT tool, sum(calls), sum(size) FROM fill"
+        sql = "SELECT tool, sum(calls), sum(result_bytes) FROM tool_context"
         if where is not None:
             sql += (
                 f" WHERE {_condition_sql(where, _PER_15_MINUTES, row_filter, values)}"
@@ -366,6 +368,6 @@ def _condition_sql(
     if isinstance(term, FieldValue | FieldTerm):
         found = row_filter(term)
         values.append(_json(sorted(found.values)).decode())
-        column = table.abandoned if found.column == "rewound" else found.column
+        column = table.abandoned if found.column == "is_abandoned" else found.column
         return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
     raise TypeError(term)

@@ -30,14 +30,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from bygones.errors import SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceId, SourceKind
 from bygones.store.compression import sha256_digest
-from bygones.store.export_rows import EXPORTED_TABLES, SessionRows
+from bygones.store.export_rows import SessionRows
 
 if TYPE_CHECKING:
     from bygones.store.export_rows import LeafTitle, RelationKeys
@@ -440,7 +440,7 @@ _RANDOM_BITS = 12
 
 
 def pack_key(session: int, within: int) -> int:
-    """Return a record or a purse of a session as one number."""
+    """Return a record or a payer of a session as one number."""
     return session * _KEYS_PER_SESSION + within
 
 
@@ -461,23 +461,6 @@ def allocate_numbers(count: int) -> range:
 
 
 _TABLE_NAME = re.compile(r"\{(\w+)\}")
-
-
-class Column(NamedTuple):
-    """A column of a table."""
-
-    name: str
-    is_number: bool
-    is_bytes: bool
-    is_nullable: bool
-
-
-def columns_of(table: str) -> tuple[Column, ...]:
-    """Return the columns of a table, those aside that every one has."""
-    return tuple(
-        Column(word.strip("#?!"), "#" in word, "!" in word, "?" in word)
-        for word in EXPORTED_TABLES[table].split()
-    )
 
 
 class DatabaseConnection(Protocol):

@@ -394,7 +394,7 @@ class TeamNodeReader:
         among = self._sight.db.in_list("source", "sources")
         rows = self._sight.rows(
             "SELECT source, kind, start, length, detail FROM {problem} AS p"  # noqa: S608 (our names)
-            f" WHERE {among} ORDER BY source, place",
+            f" WHERE {among} ORDER BY source, position",
             sources=new,
         )
         for source, *told in rows:

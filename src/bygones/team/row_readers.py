@@ -51,7 +51,7 @@ class TeamSessionReader:
         self, *, include_empty: bool = False
     ) -> Iterator[SessionSummary]:
         """Yield sessions for a list, newest first."""
-        sql = "SELECT ended_ms, listed FROM {session} AS s"
+        sql = "SELECT ended_ms, summary FROM {session} AS s"
         if not include_empty:
             sql += " WHERE is_empty = 0"
         order = " ORDER BY ended_ms DESC NULLS LAST, number"
@@ -66,7 +66,7 @@ class TeamSessionReader:
     def family_members(self, number: int) -> list[int]:
         """Return a session and those it shares records with."""
         rows = self._sight.rows(
-            "SELECT s.number, b.source FROM {session} AS s JOIN {booked} AS b"
+            "SELECT s.number, b.source FROM {session} AS s JOIN {session_source} AS b"
             " ON b.number = s.number WHERE s.family IN"
             " (SELECT family FROM {session} AS t WHERE number = %(number)s)"
             " ORDER BY s.number, b.source",
@@ -82,7 +82,7 @@ class TeamSessionReader:
         """Return the numbers of a session's sources."""
         if session in self._family_sources:
             return self._family_sources[session]
-        sql = "SELECT source FROM {booked} AS b WHERE number = %(number)s"
+        sql = "SELECT source FROM {session_source} AS b WHERE number = %(number)s"
         rows = self._sight.rows(f"{sql} ORDER BY source", number=session)
         return [row[0] for row in rows]
 
@@ -90,8 +90,8 @@ class TeamSessionReader:
         """Return what files call the records of sessions, and which file does."""
         among = self._sight.db.in_list("number", "numbers")
         return self._sight.rows(
-            "SELECT t.record, t.text, t.source FROM {summary} AS t WHERE t.leaf IN"  # noqa: S608 (our names)
-            f" (SELECT uuid FROM {{record}} AS r WHERE {among})"
+            "SELECT t.leaf, t.title, t.source FROM {leaf_title} AS t WHERE t.leaf_key IN"  # noqa: S608 (our names)
+            f" (SELECT key FROM {{record}} AS r WHERE {among})"
             " ORDER BY t.source, t.start",
             numbers=list(sessions),
         )
@@ -109,7 +109,7 @@ class TeamLookup:
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
         """Return sessions whose id begins so; the one with exactly this id alone."""
-        sql = "SELECT session, listed FROM {session} AS s WHERE session "
+        sql = "SELECT session, summary FROM {session} AS s WHERE session "
         exact = self._sight.rows(f"{sql} = %(name)s ORDER BY number", name=prefix)
         rows = exact or self._sight.rows(
             f"{sql} >= %(name)s AND session < %(last)s ORDER BY number LIMIT %(most)s",
@@ -141,8 +141,8 @@ class TeamLookup:
         rows = self._sight.rows(
             "SELECT r.number, r.source, r.start, r.length FROM {record} AS r"
             " JOIN {session} AS s ON s.number = r.number"
-            " WHERE r.uuid IN (SELECT DISTINCT uuid FROM {record} AS q"
-            " WHERE uuid >= %(low)s AND uuid <= %(high)s ORDER BY uuid LIMIT %(most)s)"
+            " WHERE r.key IN (SELECT DISTINCT key FROM {record} AS q"
+            " WHERE key >= %(low)s AND key <= %(high)s ORDER BY key LIMIT %(most)s)"
             " ORDER BY s.started_ms ASC NULLS LAST, r.number, r.source, r.start",
             low=low,
             high=high,
@@ -153,8 +153,8 @@ class TeamLookup:
     def drift(self) -> Iterator[tuple[str, str, str, int]]:
         """Yield what this version knows nothing of: kind, name, version, how often."""
         rows = self._sight.rows(
-            "SELECT what, name, version, CAST(sum(count) AS bigint) FROM {drift} AS d"
-            " GROUP BY what, name, version ORDER BY what, name, version"
+            "SELECT kind, name, version, CAST(sum(count) AS bigint) FROM {drift} AS d"
+            " GROUP BY kind, name, version ORDER BY kind, name, version"
         )
         yield from (tuple(row) for row in rows)
 
@@ -166,7 +166,7 @@ class TeamEditReader:
         "SELECT e.path, s.session, e.branch, e.agent, e.time_ms, e.added, e.removed,"
         " e.is_new FROM {edit} AS e JOIN {session} AS s ON s.number = e.number WHERE "
     )
-    _ORDER = " ORDER BY e.time_ms ASC NULLS FIRST, e.number, e.place"
+    _ORDER = " ORDER BY e.time_ms ASC NULLS FIRST, e.number, e.position"
 
     def __init__(self, sight: ScopedDatabase) -> None:
         self._sight = sight
@@ -211,9 +211,9 @@ class TeamPromptReader:
     def newest_first(self) -> Iterator[PromptRow]:
         """Yield prompts; one that several sessions hold comes once, in the oldest."""
         rows = self._sight.rows(
-            "SELECT s.family, p.record, s.session, p.time_ms, p.branch, p.head"
+            "SELECT s.family, p.record, s.session, p.time_ms, p.branch, p.text_head"
             " FROM {prompt} AS p JOIN {session} AS s ON s.number = p.number"
-            " ORDER BY s.started_ms ASC NULLS FIRST, p.number, p.place"
+            " ORDER BY s.started_ms ASC NULLS FIRST, p.number, p.position"
         )
         first: dict[tuple[int, str], PromptRow] = {}
         for family, record, session, time_ms, branch, head in rows:
@@ -225,7 +225,7 @@ class TeamPromptReader:
 
 
 def _load_summary(sight: ScopedDatabase, number: int) -> SessionSummary | None:
-    sql = "SELECT listed FROM {session} AS s WHERE number = %(number)s"
+    sql = "SELECT summary FROM {session} AS s WHERE number = %(number)s"
     row = sight.first_row(sql, number=number)
     return decode_summary(row[0]) if row else None
 
@@ -233,7 +233,7 @@ def _load_summary(sight: ScopedDatabase, number: int) -> SessionSummary | None:
 def _iter_numbered_summaries(
     sight: ScopedDatabase,
 ) -> Iterator[tuple[int, SessionSummary]]:
-    for number, blob in sight.rows("SELECT number, listed FROM {session} AS s"):
+    for number, blob in sight.rows("SELECT number, summary FROM {session} AS s"):
         yield number, decode_summary(blob)
 
 
@@ -298,7 +298,7 @@ class TeamSearchFacts:
             new = list(there - self._session_facts.keys())
             kept = {n: line for n, line in self._session_facts.items() if n in there}
             sql = (
-                "SELECT number, family, coalesce(ended_ms, 0), title, lengths"
+                "SELECT number, family, coalesce(ended_ms, 0), title, text_lengths"
                 " FROM {session} AS s"
             )
             if new and kept:
@@ -359,21 +359,22 @@ class TeamSearchFacts:
             return
         among = self._sight.db.in_list("number", "numbers")
         rows = self._sight.rows(
-            f"SELECT number, listed, 0 AS uuid, '' AS agent, '' AS type, 0 AS what"  # noqa: S608 (our names)
+            f"SELECT number, summary, 0 AS record_key, '' AS agent, '' AS agent_type, 0 AS what"  # noqa: S608 (our names)
             f" FROM {{session}} AS s WHERE {among} UNION ALL"
-            f" SELECT number, NULL, uuid, '', '', 1 FROM {{rewound}} AS w WHERE {among}"
-            f" UNION ALL SELECT number, NULL, 0, agent, type, 2 FROM {{run}} AS r"
-            f" WHERE {among}",
+            " SELECT number, NULL, record_key, '', '', 1"
+            f" FROM {{abandoned_record}} AS a WHERE {among} UNION ALL"
+            " SELECT number, NULL, 0, agent, agent_type, 2"
+            f" FROM {{agent_run}} AS r WHERE {among}",
             numbers=list(sessions),
         )
         for number in sessions:
             self._abandoned[number] = set()
             self._agent_types[number] = {}
-        for number, blob, uuid, agent, kind, what in rows:
+        for number, blob, key, agent, kind, what in rows:
             if what == 0:
                 self._summaries[number] = decode_summary(blob)
             elif what == 1:
-                self._abandoned[number].add(uuid)
+                self._abandoned[number].add(key)
             else:
                 self._agent_types[number][agent] = kind
 
@@ -385,7 +386,7 @@ class TeamSearchFacts:
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
         """Yield the number and the line of every session."""
-        for number, blob in self._sight.rows("SELECT number, listed FROM {session} s"):
+        for number, blob in self._sight.rows("SELECT number, summary FROM {session} s"):
             yield number, decode_summary(blob)
 
     def abandoned_keys(self, session: int) -> set[int]:
@@ -403,8 +404,8 @@ class TeamSearchFacts:
     def abandoned_records(self) -> list[int]:
         """Return all records on branches that were left."""
         rows = self._sight.rows(
-            "SELECT r.number, r.record FROM {record} AS r JOIN {rewound} AS w"
-            " ON w.number = r.number AND w.uuid = r.uuid"
+            "SELECT r.number, r.record FROM {record} AS r JOIN {abandoned_record} AS w"
+            " ON w.number = r.number AND w.record_key = r.key"
         )
         return [pack_key(*row) for row in rows]
 
@@ -431,7 +432,7 @@ class TeamSearchFacts:
             self._query_locations(where, numbers=numbers, records=pairs)
 
     def _query_locations(self, where: str, **values: object) -> None:
-        sql = "SELECT number, record, uuid, source, start, length FROM {record} AS r"
+        sql = "SELECT number, record, key, source, start, length FROM {record} AS r"
         for number, record, *place in self._sight.rows(
             f"{sql} WHERE {where}", **values
         ):
@@ -445,9 +446,9 @@ class TeamSearchFacts:
             return pack_key(session, known)
         row = self._sight.first_row(
             "SELECT record FROM {record} AS r"
-            " WHERE number = %(number)s AND uuid = %(uuid)s ORDER BY record LIMIT 1",
+            " WHERE number = %(number)s AND key = %(key)s ORDER BY record LIMIT 1",
             number=session,
-            uuid=key,
+            key=key,
         )
         return pack_key(session, row[0]) if row else None
 
@@ -461,10 +462,13 @@ class TeamSearchFacts:
 
 
 _decode_claim = msgspec.msgpack.Decoder(ReportedCost).decode
-_CONTEXT_TOKENS = "(e.input + e.write_5m + e.write_1h + e.read)"
-_COUNTED_COLUMNS = ("input", "output", "write_5m", "write_1h", "read", "searches")
+_CONTEXT_TOKENS = "(e.input + e.cache_write_5m + e.cache_write_1h + e.cache_read)"
+_COUNTED_COLUMNS = (
+    *("input", "output", "cache_write_5m", "cache_write_1h", "cache_read"),
+    "web_searches",
+)
 _COUNTED_SUMS = ", ".join(f"CAST(sum(e.{name}) AS bigint)" for name in _COUNTED_COLUMNS)
-_GUESSED_SUM = "CAST(sum(greatest(e.estimate - e.output, 0)) AS bigint)"
+_GUESSED_SUM = "CAST(sum(greatest(e.estimated_output - e.output, 0)) AS bigint)"
 
 
 class _TitleFields(Struct, frozen=True, gc=False, array_like=True):
@@ -486,8 +490,8 @@ class TeamUsageReader:
     def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
         """Return all purses, or those of sessions by their numbers."""
         sql = (
-            "SELECT number, purse, agent, agent_type, model, terms, entrypoint"
-            " FROM {purse} AS p"
+            "SELECT number, payer, agent, agent_type, model, terms, entrypoint"
+            " FROM {payer} AS p"
         )
         if sessions is None:
             rows = self._sight.rows(sql)
@@ -497,7 +501,7 @@ class TeamUsageReader:
             rows = self._sight.rows(f"{sql} WHERE {among}", numbers=numbers)
         return [
             Payer(
-                pack_key(number, purse),
+                pack_key(number, payer),
                 number,
                 AgentId(agent) if agent is not None else None,
                 kind,
@@ -505,7 +509,7 @@ class TeamUsageReader:
                 tuple(terms.split()),
                 entrypoint,
             )
-            for number, purse, agent, kind, model, terms, entrypoint in rows
+            for number, payer, agent, kind, model, terms, entrypoint in rows
         ]
 
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
@@ -515,7 +519,7 @@ class TeamUsageReader:
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         """Return what Claude Code claims, by the session's number."""
-        rows = self._sight.rows("SELECT number, claim FROM {claim} AS c")
+        rows = self._sight.rows("SELECT number, cost FROM {reported_cost} AS c")
         return [(row[0], _decode_claim(row[1])) for row in rows]
 
     def time_range(self) -> tuple[int, int] | None:
@@ -527,7 +531,7 @@ class TeamUsageReader:
 
     def session_titles(self) -> dict[SessionId, str]:
         """Return the titles of all sessions."""
-        rows = self._sight.rows("SELECT session, listed FROM {session} AS s")
+        rows = self._sight.rows("SELECT session, summary FROM {session} AS s")
         return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
     def sum_usage(  # noqa: PLR0913 (each a way to part the sums, all by name)
@@ -553,7 +557,7 @@ class TeamUsageReader:
         )
         parts = [
             "e.number",
-            "e.purse",
+            "e.payer",
             slot,
             _sum_flags_sql(f"{_CONTEXT_TOKENS} > {step:d}" for step in context_steps),
             _sum_flags_sql(f"e.time_ms >= {age:d}" for age in price_changes),
@@ -564,24 +568,24 @@ class TeamUsageReader:
         ]
         sql = (
             f"SELECT {', '.join(parts)}, count(*), {_COUNTED_SUMS}, {_GUESSED_SUM},"  # noqa: S608 (our names)
-            " min(e.time_ms), max(e.time_ms) FROM {spend} AS e"
+            " min(e.time_ms), max(e.time_ms) FROM {usage} AS e"
         )
         if only_reported:
-            sql += " JOIN {claim} AS c ON c.number = e.number"
+            sql += " JOIN {reported_cost} AS c ON c.number = e.number"
         told = [limits.condition(where)] if where is not None else []
-        told += ["e.time_ms <= c.upto_ms"] if only_reported else []
+        told += ["e.time_ms <= c.until_ms"] if only_reported else []
         sql += f" WHERE {' AND '.join(told)}" if told else ""
         for row in self._sight.rows(
             f"{sql} GROUP BY {', '.join(keys)}", **limits.values
         ):
-            number, purse, slot_of, step, age, rewound, answers = row[:7]
+            number, payer, slot_of, step, age, abandoned, answers = row[:7]
             guessed, first, last = row[13:]
             yield UsageSum(
-                payer=pack_key(number, purse),
+                payer=pack_key(number, payer),
                 slot=slot_of,
                 context_step=step,
                 price_period=age,
-                abandoned=rewound,
+                abandoned=abandoned,
                 answers=answers,
                 token_counts=tuple(row[7:13]),
                 estimated_output=guessed,
@@ -591,7 +595,7 @@ class TeamUsageReader:
 
     def session_tools(self) -> list[tuple[int, str]]:
         """Return which tools each session called, by its number."""
-        rows = self._sight.rows("SELECT DISTINCT number, tool FROM {fill} AS e")
+        rows = self._sight.rows("SELECT DISTINCT number, tool FROM {tool_context} AS e")
         return [(number, tool) for number, tool in rows]
 
     def sum_tool_context(
@@ -602,11 +606,11 @@ class TeamUsageReader:
     ) -> list[ToolContextSum]:
         """Return what each tool put into contexts."""
         limits = _UsageFilter(
-            self._sight, row_filter, f"(e.quarter * {QUARTER_HOUR_SECONDS * 1000})"
+            self._sight, row_filter, f"(e.quarter_hour * {QUARTER_HOUR_SECONDS * 1000})"
         )
         sql = (
-            "SELECT tool, CAST(sum(calls) AS bigint), CAST(sum(size) AS bigint)"
-            " FROM {fill} AS e"
+            "SELECT tool, CAST(sum(calls) AS bigint), CAST(sum(result_bytes) AS bigint)"
+            " FROM {tool_context} AS e"
         )
         if where is not None:
             sql += f" WHERE {limits.condition(where)}"
@@ -646,7 +650,7 @@ class _UsageFilter:
         raise TypeError(term)
 
     def _in_values(self, found: RowFilter) -> str:
-        if found.column == "rewound":
+        if found.column == "is_abandoned":
             return f"({_flag_sql('e.branch > 0')} IN ({_number_list(found.values)}))"
         if not found.values:
             return "(1 = 0)"
@@ -655,7 +659,7 @@ class _UsageFilter:
             self.values[key] = sorted(found.values)
             return f"({self._db.in_list('e.number', key)})"
         self.values[key] = [unpack_key(number) for number in sorted(found.values)]
-        return f"({self._db.pair_in_list('e.number, e.purse', key)})"
+        return f"({self._db.pair_in_list('e.number, e.payer', key)})"
 
 
 def _number_list(values: frozenset[int]) -> str:

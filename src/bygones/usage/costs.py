@@ -125,7 +125,7 @@ def _priced_sums(
 ) -> list[_PricedSum]:
     spending = reader.usage
     pricing = SumPricer(prices, spending.load_payers(sessions))
-    chosen = RowFilter("purse", frozenset(pricing.payers))
+    chosen = RowFilter("payer", frozenset(pricing.payers))
     sums = spending.sum_usage(
         where=FieldValue("session", ""),
         row_filter=lambda _: chosen,

@@ -72,15 +72,15 @@ class UsageFilter:
             return self._resolve_flag(term) or self._payers_with(term)
         sessions = self.matching_sessions(term)
         chosen = (p for p in self._payers if p.session in sessions)
-        return RowFilter("purse", frozenset(p.number for p in chosen))
+        return RowFilter("payer", frozenset(p.number for p in chosen))
 
     def _resolve_flag(self, term: FieldValue) -> RowFilter | None:
         if term.field not in {"branch", "is"}:
             return None
         if _flag_value(term) == Flag.AGENT:
             own = frozenset(p.number for p in self._payers if p.agent is not None)
-            return RowFilter("purse", own)
-        return RowFilter("rewound", frozenset((int(_flag_value(term) != "live"),)))
+            return RowFilter("payer", own)
+        return RowFilter("is_abandoned", frozenset((int(_flag_value(term) != "live"),)))
 
     def _payers_with(self, term: FieldValue) -> RowFilter:
         # Whoever limits nothing need not wait for the language.
@@ -89,7 +89,7 @@ class UsageFilter:
 
         field = FIELDS_BY_NAME[term.field]
         return RowFilter(
-            "purse",
+            "payer",
             frozenset(
                 purse.number
                 for purse in self._payers

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
 Made = tuple[TeamStore, BlobStore]
-TABLES = ("session", "record", "said", "post", "prompt", "spend", "source", "span")
+TABLES = ("session", "record", "said", "post", "prompt", "usage", "source", "span")
 
 
 @pytest.fixture

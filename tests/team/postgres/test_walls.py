@@ -12,7 +12,7 @@ from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_connection import PostgresConnection
 
 Made = tuple[TeamStore, BlobStore]
-TABLES = ("session", "record", "said", "word", "prompt", "spend", "source", "span")
+TABLES = ("session", "record", "said", "word", "prompt", "usage", "source", "span")
 
 
 @pytest.fixture

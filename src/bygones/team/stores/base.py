@@ -238,9 +238,9 @@ class BaseStore(Generic[ConnectionT]):
         """Return the sources of a person's sessions that are related to some."""
         found = self._sources_with(person, "session", "session", keys.sessions)
         for table, column, numbers in (
-            ("record", "uuid", keys.records),
-            ("record", "message", keys.messages),
-            ("record", "uuid", keys.leaves),
+            ("record", "key", keys.records),
+            ("record", "message_key", keys.messages),
+            ("record", "key", keys.leaves),
         ):
             for some in _batched(numbers):
                 found |= self._sources_with(person, table, column, some)

@@ -240,7 +240,7 @@ class ClickHouseStore(BaseStore[ClickHouseConnection]):
         self, person: str, table: str, column: str, values: Sequence[object]
     ) -> set[int]:
         rows = self._db.rows(
-            "SELECT DISTINCT source FROM booked WHERE number IN"  # noqa: S608 (our names)
+            "SELECT DISTINCT source FROM session_source WHERE number IN"  # noqa: S608 (our names)
             f" (SELECT number FROM {table} WHERE {column} IN %(values)s"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
             " AND number NOT IN (SELECT number FROM dead))",
@@ -252,8 +252,8 @@ class ClickHouseStore(BaseStore[ClickHouseConnection]):
         self, person: str, records: Sequence[int]
     ) -> Iterable[Any]:
         return self._db.rows(
-            "SELECT leaf, source, start, record, text FROM summary"
-            " WHERE leaf IN %(records)s"
+            "SELECT leaf_key, source, start, leaf, title FROM leaf_title"
+            " WHERE leaf_key IN %(records)s"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
             " AND number NOT IN (SELECT number FROM dead)",
             {"records": list(records), "person": person},

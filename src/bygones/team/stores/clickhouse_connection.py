@@ -18,17 +18,16 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DataError
 
 from bygones.errors import InvalidStoreURL, StoreError
-from bygones.store.export_rows import EXPORTED_TABLES
 from bygones.store.index_db import DERIVATION_VERSION
-from bygones.team.contract import columns_of
+from bygones.store.schema import TEAM_TABLES
 
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_DATABASE = "bygones"
 _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
     (
-        "listed",
-        "lengths",
-        "claim",
+        "summary",
+        "text_lengths",
+        "cost",
         "sha256",
         "frame",
         "sign",
@@ -44,7 +43,7 @@ _LIVE_SESSIONS = (
     " AND number NOT IN (SELECT number FROM dead)"
 )
 _SOURCE_TABLES = {"source", "span"}
-_HOLDER_TABLES = (*EXPORTED_TABLES, "said", "post", *sorted(_SOURCE_TABLES))
+_HOLDER_TABLES = (*TEAM_TABLES, "said", "post", *sorted(_SOURCE_TABLES))
 """Tables whose rows are of a holder."""
 _MAX_FILTERED_HOLDERS = 500
 """Holders that the engine is told of besides the statements; these name all."""
@@ -169,7 +168,7 @@ def translate_errors() -> Iterator[None]:
         raise StoreError("it is no text", is_permanent=True) from error
 
 
-DERIVED_TABLES = (*EXPORTED_TABLES, "said", "post")
+DERIVED_TABLES = (*TEAM_TABLES, "said", "post")
 """Tables whose rows are of a session that was derived."""
 _TABLE_SETTINGS = "SETTINGS old_parts_lifetime = 1"
 """What was erased must not lie about in parts that nobody reads."""
@@ -207,13 +206,13 @@ _TABLE_ENGINES = {
 _SORT_KEYS = {
     "session": "holder, session, number",
     "record": "number, record",
-    "edit": "path, number, place",
-    "summary": "leaf, number",
-    "booked": "source, number",
+    "edit": "path, number, position",
+    "leaf_title": "leaf_key, number",
+    "session_source": "source, number",
 }
 _SKIP_INDEXES = {
-    "record": ", INDEX by_uuid uuid TYPE bloom_filter GRANULARITY 1"
-    ", INDEX by_message message TYPE bloom_filter GRANULARITY 1",
+    "record": ", INDEX by_key key TYPE bloom_filter GRANULARITY 1"
+    ", INDEX by_message message_key TYPE bloom_filter GRANULARITY 1",
 }
 """Records are opened by session, and seldom looked for by their ids."""
 _SEARCH_COLUMNS = {
@@ -234,7 +233,7 @@ def prepare(db: ClickHouseConnection) -> None:
         )
     for table, column in _ADDED_COLUMNS:
         db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}")
-    schema = f"{EXPORTED_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
+    schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
     stamp = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
     found = db.rows("SELECT value FROM stamp FINAL WHERE key = 'derived'", {})
     if not found or found[0][0] != stamp:
@@ -246,7 +245,7 @@ def prepare(db: ClickHouseConnection) -> None:
 def _recreate_derived_tables(db: ClickHouseConnection) -> None:
     for table in (*DERIVED_TABLES, "dead"):
         db.execute(f"DROP TABLE IF EXISTS {table} SYNC")
-    for table in EXPORTED_TABLES:
+    for table in TEAM_TABLES:
         db.execute(_table_ddl(table))
     owned = "holder Int64, number Int64 CODEC(Delta, ZSTD(1))"
     for table, order in (("said", "number, text"), ("post", "term, number, text")):
@@ -262,8 +261,8 @@ def _table_ddl(table: str) -> str:
     columns = ["holder Int64", "number Int64"]
     if table == "session":
         columns.append("family Int64")
-    for column in columns_of(table):
-        kind = "Int64" if column.is_number else "String"
+    for column in TEAM_TABLES[table].team_columns:
+        kind = "Int64" if column.type == "INTEGER" else "String"
         columns.append(
             f"{column.name} {f'Nullable({kind})' if column.is_nullable else kind}"
         )

@@ -11,7 +11,8 @@ from bygones.model.base import SessionId
 from bygones.store.compression import sha256_digest
 from bygones.store.derived_tables import decode_summary
 from bygones.store.encoding import to_milliseconds
-from bygones.store.export_rows import EXPORTED_TABLES, SessionRows
+from bygones.store.export_rows import SessionRows
+from bygones.store.schema import SESSION, TEAM_TABLES
 from bygones.team.contract import (
     DerivedSessions,
     ErasureReceipt,
@@ -23,7 +24,6 @@ from bygones.team.contract import (
     UploadProgress,
     VerifyReport,
     allocate_numbers,
-    columns_of,
     select_new_spans,
     tombstone_hashes,
 )
@@ -273,13 +273,11 @@ def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
         return  # erased meanwhile: what is left is derived when more of it comes
     old = _replaced_sessions(db, derived)
     teams = dict(db.rows("SELECT holder, teams FROM holder FINAL", {}))
-    found: dict[str, list[tuple[object, ...]]] = {
-        table: [] for table in EXPORTED_TABLES
-    }
+    found: dict[str, list[tuple[object, ...]]] = {table: [] for table in TEAM_TABLES}
     families: dict[int, int] = {}
     numbers = allocate_numbers(len(derived.sessions))
     for number, one in zip(numbers, derived.sessions, strict=True):
-        shared = [set(teams[holders[row[0]]]) for row in one.rows["booked"]]
+        shared = [set(teams[holders[row[0]]]) for row in one.rows["session_source"]]
         common = sorted(set.intersection(*shared)) if shared else []
         holder = get_or_create_holder(db, derived.person, common)
         family = families.setdefault(one.family, number)
@@ -289,10 +287,10 @@ def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
         _add_texts(db, one, (holder, number))
     sessions = found.pop("session")
     for table, some in found.items():
-        names = [column.name for column in columns_of(table)]
+        names = [column.name for column in TEAM_TABLES[table].team_columns]
         db.insert(table, ("holder", "number", *names), some)
     mark_dead(db, old)
-    names = [column.name for column in columns_of("session")]
+    names = [column.name for column in SESSION.team_columns]
     db.insert("session", ("holder", "number", "family", *names), sessions)
     db.insert("cleaned", ("number", "clean"), list(derived.sources.items()))
     if len(old) and db.rows("SELECT count(*) FROM dead", {})[0][0] > _MAX_DEAD_SESSIONS:
@@ -301,7 +299,7 @@ def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
 
 def _replaced_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> list[int]:
     rows = db.rows(
-        "SELECT DISTINCT number FROM booked WHERE source IN %(sources)s UNION DISTINCT"
+        "SELECT DISTINCT number FROM session_source WHERE source IN %(sources)s UNION DISTINCT"
         " SELECT number FROM session WHERE session IN %(sessions)s AND holder IN"
         " (SELECT holder FROM holder WHERE person = %(person)s)",
         {
@@ -399,7 +397,7 @@ def matching_sessions(
 ) -> dict[int, SessionId]:
     """Return the sessions that fit, by their numbers."""
     rows = db.rows(
-        "SELECT s.number, s.session, h.person, s.ended_ms, s.project, listed"  # noqa: S608 (our names)
+        "SELECT s.number, s.session, h.person, s.ended_ms, s.project, summary"  # noqa: S608 (our names)
         f" FROM (SELECT * FROM session WHERE {_IS_LIVE}) AS s"
         " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder",
         {},
@@ -435,7 +433,7 @@ def _sources_to_erase(
 ) -> set[int]:
     """Return the sources of sessions, what lies beside them, and what else fits."""
     booked = db.rows(
-        "SELECT DISTINCT source FROM booked WHERE number IN %(numbers)s",
+        "SELECT DISTINCT source FROM session_source WHERE number IN %(numbers)s",
         {"numbers": list(numbers)},
     )
     own = {row[0] for row in booked}
@@ -514,7 +512,7 @@ def verify_rows(db: ClickHouseConnection) -> VerifyReport:
         upto[number, generation] = stop
     lost = db.rows(
         f"SELECT session FROM session WHERE {_IS_LIVE} AND number NOT IN"  # noqa: S608 (our names)
-        " (SELECT number FROM booked WHERE source IN (SELECT number FROM source))",
+        " (SELECT number FROM session_source WHERE source IN (SELECT number FROM source))",
         {},
     )
     faults += [f"session {row[0]} is of no source" for row in lost]

@@ -67,7 +67,7 @@ class PostgresStore(BaseStore[PostgresConnection]):
         is_number = bool(values) and isinstance(values[0], int)
         kind = "::bigint[]" if is_number else ""
         rows = self._db.rows(
-            "SELECT DISTINCT b.source FROM booked AS b WHERE b.number IN"  # noqa: S608 (our names)
+            "SELECT DISTINCT b.source FROM session_source AS b WHERE b.number IN"  # noqa: S608 (our names)
             f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s{kind})"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s))",
             {
@@ -81,8 +81,8 @@ class PostgresStore(BaseStore[PostgresConnection]):
         self, person: str, records: Sequence[int]
     ) -> Iterable[Any]:
         return self._db.rows(
-            "SELECT leaf, source, start, record, text FROM summary"
-            " WHERE leaf = ANY(%(records)s::bigint[])"
+            "SELECT leaf_key, source, start, leaf, title FROM leaf_title"
+            " WHERE leaf_key = ANY(%(records)s::bigint[])"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)",
             {"records": _array_literal(records), "person": person},
         )

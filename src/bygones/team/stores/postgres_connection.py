@@ -12,9 +12,8 @@ from zlib import crc32
 import psycopg
 
 from bygones.errors import ArchiveTooNew, StoreError
-from bygones.store.export_rows import EXPORTED_TABLES
 from bygones.store.index_db import DERIVATION_VERSION
-from bygones.team.contract import columns_of
+from bygones.store.schema import TEAM_TABLES
 
 READER_ROLE = "bygones_reader"
 """The role of whoever reads: row security holds for it."""
@@ -219,12 +218,12 @@ _INDEXES = (
     "session USING hash (session)",
     "session (family)",
     "session (ended_ms)",
-    "booked (source)",
+    "session_source (source)",
     "record (number, record)",
-    "record (uuid)",
-    "record (message) WHERE message IS NOT NULL",
+    "record (key)",
+    "record (message_key) WHERE message_key IS NOT NULL",
     "edit (path)",
-    "summary (leaf)",
+    "leaf_title (leaf_key)",
     "problem (source)",
 )
 _SEARCH_TABLES = ("said", "word", "total", "post", "segment", "filed", "stand")
@@ -284,11 +283,11 @@ def _migrate(db: PostgresConnection) -> None:
 
 def _recreate_derived_tables(db: PostgresConnection) -> None:
     """Make the derived tables anew, and have everything derived again."""
-    for table in (*EXPORTED_TABLES, *_SEARCH_TABLES):
+    for table in (*TEAM_TABLES, *_SEARCH_TABLES):
         db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
     for function in (*_READER_FUNCTIONS, "visible()"):
         db.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE")
-    for table in EXPORTED_TABLES:
+    for table in TEAM_TABLES:
         db.execute(_table_ddl(table))
         if table not in {"session", "record"}:
             db.execute(f"CREATE INDEX ON {table} (number)")
@@ -299,17 +298,18 @@ def _recreate_derived_tables(db: PostgresConnection) -> None:
     db.execute("UPDATE source SET revision = revision + 1, clean = 0")
 
 
+_TYPES = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"', "BLOB": "bytea"}
+
+
 def _table_ddl(table: str) -> str:
     columns = ["holder integer NOT NULL", "number bigint NOT NULL"]
     if table == "session":
         columns[1] = "number bigint PRIMARY KEY"
         columns.append("family bigint NOT NULL")
-    for column in columns_of(table):
-        kind = 'text COLLATE "C"'
-        kind = "bigint" if column.is_number else "bytea" if column.is_bytes else kind
-        columns.append(
-            f"{column.name} {kind}{'' if column.is_nullable else ' NOT NULL'}"
-        )
+    columns += [
+        f"{column.name} {_TYPES[column.type]}{'' if column.is_nullable else ' NOT NULL'}"
+        for column in TEAM_TABLES[table].team_columns
+    ]
     return f"CREATE TABLE {table} ({', '.join(columns)})"
 
 
@@ -317,7 +317,7 @@ def _enable_row_security(db: PostgresConnection) -> None:
     """Let readers see rows of those holders only that are set on their connection."""
     _ensure_reader_role(db)
     db.execute(f"GRANT USAGE ON SCHEMA bygones TO {READER_ROLE}")
-    for table in (*EXPORTED_TABLES, *_READABLE_TABLES):
+    for table in (*TEAM_TABLES, *_READABLE_TABLES):
         db.execute(f"GRANT SELECT ON {table} TO {READER_ROLE}")
         db.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         db.execute(f"DROP POLICY IF EXISTS seen ON {table}")
@@ -359,7 +359,7 @@ def _ensure_reader_role(db: PostgresConnection) -> None:
 
 def _schema_version() -> str:
     layout = (_HERE / "layout.sql").read_text("utf-8")
-    schema = f"{EXPORTED_TABLES}{_INDEXES}{layout}{DERIVATION_VERSION}"
+    schema = f"{TEAM_TABLES}{_INDEXES}{layout}{DERIVATION_VERSION}"
     return f"{crc32(schema.encode()):08x}"
 
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from bygones.errors import SourceUpdateRejected
 from bygones.model.base import SessionId
 from bygones.store.encoding import to_milliseconds
-from bygones.store.export_rows import EXPORTED_TABLES, SessionRows
+from bygones.store.export_rows import SessionRows
+from bygones.store.schema import TEAM_TABLES
 from bygones.team.contract import (
     DerivedSessions,
     ErasureReceipt,
@@ -22,7 +23,6 @@ from bygones.team.contract import (
     UploadProgress,
     VerifyReport,
     allocate_numbers,
-    columns_of,
     select_new_spans,
     tombstone_hashes,
 )
@@ -102,7 +102,7 @@ def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
 
 def _replaced_sessions(db: PostgresConnection, derived: DerivedSessions) -> list[int]:
     rows = db.rows(
-        "SELECT number FROM booked WHERE source = ANY(%(sources)s) UNION"
+        "SELECT number FROM session_source WHERE source = ANY(%(sources)s) UNION"
         " SELECT number FROM session WHERE session = ANY(%(sessions)s) AND holder IN"
         " (SELECT holder FROM holder WHERE person = %(person)s)",
         {
@@ -128,7 +128,7 @@ def _delete_rows(db: PostgresConnection, numbers: Sequence[int]) -> int:
     chosen = {"numbers": list(numbers)}
     return sum(
         db.execute(f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)", chosen)  # noqa: S608 (our names)
-        for table in (*EXPORTED_TABLES, "said", "stand")
+        for table in (*TEAM_TABLES, "said", "stand")
     )
 
 
@@ -142,7 +142,7 @@ def _insert_sessions(
     numbers = allocate_numbers(len(derived.sessions))
     whose = _session_holders(db, derived, holders)
     families: dict[int, int] = {}
-    rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in EXPORTED_TABLES}
+    rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TEAM_TABLES}
     words: dict[int, _TextWriter] = {}
     before = _stored_term_counts(db, old)
     if old:
@@ -155,7 +155,7 @@ def _insert_sessions(
             rows[table] += [(*first, *row) for row in found]
         words.setdefault(holder, _TextWriter(db, holder)).add(number, one)
     for table, found in rows.items():
-        names = [column.name for column in columns_of(table)]
+        names = [column.name for column in TEAM_TABLES[table].team_columns]
         first_names = ["holder", "number", *(["family"] if table == "session" else [])]
         db.copy(table, [*first_names, *names], found)
     for texts in words.values():
@@ -177,7 +177,7 @@ def _session_holders(
     known: dict[tuple[str, ...], int] = {}
     found: list[int] = []
     for one in derived.sessions:
-        shared = [teams[holders[row[0]]] for row in one.rows["booked"]]
+        shared = [teams[holders[row[0]]] for row in one.rows["session_source"]]
         named = tuple(sorted(set.intersection(*shared))) if shared else ()
         if named not in known:
             known[named] = get_or_create_holder(db, derived.person, named)
@@ -624,7 +624,7 @@ def matching_sessions(
     if selector.project is not None:
         limits.append(
             "(s.project = %(project)s OR s.project LIKE %(below)s OR EXISTS (SELECT 1"
-            " FROM booked AS b JOIN source AS f ON f.number = b.source"
+            " FROM session_source AS b JOIN source AS f ON f.number = b.source"
             " WHERE b.number = s.number AND f.project = %(project)s))"
         )
         values["project"] = selector.project
@@ -647,7 +647,7 @@ def _escape_like(path: str) -> str:
 def _sources_of_sessions(db: PostgresConnection, numbers: Sequence[int]) -> set[int]:
     """Return all sources of sessions, also what lies beside their transcripts."""
     rows = db.rows(
-        "WITH own AS (SELECT f.* FROM source AS f JOIN booked AS b"
+        "WITH own AS (SELECT f.* FROM source AS f JOIN session_source AS b"
         " ON b.source = f.number WHERE b.number = ANY(%(numbers)s))"
         " SELECT f.number FROM source AS f JOIN own AS o USING (person, machine, home)"
         " WHERE f.number = o.number OR f.session = o.session OR f.path LIKE"
@@ -717,7 +717,7 @@ def verify_rows(db: PostgresConnection) -> VerifyReport:
     faults += [
         f"session {row[0]} is of no source"
         for row in db.rows(
-            "SELECT session FROM session AS s WHERE NOT EXISTS (SELECT 1 FROM booked"
+            "SELECT session FROM session AS s WHERE NOT EXISTS (SELECT 1 FROM session_source"
             " AS b JOIN source AS f ON f.number = b.source WHERE b.number = s.number)",
             {},
         )
