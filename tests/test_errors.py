@@ -1,4 +1,4 @@
-"""Errors are sentences with a hint and an exit code."""
+"""Messages, hints and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from bygones.errors import (
     MissingDependency,
     MissingFieldValue,
     NoArchiveAndNoHome,
-    NoProjectsSelected,
     NotABackup,
     NotADatabase,
     NotInArchive,
     NoTranscriptsFound,
     PathNotFound,
+    PushNotConfigured,
     QueryError,
     QuerySpan,
     QueryTooDeep,
@@ -67,7 +67,7 @@ from bygones.errors import (
     UploadRejected,
 )
 
-PLACE = QuerySpan("a is:wrong b", 5, 5)
+SPAN = QuerySpan("a is:wrong b", 5, 5)
 
 ERRORS = (
     HomeNotFound(),
@@ -98,7 +98,7 @@ ERRORS = (
     InvalidStoreURL("it names no person"),
     MissingDependency("psycopg"),
     UnsupportedOnTeamStore("team"),
-    NoProjectsSelected("project"),
+    PushNotConfigured("project"),
     HubUnreachable("https://hub.example.com", "connection refused"),
     HubRejected("https://hub.example.com", "this needs a token"),
     ErasureOnHold(3),
@@ -119,14 +119,14 @@ ERRORS = (
     InvalidSettings(Path("a"), "x is no table"),
     InvalidRedactPattern("(?<=a)b", "invalid perl operator: (?<"),
     QueryTooLong("a" * 11, 10),
-    QueryTooDeep(PLACE, 50),
-    MissingFieldValue(PLACE, field="is", example="is:error"),
-    InvalidFieldValue(PLACE, field="is", allowed_values=("error", "agent")),
+    QueryTooDeep(SPAN, 50),
+    MissingFieldValue(SPAN, field="is", example="is:error"),
+    InvalidFieldValue(SPAN, field="is", allowed_values=("error", "agent")),
     InvalidFieldValue(
-        PLACE, field="is", allowed_values=("error", "agent"), suggestion="has:image"
+        SPAN, field="is", allowed_values=("error", "agent"), suggestion="has:image"
     ),
-    InvalidTime(PLACE, field="on"),
-    InvalidRegex(PLACE, detail="nothing to repeat"),
+    InvalidTime(SPAN, field="on"),
+    InvalidRegex(SPAN, detail="nothing to repeat"),
     UngroupableField("tool:Bash"),
     UngroupableField("model:opus", "tool"),
     InvalidPrices(Path("a"), "no price"),
@@ -138,18 +138,18 @@ def tree(error: type[BygonesError]) -> set[str]:
     return {error.__name__}.union(*map(tree, error.__subclasses__()))
 
 
-def test_the_drawn_tree_names_every_error() -> None:
-    drawn = re.findall(r"^\s*[*+-] (\w+)$", errors.__doc__ or "", re.MULTILINE)
+def test_docstring_lists_every_error() -> None:
+    listed = re.findall(r"^\s*[*+-] (\w+)$", errors.__doc__ or "", re.MULTILINE)
 
-    assert set(drawn) == tree(BygonesError)
+    assert set(listed) == tree(BygonesError)
 
 
-def test_every_error_is_looked_at_here() -> None:
+def test_every_error_has_an_example_here() -> None:
     assert {type(error).__name__ for error in ERRORS} == tree(BygonesError) - ABSTRACT
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_an_error_is_one_sentence_with_a_hint(error: BygonesError) -> None:
+def test_message_and_hint_are_one_line_without_a_period(error: BygonesError) -> None:
     for text in (str(error), error.hint):
         assert text
         assert text == text.strip()
@@ -157,18 +157,18 @@ def test_an_error_is_one_sentence_with_a_hint(error: BygonesError) -> None:
         assert not text.endswith(".")
 
 
-def test_nothing_found_says_where_it_looked() -> None:
+def test_no_transcripts_found_lists_the_paths() -> None:
     error = NoTranscriptsFound(Path("a"), Path("b"))
 
     assert str(error) == "no transcripts in a, b"
     assert error.exit_code is ExitCode.FAILURE
 
 
-def test_nothing_found_anywhere_means_there_is_no_home() -> None:
+def test_home_not_found_lists_the_default_locations() -> None:
     assert str(HomeNotFound()).startswith("no Claude Code home is found; looked at: ")
 
 
-def test_a_missing_path_was_asked_for_wrongly() -> None:
+def test_missing_path_is_a_usage_error() -> None:
     error = PathNotFound(Path("a"))
 
     assert str(error) == "a does not exist"
@@ -193,28 +193,28 @@ def test_a_missing_path_was_asked_for_wrongly() -> None:
         (BackupNewer, ExitCode.USAGE_ERROR),
     ],
 )
-def test_what_is_wrong_with_an_archive_has_a_code_of_its_own(
+def test_archive_errors_have_their_own_exit_codes(
     error: type[ArchiveError], code: ExitCode
 ) -> None:
     assert error.exit_code is code
 
 
-def test_a_name_that_is_not_archived_may_be_a_slip_of_the_pen() -> None:
+def test_not_in_archive_suggests_similar_names() -> None:
     assert str(NotInArchive("session", "5e55", ["5e56", "5e57"])) == (
         "the archive has no session '5e55'; did you mean 5e56, 5e57?"
     )
 
 
-def test_an_ambiguous_name_says_what_it_may_mean() -> None:
+def test_ambiguous_selector_lists_the_candidates() -> None:
     assert str(AmbiguousSelector("project", "demo", ["/a/demo", "/b/demo"])) == (
         "'demo' may be project /a/demo or /b/demo"
     )
 
 
 @pytest.mark.parametrize(
-    ("place", "pointed"),
+    ("span", "excerpt"),
     [
-        (PLACE, "a is:wrong b\n     ^^^^^"),
+        (SPAN, "a is:wrong b\n     ^^^^^"),
         (QuerySpan("a\nb\x1bc", 2, 1), "a b c\n  ^"),
         (QuerySpan("x" * 100, 50, 1), f"{'x' * 61}\n{' ' * 30}^"),
         (QuerySpan("x" * 100, 0, 99), f"{'x' * 100}\n{'^' * 99}"),
@@ -222,16 +222,14 @@ def test_an_ambiguous_name_says_what_it_may_mean() -> None:
         (QuerySpan("ab", 2, 0), "ab\n  ^"),
     ],
 )
-def test_a_wrong_query_is_shown_with_marks_under_the_place(
-    place: QuerySpan, pointed: str
-) -> None:
-    assert QueryError(place).marked_excerpt == pointed
-    assert QueryError(place).exit_code is ExitCode.USAGE_ERROR
+def test_query_error_marks_the_invalid_part(span: QuerySpan, excerpt: str) -> None:
+    assert QueryError(span).marked_excerpt == excerpt
+    assert QueryError(span).exit_code is ExitCode.USAGE_ERROR
 
 
-def test_an_error_in_a_query_says_what_would_be_right() -> None:
+def test_invalid_field_value_lists_allowed_values_and_a_suggestion() -> None:
     error = InvalidFieldValue(
-        PLACE, field="is", allowed_values=("error",), suggestion="has:wrong"
+        SPAN, field="is", allowed_values=("error",), suggestion="has:wrong"
     )
 
     assert str(error) == (
@@ -240,12 +238,12 @@ def test_an_error_in_a_query_says_what_would_be_right() -> None:
     )
 
 
-def test_an_error_in_a_query_does_not_repeat_all_of_a_long_value() -> None:
+def test_query_error_shortens_a_long_value() -> None:
     error = InvalidTime(QuerySpan("on:" + "x" * 900, 3, 900), field="on")
 
     assert len(str(error)) < 120
 
 
-def test_the_exit_codes_are_a_promise() -> None:
+def test_exit_codes_do_not_change() -> None:
     assert [code.value for code in ExitCode] == [0, 1, 2, 10, 11, 12, 13, 130]
     assert all(code.meaning.endswith(".") for code in ExitCode)

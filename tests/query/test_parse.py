@@ -385,7 +385,7 @@ def test_ten_thousand_characters_are_read_and_no_more() -> None:
 
     with pytest.raises(QueryTooLong) as raised:
         read("a" * (MAX_LENGTH + 1))
-    assert (raised.value.offset, raised.value.length) == (MAX_LENGTH, 1)
+    assert (raised.value.span.offset, raised.value.span.length) == (MAX_LENGTH, 1)
 
 
 def test_groups_may_stand_in_groups_up_to_a_limit() -> None:
@@ -393,4 +393,4 @@ def test_groups_may_stand_in_groups_up_to_a_limit() -> None:
 
     with pytest.raises(QueryTooDeep) as raised:
         read("(" * (MAX_DEPTH + 1) + "a" + ")" * (MAX_DEPTH + 1))
-    assert raised.value.offset == MAX_DEPTH
+    assert raised.value.span.offset == MAX_DEPTH

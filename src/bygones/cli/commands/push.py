@@ -16,7 +16,7 @@ from bygones.cli.context import CommonOptions, archive_options, find_homes, json
 from bygones.cli.open_archive import open_current
 from bygones.cli.terminal import StagedProgressBar, format_table
 from bygones.config import PushSettings, get_machine_id, load_push_settings
-from bygones.errors import BygonesError, ExitCode, NoProjectsSelected
+from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.json_rows import HeaderRow, PushRow, print_row
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name as plain
@@ -152,11 +152,11 @@ def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -
 
 def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
     if not settings.projects:
-        raise NoProjectsSelected("project")
+        raise PushNotConfigured("project")
     if not settings.hub and not is_dry_run:
-        raise NoProjectsSelected("hub")
+        raise PushNotConfigured("hub")
     if settings.hub and not settings.token:
-        raise NoProjectsSelected("token")
+        raise PushNotConfigured("token")
 
 
 def _push_once(
