@@ -72,7 +72,7 @@ def ours(
     with psycopg.connect(address) as db:
         (row,) = db.execute("SELECT count(*) FROM bygones.record").fetchall()
         found = db.execute(
-            "SELECT term, texts FROM bygones.word ORDER BY texts DESC, term"
+            "SELECT term, texts FROM bygones.term ORDER BY texts DESC, term"
         ).fetchall()
     words = [
         term

@@ -5,8 +5,6 @@ Every session is copied as another one, with all that a search reads of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from struct import Struct
 from typing import Any
 
 import psycopg
@@ -15,8 +13,7 @@ __all__ = ["multiply_ours", "multiply_theirs"]
 
 _STEP = 1 << 50
 """Between the number of a session and that of its copy."""
-_OURS = ("session", "booked", "record", "rewound", "run", "said", "stand", "filed")
-_COUNT = Struct(">qi")
+_OURS = ("session", "booked", "record", "rewound", "run", "text")
 Db = psycopg.Connection[Any]
 
 
@@ -25,7 +22,7 @@ def multiply_ours(db: Db, times: int) -> None:
     db.execute("SET search_path = bygones")
     if times < 2:  # noqa: PLR2004 (nothing to do)
         return
-    db.execute("DROP INDEX said_tsv")
+    db.execute("DROP INDEX text_terms")
     for table in _OURS:
         columns = _columns(db, "bygones", table)
         changed = {
@@ -38,28 +35,13 @@ def multiply_ours(db: Db, times: int) -> None:
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {kept}"  # noqa: S608 (our names)
             f" FROM {table}, generate_series(1, {times - 1:d}) AS t".encode()
         )
-    with db.cursor() as cursor:
-        rows = cursor.execute("SELECT holder, segment, forms, packed FROM post")
-        copies = [(*row[:3], _copied(row[3], times)) for row in rows.fetchall()]
-        cursor.execute("TRUNCATE post")
-        with cursor.copy("COPY post FROM STDIN (FORMAT BINARY)") as to:
-            to.set_types(("int4", "int8", "text", "bytea"))
-            for copy in copies:
-                to.write_row(copy)
-    db.execute("UPDATE word SET texts = texts * %s", (times,))
-    db.execute("UPDATE total SET texts = texts * %s, terms = terms * %s", (times,) * 2)
+    db.execute("UPDATE term SET texts = texts * %s", (times,))
+    db.execute(
+        "UPDATE holder_stats SET texts = texts * %s, terms = terms * %s", (times,) * 2
+    )
     db.execute("SET maintenance_work_mem = '512MB'")
-    db.execute("CREATE INDEX said_tsv ON said USING gin (tsv)")
+    db.execute("CREATE INDEX text_terms ON text USING gin (terms)")
     db.execute("VACUUM ANALYZE")
-
-
-def _copied(packed: bytes, times: int) -> bytes:
-    def told() -> Iterator[bytes]:
-        for step in range(times):
-            for number, count in _COUNT.iter_unpack(packed):
-                yield _COUNT.pack(number + _STEP * step, count)
-
-    return b"".join(told())
 
 
 def multiply_theirs(db: Db, times: int) -> None:

@@ -459,7 +459,7 @@ class TeamReader:
     def engine(self) -> TeamEngine:
         """Return the words as they are now."""
         self.byte_store.reset()
-        return TeamEngine(self._search_backend, lambda: self.search_facts.session_facts)
+        return TeamEngine(self._search_backend, self.search_facts.newest_sessions)
 
     def check_for_changes(self) -> bool:
         """Look whether something has come, or whether others may be seen now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from heapq import nlargest
 from typing import NamedTuple
 
 import msgspec
@@ -328,6 +329,13 @@ class TeamSearchFacts:
     def end_times(self) -> dict[int, int]:
         """Return when each session ended, in milliseconds; 0 where that is unknown."""
         return {number: one.ended_ms for number, one in self.session_facts.items()}
+
+    def newest_sessions(self, limit: int) -> list[int]:
+        """Return the sessions that ended last."""
+        facts = self.session_facts
+        return nlargest(
+            limit, facts, key=lambda number: (facts[number].ended_ms, number)
+        )
 
     def given_titles(self) -> list[tuple[int, str]]:
         """Return the titles of sessions that were given one."""

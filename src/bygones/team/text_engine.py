@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from bygones.model.query import KINDS_PER_SESSION
 from bygones.store.text_index import TextMatch, shared_stem, stem_terms
@@ -25,111 +26,79 @@ from bygones.team.text_query import (
     RecordsQuery,
     SessionPostings,
     SessionsQuery,
-    TermSequence,
     TextQuery,
     UnscoredQuery,
     query_session,
     query_terms,
 )
 
-__all__ = ["TeamEngine", "TermStats", "TextSearchBackend", "form_groups"]
-
 _MAX_PREFIX_EXPANSIONS = 500
 _MAX_OPENED_SESSIONS = 50
-"""Sessions whose texts are all looked at, where no session is named."""
-_MAX_CACHED_GROUPS = 300
-"""Groups of forms whose counts are kept for the next question."""
-_MAX_CACHED_COUNTS = 100_000
-"""Counts of them all, about: each takes a hundred bytes, and a hub has many readers."""
+"""Sessions whose texts are loaded to find the best ones."""
+_MAX_COUNTED_TEXTS = 50_000
+"""Texts with some terms above which only those of the newest sessions are sampled."""
+_SAMPLED_SESSIONS = 1_000
+_MAX_CACHED_TERMS = 50_000
+"""Terms whose number of texts is cached."""
 
 
-def form_groups(terms: Sequence[str]) -> list[str]:
-    """Return of each term under what it is counted together with its other forms."""
-    found = zip(terms, stem_terms(terms), strict=True)
-    return [f"={term}" if stem is None else stem for term, stem in found]
+class TermFilter(Struct, frozen=True, kw_only=True):
+    """Which terms to look up: all that match one of the conditions."""
 
-
-class TermStats(NamedTuple):
-    """What an engine knows of some groups of forms, and of other terms."""
-
-    term_counts: dict[str, int]
-    """How many texts have each term that there is."""
-    group_counts: dict[str, dict[int, int]]
-    """How many texts have a form of a group, by bucket."""
+    exact: Sequence[str] = ()
+    stems: Sequence[str] = ()
+    prefix: str | None = None
+    substring: str | None = None
 
 
 class TextSearchBackend(Protocol):
-    """What an engine must be able to say of texts and terms, for one scope."""
+    """What a database answers about texts and terms, limited to one scope."""
 
     def refresh_scope(self) -> object:
-        """Look whose rows may be seen; return what changes when these do."""
+        """Look up whose rows are visible; return a value that changes when these do."""
         ...
 
     def totals(self) -> tuple[int, int]:
-        """Return how many texts there are, and how many terms in all of them."""
+        """Return the number of texts, and of terms in all of them."""
         ...
 
-    def load_term_stats(
-        self, groups: Sequence[str], terms: Sequence[str], live_sessions: Container[int]
-    ) -> TermStats:
-        """Return all terms of some groups with where they stand, and other terms.
-
-        Sessions not in ``live_sessions`` do not count: they were replaced meanwhile.
-        """
-        ...
-
-    def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
-        """Return how many texts have each of some terms."""
-        ...
-
-    def terms_with_prefix(self, prefix: str) -> list[tuple[str, int]]:
-        """Return terms that begin so in their order, and how many texts have each."""
-        ...
-
-    def terms_containing(self, substring: str) -> list[str]:
-        """Return terms that have a piece somewhere in them."""
+    def terms(self, wanted: TermFilter) -> list[tuple[str, int]]:
+        """Return terms in their order, each with the number of texts that have it."""
         ...
 
     def count_texts(
         self, queries: Sequence[TextQuery]
     ) -> list[tuple[int, int, int, int]]:
-        """Return how many texts are found, by question, session and kind."""
-        ...
-
-    def count_shared_texts(
-        self, one: MatchQuery, other: MatchQuery
-    ) -> list[tuple[int, int, int]]:
-        """Return how many texts two matches both find, by session and kind."""
+        """Return query index, session, kind and number of matching texts."""
         ...
 
     def load_postings(
         self, sessions: Sequence[int], terms: Sequence[str], *, include_unmatched: bool
     ) -> dict[int, SessionPostings]:
-        """Return where terms stand in the texts of sessions.
+        """Return the positions of terms in the texts of sessions.
 
-        With ``include_unmatched`` also texts that have none of the terms.
+        With ``include_unmatched``, texts without any of the terms are included.
         """
         ...
 
 
 class TeamEngine:
-    """Makes questions and has them answered."""
+    """The :class:`~bygones.store.protocols.SearchEngine` of a team store."""
 
     def __init__(
-        self, backend: TextSearchBackend, live_sessions: Callable[[], Container[int]]
+        self,
+        backend: TextSearchBackend,
+        newest_sessions: Callable[[int], Sequence[int]],
     ) -> None:
         self._backend = backend
-        self._live_sessions = live_sessions
-        """Gives the sessions that are there."""
+        self._newest_sessions = newest_sessions
         self._term_counts: dict[str, int] = {}
-        self._group_terms: dict[str, dict[str, int]] = {}
-        """Terms by their group, and how many texts have each."""
-        self._group_counts: dict[str, dict[int, int]] = {}
+        self._forms_by_stem: dict[str, list[str]] = {}
         self._prefix_terms: dict[str, list[tuple[str, int]]] = {}
         self._counts_cache: dict[TextQuery, dict[int, int]] = {}
-        """What was counted for the query that is being answered."""
+        """Counts for the search that is running."""
         self._postings_cache: dict[int, SessionPostings] = {}
-        """Where the terms stand that were asked for last."""
+        """Postings of the terms in ``_postings_key``."""
         self._postings_key = (frozenset[str](), False)
 
     @cached_property
@@ -138,40 +107,32 @@ class TeamEngine:
 
     @property
     def text_count(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return self._totals[0]
 
     def prefetch(self, terms: Iterable[str], count_only: Iterable[str] = ()) -> None:
-        """Learn of terms with all their forms, and of others, in one question."""
+        """Look up terms with all their forms, and the counts of others, at once."""
         self._postings_cache.clear()
         self._counts_cache.clear()
-        asked = list(dict.fromkeys(terms))
-        stems = filter(None, map(shared_stem, asked))
-        groups = {*form_groups(asked), *stems}
-        new = sorted(groups - self._group_terms.keys())
-        more = [term for term in count_only if term not in self._term_counts]
-        if not new and not more:
+        if len(self._term_counts) > _MAX_CACHED_TERMS:
+            self._term_counts.clear()
+            self._forms_by_stem.clear()
+        wanted = list(dict.fromkeys(terms))
+        stems = set(filter(None, map(shared_stem, wanted))) - self._forms_by_stem.keys()
+        exact = [
+            term
+            for term in dict.fromkeys((*wanted, *count_only))
+            if term not in self._term_counts
+        ]
+        if not stems and not exact:
             return
-        held = sum(map(len, self._group_counts.values()))
-        if (
-            held > _MAX_CACHED_COUNTS
-            or len(self._group_terms) + len(new) > _MAX_CACHED_GROUPS
-        ):
-            self._group_terms.clear()
-            self._group_counts.clear()
-            new = sorted(groups)
-        found = self._backend.load_term_stats(new, more, self._live_sessions())
-        for term in (*asked, *more):
-            self._term_counts.setdefault(term, 0)
-        self._term_counts |= found.term_counts
-        self._group_terms |= {group: {} for group in new}
-        known = list(found.term_counts)
-        for term, group in zip(known, form_groups(known), strict=True):
-            if group in self._group_terms:
-                self._group_terms[group][term] = found.term_counts[term]
-        self._group_counts |= {
-            group: found.group_counts.get(group, {}) for group in new
-        }
+        found = self._backend.terms(TermFilter(exact=exact, stems=sorted(stems)))
+        self._term_counts |= dict.fromkeys(exact, 0) | dict(found)
+        self._forms_by_stem |= {stem: [] for stem in stems}
+        names = [term for term, _ in found]
+        for term, stem in zip(names, stem_terms(names), strict=True):
+            if stem in stems:
+                self._forms_by_stem[stem].append(term)
 
     def frequency(self, term: str) -> int:
         """Return how many texts have a term."""
@@ -181,8 +142,8 @@ class TeamEngine:
         wanted = list(dict.fromkeys(terms))
         new = [term for term in wanted if term not in self._term_counts]
         if new:
-            found = self._backend.document_frequencies(new)
-            self._term_counts |= {term: found.get(term, 0) for term in new}
+            found = self._backend.terms(TermFilter(exact=new))
+            self._term_counts |= dict.fromkeys(new, 0) | dict(found)
         return {term: self._term_counts[term] for term in wanted}
 
     def word_forms(self, term: str) -> tuple[str, ...]:
@@ -190,8 +151,8 @@ class TeamEngine:
         self.prefetch([term])
         stem = shared_stem(term)
         own = (term,) if self._term_counts[term] else ()
-        others = self._group_terms[stem] if stem is not None else {}
-        return (*own, *(other for other in sorted(others) if other != term))
+        others = self._forms_by_stem[stem] if stem is not None else []
+        return (*own, *(other for other in others if other != term))
 
     def correct_spelling(self, term: str) -> str | None:
         """Return the term that is likely meant by one which is not there."""
@@ -201,7 +162,8 @@ class TeamEngine:
         """Return the terms that begin so, and how many texts have each."""
         found = self._prefix_terms.get(prefix)
         if found is None:
-            found = self._prefix_terms[prefix] = self._backend.terms_with_prefix(prefix)
+            found = self._backend.terms(TermFilter(prefix=prefix))
+            self._prefix_terms[prefix] = found
             self._term_counts.update(found)
         return found
 
@@ -249,10 +211,10 @@ class TeamEngine:
 
     def match_substring(self, substring: str) -> TextQuery:
         """Ask for texts with a term that has a piece somewhere in it; this is slow."""
-        found = self._backend.terms_containing(substring)
-        return (
-            ConstantScoreQuery(self.match_terms(found)) if found else MatchNoneQuery()
-        )
+        found = self._backend.terms(TermFilter(substring=substring))
+        if not found:
+            return MatchNoneQuery()
+        return ConstantScoreQuery(self.match_terms([term for term, _ in found]))
 
     def in_sessions(self, sessions: Iterable[int]) -> TextQuery:
         """Ask for the texts of some sessions."""
@@ -300,126 +262,30 @@ class TeamEngine:
         return found
 
     def count_many(self, queries: Sequence[TextQuery]) -> list[dict[int, int]]:
-        """Return the same for several questions; what is known is not asked for."""
-        found = [self._known_counts(one) for one in queries]
-        unknown = [at for at, told in enumerate(found) if told is None]
-        told: list[dict[int, int]] = [{} for _ in unknown]
-        if unknown:
-            questions = [queries[at] for at in unknown]
-            for at, session, kind, count in self._backend.count_texts(questions):
-                told[at][session * KINDS_PER_SESSION + kind] = count
-            self._counts_cache |= dict(zip(questions, told, strict=True))
-        new = iter(told)
-        return [next(new) if one is None else one for one in found]
-
-    def _known_counts(self, asked: TextQuery) -> dict[int, int] | None:
-        """Return the counts of a question, if all that it asks for is known."""
-        if asked in self._counts_cache:
-            return self._counts_cache[asked]
-        if isinstance(asked, MatchNoneQuery):
-            return {}
-        if isinstance(asked, UnscoredQuery | ConstantScoreQuery):
-            return self._known_counts(asked.query)
-        if isinstance(asked, MatchQuery):
-            return {} if self._cannot_match(asked) else self._known_group_counts(asked)
-        return (
-            self._known_counts_in_sessions(asked)
-            if isinstance(asked, AndQuery)
-            else None
-        )
-
-    def _cannot_match(self, asked: MatchQuery) -> bool:
-        """Whether no session has all terms of a run in texts of one kind."""
-        return all(map(self._never_cooccur, asked.phrases))
-
-    def _never_cooccur(self, run: TermSequence) -> bool:
-        known = [
-            self._group_counts[one]
-            for one in form_groups(run)
-            if one in self._group_counts
-        ]
-        if len(run) == 1 or not known:
-            return False
-        first, *others = sorted(known, key=len)
-        return not any(all(bucket in one for one in others) for bucket in first)
-
-    def _known_counts_in_sessions(self, asked: AndQuery) -> dict[int, int] | None:
-        """Return what is known of a question, in some sessions."""
-        within = [
-            set(one.numbers) for one in asked.queries if isinstance(one, SessionsQuery)
-        ]
-        others = [one for one in asked.queries if not isinstance(one, SessionsQuery)]
-        counts = self._known_counts(others[0]) if len(others) == 1 else None
-        if counts is None or not within:
-            return counts if not within else None
-        chosen = set.intersection(*within)
-        return {
-            b: count for b, count in counts.items() if b // KINDS_PER_SESSION in chosen
-        }
-
-    def _known_group_counts(self, asked: MatchQuery) -> dict[int, int] | None:
-        """Return the counts of words in all their forms, if these are known."""
-        terms = {run[0] for run in asked.phrases}
-        if not terms or any(len(run) > 1 for run in asked.phrases):
-            return None
-        groups = sorted(set(form_groups(sorted(terms))))
-        known = [self._group_terms.get(group, {}).keys() for group in groups]
-        if not all(known) or terms != set().union(*known):
-            return None
-        if len(groups) == 1:
-            return self._group_counts[groups[0]]
-        found = self._counts_cache[asked] = self._union_group_counts(groups)
-        return found
-
-    def _union_group_counts(self, groups: Sequence[str]) -> dict[int, int]:
-        """Return how many texts have a form of one of some words, by bucket.
-
-        A text that has forms of two is counted once; which do is asked for.
-        """
-        first, *others = sorted(groups, key=lambda one: -len(self._group_counts[one]))
-        found = dict(self._group_counts[first])
-        terms = list(self._group_terms[first])
-        for group in others:
-            tally, own = self._group_counts[group], list(self._group_terms[group])
-            both = any(bucket in found for bucket in tally)
-            for bucket, count in tally.items():
-                found[bucket] = found.get(bucket, 0) + count
-            if both:
-                twice = self._backend.count_shared_texts(
-                    self.match_terms(terms), self.match_terms(own)
-                )
-                for session, kind, count in twice:
-                    found[session * KINDS_PER_SESSION + kind] -= count
-            terms += own
-        return found
+        """Count for several queries; those that are not cached in one statement."""
+        cache = self._counts_cache
+        new = [query for query in dict.fromkeys(queries) if query not in cache]
+        asked = [query for query in new if not isinstance(query, MatchNoneQuery)]
+        cache |= {query: {} for query in new}
+        if asked:
+            for index, session, kind, count in self._backend.count_texts(asked):
+                cache[asked[index]][session * KINDS_PER_SESSION + kind] = count
+        return [cache[query] for query in queries]
 
     def best_keys(self, query: TextQuery, limit: int) -> tuple[int, dict[int, int]]:
-        """Return how many texts are found, and where all of them lie.
+        """Return the number of matching texts, and how many have which text key.
 
-        Of forms of a word it is told where the word in any form lies: that is known,
-        and sessions are only chosen by it.
+        Terms in very many texts are looked up in the newest sessions only; the total
+        is then an upper bound.
         """
         del limit
-        counts = self._approximate_counts(query)
-        if counts is not None:
-            return sum(self._frequencies(query_terms(query)).values()), counts
+        if isinstance(query, MatchQuery) and query.has_terms_only:
+            total = sum(self._frequencies(query_terms(query)).values())
+            if total > _MAX_COUNTED_TEXTS:
+                newest = self.in_sessions(self._newest_sessions(_SAMPLED_SESSIONS))
+                return total, self.count(self.all_of([query, newest]))
         counts = self.count(query)
         return sum(counts.values()), counts
-
-    def _approximate_counts(self, asked: TextQuery) -> dict[int, int] | None:
-        if not isinstance(asked, MatchQuery) or any(
-            len(run) > 1 for run in asked.phrases
-        ):
-            return None
-        groups = set(form_groups([run[0] for run in asked.phrases]))
-        if not groups or not groups <= self._group_counts.keys():
-            return None
-        if len(groups) == 1:
-            return self._group_counts[groups.pop()]
-        found: Counter[int] = Counter()
-        for group in groups:
-            found.update(self._group_counts[group])
-        return found
 
     def search(self, query: TextQuery, limit: int) -> tuple[int, list[TextMatch]]:
         """Return how many texts are found, and those that fit best, best first.

@@ -18,12 +18,19 @@ TermSequence = tuple[str, ...]
 _MAX_SCORED_TERMS = 32
 """Single terms of a match above which they say too little to be scored."""
 _K1, _B = 1.2, 0.75
+_MAX_FREQUENCY = 255
+"""Occurrences of a term in a text that count: PostgreSQL stores no more positions."""
 
 
 class MatchQuery(Struct, frozen=True):
     """Texts that have one of some runs of terms; a term alone is a run."""
 
     phrases: tuple[TermSequence, ...]
+
+    @property
+    def has_terms_only(self) -> bool:
+        """Whether every phrase is a single term."""
+        return all(len(phrase) == 1 for phrase in self.phrases)
 
 
 class MatchAllQuery(Struct, frozen=True):
@@ -217,7 +224,7 @@ class BM25Scorer:
         for term in terms:
             weight = self._idf[term] * (1 + _K1)
             for number, places in postings.positions.get(term, {}).items():
-                times = len(places)
+                times = min(len(places), _MAX_FREQUENCY)
                 norm = flat + slope * _quantize_length(postings.text_facts[number][2])
                 found[number] = found.get(number, 0) + weight * times / (times + norm)
         return found
@@ -281,7 +288,8 @@ class BM25Scorer:
         single = sum(len(run) == 1 for run in query.phrases)
         total = 0.0
         norm = _K1 * (1 - _B + _B * _quantize_length(text.length) / self._average)
-        for run, times in found:
+        for run, count in found:
+            times = min(count, _MAX_FREQUENCY)
             if len(run) == 1 and single > _MAX_SCORED_TERMS:
                 continue
             weight = sum(self._idf[term] for term in run) * (1 + _K1)
@@ -337,6 +345,27 @@ def split_required_match(
     return None, query
 
 
+def split_sessions(
+    query: TextQuery | None,
+) -> tuple[tuple[int, ...] | None, TextQuery | None]:
+    """Split off the sessions that a query is limited to, if it is.
+
+    Returns these sessions and what else texts must match.
+    """
+    parts = query.queries if isinstance(query, AndQuery) else (query,)
+    sessions: set[int] | None = None
+    others: list[TextQuery] = []
+    for part in parts:
+        inner = part.query if isinstance(part, UnscoredQuery) else part
+        if isinstance(inner, SessionsQuery):
+            own = set(inner.numbers)
+            sessions = own if sessions is None else sessions & own
+        elif part is not None:
+            others.append(part)
+    rest = AndQuery(tuple(others)) if others else None
+    return None if sessions is None else tuple(sorted(sessions)), rest
+
+
 class SqlCondition:
     """Turns a question into a condition on texts ``t``.
 
@@ -355,7 +384,7 @@ class SqlCondition:
 
     def match_source(self, query: MatchQuery) -> str:
         """Return the texts that fit a match, to be selected from."""
-        return self._match_source(query, self._bind)
+        return self._match_source(query, self.bind)
 
     def compile(self, query: TextQuery) -> str:
         """Return the condition that a text answers a question."""
@@ -383,13 +412,14 @@ class SqlCondition:
             return f"({self._db.in_list('t.number', name)})"
         if isinstance(query, KindsQuery):
             kinds = self._db.in_list("t.kind", self._bind_name(list(query.kinds)))
-            return f"(t.number = {self._bind(query.session)} AND {kinds})"
+            return f"(t.number = {self.bind(query.session)} AND {kinds})"
         if isinstance(query, RecordsQuery):
             pairs = self._bind_name(sorted(query.pairs))
             return f"({self._db.pair_in_list('t.number, t.record', pairs)})"
         return "(1 = 1)" if isinstance(query, MatchAllQuery) else "(1 = 0)"
 
-    def _bind(self, value: object) -> str:
+    def bind(self, value: object) -> str:
+        """Add a value; return its placeholder."""
         return f"%({self._bind_name(value)})s"
 
     def _bind_name(self, value: object) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
 Made = tuple[TeamStore, BlobStore]
-TABLES = ("session", "record", "said", "post", "prompt", "usage", "source", "span")
+TABLES = ("session", "record", "text", "posting", "prompt", "usage", "source", "span")
 
 
 @pytest.fixture
@@ -55,7 +55,8 @@ def test_a_person_sees_their_own_rows_without_a_filter(
 
 
 @pytest.mark.parametrize(
-    "sql", ["TRUNCATE TABLE session", "INSERT INTO dead VALUES (1)", "DROP TABLE post"]
+    "sql",
+    ["TRUNCATE TABLE session", "INSERT INTO dead VALUES (1)", "DROP TABLE posting"],
 )
 def test_a_reader_changes_nothing(reader: ClickHouseConnection, sql: str) -> None:
     reader.restrict_to(holders(reader, "ann"))

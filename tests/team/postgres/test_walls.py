@@ -12,7 +12,7 @@ from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_connection import PostgresConnection
 
 Made = tuple[TeamStore, BlobStore]
-TABLES = ("session", "record", "said", "word", "prompt", "usage", "source", "span")
+TABLES = ("session", "record", "text", "term", "prompt", "usage", "source", "span")
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_who_is_nobody_sees_no_row(reader: PostgresConnection) -> None:
     for table in TABLES:
         assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
     assert reader.rows("SELECT * FROM matching('hello'::tsquery)", {}) == []
-    both = "SELECT * FROM matching_both('hello'::tsquery, 'hello'::tsquery)"
-    assert reader.rows(both, {}) == []
+    counts = "SELECT * FROM count_matching('hello'::tsquery)"
+    assert reader.rows(counts, {}) == []
 
 
 def test_a_person_sees_their_own_rows_without_a_filter(
@@ -58,7 +58,7 @@ def test_a_person_sees_their_own_rows_without_a_filter(
         "SELECT * FROM object",
         "SELECT * FROM tombstone",
         "DELETE FROM session",
-        "INSERT INTO total VALUES (1, 1, 1)",
+        "INSERT INTO holder_stats VALUES (1, 1, 1)",
     ],
 )
 def test_a_reader_changes_nothing_and_reads_nothing_else(
@@ -73,7 +73,7 @@ def test_a_reader_changes_nothing_and_reads_nothing_else(
 def test_texts_are_found_by_the_index_behind_the_wall(
     reader: PostgresConnection,
 ) -> None:
-    asked = "SELECT number FROM said WHERE tsv @@ 'hello'::tsquery"
+    asked = "SELECT number FROM text WHERE terms @@ 'hello'::tsquery"
 
     def plan() -> str:
         reader.execute("SET enable_seqscan = off")
@@ -81,9 +81,9 @@ def test_texts_are_found_by_the_index_behind_the_wall(
         return "\n".join(row[0] for row in rows)
 
     # This is how the function asks, and what would become of it in a reader's hands.
-    assert "Bitmap Index Scan on said_tsv" in plan()
+    assert "Bitmap Index Scan on text_terms" in plan()
     reader.restrict_to(holders(reader, "ann"))
-    assert "said_tsv" not in plan()
+    assert "text_terms" not in plan()
 
 
 def test_a_connection_that_was_cut_is_made_anew_and_as_limited(

@@ -11,7 +11,7 @@ from bygones.archive import Archive
 from bygones.model.summary import SearchResults
 from bygones.query.parser import parse_query
 from bygones.team.contract import AccessScope, BlobStore, TeamStore
-from bygones.team.stores.postgres_search import OVERLAP, PIECE
+from bygones.team.stores.postgres_search import PIECE_OVERLAP, PIECE_TERMS
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.engines import opened
@@ -19,7 +19,7 @@ from tests.team.homes import send
 
 Made = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-FAR = " filler" * (PIECE + OVERLAP)
+FAR = " filler" * (PIECE_TERMS + PIECE_OVERLAP)
 SAID = (
     ("secure boot", "the secureboot key"),
     (f"secure {FAR} secureboot", "nothing"),

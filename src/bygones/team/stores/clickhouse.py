@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bygones.model.query import KINDS_PER_SESSION
-from bygones.store.text_index import form_prefix
+from bygones.store.text_index import form_prefix, stem_terms
 from bygones.team.contract import (
     AccessScope,
     ErasureSelector,
@@ -23,9 +22,8 @@ from bygones.team.stores.base import (
     encode_selector,
 )
 from bygones.team.stores.clickhouse_connection import ClickHouseConnection, prepare
-from bygones.team.text_engine import TermStats, form_groups
+from bygones.team.text_engine import TermFilter
 from bygones.team.text_query import (
-    AndQuery,
     MatchQuery,
     SessionPostings,
     SqlCondition,
@@ -35,7 +33,7 @@ from bygones.team.text_query import (
 )
 
 _LAST_CHARACTER = "\U0010ffff"
-_SELECT_POSTINGS = "SELECT number, text, kind, record FROM {post} AS p"
+_SELECT_POSTINGS = "SELECT number, text, kind, record FROM {posting} AS p"
 
 
 class ClickHouseTextSearch:
@@ -60,81 +58,29 @@ class ClickHouseTextSearch:
 
     def totals(self) -> tuple[int, int]:
         """Return how many texts there are, and how many terms in all of them."""
-        row = self._sight.first_row("SELECT count(*), sum(length) FROM {said} AS s")
+        row = self._sight.first_row("SELECT count(*), sum(length) FROM {text} AS s")
         return (int(row[0]), int(row[1])) if row else (0, 0)
 
-    def load_term_stats(
-        self, groups: Sequence[str], terms: Sequence[str], live_sessions: Container[int]
-    ) -> TermStats:
-        """Return all terms of some groups with where they stand, and other terms."""
-        del live_sessions  # what is dead is seen by nobody
-        single = {group[1:] for group in groups if group[0] == "="} | set(terms)
-        values: dict[str, object] = {"terms": sorted(single)}
-        parts = ["term IN %(terms)s"] if single else []
-        for at, stem in enumerate(one for one in groups if one[0] != "="):
-            values |= {f"low{at}": form_prefix(stem)}
-            values |= {f"high{at}": form_prefix(stem) + _LAST_CHARACTER}
-            parts.append(f"(term >= %(low{at})s AND term < %(high{at})s)")
-        if not parts:
-            return TermStats({}, {})
+    def terms(self, wanted: TermFilter) -> list[tuple[str, int]]:
+        values: dict[str, object] = {"exact": list(wanted.exact)}
+        conditions = ["term IN %(exact)s"] if wanted.exact else []
+        ranges = [form_prefix(stem) for stem in wanted.stems]
+        ranges += [wanted.prefix] if wanted.prefix is not None else []
+        for index, prefix in enumerate(ranges):
+            values |= {f"low{index}": prefix, f"high{index}": prefix + _LAST_CHARACTER}
+            conditions.append(f"(term >= %(low{index})s AND term < %(high{index})s)")
+        if wanted.substring is not None:
+            values["substring"] = wanted.substring
+            conditions.append("position(term, %(substring)s) > 0")
+        if not conditions:
+            return []
         rows = self._sight.rows(
-            f"SELECT term, count(*) FROM {{post}} AS p WHERE {' OR '.join(parts)}"  # noqa: S608 (our names)
-            " GROUP BY term",
+            f"SELECT term, count(*) FROM {{posting}} AS p WHERE {' OR '.join(conditions)}"  # noqa: S608 (constants)
+            " GROUP BY term ORDER BY term",
             **values,
         )
-        names = [row[0] for row in rows]
-        found = dict(zip(names, form_groups(names), strict=True))
-        chosen = {term: group for term, group in found.items() if group in set(groups)}
-        kept = chosen.keys() | single
-        return TermStats(
-            {term: int(count) for term, count in rows if term in kept},
-            self._count_groups(chosen),
-        )
-
-    def _count_groups(self, chosen: dict[str, str]) -> dict[str, dict[int, int]]:
-        """Return how many texts have a term of each group, by bucket."""
-        tallies: dict[str, dict[int, int]] = {}
-        if not chosen:
-            return tallies
-        rows = self._sight.rows(
-            "SELECT transform(term, %(terms)s, %(groups)s, '') AS forms, number, kind,"
-            " uniqExact(text) FROM {post} AS p WHERE term IN %(terms)s"
-            " GROUP BY forms, number, kind",
-            terms=list(chosen),
-            groups=list(chosen.values()),
-        )
-        for forms, number, kind, count in rows:
-            own = tallies.setdefault(forms, {})
-            own[int(number) * KINDS_PER_SESSION + int(kind)] = int(count)
-        return tallies
-
-    def document_frequencies(self, terms: Sequence[str]) -> dict[str, int]:
-        """Return how many texts have each of some terms."""
-        rows = self._sight.rows(
-            "SELECT term, count(*) FROM {post} AS p WHERE term IN %(terms)s"
-            " GROUP BY term",
-            terms=list(terms),
-        )
-        return {term: int(count) for term, count in rows}
-
-    def terms_with_prefix(self, prefix: str) -> list[tuple[str, int]]:
-        """Return terms that begin so in their order, and how many texts have each."""
-        rows = self._sight.rows(
-            "SELECT term, count(*) FROM {post} AS p"
-            " WHERE term >= %(start)s AND term < %(last)s GROUP BY term ORDER BY term",
-            start=prefix,
-            last=prefix + _LAST_CHARACTER,
-        )
-        return [(term, int(count)) for term, count in rows]
-
-    def terms_containing(self, substring: str) -> list[str]:
-        """Return terms that have a piece somewhere in them."""
-        rows = self._sight.rows(
-            "SELECT DISTINCT term FROM {post} AS p"
-            " WHERE position(term, %(piece)s) > 0 ORDER BY term",
-            piece=substring,
-        )
-        return [row[0] for row in rows]
+        found = [(term, int(count)) for term, count in rows]
+        return _with_stems(found, wanted) if wanted.stems else found
 
     def count_texts(
         self, queries: Sequence[TextQuery]
@@ -144,7 +90,7 @@ class ClickHouseTextSearch:
         parts: list[str] = []
         for at, one in enumerate(queries):
             found, rest = split_required_match(one)
-            table = "{said}" if found is None else condition.match_source(found)
+            table = "{text}" if found is None else condition.match_source(found)
             where = f" WHERE {condition.compile(rest)}" if rest is not None else ""
             parts.append(
                 f"SELECT {at:d}, number, kind, uniqExact(text) FROM {table} AS t{where}"  # noqa: S608 (our names)
@@ -152,12 +98,6 @@ class ClickHouseTextSearch:
             )
         rows = self._sight.rows(" UNION ALL ".join(parts), **condition.values)
         return [(int(at), number, int(kind), int(n)) for at, number, kind, n in rows]
-
-    def count_shared_texts(
-        self, one: MatchQuery, other: MatchQuery
-    ) -> list[tuple[int, int, int]]:
-        """Return how many texts two matches both find, by session and kind."""
-        return [row[1:] for row in self.count_texts([AndQuery((one, other))])]
 
     def load_postings(
         self, sessions: Sequence[int], terms: Sequence[str], *, include_unmatched: bool
@@ -167,7 +107,7 @@ class ClickHouseTextSearch:
         if terms:
             rows = self._sight.rows(
                 "SELECT number, text, record, kind, length, term, places"
-                " FROM {post} AS p WHERE term IN %(terms)s AND number IN %(numbers)s",
+                " FROM {posting} AS p WHERE term IN %(terms)s AND number IN %(numbers)s",
                 numbers=list(sessions),
                 terms=list(terms),
             )
@@ -176,12 +116,27 @@ class ClickHouseTextSearch:
                 found[number].text_facts[text] = (record, kind, length)
                 found[number].positions.setdefault(term, {})[text] = places
         if include_unmatched:
-            sql = "SELECT number, text, record, kind, length FROM {said} AS s"
+            sql = "SELECT number, text, record, kind, length FROM {text} AS s"
             sql += " WHERE number IN %(numbers)s"
             for number, text, *facts in self._sight.rows(sql, numbers=list(sessions)):
                 record, kind, length = facts
                 found[number].text_facts[text] = (record, kind, length)
         return found
+
+
+def _with_stems(
+    found: Sequence[tuple[str, int]], wanted: TermFilter
+) -> list[tuple[str, int]]:
+    """Return terms without those that only begin like a stem."""
+    exact, stems = set(wanted.exact), set(wanted.stems)
+    own_stems = stem_terms([term for term, _ in found])
+    return [
+        row
+        for row, stem in zip(found, own_stems, strict=True)
+        if stem in stems
+        or row[0] in exact
+        or (wanted.prefix is not None and row[0].startswith(wanted.prefix))
+    ]
 
 
 def _match_source_sql(query: MatchQuery, add: Callable[[object], str]) -> str:
@@ -199,7 +154,7 @@ def _phrase_match_sql(phrase: TermSequence, add: Callable[[object], str]) -> str
     later = " AND ".join(f"has(p{step}, at + {step})" for step in range(1, len(phrase)))
     return (
         "SELECT number, text, kind, record FROM (SELECT number, text,"  # noqa: S608 (our names)
-        f" any(kind) AS kind, any(record) AS record, {each} FROM {{post}} AS p"
+        f" any(kind) AS kind, any(record) AS record, {each} FROM {{posting}} AS p"
         f" WHERE term IN {add(sorted(set(phrase)))} GROUP BY number, text)"
         f" WHERE arrayExists(at -> {later}, p0)"
     )

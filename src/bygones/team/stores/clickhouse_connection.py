@@ -43,7 +43,7 @@ _LIVE_SESSIONS = (
     " AND number NOT IN (SELECT number FROM dead)"
 )
 _SOURCE_TABLES = {"source", "span"}
-_HOLDER_TABLES = (*TEAM_TABLES, "said", "post", *sorted(_SOURCE_TABLES))
+_HOLDER_TABLES = (*TEAM_TABLES, "text", "posting", *sorted(_SOURCE_TABLES))
 """Tables whose rows are of a holder."""
 _MAX_FILTERED_HOLDERS = 500
 """Holders that the engine is told of besides the statements; these name all."""
@@ -168,7 +168,7 @@ def translate_errors() -> Iterator[None]:
         raise StoreError("it is no text", is_permanent=True) from error
 
 
-DERIVED_TABLES = (*TEAM_TABLES, "said", "post")
+DERIVED_TABLES = (*TEAM_TABLES, "text", "posting")
 """Tables whose rows are of a session that was derived."""
 _TABLE_SETTINGS = "SETTINGS old_parts_lifetime = 1"
 """What was erased must not lie about in parts that nobody reads."""
@@ -216,8 +216,8 @@ _SKIP_INDEXES = {
 }
 """Records are opened by session, and seldom looked for by their ids."""
 _SEARCH_COLUMNS = {
-    "said": "text UInt32, record UInt32, kind UInt8, length UInt32",
-    "post": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
+    "text": "text UInt32, record UInt32, kind UInt8, length UInt32",
+    "posting": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
     " record UInt32 CODEC(Delta, ZSTD(1)), kind UInt8 CODEC(ZSTD(1)),"
     " length UInt32 CODEC(ZSTD(1)),"
     " places Array(UInt32) CODEC(ZSTD(1))",
@@ -248,7 +248,7 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
     for table in TEAM_TABLES:
         db.execute(_table_ddl(table))
     owned = "holder Int64, number Int64 CODEC(Delta, ZSTD(1))"
-    for table, order in (("said", "number, text"), ("post", "term, number, text")):
+    for table, order in (("text", "number, text"), ("posting", "term, number, text")):
         db.execute(
             f"CREATE TABLE {table} ({owned}, {_SEARCH_COLUMNS[table]})"
             f" ENGINE = MergeTree ORDER BY ({order}) {_TABLE_SETTINGS}"

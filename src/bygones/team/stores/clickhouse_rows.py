@@ -325,10 +325,10 @@ def _add_texts(
             places.setdefault(term, []).append(at)
         waiting += [(*facts, term, found) for term, found in places.items()]
         if len(waiting) >= _INSERT_BATCH:
-            db.insert("post", _POSTING_COLUMNS, waiting)
+            db.insert("posting", _POSTING_COLUMNS, waiting)
             waiting = []
-    db.insert("said", _TEXT_COLUMNS, said)
-    db.insert("post", _POSTING_COLUMNS, waiting)
+    db.insert("text", _TEXT_COLUMNS, said)
+    db.insert("posting", _POSTING_COLUMNS, waiting)
 
 
 def mark_dead(db: ClickHouseConnection, numbers: Sequence[int]) -> None:
@@ -519,7 +519,7 @@ def verify_rows(db: ClickHouseConnection) -> VerifyReport:
     (counts,) = db.rows(
         "SELECT (SELECT count(*) FROM source FINAL),"  # noqa: S608 (our names)
         f" (SELECT count(*) FROM session WHERE {_IS_LIVE}),"
-        f" (SELECT count(*) FROM said WHERE {_IS_LIVE})",
+        f" (SELECT count(*) FROM text WHERE {_IS_LIVE})",
         {},
     )
     return VerifyReport(

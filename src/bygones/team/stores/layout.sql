@@ -1,7 +1,8 @@
--- What readers and the search need beside the rows of sessions; all of it is derived.
+-- Tables and functions of text search. All of it is derived from what was uploaded.
 
--- Texts by their terms: a long one in several pieces.
-CREATE TABLE said (
+-- One row per text. The terms of a long text are split into pieces, one row each.
+-- Vectors are stored outside of the row, so that counting reads small rows only.
+CREATE TABLE text (
     holder      integer NOT NULL,
     number      bigint NOT NULL,
     text        integer NOT NULL,
@@ -9,110 +10,114 @@ CREATE TABLE said (
     record      integer NOT NULL,
     kind        smallint NOT NULL,
     length      integer NOT NULL,
-    tsv         tsvector NOT NULL
-);
-CREATE INDEX said_tsv ON said USING gin (tsv) WITH (gin_pending_list_limit = 8192);
-CREATE INDEX said_number ON said (number, text);
-CREATE INDEX said_long ON said (number, text) WHERE piece > 0;
+    terms       tsvector NOT NULL
+) WITH (toast_tuple_target = 128);
+ALTER TABLE text ALTER COLUMN terms SET STORAGE EXTERNAL;
+CREATE INDEX text_terms ON text USING gin (terms) WITH (gin_pending_list_limit = 8192);
+CREATE INDEX text_number ON text (number, text, piece);
 
--- Terms with the group of their forms, and how many texts of a holder have each.
-CREATE TABLE word (
+-- The number of texts of a holder that contain a term. Forms of a word share a stem.
+CREATE TABLE term (
     holder      integer NOT NULL,
     term        text COLLATE "C" NOT NULL,
-    forms       text COLLATE "C" NOT NULL,
+    stem        text COLLATE "C",
     texts       bigint NOT NULL,
     PRIMARY KEY (term, holder)
 );
-CREATE INDEX word_forms ON word (forms);
-CREATE INDEX word_gone ON word (texts) WHERE texts <= 0;
+CREATE INDEX term_stem ON term (stem) WHERE stem IS NOT NULL;
+CREATE INDEX term_unused ON term (texts) WHERE texts <= 0;
 
--- The version grows with everything that is written for a holder.
-CREATE TABLE total (
+-- The version grows with every change to the sessions of a holder.
+CREATE TABLE holder_stats (
     holder      integer PRIMARY KEY,
     texts       bigint NOT NULL,
     terms       bigint NOT NULL,
     version     bigint NOT NULL
 );
 
--- How many texts of which sessions have a form of a group: packed by the segment, that
--- is, for sessions which were written together. Small segments are joined to larger
--- ones; what they say of sessions that are no more is passed over.
-CREATE TABLE post (
-    holder      integer NOT NULL,
-    segment     bigint NOT NULL,
-    forms       text COLLATE "C" NOT NULL,
-    packed      bytea NOT NULL
-);
-CREATE INDEX post_forms ON post (forms, holder);
-CREATE INDEX post_segment ON post (segment);
-
-CREATE TABLE segment (
-    segment     bigint PRIMARY KEY,
-    holder      integer NOT NULL,
-    level       integer NOT NULL,
-    size        integer NOT NULL,
-    dead        integer NOT NULL DEFAULT 0
-);
-CREATE INDEX segment_holder ON segment (holder, level);
-
-CREATE TABLE filed (
-    number      bigint PRIMARY KEY,
-    segment     bigint NOT NULL
-);
-CREATE INDEX filed_segment ON filed (segment);
-
--- Where terms stand in the texts of a session: slot 0 has the facts of its texts, a list
--- of each, the others the terms, dealt to them by a checksum: their names, how many texts
--- have each, how long what is told of each is, then all of that: places, counted through
--- all texts.
-CREATE TABLE stand (
-    holder      integer NOT NULL,
-    number      bigint NOT NULL,
-    slot        integer NOT NULL,
-    slots       integer NOT NULL,
-    packed      bytea NOT NULL,
-    PRIMARY KEY (number, slot)
-);
-ALTER TABLE stand ALTER COLUMN packed SET STORAGE EXTERNAL;
-
--- Whom the connection may see, by what was set on it: nobody, if nothing was.
+-- The holders whose rows this connection may see: none unless set.
 CREATE FUNCTION visible() RETURNS integer[] LANGUAGE sql STABLE AS $$
     SELECT string_to_array(nullif(current_setting('bygones.holders', true), ''), ',')
         ::integer[]
 $$;
 
--- Whom somebody sees, how much there is of each, and when that changed: the one thing
--- that is told of holders beyond those that are set on the connection.
-CREATE FUNCTION standing(who text, named text[], is_everybody boolean)
+-- The holders that a person may see, with their statistics. Nothing else is readable of
+-- holders other than those set on the connection.
+CREATE FUNCTION visible_holders(who text, member_of text[], is_auditor boolean)
 RETURNS TABLE (holder integer, texts bigint, terms bigint, version bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = bygones, pg_temp AS $$
-    SELECT h.holder, coalesce(t.texts, 0), coalesce(t.terms, 0), coalesce(t.version, 0)
-      FROM holder AS h LEFT JOIN total AS t USING (holder)
-     WHERE is_everybody OR h.person = who OR h.teams && named
+    SELECT h.holder, coalesce(s.texts, 0), coalesce(s.terms, 0), coalesce(s.version, 0)
+      FROM holder AS h LEFT JOIN holder_stats AS s USING (holder)
+     WHERE is_auditor OR h.person = who OR h.teams && member_of
      ORDER BY h.holder
 $$;
 
--- Row security hides the index of terms, as its operator may tell what it has seen. So
--- texts are looked for by a function that has its owner's rights and the same limit.
-CREATE FUNCTION matching(asked tsquery)
-RETURNS TABLE (number bigint, text integer, kind smallint, record integer)
-LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000 SET search_path = bygones, pg_temp AS $$
-    SELECT s.number, s.text, s.kind, s.record FROM said AS s
-     WHERE s.tsv @@ asked AND s.holder = ANY (visible())
+-- A vector with only some of its terms. Expanding whole vectors takes three times as long.
+CREATE FUNCTION keep_terms(vector tsvector, kept text[]) RETURNS tsvector
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT ts_delete(vector, tsvector_to_array(ts_delete(vector, kept)))
 $$;
 
--- Texts that fit two questions, each once; few should fit the other. The index finds
--- pieces that fit both; of a long text one piece may fit the one, and one the other.
-CREATE FUNCTION matching_both(one tsquery, other tsquery)
+-- Row security would keep the planner from using the GIN index, because the operator @@
+-- is not leakproof. These functions run with their owner's rights and filter by holder
+-- themselves. A sequential scan would read all vectors, which the planner does not know.
+
+-- Texts that match a query, each once: a long one by its first matching piece.
+CREATE FUNCTION matching(query tsquery, sessions bigint[] DEFAULT NULL)
 RETURNS TABLE (number bigint, text integer, kind smallint, record integer)
-LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000 SET search_path = bygones, pg_temp AS $$
-    SELECT s.number, s.text, s.kind, s.record FROM said AS s
-     WHERE s.tsv @@ (one && other) AND s.holder = ANY (visible())
-    UNION
-    SELECT s.number, s.text, s.kind, s.record FROM said AS s
-     WHERE s.tsv @@ other AND s.holder = ANY (visible())
-       AND EXISTS (SELECT 1 FROM said AS l
-                    WHERE l.number = s.number AND l.text = s.text AND l.piece > 0)
-       AND EXISTS (SELECT 1 FROM said AS m
-                    WHERE m.number = s.number AND m.text = s.text AND m.tsv @@ one)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
+SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF sessions IS NULL THEN
+        RETURN QUERY
+        SELECT t.number, t.text, t.kind, t.record FROM text AS t
+         WHERE t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+           AND (t.piece = 0 OR NOT EXISTS (
+                SELECT 1 FROM text AS earlier
+                 WHERE earlier.number = t.number AND earlier.text = t.text
+                   AND earlier.piece < t.piece AND earlier.terms @@ query));
+    ELSE
+        RETURN QUERY
+        SELECT t.number, t.text, t.kind, t.record FROM text AS t
+         WHERE t.number = ANY (sessions)
+           AND t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+           AND (t.piece = 0 OR NOT EXISTS (
+                SELECT 1 FROM text AS earlier
+                 WHERE earlier.number = t.number AND earlier.text = t.text
+                   AND earlier.piece < t.piece AND earlier.terms @@ query));
+    END IF;
+END
+$$;
+
+-- The number of matching texts by session and kind.
+CREATE FUNCTION count_matching(query tsquery, sessions bigint[] DEFAULT NULL)
+RETURNS TABLE (number bigint, kind smallint, texts bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
+SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF sessions IS NULL THEN
+        RETURN QUERY
+        SELECT t.number, t.kind, count(*) FROM text AS t
+         WHERE t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+           AND (t.piece = 0 OR NOT EXISTS (
+                SELECT 1 FROM text AS earlier
+                 WHERE earlier.number = t.number AND earlier.text = t.text
+                   AND earlier.piece < t.piece AND earlier.terms @@ query))
+         GROUP BY t.number, t.kind;
+    ELSE
+        RETURN QUERY
+        SELECT t.number, t.kind, count(*) FROM text AS t
+         WHERE t.number = ANY (sessions)
+           AND t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+           AND (t.piece = 0 OR NOT EXISTS (
+                SELECT 1 FROM text AS earlier
+                 WHERE earlier.number = t.number AND earlier.text = t.text
+                   AND earlier.piece < t.piece AND earlier.terms @@ query))
+         GROUP BY t.number, t.kind;
+    END IF;
+END
 $$;

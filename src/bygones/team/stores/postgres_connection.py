@@ -226,24 +226,16 @@ _INDEXES = (
     "leaf_title (leaf_key)",
     "problem (source)",
 )
-_SEARCH_TABLES = ("said", "word", "total", "post", "segment", "filed", "stand")
-_READABLE_TABLES = (
-    "holder",
-    "source",
-    "span",
-    "said",
-    "word",
-    "total",
-    "post",
-    "stand",
-)
+_SEARCH_TABLES = ("text", "term", "holder_stats")
+_READABLE_TABLES = ("holder", "source", "span", *_SEARCH_TABLES)
 """Tables that readers see, besides those of sessions."""
 _READER_FUNCTIONS = (
-    "matching(tsquery)",
-    "matching_both(tsquery, tsquery)",
-    "standing(text, text[], boolean)",
+    "matching(tsquery, bigint[])",
+    "count_matching(tsquery, bigint[])",
+    "visible_holders(text, text[], boolean)",
 )
-"""What readers may ask for with the rights of whoever made it."""
+"""Functions that readers call with the rights of their owner."""
+_PLAIN_FUNCTIONS = ("visible()", "keep_terms(tsvector, text[])")
 
 
 def iter_migrations() -> Iterator[tuple[int, str]]:
@@ -285,7 +277,7 @@ def _recreate_derived_tables(db: PostgresConnection) -> None:
     """Make the derived tables anew, and have everything derived again."""
     for table in (*TEAM_TABLES, *_SEARCH_TABLES):
         db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
-    for function in (*_READER_FUNCTIONS, "visible()"):
+    for function in (*_READER_FUNCTIONS, *_PLAIN_FUNCTIONS):
         db.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE")
     for table in TEAM_TABLES:
         db.execute(_table_ddl(table))

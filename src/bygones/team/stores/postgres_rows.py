@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from bygones.model.base import SessionId
 from bygones.store.encoding import to_milliseconds
 from bygones.store.export_rows import SessionRows
 from bygones.store.schema import TEAM_TABLES
+from bygones.store.text_index import stem_terms
 from bygones.team.contract import (
     DerivedSessions,
     ErasureReceipt,
@@ -34,15 +36,7 @@ from bygones.team.stores.base import (
     team_source_from_row,
 )
 from bygones.team.stores.postgres_connection import PostgresConnection
-from bygones.team.stores.postgres_search import (
-    SegmentTermCounts,
-    SessionTerms,
-    add_segment,
-    forget_dead,
-    leave_segments,
-    slots_of,
-    vectors_of,
-)
+from bygones.team.stores.postgres_search import iter_vectors
 
 _FLUSH_BYTES = 16 * 1024 * 1024
 """Bytes of vectors that wait to be written; more would only take memory."""
@@ -118,17 +112,15 @@ def remove_sessions(db: PostgresConnection, numbers: Sequence[int]) -> int:
     """Remove every row of sessions; return how many there were."""
     if not numbers:
         return 0
-    _update_term_counts(db, _stored_term_counts(db, numbers), {})
-    removed = _delete_rows(db, numbers)
-    leave_segments(db, numbers)
-    return removed
+    _update_term_counts(db, _load_text_counts(db, numbers), {})
+    return _delete_rows(db, numbers)
 
 
 def _delete_rows(db: PostgresConnection, numbers: Sequence[int]) -> int:
     chosen = {"numbers": list(numbers)}
     return sum(
         db.execute(f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)", chosen)  # noqa: S608 (our names)
-        for table in (*TEAM_TABLES, "said", "stand")
+        for table in (*TEAM_TABLES, "text")
     )
 
 
@@ -144,10 +136,9 @@ def _insert_sessions(
     families: dict[int, int] = {}
     rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TEAM_TABLES}
     words: dict[int, _TextWriter] = {}
-    before = _stored_term_counts(db, old)
+    before = _load_text_counts(db, old)
     if old:
         _delete_rows(db, old)
-        leave_segments(db, old)
     for number, holder, one in zip(numbers, whose, derived.sessions, strict=True):
         family = families.setdefault(one.family, number)
         for table, found in one.rows.items():
@@ -159,9 +150,9 @@ def _insert_sessions(
         first_names = ["holder", "number", *(["family"] if table == "session" else [])]
         db.copy(table, [*first_names, *names], found)
     for texts in words.values():
-        texts.finish()
+        texts.flush()
     _update_term_counts(
-        db, before, {holder: texts.tallied for holder, texts in words.items()}
+        db, before, {holder: texts.counts for holder, texts in words.items()}
     )
 
 
@@ -185,110 +176,130 @@ def _session_holders(
     return found
 
 
+class _TextCounts:
+    """The number of texts, of terms in them, and of texts per term."""
+
+    def __init__(self) -> None:
+        self.texts = self.terms = 0
+        self.texts_by_term: Counter[str] = Counter()
+
+
 class _TextWriter:
-    """What a holder's sessions say, on its way to the words."""
+    """Writes the texts of a holder's sessions in batches, and counts their terms."""
 
     def __init__(self, db: PostgresConnection, holder: int) -> None:
         self._db = db
         self._holder = holder
-        self._numbers: list[int] = []
-        self._said: list[str] = []
-        self._stand: list[tuple[object, ...]] = []
-        self._weight = 0
-        self.tallied = SegmentTermCounts()
+        self._lines: list[str] = []
+        self._pending_bytes = 0
+        self.counts = _TextCounts()
 
-    def add(self, number: int, one: SessionRows) -> None:
-        """Take in what a session says; what has become much is written."""
-        if not one.texts:
-            return
-        said = SessionTerms(one.texts)
-        for at, (text, terms) in enumerate(zip(one.texts, said.terms, strict=True)):
-            for piece, vector in enumerate(vectors_of(terms)):
-                length = len(terms) if not piece else 0
-                # Numbers and terms: nothing of it needs to be escaped.
-                self._said.append(
-                    f"{self._holder}\t{number}\t{at}\t{piece}\t{text.record}"
-                    f"\t{text.kind}\t{length}\t{vector}\n"
+    def add(self, number: int, session: SessionRows) -> None:
+        for index, text in enumerate(session.texts):
+            terms = text.terms
+            for piece, vector in enumerate(iter_vectors(terms)):
+                # Numbers and terms contain nothing that COPY would have to escape.
+                self._lines.append(
+                    f"{self._holder}\t{number}\t{index}\t{piece}\t{text.record}"
+                    f"\t{text.kind}\t{len(terms)}\t{vector}\n"
                 )
-                self._weight += len(vector)
-        slots = slots_of(said)
-        whose = (self._holder, number)
-        self._stand += [(*whose, at, len(slots) - 1, o) for at, o in enumerate(slots)]
-        self._numbers.append(number)
-        self.tallied.add(number, said)
-        if self._weight > _FLUSH_BYTES:
-            self._write()
+                self._pending_bytes += len(vector)
+            self.counts.texts += 1
+            self.counts.terms += len(terms)
+            self.counts.texts_by_term.update(set(terms))
+            if self._pending_bytes > _FLUSH_BYTES:
+                self.flush()
 
-    def _write(self) -> None:
-        self._db.copy_lines("said", _SAID, self._said)
-        self._db.copy("stand", _STAND, self._stand, _STAND_TYPES)
-        self._said, self._stand, self._weight = [], [], 0
-
-    def finish(self) -> None:
-        """Write everything but how often words are there."""
-        self._write()
-        add_segment(self._db, self._holder, self._numbers, self.tallied.packed)
+    def flush(self) -> None:
+        self._db.copy_lines("text", _TEXT_COLUMNS, self._lines)
+        self._lines, self._pending_bytes = [], 0
 
 
-def _stored_term_counts(
+def _load_text_counts(
     db: PostgresConnection, numbers: Sequence[int]
-) -> dict[int, SegmentTermCounts]:
-    """Return how much sessions say that are there, by holder."""
-    found: dict[int, SegmentTermCounts] = {}
-    if numbers:
-        sql = "SELECT holder, slot, packed FROM stand WHERE number = ANY(%(numbers)s)"
-        for holder, slot, packed in db.rows(sql, {"numbers": list(numbers)}):
-            found.setdefault(holder, SegmentTermCounts()).take(slot, packed)
+) -> dict[int, _TextCounts]:
+    """Count the stored texts and terms of sessions, by holder."""
+    found: dict[int, _TextCounts] = {}
+    if not numbers:
+        return found
+    values = {"numbers": list(numbers)}
+    rows = db.rows(
+        "SELECT holder, count(*), sum(length)::bigint FROM text"
+        " WHERE number = ANY(%(numbers)s) AND piece = 0 GROUP BY holder",
+        values,
+    )
+    for holder, texts, terms in rows:
+        counts = found[holder] = _TextCounts()
+        counts.texts, counts.terms = texts, terms
+    rows = db.rows(
+        "SELECT holder, lexeme, count(DISTINCT (number, text)) FROM text AS t"
+        " CROSS JOIN LATERAL unnest(t.terms) WHERE number = ANY(%(numbers)s)"
+        " GROUP BY holder, lexeme",
+        values,
+    )
+    for holder, term, texts in rows:
+        found[holder].texts_by_term[term] = texts
     return found
 
 
 def _update_term_counts(
     db: PostgresConnection,
-    old: Mapping[int, SegmentTermCounts],
-    new: Mapping[int, SegmentTermCounts],
+    old: Mapping[int, _TextCounts],
+    new: Mapping[int, _TextCounts],
 ) -> None:
-    """Count words and texts anew: those of some sessions go, those of others come."""
-    changed: list[tuple[str, int, int]] = []
+    """Subtract the counts of removed sessions, and add those of new ones."""
+    changes: list[tuple[str, int, int]] = []
     for holder in sorted({*old, *new}):
-        before, after = (
-            old.get(holder, SegmentTermCounts()),
-            new.get(holder, SegmentTermCounts()),
-        )
-        changed += [
-            (term, holder, more)
-            for term in before.words.keys() | after.words.keys()
-            if (more := after.words[term] - before.words[term])
+        before = old.get(holder, _TextCounts())
+        after = new.get(holder, _TextCounts())
+        changes += [
+            (term, holder, change)
+            for term in before.texts_by_term.keys() | after.texts_by_term.keys()
+            if (change := after.texts_by_term[term] - before.texts_by_term[term])
         ]
         db.execute(
-            "INSERT INTO total VALUES (%(holder)s, %(texts)s, %(terms)s, 1)"
-            " ON CONFLICT (holder) DO UPDATE SET texts = total.texts + excluded.texts,"
-            " terms = total.terms + excluded.terms, version = total.version + 1",
+            "INSERT INTO holder_stats AS s VALUES (%(holder)s, %(texts)s, %(terms)s, 1)"
+            " ON CONFLICT (holder) DO UPDATE SET texts = s.texts + excluded.texts,"
+            " terms = s.terms + excluded.terms, version = s.version + 1",
             {
                 "holder": holder,
                 "texts": after.texts - before.texts,
                 "terms": after.terms - before.terms,
             },
         )
-    changed.sort()
-    terms = {term for term, _, _ in changed}
-    forms = dict(zip(terms, SegmentTermCounts.groups(terms), strict=True))
+    # In the same order in every transaction, so that two cannot deadlock.
+    changes.sort()
+    terms = list(dict.fromkeys(term for term, _, _ in changes))
+    stems = dict(zip(terms, stem_terms(terms), strict=True))
     db.execute(
-        "CREATE TEMPORARY TABLE recounted (LIKE word INCLUDING DEFAULTS) ON COMMIT DROP"
+        "CREATE TEMPORARY TABLE term_change (LIKE term INCLUDING DEFAULTS)"
+        " ON COMMIT DROP"
     )
-    lines = [f"{holder}\t{t}\t{forms[t]}\t{more}\n" for t, holder, more in changed]
-    db.copy_lines("recounted", _WORD, lines)
+    lines = [
+        f"{holder}\t{term}\t{stems[term] or _COPY_NULL}\t{change}\n"
+        for term, holder, change in changes
+    ]
+    db.copy_lines("term_change", _TERM_COLUMNS, lines)
     db.execute(
-        "INSERT INTO word SELECT * FROM recounted"
-        " ON CONFLICT (term, holder) DO UPDATE SET texts = word.texts + excluded.texts"
+        "INSERT INTO term AS t SELECT * FROM term_change"
+        " ON CONFLICT (term, holder) DO UPDATE SET texts = t.texts + excluded.texts"
     )
-    db.execute("DROP TABLE recounted")
-    db.execute("DELETE FROM word WHERE texts <= 0")
+    db.execute("DROP TABLE term_change")
+    db.execute("DELETE FROM term WHERE texts <= 0")
 
 
-_WORD = ("holder", "term", "forms", "texts")
-_SAID = ("holder", "number", "text", "piece", "record", "kind", "length", "tsv")
-_STAND = ("holder", "number", "slot", "slots", "packed")
-_STAND_TYPES = ("int4", "int8", "int4", "int4", "bytea")
+_COPY_NULL = "\\N"
+_TERM_COLUMNS = ("holder", "term", "stem", "texts")
+_TEXT_COLUMNS = (
+    "holder",
+    "number",
+    "text",
+    "piece",
+    "record",
+    "kind",
+    "length",
+    "terms",
+)
 
 
 _SELECT_SOURCE = (
@@ -572,9 +583,7 @@ def erase_sessions(
         sources = _sources_to_erase(db, selector, list(gone)) - sources
         _insert_tombstones(db, sources, now)
         addresses = _blob_addresses(db, sources)
-        people = _affected_people(db, selector, sources, list(gone))
         rows = remove_sessions(db, list(gone))
-        forget_dead(db, people)
         for table in ("span", "source"):
             sql = f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)"  # noqa: S608 (our names)
             rows += db.execute(sql, {"numbers": list(sources)})
@@ -592,22 +601,6 @@ def erase_sessions(
         blob_addresses=tuple(sorted(row[0] for row in stray)),
         held_sessions=tuple(sorted(s for n, s in chosen.items() if n in kept)),
     )
-
-
-def _affected_people(
-    db: PostgresConnection,
-    selector: ErasureSelector,
-    sources: set[int],
-    sessions: Sequence[int],
-) -> list[str]:
-    """Return whose segments may say something of what is erased."""
-    rows = db.rows(
-        "SELECT person FROM source WHERE number = ANY(%(sources)s) UNION"
-        " SELECT person FROM session JOIN holder USING (holder)"
-        " WHERE number = ANY(%(sessions)s)",
-        {"sources": list(sources), "sessions": list(sessions)},
-    )
-    return sorted({selector.person or "", *(row[0] for row in rows)})
 
 
 def matching_sessions(
@@ -724,7 +717,7 @@ def verify_rows(db: PostgresConnection) -> VerifyReport:
     ]
     (counts,) = db.rows(
         "SELECT (SELECT count(*) FROM source), (SELECT count(*) FROM session),"
-        " (SELECT count(*) FROM said WHERE piece = 0)",
+        " (SELECT count(*) FROM text WHERE piece = 0)",
         {},
     )
     return VerifyReport(
