@@ -13,7 +13,7 @@ __all__ = ["multiply_ours", "multiply_theirs"]
 
 _STEP = 1 << 50
 """Between the number of a session and that of its copy."""
-_OURS = ("session", "booked", "record", "rewound", "run", "text")
+_OURS = ("session", "session_source", "record", "abandoned_record", "agent_run", "text")
 Db = psycopg.Connection[Any]
 
 
