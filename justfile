@@ -1,14 +1,18 @@
 python := if os() == "windows" { ".venv/Scripts/python" } else { ".venv/bin/python" }
 
-# every gate, as in continuous integration
+# all checks, as in continuous integration
 check:
     python3 start.py test
 
-# the tests alone; words go to pytest
-test *words:
-    {{python}} -m pytest -n 2 {{words}}
+# all checks with browsers, all engines and fault runs
+full:
+    python3 start.py test --full
 
-# rewrite the stored outputs; read the diff before committing it
+# only the tests; arguments go to pytest
+test *arguments:
+    {{python}} -m pytest -n 2 {{arguments}}
+
+# rewrite the stored outputs; read the diff before you commit it
 golden:
     {{python}} -m pytest --golden
 
@@ -16,15 +20,15 @@ golden:
 docs:
     {{python}} -m docs.make
 
-# the benchmarks, printing ratios
-bench *words:
-    {{python}} -m benchmarks {{words}}
+# benchmarks, as ratios
+bench *arguments:
+    {{python}} -m benchmarks {{arguments}}
 
-# pin the dependencies anew, for uv and for pip
+# pin the dependencies again, for uv and for pip
 lock:
     uv lock
     uv export --quiet --frozen --no-hashes --no-emit-project --no-header --no-annotate --output-file requirements-dev.txt
 
-# the harnesses of docs/reliability.md at length; names choose some
-torture *words:
-    {{python}} -m tests.faults.torture {{words}}
+# the fault harnesses of docs/reliability.md at length; arguments select some
+torture *names:
+    {{python}} -m tests.faults.torture {{names}}

@@ -1,11 +1,12 @@
-"""Sets Bygones up in ``.venv`` and runs it, or its tests.
+"""Set Bygones up in ``.venv``, then run it or its tests.
 
-``python3 start.py`` takes this machine's Claude Code home into the archive and lists
-its sessions (where there is no home, an invented one is made);
-``python3 start.py WORDS`` runs ``bygones WORDS``;
-``python3 start.py test`` runs every gate, with further words passed to pytest.
+    python3 start.py                import this machine's transcripts and list them
+                                    (sample data where there are none)
+    python3 start.py COMMAND …      run ``bygones COMMAND …``
+    python3 start.py test           run all checks; more arguments go to pytest
+    python3 start.py test --full    the same with browsers, all engines and fault runs
 
-Needs Python 3.11 and nothing else; uv is used where it is installed.
+Needs Python 3.11 or newer and nothing else. Uses uv where it is installed.
 """
 
 from __future__ import annotations
@@ -18,33 +19,35 @@ import subprocess
 import sys
 import time
 import venv
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
-PYTHON = PROGRAMS / ("python.exe" if os.name == "nt" else "python")
+SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 STAMP = VENV / "installed"
 PINS = ROOT / "requirements-dev.txt"
 BROWSER_TESTS = ROOT / "tests" / "browser"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ENGINE = ("chdb==4.4.0", "chdb-core==26.9.0")
-"""Not in the lock: where it cannot be had its tests are skipped, and say so."""
+"""Not in the lock file: half a gigabyte, and its tests are skipped without it."""
 APT = "apt-get -qq update; apt-get install -y -qq --no-install-recommends chromium"
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
 
 
-class Gate(NamedTuple):
-    """A check that must pass, and the words that run it."""
+class Check(NamedTuple):
+    """A check and the command that runs it."""
 
     name: str
-    words: tuple[str, ...]
+    command: tuple[str, ...]
 
 
 class Outcome(NamedTuple):
-    """How a gate ended, and what it printed."""
+    """How a check ended."""
 
     name: str
     failed: bool
@@ -52,57 +55,59 @@ class Outcome(NamedTuple):
     output: str
 
 
-GATES = (
-    Gate("tests", (str(PYTHON), "-m", "pytest", "-q", "--tb=short", "-n", "2")),
-    Gate("types", (str(PYTHON), "-m", "mypy")),
-    Gate("format", (str(PYTHON), "-m", "ruff", "format", "--check")),
-    Gate("lint", (str(PYTHON), "-m", "ruff", "check", "--output-format=concise")),
-    Gate("imports", (str(PROGRAMS / "lint-imports"), "--no-cache")),
+CHECKS = (
+    Check("tests", (str(PYTHON), "-m", "pytest", "-q", "--tb=short", "-n", "2")),
+    Check("types", (str(PYTHON), "-m", "mypy")),
+    Check("format", (str(PYTHON), "-m", "ruff", "format", "--check")),
+    Check("lint", (str(PYTHON), "-m", "ruff", "check", "--output-format=concise")),
+    Check("imports", (str(SCRIPTS / "lint-imports"), "--no-cache")),
 )
 
 
-def main(words: list[str]) -> int:
-    """Set up what is missing, go on with the words, and return the exit code."""
-    # An older Python can read this file, and deserves to be told.
+def main(arguments: list[str]) -> int:
+    """Install what is missing, run what was asked for, return the exit code."""
+    # An older Python can still parse this file and should get a clear message.
     if sys.version_info < (3, 11):  # noqa: UP036
         print("Bygones needs Python 3.11 or newer.", file=sys.stderr)
         return 1
-    testing = words[:1] == ["test"]
+    is_test = arguments[:1] == ["test"]
     try:
-        install(tools=testing)
+        install(tools=is_test)
     except subprocess.CalledProcessError as error:
-        print(f"Setting up failed: {error}", file=sys.stderr)
+        print(f"Set-up failed: {error}", file=sys.stderr)
         return 1
-    if testing:
+    if is_test:
         install_browser()
-        install_checker()
+        install_axe()
         install_engine()
-        return run_gates(words[1:])
-    if words:
-        return bygones(words)
-    if has_nowhere_to_look():
-        print(
-            "There is no Claude Code home here; this is an invented one:\n", flush=True
-        )
-        return bygones(["demo"])
-    return bygones(["ingest"]) or bygones(["list", "-n", "10"])
+        return run_checks(arguments[1:])
+    if arguments:
+        return run_bygones(arguments)
+    if has_no_transcripts():
+        print("No Claude Code transcripts found; using sample data.\n", flush=True)
+        return run_bygones(["demo"])
+    code = run_bygones(["ingest"]) or run_bygones(["list", "-n", "10"])
+    if code == 0:
+        print(f"\nNext: {os.path.relpath(SCRIPTS / 'bygones')} show last")
+    return code
 
 
-def bygones(words: list[str]) -> int:
+def run_bygones(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
-    return subprocess.run([PYTHON, "-m", "bygones", *words], check=False).returncode
+    command = [str(PYTHON), "-m", "bygones", *arguments]
+    return subprocess.run(command, check=False).returncode
 
 
-def has_nowhere_to_look() -> bool:
-    """Whether nobody said where the home is, and the usual places hold nothing."""
+def has_no_transcripts() -> bool:
+    """Whether the usual homes are empty and no other home is configured."""
     if os.environ.get("CLAUDE_CONFIG_DIR"):
         return False
-    usual = (Path.home() / ".claude", Path.home() / ".config" / "claude")
-    return not any(next(home.glob("projects/*/*.jsonl"), None) for home in usual)
+    homes = (Path.home() / ".claude", Path.home() / ".config" / "claude")
+    return not any(next(home.glob("projects/*/*.jsonl"), None) for home in homes)
 
 
 def install(*, tools: bool) -> None:
-    """Bring ``.venv`` up to date, with the developers' tools if asked."""
+    """Bring ``.venv`` up to date, with development tools if asked."""
     digest = hashlib.sha256(sys.version.encode())
     for path in INSTALLED_FROM:
         digest.update(path.read_bytes())
@@ -110,121 +115,135 @@ def install(*, tools: bool) -> None:
     found = STAMP.read_text("utf-8") if STAMP.exists() and PYTHON.exists() else ""
     if found in (wanted, f"{digest.hexdigest()} tools"):
         return
-    print("Setting up .venv …", file=sys.stderr, flush=True)
     if not install_with_uv(tools=tools):
         install_with_pip(tools=tools)
     STAMP.write_text(wanted, "utf-8")
 
 
 def install_with_uv(*, tools: bool) -> bool:
-    """Install what ``uv.lock`` names, hashes checked; False if uv cannot."""
+    """Install what ``uv.lock`` pins, with hashes checked. False if uv is missing or fails."""
     uv = shutil.which("uv")
     if uv is None:
         return False
     groups = [] if tools else ["--no-dev"]
-    words = [uv, "sync", "--quiet", "--locked", "--python", sys.executable, *groups]
-    surroundings = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(VENV)}
-    surroundings.pop("VIRTUAL_ENV", None)
-    done = subprocess.run(words, cwd=ROOT, env=surroundings, check=False)
+    command = [uv, "sync", "--quiet", "--locked", "--python", sys.executable, *groups]
+    environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(VENV)}
+    environment.pop("VIRTUAL_ENV", None)
+    with step("Installing packages with uv"):
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if done.returncode:
-        print("uv could not do it; going on with pip.", file=sys.stderr, flush=True)
+        print("uv failed; using pip instead.", file=sys.stderr, flush=True)
     return done.returncode == 0
 
 
 def install_with_pip(*, tools: bool) -> None:
-    """Install the versions that ``requirements-dev.txt`` pins."""
-    # Where Python comes without ensurepip, the pip beside it can still fill a venv.
-    own_pip = importlib.util.find_spec("pip") is None
-    venv.create(VENV, clear=True, with_pip=own_pip, symlinks=os.name != "nt")
-    if own_pip:
-        pip = [str(PYTHON), "-m", "pip"]
-    else:
+    """Install the versions pinned in ``requirements-dev.txt``."""
+    with step("Creating .venv"):
+        # Where Python has no ensurepip, its own pip can still install into a venv.
+        has_pip = importlib.util.find_spec("pip") is not None
+        venv.create(VENV, clear=True, with_pip=not has_pip, symlinks=os.name != "nt")
+    if has_pip:
         pip = [sys.executable, "-m", "pip", "--python", str(PYTHON)]
+    else:
+        pip = [str(PYTHON), "-m", "pip"]
     pip += ["-qq", "--disable-pip-version-check", "install"]
     if tools:
-        subprocess.run([*pip, "-r", str(PINS)], check=True)
-    subprocess.run([*pip, "-c", str(PINS), "-e", str(ROOT)], check=True)
+        with step("Installing development tools (about a minute)"):
+            subprocess.run([*pip, "-r", str(PINS)], check=True)
+    with step("Installing Bygones"):
+        subprocess.run([*pip, "-c", str(PINS), "-e", str(ROOT)], check=True)
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Report a step of the set-up and how long it took."""
+    print(f"{name} …", end="", file=sys.stderr, flush=True)
+    start = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print(file=sys.stderr)
+        raise
+    print(f" {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
 
 
 def install_browser() -> None:
-    """Bring the browser that opens pages in tests, where that is possible at all.
-
-    Where it is not, those tests are skipped and say so.
-    """
+    """Install Chromium for browser tests, where apt and root rights are available."""
     if any(map(shutil.which, BROWSERS)) or not shutil.which("apt-get"):
         return
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         return
-    bring("browser", ["/bin/sh", "-c", APT])
+    try_install("a browser", ["/bin/sh", "-c", APT])
 
 
-def install_checker() -> None:
-    """Bring axe-core, which holds pages against the rules of accessibility."""
+def install_axe() -> None:
+    """Install axe-core, which checks pages for accessibility."""
     npm = shutil.which("npm")
     if npm is None or (BROWSER_TESTS / "node_modules" / "axe-core").exists():
         return
-    bring("checker", [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"])
+    try_install("axe-core", [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"])
 
 
 def install_engine() -> None:
-    """Bring ClickHouse's engine, half a gigabyte: no server of it can be had here."""
+    """Install chDB, the engine of ClickHouse, for the tests of that store."""
     if sys.platform != "linux" or any(VENV.glob("lib/*/site-packages/chdb")):
         return
     uv = shutil.which("uv")
-    pip = [uv, "pip"] if uv else [sys.executable, "-m", "pip"]
-    into = ["install", "--python", str(PYTHON)] if uv else ["--python", str(PYTHON)]
-    words = [*pip, *into, *([] if uv else ["install"]), "-q", "--no-deps", *ENGINE]
-    bring("ClickHouse engine", words, "a company's store")
+    if uv:
+        command = [uv, "pip", "install", "--python", str(PYTHON)]
+    else:
+        command = [sys.executable, "-m", "pip", "--python", str(PYTHON), "install"]
+    try_install("chDB", [*command, "-q", "--no-deps", *ENGINE])
 
 
-def bring(what: str, words: list[str], tested: str = "pages") -> None:
-    """Install something for some tests, and say so if that fails."""
-    told = f"Installing a {what}, for the tests of {tested} …"
-    print(told, file=sys.stderr, flush=True)
+def try_install(name: str, command: list[str]) -> None:
+    """Install something that some tests need; report if that fails."""
     try:
-        done = subprocess.run(
-            words,
-            check=False,
-            timeout=300,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            cwd=BROWSER_TESTS,
-        )
+        with step(f"Installing {name} for tests"):
+            done = subprocess.run(
+                command,
+                check=False,
+                timeout=300,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                cwd=BROWSER_TESTS,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
-        print(f"There is no {what}: {error}", file=sys.stderr)
+        print(f"Cannot install {name}: {error}", file=sys.stderr)
         return
     if done.returncode:
-        told = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        print(f"There is no {what}: {told}", file=sys.stderr)
+        reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        print(f"Cannot install {name}: {reason}", file=sys.stderr)
 
 
-def run_gates(words: list[str]) -> int:
-    """Run all gates side by side, show those that failed, and return 0 or 1.
+def run_checks(arguments: list[str]) -> int:
+    """Run all checks in parallel, print failures, and return 0 or 1.
 
-    The last line is the one with which pytest ends.
+    The last line repeats the last line of pytest.
     """
     outcomes = {}
-    with ThreadPoolExecutor(len(GATES)) as pool:
-        runs = [pool.submit(run_gate, gate, words) for gate in GATES]
+    with ThreadPoolExecutor(len(CHECKS)) as pool:
+        runs = [pool.submit(run_check, check, arguments) for check in CHECKS]
         for run in as_completed(runs):
             outcome = run.result()
             outcomes[outcome.name] = outcome
-            mark = "failed" if outcome.failed else "ok"
-            print(f"{mark:7}{outcome.name:8}{outcome.seconds:6.1f} s", flush=True)
+            state = "failed" if outcome.failed else "ok"
+            print(f"{state:7}{outcome.name:8}{outcome.seconds:6.1f} s", flush=True)
     for outcome in outcomes.values():
         if outcome.failed:
             print(f"\n{outcome.name}:\n{outcome.output}", flush=True)
     failed = any(outcome.failed for outcome in outcomes.values())
-    closing = outcomes["tests"].output.rstrip().rpartition("\n")[2]
-    print(f"{'Some gates failed' if failed else 'All gates passed'}; tests: {closing}")
+    last_line = outcomes["tests"].output.rstrip().rpartition("\n")[2]
+    result = "Some checks failed" if failed else "All checks passed"
+    print(f"{result}; tests: {last_line}")
     return int(failed)
 
 
-def run_gate(gate: Gate, words: list[str]) -> Outcome:
-    """Run one gate to its end; only the tests take the words."""
+def run_check(check: Check, arguments: list[str]) -> Outcome:
+    """Run one check; only the tests get the arguments."""
     start = time.monotonic()
     done = subprocess.run(
-        [*gate.words, *(words if gate.name == "tests" else ())],
+        [*check.command, *(arguments if check.name == "tests" else ())],
         cwd=ROOT,
         env={**os.environ, "NO_COLOR": "1", "PYTHONUTF8": "1"},
         check=False,
@@ -235,7 +254,7 @@ def run_gate(gate: Gate, words: list[str]) -> Outcome:
         errors="replace",
     )
     seconds = time.monotonic() - start
-    return Outcome(gate.name, done.returncode != 0, seconds, done.stdout)
+    return Outcome(check.name, done.returncode != 0, seconds, done.stdout)
 
 
 if __name__ == "__main__":

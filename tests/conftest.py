@@ -1,4 +1,4 @@
-"""What every test can ask for."""
+"""Options, markers and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# A machine that also runs the other gates is slow at times: no deadlines.
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
-# Who starts the tests in the background has them ignore interruptions, and with them
-# every command that a test starts and interrupts.
+# Other checks may run on the same machine, so there are no deadlines.
+settings.register_profile("default", deadline=None, max_examples=30)
+settings.register_profile("full", deadline=None, max_examples=100)
+# In the background the shell ignores SIGINT, and so would every command a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -25,6 +23,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the stored outputs instead of comparing with them",
     )
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="also run tests marked `full`, and property tests with more examples",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("full" if config.getoption("--full") else "default")
+    if os.environ.get("CI"):
+        settings.register_profile(
+            "ci", settings.default, derandomize=True, print_blob=True
+        )
+        settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Deselect what only a full run needs, unless a test is named on its own."""
+    if config.getoption("--full") or any("::" in name for name in config.args):
+        return
+    selected = [item for item in items if item.get_closest_marker("full") is None]
+    if len(selected) < len(items):
+        skipped = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=skipped)
+        items[:] = selected
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The script that sets up and goes on."""
+"""The set-up script."""
 
 from __future__ import annotations
 
@@ -11,116 +11,118 @@ from pathlib import Path
 import pytest
 
 import start
-from start import Gate
+from start import Check
 
 
-def gate(name: str, code: str) -> Gate:
-    return Gate(name, (sys.executable, "-c", code))
+def check(name: str, code: str) -> Check:
+    return Check(name, (sys.executable, "-c", code))
 
 
 @pytest.fixture
-def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a user who has never run Claude Code."""
+def new_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the home directory of a user who never ran Claude Code."""
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     return tmp_path
 
 
-def test_the_last_line_is_the_one_with_which_pytest_ends(
+def test_last_line_repeats_the_last_line_of_pytest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gates = (gate("tests", "print('...\\n3 passed in 0.1s')"), gate("lint", "pass"))
-    monkeypatch.setattr(start, "GATES", gates)
+    checks = (check("tests", "print('...\\n3 passed in 0.1s')"), check("lint", "pass"))
+    monkeypatch.setattr(start, "CHECKS", checks)
 
-    assert start.run_gates([]) == 0
+    assert start.run_checks([]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "All gates passed; tests: 3 passed in 0.1s"
+    assert lines[-1] == "All checks passed; tests: 3 passed in 0.1s"
     assert len(lines) == 3
 
 
-def test_a_gate_that_fails_is_shown_and_fails_the_run(
+def test_failing_check_is_printed_and_fails_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gates = (
-        gate("tests", "print('3 passed in 0.1s')"),
-        gate("lint", "raise SystemExit('untidy')"),
+    checks = (
+        check("tests", "print('3 passed in 0.1s')"),
+        check("lint", "raise SystemExit('untidy')"),
     )
-    monkeypatch.setattr(start, "GATES", gates)
+    monkeypatch.setattr(start, "CHECKS", checks)
 
-    assert start.run_gates([]) == 1
+    assert start.run_checks([]) == 1
 
     shown = capsys.readouterr().out
     assert "lint:\nuntidy" in shown
-    assert shown.endswith("Some gates failed; tests: 3 passed in 0.1s\n")
+    assert shown.endswith("Some checks failed; tests: 3 passed in 0.1s\n")
 
 
-def test_further_words_go_to_the_tests_alone(
+def test_further_arguments_go_only_to_pytest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = "import sys; print(sys.argv[1:]); sys.exit(1)"
-    monkeypatch.setattr(start, "GATES", (gate("tests", words), gate("lint", words)))
+    monkeypatch.setattr(start, "CHECKS", (check("tests", words), check("lint", words)))
 
-    start.run_gates(["-k", "tree"])
+    start.run_checks(["-k", "tree"])
 
     shown = capsys.readouterr().out
     assert "tests:\n['-k', 'tree']" in shown
     assert "lint:\n[]" in shown
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, *, code: int = 0) -> list[list[str]]:
-    """Return the commands that are run, to which every one ends with ``code``."""
+def record_commands(
+    monkeypatch: pytest.MonkeyPatch, *, code: int = 0
+) -> list[list[str]]:
+    """Record the commands that are run; each exits with ``code``."""
     run: list[list[str]] = []
 
-    def bygones(words: list[str]) -> int:
-        run.append(words)
+    def run_bygones(arguments: list[str]) -> int:
+        run.append(arguments)
         return code
 
     monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
-    monkeypatch.setattr(start, "bygones", bygones)
+    monkeypatch.setattr(start, "run_bygones", run_bygones)
     return run
 
 
-def test_without_claude_code_an_invented_home_is_made(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch
+def test_sample_data_is_used_without_transcripts(
+    new_user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (nobody / ".claude").mkdir()
-    run = asked(monkeypatch)
+    (new_user / ".claude").mkdir()
+    run = record_commands(monkeypatch)
 
     assert start.main([]) == 0
     assert run == [["demo"]]
 
 
-def test_with_transcripts_they_are_taken_in_and_listed(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch
+def test_transcripts_are_ingested_and_listed(
+    new_user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = nobody / ".claude" / "projects" / "-p"
+    project = new_user / ".claude" / "projects" / "-p"
     project.mkdir(parents=True)
     (project / "a.jsonl").touch()
-    run = asked(monkeypatch)
+    run = record_commands(monkeypatch)
 
     assert start.main([]) == 0
     assert [words[0] for words in run] == ["ingest", "list"]
 
 
-def test_a_failure_with_transcripts_is_a_failure(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch
+def test_failing_ingest_fails_the_run(
+    new_user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = nobody / ".claude" / "projects" / "-p"
+    project = new_user / ".claude" / "projects" / "-p"
     project.mkdir(parents=True)
     (project / "a.jsonl").touch()
     monkeypatch.setattr(start, "install", lambda *, tools: None)  # noqa: ARG005
-    monkeypatch.setattr(start, "bygones", len)
+    monkeypatch.setattr(start, "run_bygones", len)
 
     assert start.main([]) == 1
 
 
-def test_a_home_that_was_named_wrongly_is_a_failure(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch
+def test_configured_home_is_used_even_if_missing(
+    new_user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(nobody / "elsewhere"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(new_user / "elsewhere"))
 
-    assert not start.has_nowhere_to_look()
+    assert not start.has_no_transcripts()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_home_that_was_named_wrongly_is_a_failure(
         ((), 0, False),
     ],
 )
-def test_a_browser_is_brought_where_that_is_possible(
+def test_browser_is_installed_where_possible(
     found: tuple[str, ...],
     user: int,
     tried: bool,
@@ -157,7 +159,7 @@ def test_a_browser_is_brought_where_that_is_possible(
     ("found", "is_there", "tried"),
     [(("npm",), False, True), (("npm",), True, False), ((), False, False)],
 )
-def test_the_checker_of_pages_is_brought_where_npm_is(
+def test_axe_is_installed_where_npm_is(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -177,7 +179,7 @@ def test_the_checker_of_pages_is_brought_where_npm_is(
     monkeypatch.setattr(shutil, "which", lambda name: name if name in found else None)
     monkeypatch.setattr(subprocess, "run", run)
 
-    start.install_checker()
+    start.install_axe()
 
     assert [words[:2] for words in ran] == ([["npm", "ci"]] if tried else [])
 
@@ -190,7 +192,7 @@ def test_the_checker_of_pages_is_brought_where_npm_is(
         ((), True, []),
     ],
 )
-def test_the_engine_of_a_company_is_brought_where_it_is_missing(
+def test_clickhouse_engine_is_installed_if_missing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from bygones.archive import Archive
 from tests.browser.serving import opened, served
 from tests.build import Home, jsonl, prompt, reply, thread, tool_result, tool_use
 from tests.web.places import PLAIN
+
+pytestmark = pytest.mark.full
 
 
 def marked(page: Page) -> list[str]:

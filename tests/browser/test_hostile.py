@@ -15,6 +15,8 @@ from tests.export.shared import making
 from tests.faults.sizes import reached
 from tests.render.stories import hostile
 
+pytestmark = pytest.mark.full
+
 BATCHES = batches(25)
 _PROD = """
 () => {

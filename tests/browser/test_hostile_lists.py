@@ -33,6 +33,8 @@ from tests.build import (
 from tests.faults.sizes import reached, sized
 from tests.render.stories import PATCH
 
+pytestmark = pytest.mark.full
+
 ATTACKS = PAYLOADS[:: sized(20, 1, 1)]
 _SHOWN = 12
 """Characters of an attack that no list cuts off."""

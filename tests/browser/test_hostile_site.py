@@ -19,6 +19,8 @@ from tests.faults.mutations import unescaped
 from tests.faults.sizes import is_usual, reached
 from tests.render.stories import hostile
 
+pytestmark = pytest.mark.full
+
 BATCHES = ["\n\n".join(PAYLOADS[::5])] if is_usual() else batches(25)
 _OPEN = """
 () => {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.hub.hubs import serving
 from tests.web.places import furnished
+
+pytestmark = pytest.mark.full
 
 
 def test_a_token_opens_the_page_and_stays_out_of_addresses(

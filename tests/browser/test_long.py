@@ -13,6 +13,8 @@ from bygones.archive import Archive
 from tests.browser.serving import opened, served
 from tests.build import Home, prompt, reply, session_id, thread
 
+pytestmark = pytest.mark.full
+
 TURNS = 50_000
 FIRST_CONTENT = 8.0
 """Seconds of this program until the first messages are seen, nothing being open."""

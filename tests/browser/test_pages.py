@@ -16,6 +16,8 @@ from tests.export.shared import chosen, home_of, making
 from tests.render.shared import session_of
 from tests.render.stories import STORIES, called, everyday, passing, rewound
 
+pytestmark = pytest.mark.full
+
 PHONE = {"width": 390, "height": 844}
 PAPER = {"width": 718, "height": 1000}
 DESK = {"width": 1280, "height": 900}

@@ -39,6 +39,8 @@ from tests.web.places import (
     furnished,
 )
 
+pytestmark = pytest.mark.full
+
 TRIES = 6
 MANY = 1_500
 """Prompts of a session whose outline is longer than any screen."""

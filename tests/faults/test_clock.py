@@ -133,6 +133,7 @@ def outcome(
 
 @needs_compiler
 @pytest.mark.parametrize("clock", CLOCKS[1 :: sized(9, 1, 1)], ids=lambda one: one[0])
+@pytest.mark.full
 def test_whatever_the_clock_says_the_answers_are_the_same(
     tmp_path: Path, library: Path, clock: tuple[str, int, int, str]
 ) -> None:
@@ -142,6 +143,7 @@ def test_whatever_the_clock_says_the_answers_are_the_same(
 
 
 @needs_compiler
+@pytest.mark.full
 def test_an_archive_that_goes_by_the_clock_is_caught(
     tmp_path: Path, library: Path
 ) -> None:

@@ -129,6 +129,7 @@ class Watched:
         return found
 
 
+@pytest.mark.full
 def test_no_route_leads_out(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state_of(kept.folder.parent)
 
@@ -253,6 +254,7 @@ def values_of(row: CommandSpec) -> list[str]:
     [row for row in COMMANDS if row.name not in ENDLESS | ELSEWHERE],
     ids=lambda row: row.name,
 )
+@pytest.mark.full
 def test_no_command_stumbles_over_a_value(
     row: CommandSpec, surroundings: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

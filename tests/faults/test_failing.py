@@ -151,6 +151,7 @@ def test_words_of_the_engine_that_reach_a_person_are_caught(
 
 
 @needs_compiler
+@pytest.mark.full
 def test_a_half_file_that_is_left_where_nobody_looks_for_one_is_caught(
     scratch: Path, library: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_half_file_that_is_left_where_nobody_looks_for_one_is_caught(
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 @pytest.mark.parametrize("lasting", ["once", "lasting"])
 @pytest.mark.parametrize("name", ["ingest"] if is_usual() else list(COMMANDS))
+@pytest.mark.full
 def test_a_rename_that_the_text_engine_is_refused_is_told_and_made_good(
     scratch: Path, library: Path, name: str, lasting: str
 ) -> None:
@@ -180,6 +182,7 @@ ROOMS = sized(3, 20, 60)
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes disks")
 @pytest.mark.parametrize("name", ["ingest"] if is_usual() else list(COMMANDS))
+@pytest.mark.full
 def test_a_full_disk_is_told_in_a_sentence_and_made_good_with_more_room(
     scratch: Path, library: Path, name: str
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_made_good_with_more_room(
 
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes disks")
+@pytest.mark.full
 def test_a_full_disk_that_is_taken_for_damage_is_caught(
     scratch: Path, library: Path
 ) -> None:

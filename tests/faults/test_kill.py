@@ -76,6 +76,7 @@ def assert_whole(keeping: Keeping) -> None:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.full
 def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
     tmp_path: Path, seed: int
 ) -> None:
@@ -138,6 +139,7 @@ def test_killed_at_any_moment_other_deeds_leave_all_as_before_or_after(
 
 
 @pytest.mark.parametrize("deed", ["ingest", "rebuild", "migrate", "restore", "purge"])
+@pytest.mark.full
 def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
     tmp_path: Path, deed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,7 @@ def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
         ("purge", "index_last"),
     ],
 )
+@pytest.mark.full
 def test_a_deed_that_leaves_half_of_it_is_caught_with_every_test_run(
     tmp_path: Path, deed: str, mutation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

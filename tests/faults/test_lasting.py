@@ -143,6 +143,7 @@ def assert_backups(keeping: Keeping, count: int) -> None:
     assert len(sizes) > 1
 
 
+@pytest.mark.full
 def test_backups_of_an_archive_that_grows_are_whole(tmp_path: Path) -> None:
     assert_backups(Keeping(tmp_path), BACKUPS)
 

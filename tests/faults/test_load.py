@@ -97,6 +97,7 @@ def late(reads: list[Read]) -> float:
     return quantiles([one.seconds for one in reads], n=20)[-1]
 
 
+@pytest.mark.full
 def test_many_read_while_some_write(tmp_path: Path) -> None:
     keeping, much = furnished(tmp_path)
     load = Load(keeping.archive, keeping.home.path)
@@ -214,6 +215,7 @@ def is_steady(seen: list[Memory]) -> bool:
     return max(own[late:]) <= max(own[late // 3 : late]) + 5
 
 
+@pytest.mark.full
 def test_a_page_that_holds_what_it_was_asked_for_is_caught(tmp_path: Path) -> None:
     keeping, _ = furnished(tmp_path)
 
@@ -223,6 +225,7 @@ def test_a_page_that_holds_what_it_was_asked_for_is_caught(tmp_path: Path) -> No
     assert is_caught(read_on(keeping, 1, is_caught, "leaking"))
 
 
+@pytest.mark.full
 def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> None:
     keeping, _ = furnished(tmp_path)
     load = Load(keeping.archive, keeping.home.path, mutation="patient")
@@ -248,6 +251,7 @@ def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> N
     assert load.faults
 
 
+@pytest.mark.full
 def test_an_archive_that_only_adds_pieces_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
     return looked
 
 
+@pytest.mark.full
 def test_the_index_goes_on_after_the_loss_of_power(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_the_index_goes_on_after_the_loss_of_power(
     reached("ingestions after a loss of power", looked)
 
 
+@pytest.mark.full
 def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +91,7 @@ def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
         cut_power(recorded, 400)
 
 
+@pytest.mark.full
 def test_an_index_that_does_not_wait_for_the_disk_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

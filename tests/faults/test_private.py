@@ -71,6 +71,7 @@ def test_nothing_is_open_to_others_for_a_moment(scratch: Path) -> None:
     reached("files and folders made, none open to others for a moment", len(found))
 
 
+@pytest.mark.full
 def test_files_of_the_text_engine_that_others_can_read_are_caught(
     scratch: Path,
 ) -> None:

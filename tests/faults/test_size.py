@@ -192,6 +192,7 @@ def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
     reached("% of its length in memory", round(100 * times))
 
 
+@pytest.mark.full
 def test_a_program_that_holds_a_line_many_times_is_caught(tmp_path: Path) -> None:
     least = usual_cost(tmp_path / "usual", "hoarding")
     keeping, path = with_a_long_line(tmp_path / "long", 16_000_000)
@@ -232,6 +233,7 @@ def _listing(archive: Archive) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.full
 def test_more_sessions_take_no_more_each(tmp_path: Path) -> None:
     few, more, most = efforts(tmp_path)
 
@@ -244,6 +246,7 @@ def test_more_sessions_take_no_more_each(tmp_path: Path) -> None:
     ("mutation", "what"),
     [("looking_through_all", "look"), ("rereading", "opened"), ("listing_all", "page")],
 )
+@pytest.mark.full
 def test_an_effort_that_outgrows_the_sessions_is_caught(
     mutation: str, what: str, tmp_path: Path
 ) -> None:

@@ -247,6 +247,7 @@ def cut_power(
     return looked, went_on
 
 
+@pytest.mark.full
 def test_every_file_survives_the_loss_of_power_or_is_made_anew(
     scratch: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +272,7 @@ def test_a_file_that_has_its_name_before_its_bytes_is_caught(
         cut_power(series, POINTS, 0, capfd, since=1)
 
 
+@pytest.mark.full
 def test_words_that_are_noted_before_they_are_certain_are_caught(
     scratch: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
