@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from bygones.config import is_store_url, strip_password
+from bygones.config import (
+    LocalTimezone,
+    is_store_url,
+    resolve_archive_location,
+    strip_password,
+)
 from bygones.errors import ArchiveNotFound, UnsupportedOnTeamStore
 from bygones.model.base import SessionId, SourceId
-from bygones.model.summary import SessionSummary, is_in_folder
+from bygones.model.query import Query, Term
+from bygones.model.summary import SessionSummary
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.archive_tables import is_purge_pending, with_annotations
 from bygones.store.local_reader import LocalReader, find_session
@@ -17,7 +25,7 @@ from bygones.store.local_reader import LocalReader, find_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from datetime import datetime, tzinfo
+    from datetime import tzinfo
 
     from bygones.ingest.conversations import Conversation
     from bygones.ingest.loading import StoreLoader
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
     from bygones.maintenance.verify import VerificationResult
     from bygones.model.base import Problem
-    from bygones.model.query import Query
     from bygones.model.reports import (
         ContextReport,
         DriftRow,
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
         IndexedRecord,
         Project,
         SearchResults,
+        SessionSelection,
     )
     from bygones.model.usage import Cost
     from bygones.search.service import MatchPositions, Searcher
@@ -102,13 +110,27 @@ class Archive:
 
     @classmethod
     def open(
-        cls, folder: str | Path, shared_stats: SharedSearchStats | None = None
+        cls,
+        folder: str | Path | None = None,
+        shared_stats: SharedSearchStats | None = None,
     ) -> Self:
         """Open the archive in a folder, or at the address of a team's store.
 
-        An address says who asks: ``postgresql://…?person=ann&teams=core&role=team``.
-        Those with the same ``commons`` share what they need to search.
+        Without a folder this is the archive that the command line uses: the one of
+        ``BYGONES_ARCHIVE``, or of the settings, or in the user's data directory. An
+        address names the user: ``postgresql://…?person=ann&teams=core&role=team``.
+        Archives with the same ``shared_stats`` load what searches need once::
+
+            with Archive.open() as archive:
+                for session in archive.sessions("model:opus after:2w"):
+                    print(session.title.text)
+
+        Raises `ArchiveNotFound` if there is no archive.
         """
+        if folder is None:
+            folder = resolve_archive_location(None, os.environ, Path.home())
+        elif not is_store_url(str(folder)):
+            folder = Path(folder).expanduser()
         return cls(folder, shared_stats)
 
     @classmethod
@@ -233,16 +255,81 @@ class Archive:
             self.close()
 
     def sessions(
-        self, *, project: str | None = None, include_empty: bool = False
+        self,
+        query: str | Query | None = None,
+        *,
+        project: str | None = None,
+        include_empty: bool = False,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
     ) -> Iterator[SessionSummary]:
-        """Yield sessions for a list, newest first; empty ones only if asked for.
+        """Yield the sessions that a query selects, newest first.
 
-        ``project`` is a directory: what was begun in it or below it.
+        A session has to have all words of the query. ``project`` is a directory, which
+        includes all below it, a project key, or the name of a directory. Sessions
+        without a message are left out unless they are included, or the query has
+        ``is:empty``. Times are relative to ``now`` in a ``timezone``, by default those
+        of this machine::
+
+            archive.sessions("tool:Bash migration", project="~/work/shop")
+
+        Use `select` to learn how the query was understood.
+
+        Raises `QueryError` if the text is not a query.
         """
-        known = self.annotations()
-        for listed in self._reader.sessions.iter_summaries(include_empty=include_empty):
-            if project is None or is_in_folder(listed.project, project):
-                yield with_annotations(listed, known)
+        if query is None:
+            return self._iter_summaries(project, include_empty=include_empty)
+        selection = self.select(
+            query,
+            project=project,
+            include_empty=include_empty,
+            now=now,
+            timezone=timezone,
+        )
+        return iter(selection.sessions)
+
+    def select(  # noqa: PLR0913 (all but one by name and optional)
+        self,
+        query: str | Query,
+        *,
+        project: str | None = None,
+        include_empty: bool = False,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+        summaries: Iterable[SessionSummary] | None = None,
+    ) -> SessionSelection:
+        """Return the sessions that a query selects, with notes about the query.
+
+        ``summaries`` are all sessions, if the caller has loaded them already; the other
+        arguments are those of `sessions`.
+        """
+        from bygones.query.matcher import is_in_project
+        from bygones.search.session_filter import select_sessions
+
+        parsed = parse_query_text(query, now, timezone)
+        with self.read_transaction():
+            if summaries is None:
+                summaries = self._iter_summaries(project, include_empty=True)
+            elif project is not None:
+                summaries = (s for s in summaries if is_in_project(s, project))
+            return select_sessions(
+                summaries,
+                parsed,
+                searcher=lambda: self._searcher,
+                sessions_by_tool=self.sessions_by_tool,
+                include_empty=include_empty,
+            )
+
+    def _iter_summaries(
+        self, project: str | None = None, *, include_empty: bool
+    ) -> Iterator[SessionSummary]:
+        annotations = self.annotations()
+        summaries = self._reader.sessions.iter_summaries(include_empty=include_empty)
+        if project is not None:
+            from bygones.query.matcher import is_in_project
+
+            summaries = (one for one in summaries if is_in_project(one, project))
+        return (with_annotations(one, annotations) for one in summaries)
 
     def session_summary(self, id_or_prefix: str) -> SessionSummary:
         """Return a session's line by its id, or by a beginning that only it has."""
@@ -300,21 +387,28 @@ class Archive:
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
-        query: Query,
+        query: str | Query,
         *,
         limit: int = 10,
         offset: int = 0,
         hits_per_session: int = 3,
         sort: str = "best",
         redact: Callable[[str], str] = str,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
     ) -> SearchResults:
-        """Return sessions that answer a query, best first, and their best hits.
+        """Return the sessions that match a query, best first, with their best hits.
 
-        A session need not have all words; ``sort`` may be ``newest`` or ``oldest``. New
-        texts are found once refreshed; ``hide`` is given texts before they are cut.
+        A session need not have all words of the query: more of them rank it higher.
+        ``sort`` may also be ``newest`` or ``oldest``; ``redact`` is applied to texts
+        before excerpts are cut out of them. What was ingested since the first search is
+        found after `refresh`::
+
+            for match in archive.search("flaky retry test", limit=5).sessions:
+                print(match.summary.title.text, match.hits[0].excerpt.text)
         """
         return self._searcher.search(
-            query,
+            parse_query_text(query, now, timezone),
             limit=limit,
             offset=offset,
             hits=hits_per_session,
@@ -360,23 +454,36 @@ class Archive:
         self,
         by: Grouping | str = "day",
         *,
-        query: Query | None = None,
+        query: str | Query | None = None,
         zone: tzinfo | None = None,
-        now: datetime,
+        now: datetime | None = None,
         prices: Prices | None = None,
     ) -> UsageReport:
         """Return what was spent, summed by day, project, model and so on.
 
-        ``query`` limits it by fields of sessions and answers. Days begin in ``zone``,
-        or in UTC; ``now`` tells which block of five hours is not over.
+        ``query`` limits it by fields of sessions and of answers: ``model:`` means the
+        model of the answer, and a time that of the answer. Days start in ``zone``, or
+        in UTC; ``now`` tells which block of five hours is not over.
         """
         from bygones.usage.prices import load_prices
         from bygones.usage.report import build_usage_report
 
-        prices = prices or load_prices()
+        now = now or datetime.now(UTC)  # noqa: TID251 (unless the caller has a clock)
         return build_usage_report(
-            self._reader, by=by, query=query, zone=zone, now=now, prices=prices
+            self._reader,
+            by=by,
+            query=parse_query_text(query, now, zone) if query is not None else None,
+            select_sessions=self._select_numbers,
+            zone=zone,
+            now=now,
+            prices=prices or load_prices(),
         )
+
+    def _select_numbers(self, term: Term) -> frozenset[int]:
+        """Return the numbers of the sessions that a term selects."""
+        selected = {one.id for one in self.sessions(Query(term), include_empty=True)}
+        numbers = self._reader.usage.session_projects().items()
+        return frozenset(number for number, (id_, _) in numbers if id_ in selected)
 
     def costs(
         self, sessions: Iterable[SessionSummary], prices: Prices | None = None
@@ -417,14 +524,40 @@ class Archive:
             DriftRow.from_counts(*told) for told in self._reader.lookup.drift()
         )
 
-    def prompts(self) -> Iterator[IndexedPrompt]:
-        """Yield what a person typed, on any branch of any session, newest first.
+    def prompts(
+        self,
+        query: str | Query | None = None,
+        *,
+        project: str | None = None,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+    ) -> Iterator[IndexedPrompt]:
+        """Yield the prompts that match a query, on any branch, newest first.
 
-        What several sessions hold, because one goes on with another, comes once.
+        A prompt has to have all words of the query, and a time is that of the prompt.
+        A prompt that several sessions contain, because one continues another, comes
+        once. The other arguments are those of `sessions`.
         """
         from bygones.ingest.loading import load_prompts
 
-        return load_prompts(self._reader, self._loader)
+        prompts = load_prompts(self._reader, self._loader)
+        if query is None and project is None:
+            return prompts
+        from bygones.search.session_filter import filter_prompts
+
+        summaries = self._iter_summaries(project, include_empty=True)
+        return filter_prompts(
+            prompts,
+            {one.id: one for one in summaries},
+            parse_query_text(query or "", now, timezone),
+        )
+
+    def last_active_at(self, summary: SessionSummary) -> datetime:
+        """Return when a session ended, or if that is unknown, when its files changed."""
+        if summary.ended_at is not None:
+            return summary.ended_at
+        changed = (one.mtime_ns for one in self.sources(sessions=[summary.id]))
+        return datetime.fromtimestamp(max(changed, default=0) / 1e9, UTC)
 
     def edits(
         self, *, session: str | None = None, path: str | None = None
@@ -548,6 +681,21 @@ class Archive:
             return purge(folder, sources, sessions=sessions, progress=progress)
         finally:
             self._open()
+
+
+def parse_query_text(
+    query: str | Query, now: datetime | None = None, timezone: tzinfo | None = None
+) -> Query:
+    """Return a query; a text is parsed with this machine's clock and time zone."""
+    if not isinstance(query, str):
+        return query
+    from bygones.query.parser import parse_query
+
+    return parse_query(
+        query,
+        now=now or datetime.now(UTC),  # noqa: TID251 (unless the caller has a clock)
+        zone=timezone or LocalTimezone(),
+    )
 
 
 def _require_folder(name: str | Path) -> Path:

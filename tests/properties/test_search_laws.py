@@ -129,7 +129,7 @@ def said(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
         index = vault.index
         assert index is not None
         places = IndexSearchFacts(index)
-        opened = TextLoader(vault.byte_store, places)
+        opened = TextLoader(vault.byte_store, places, {})
         listed = dict(places.numbered_summaries())
         rows: list[Any] = index.db.execute(
             "SELECT id, session, source, start, length FROM record"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bygones.model.summary import Annotations
 from bygones.search import stats as remembered
 from bygones.search.stats import SearchStats
 from bygones.store.local_reader import LocalReader
@@ -55,7 +56,7 @@ def test_what_only_some_searches_need_is_read_once(tmp_path: Path) -> None:
 
         found = [len(one.numbers) for one in alike]
         named = {
-            (number, alike_.text_at(at, ("more",)))
+            (number, alike_.text_at(at, Annotations(tags=("more",))))
             for alike_ in alike
             for at, number in enumerate(alike_.numbers)
         }

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
@@ -43,6 +44,9 @@ def test_the_same_question_has_the_same_answer(
     [
         ("/api/sessions?limit=x", 400),
         ("/api/sessions?on=x", 400),
+        ("/api/sessions?q=tool:", 400),
+        ("/api/sessions?projects=x", 400),
+        ("/api/projects?limit=1", 400),
         ("/api/sessions/ffff", 404),
         (f"/api/sessions/{PLAIN}?branch=9", 404),
         ("/api/search?q=tool:", 400),
@@ -60,6 +64,27 @@ def test_what_cannot_be_answered_is_a_sentence_and_a_hint(
 
     assert answer.status == status
     assert set(answer.json) == {"error", "hint"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "query"),
+    [
+        ("tool=Edit", "tool:Edit"),
+        ("q=tool:Edit", "tool:Edit"),
+        ("q=counting", "counting"),
+        ("q=project:/work&text=count", "project:/work title:count*"),
+        ("project=/work", "project:/work"),
+    ],
+)
+def test_sessions_are_selected_as_by_a_query(
+    parameters: str, query: str, page: Asking, kept: Kept
+) -> None:
+    rows = page.get(f"/api/sessions?{parameters}").json["rows"]
+
+    with Archive.open(kept.folder) as archive:
+        selected = [one.id for one in archive.sessions(query)]
+        assert len(selected) > 0
+    assert [row["id"] for row in rows] == selected
 
 
 def test_the_description_names_every_route(page: Asking) -> None:

@@ -25,14 +25,14 @@ from bygones.errors import BygonesError
 from bygones.render.text.primitives import sanitize_name as plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
 
     from click.shell_completion import CompletionItem
 
     from bygones.archive import Archive
     from bygones.model.query import Query
-    from bygones.model.summary import SessionSummary
+    from bygones.model.summary import SessionSelection
 
 
 COMPLETE_VARIABLE = "_BYGONES_COMPLETE"
@@ -410,14 +410,15 @@ def parse_query_words(words: Sequence[str]) -> Query:
     return query
 
 
-def filter_sessions(
-    archive: Archive, sessions: Iterable[SessionSummary], words: Sequence[str]
-) -> Iterator[SessionSummary]:
-    """Yield the sessions that words ask for, in the order in which they come."""
-    from bygones.cli.resolve import SessionQueryFilter
+def print_selection_notes(selection: SessionSelection) -> None:
+    """Print on stderr how the words of a query were changed to find something."""
+    from bygones.model.summary import SearchResults
+    from bygones.render.headers import search_notes
 
-    query = parse_query_words(words)
-    choice = SessionQueryFilter(archive)
-    yield from choice.select(list(sessions), query)
-    for remark in choice.notes:
-        sys.stderr.write(plain(f"note: {remark}") + "\n")
+    results = SearchResults(
+        corrections=selection.corrections,
+        is_phrase_relaxed=selection.is_phrase_relaxed,
+        is_partial=selection.is_partial,
+    )
+    for note in search_notes(results):
+        sys.stderr.write(plain(f"note: {note}") + "\n")

@@ -13,22 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec import Struct
-from msgspec.structs import replace
 
 from bygones.errors import NotInArchive
-from bygones.model.query import And, Not, Or, Query, Term, Words
 from bygones.model.sessions import Session
-from bygones.query.matcher import is_session_query, matches_session
-from bygones.query.parser import and_terms
-from bygones.render.headers import search_notes
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.render.text.primitives import truncate_end
 from bygones.render.walk import find_message_index
-from bygones.store.tokenizer import tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bygones.archive import Archive
     from bygones.cli.last_search import SearchReference
     from bygones.model.base import SessionId
@@ -68,6 +60,16 @@ def resolve_project(archive: Archive, name: str) -> Project:
         except NotInArchive:
             continue
     raise NotInArchive("project", str(place))
+
+
+def resolve_project_scope(archive: Archive, name: str | None) -> str | None:
+    """Return the directory or the key of the project with this name or path."""
+    return project_scope(resolve_project(archive, name)) if name is not None else None
+
+
+def project_scope(project: Project) -> str:
+    """Return what selects the sessions of a project: its directory, or its key."""
+    return project.path or project.name
 
 
 def resolve_names(archive: Archive, names: Sequence[str]) -> ResolvedNames:
@@ -283,74 +285,3 @@ def _find_branch_of_record(session: Session, record: str) -> int:
 
 def _shorten_prompt(head: str) -> str:
     return truncate_end(plain(head), _MAX_TITLE_WIDTH)
-
-
-_NO_LIMIT = 1_000_000
-
-
-class SessionQueryFilter:
-    """Chooses sessions of a list by all that is said in them."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._sessions: Sequence[SessionSummary] = ()
-        self.notes: list[str] = []
-        """What should be known about the choice."""
-
-    def select(
-        self, sessions: Sequence[SessionSummary], query: Query
-    ) -> Iterator[SessionSummary]:
-        """Yield what a query asks for of a list, in its order."""
-        self._sessions = sessions
-        if query.root is None:
-            yield from sessions
-            return
-        chosen = self._matching(query.root)
-        yield from (one for one in sessions if one.id in chosen)
-
-    def _matching(self, term: Term, *, fix_typos: bool = True) -> set[SessionId]:
-        """Return the sessions of which a term holds; slips in words are mended."""
-        if is_session_query(term):
-            query = Query(term)
-            return {
-                one.id
-                for one in self._sessions
-                if matches_session(query, one, tokenize)
-            }
-        if isinstance(term, Not):
-            left = self._matching(term.term, fix_typos=False)
-            return {one.id for one in self._sessions} - left
-        if isinstance(term, Or):
-            each = (self._matching(part, fix_typos=fix_typos) for part in term.terms)
-            return set().union(*each)
-        if isinstance(term, And) and any(map(_has_exclusion, term.terms)):
-            alone = [part for part in term.terms if _has_exclusion(part)]
-            together = and_terms(
-                [part for part in term.terms if not _has_exclusion(part)]
-            )
-            parts = [*alone, *([together] if together else [])]
-            each = (self._matching(part, fix_typos=fix_typos) for part in parts)
-            return set.intersection(*each)
-        return self._search(term, fix_typos=fix_typos)
-
-    def _search(self, term: Term, *, fix_typos: bool) -> set[SessionId]:
-        """Return the sessions that have a text of which a term holds, or all words."""
-        found = self._archive.search(
-            Query(term), limit=_NO_LIMIT, hits_per_session=0, sort="newest"
-        )
-        if found.missing_words or (found.corrections and not fix_typos):
-            return set()
-        self.notes += search_notes(replace(found, notes=()))
-        asked = set(found.query_words)
-        fitting = [one for one in found.sessions if asked <= set(one.matched_words)]
-        # Sessions that say the same are told of with another one.
-        return {id_ for one in fitting for id_ in (one.summary.id, *one.duplicate_ids)}
-
-
-def _has_exclusion(term: Term) -> bool:
-    """Whether a term says of texts what must not be."""
-    if is_session_query(term) or isinstance(term, Words):
-        return False
-    if isinstance(term, And | Or):
-        return any(map(_has_exclusion, term.terms))
-    return isinstance(term, Not)

@@ -35,6 +35,9 @@ class Flag(StrEnum):
     REWOUND = "rewound"
     INTERRUPTED = "interrupted"
     COMPACTED = "compacted"
+    STARRED = "starred"
+    EMPTY = "empty"
+    """A session without a prompt or an answer."""
 
 
 class HasValue(StrEnum):

@@ -254,9 +254,11 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
 
 def is_in_folder(path: str | None, folder: str) -> bool:
     """Whether a path is a folder, or is below it."""
-    sign = "\\" if "\\" in folder and "/" not in folder else "/"
-    below = folder.rstrip("/\\") + sign
-    return path is not None and (path == folder or path.startswith(below))
+    separator = "\\" if "\\" in folder and "/" not in folder else "/"
+    stem = folder.rstrip("/\\")
+    return path is not None and (
+        path in {folder, stem} or path.startswith(stem + separator)
+    )
 
 
 class IndexedRecord(Struct, frozen=True, kw_only=True):
@@ -403,3 +405,16 @@ class SearchResults(Struct, frozen=True, kw_only=True):
     """Whether there was too much to look at all of it."""
     is_empty_query: bool = False
     """Whether there was nothing to look for, so that this is the newest there is."""
+
+
+class SessionSelection(Struct, frozen=True):
+    """The sessions that a query selects, and what a user should know about it."""
+
+    sessions: tuple[SessionSummary, ...] = ()
+    """In the order of the given summaries: newest first."""
+    corrections: tuple[SpellingCorrection, ...] = ()
+    notes: tuple[QueryNote, ...] = ()
+    is_phrase_relaxed: bool = False
+    """Whether quoted words were looked for one by one, because no text has them."""
+    is_partial: bool = False
+    """Whether there may be more: there were too many texts to look at all of them."""

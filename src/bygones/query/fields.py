@@ -12,7 +12,17 @@ from textwrap import wrap
 
 from msgspec import Struct
 
-from bygones.model.query import Flag, HasValue, Part
+from bygones.model.query import (
+    And,
+    FieldTerm,
+    FieldValue,
+    Flag,
+    HasValue,
+    Not,
+    Or,
+    Part,
+    Term,
+)
 from bygones.model.summary import Role
 
 
@@ -23,12 +33,25 @@ class FieldType(StrEnum):
     """Searched as text: words, phrases, beginnings of words."""
     SUBSTRING = "part of it"
     """A piece of the whole; with ``*``, whole parts of a path up to its end."""
+    DIRECTORY = "part of a path, or a directory"
+    """As above; an absolute path or ``~/…`` is that directory and all below it."""
     EXACT = "name"
     """The whole of it; with ``*``, what fits."""
     PREFIX = "beginning"
     """The beginning of it."""
     CHOICE = "one of a few"
     TIME = "time"
+
+
+class FieldLevel(StrEnum):
+    """What has to be known to decide whether a field has a value."""
+
+    SESSION = "session"
+    """The session's summary is enough."""
+    KIND = "kind"
+    """The kind of a text is enough: its part, and whether it is an error."""
+    TEXT = "text"
+    """The text has to be looked at, or the record that it is in."""
 
 
 class QueryField(Struct, frozen=True, kw_only=True):
@@ -38,6 +61,9 @@ class QueryField(Struct, frozen=True, kw_only=True):
     meaning: str
     example: str
     value_type: FieldType
+    level: FieldLevel = FieldLevel.TEXT
+    value_levels: Mapping[str, FieldLevel] = {}
+    """Values of another level than the field's."""
     choices: tuple[str, ...] = ()
     mistaken_names: tuple[str, ...] = ()
     """Names that people try instead; only used to suggest this one."""
@@ -49,6 +75,10 @@ class QueryField(Struct, frozen=True, kw_only=True):
         """Whether it is searched as text; the others let through or keep out."""
         return self.value_type is FieldType.TEXT
 
+    def level_of(self, value: str) -> FieldLevel:
+        """Return what has to be known to compare the field with a value."""
+        return self.value_levels.get(value.casefold(), self.level)
+
 
 class SyntaxForm(Struct, frozen=True):
     """A way to write something, what it means, and an example."""
@@ -57,6 +87,9 @@ class SyntaxForm(Struct, frozen=True):
     meaning: str
     example: str
 
+
+MAIN_AGENT = "main"
+"""The value of ``agent:`` for what was said outside of agent runs."""
 
 SYNTAX_FORMS = (
     SyntaxForm(
@@ -91,9 +124,11 @@ SYNTAX_FORMS = (
 FIELDS = (
     QueryField(
         name="project",
-        meaning="part of the directory that was worked in",
+        meaning="part of the directory that was worked in; an absolute path or ~/… "
+        "is that directory and all below it",
         example="project:bygones",
-        value_type=FieldType.SUBSTRING,
+        value_type=FieldType.DIRECTORY,
+        level=FieldLevel.SESSION,
         mistaken_names=("dir", "cwd", "folder", "repo"),
     ),
     QueryField(
@@ -129,6 +164,7 @@ FIELDS = (
         meaning="part of the name of a model that answered",
         example="model:opus",
         value_type=FieldType.SUBSTRING,
+        level=FieldLevel.SESSION,
     ),
     QueryField(
         name="branch",
@@ -143,12 +179,14 @@ FIELDS = (
         meaning="the git branch that was checked out",
         example="git:feature/*",
         value_type=FieldType.EXACT,
+        level=FieldLevel.SESSION,
     ),
     QueryField(
         name="entrypoint",
         meaning="the program in which Claude Code ran: cli, sdk-py, claude-vscode",
         example="entrypoint:sdk-*",
         value_type=FieldType.EXACT,
+        level=FieldLevel.SESSION,
         mistaken_names=("program", "client", "app"),
     ),
     QueryField(
@@ -156,6 +194,7 @@ FIELDS = (
         meaning="whose side said it",
         example="role:user",
         value_type=FieldType.CHOICE,
+        level=FieldLevel.KIND,
         choices=tuple(Role),
         mistaken_names=("from", "by", "author"),
     ),
@@ -164,6 +203,7 @@ FIELDS = (
         meaning="said in an agent run of this type or id; main: in none",
         example="agent:Explore",
         value_type=FieldType.EXACT,
+        value_levels={MAIN_AGENT: FieldLevel.KIND},
         mistaken_names=("subagent",),
     ),
     QueryField(
@@ -171,6 +211,12 @@ FIELDS = (
         meaning="what is true of it",
         example="is:error",
         value_type=FieldType.CHOICE,
+        level=FieldLevel.SESSION,
+        value_levels={
+            Flag.ERROR: FieldLevel.KIND,
+            Flag.AGENT: FieldLevel.KIND,
+            Flag.REWOUND: FieldLevel.TEXT,
+        },
         choices=tuple(Flag),
     ),
     QueryField(
@@ -178,6 +224,7 @@ FIELDS = (
         meaning="what it holds besides text",
         example="has:edit",
         value_type=FieldType.CHOICE,
+        value_levels={HasValue.THINKING: FieldLevel.KIND},
         choices=tuple(HasValue),
     ),
     QueryField(
@@ -185,6 +232,7 @@ FIELDS = (
         meaning="words of the session's title",
         example="title:(login OR signup)",
         value_type=FieldType.TEXT,
+        level=FieldLevel.SESSION,
         mistaken_names=("name", "subject"),
     ),
     QueryField(
@@ -192,6 +240,7 @@ FIELDS = (
         meaning="the beginning of the session's id",
         example="session:0f3c9a",
         value_type=FieldType.PREFIX,
+        level=FieldLevel.SESSION,
         mistaken_names=("id", "uuid"),
     ),
     QueryField(
@@ -199,6 +248,7 @@ FIELDS = (
         meaning="a tag of the session",
         example="tag:release",
         value_type=FieldType.EXACT,
+        level=FieldLevel.SESSION,
         mistaken_names=("label",),
     ),
     QueryField(
@@ -224,9 +274,10 @@ FIELDS = (
     ),
     QueryField(
         name="in",
-        meaning="the words stand in this kind of text",
+        meaning="the words appear in this kind of text",
         example="in:prompt refactor",
         value_type=FieldType.CHOICE,
+        level=FieldLevel.KIND,
         choices=tuple(part for part in Part if part is not Part.TITLE),
     ),
 )
@@ -260,6 +311,34 @@ FIELDS_BY_NAME: Mapping[str, QueryField] = {
         if "." in RESULT_FIELDS.get(field.name, "")
     },
 }
+
+
+def iter_leaves(term: Term) -> Iterator[Term]:
+    """Yield the terms of a tree that are neither And, Or nor Not."""
+    if isinstance(term, Not):
+        yield from iter_leaves(term.term)
+    elif isinstance(term, And | Or):
+        for part in term.terms:
+            yield from iter_leaves(part)
+    else:
+        yield term
+
+
+def term_level(term: Term) -> FieldLevel:
+    """Return what has to be known to decide whether a term holds.
+
+    Times are of the text: whether a session overlaps them says nothing about a text.
+    """
+    levels = {_leaf_level(leaf) for leaf in iter_leaves(term)}
+    return levels.pop() if len(levels) == 1 else FieldLevel.TEXT
+
+
+def _leaf_level(term: Term) -> FieldLevel:
+    if isinstance(term, FieldValue):
+        return FIELDS_BY_NAME[term.field].level_of(term.value)
+    if isinstance(term, FieldTerm):
+        return FIELDS_BY_NAME[term.field].level
+    return FieldLevel.TEXT
 
 
 _MARGIN = 2

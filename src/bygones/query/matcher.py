@@ -5,9 +5,11 @@ Slow and plain on purpose: what the store finds is compared with it in tests.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -30,12 +32,22 @@ from bygones.model.query import (
     Word,
     Words,
 )
-from bygones.model.summary import Role, SessionSummary
-from bygones.query.fields import FIELDS_BY_NAME, FieldType, QueryField
+from bygones.model.summary import Role, SessionSummary, is_in_folder
+from bygones.query.fields import (
+    FIELDS_BY_NAME,
+    MAIN_AGENT,
+    FieldLevel,
+    FieldType,
+    QueryField,
+    iter_leaves,
+    term_level,
+)
+from bygones.query.regex import compile_regex
 from bygones.query.terms import Analyzer, WordVariants, expand_word, expand_words
 
-MAIN_AGENT = "main"
-"""The agent that is none: what is said in the session itself."""
+if TYPE_CHECKING:
+    from bygones.model.sessions import Session
+
 Stemmer = Callable[[str], str]
 """Returns what the forms of a term have in common."""
 
@@ -45,6 +57,7 @@ class SearchableText(Struct, frozen=True, kw_only=True):
 
     session_id: SessionId
     project: str | None = None
+    project_keys: tuple[str, ...] = ()
     title: str = ""
     models: tuple[str, ...] = ()
     git_branches: tuple[str, ...] = ()
@@ -127,8 +140,6 @@ def _evaluate(term: Term, candidate: SearchableText, terms: _TermCache) -> bool 
         each = [terms.contains(one, candidate.text) if one else None for one in found]
         return _combine(each, all)
     if isinstance(term, Regex):
-        from bygones.query.regex import compile_regex
-
         return compile_regex(term.pattern).search(candidate.text) is not None
     if isinstance(term, Phrase | Prefix):
         return _contains(term, candidate.text, terms)
@@ -182,8 +193,10 @@ def _evaluate_field(
         return _combine(asked, any)
     if isinstance(term, TimeRange):
         return _is_within(term, candidate.sent_at or candidate.started_at)
-    if term == FieldValue("agent", MAIN_AGENT):
+    if is_main_agent(term):
         return candidate.agent_id is None
+    if term.field == "project" and term.value in candidate.project_keys:
+        return True
     field = FIELDS_BY_NAME[term.field]
     facts = _field_values(candidate)[term.field]
     return any(value_matches(field, term.value, there) for there in facts)
@@ -239,17 +252,33 @@ def value_matches(field: QueryField, expected: str, actual: str | None) -> bool:
     """Whether a fact is what a field's value asks for."""
     if actual is None:
         return False
+    if field.value_type is FieldType.DIRECTORY and _is_directory(expected):
+        return is_in_folder(actual, expand_home(expected))
     expected, actual = _normalize(expected), _normalize(actual)
     if field.value_type is FieldType.PREFIX:
         return actual.startswith(expected.rstrip("*"))
     if "*" in expected:
         pattern = ".*".join(map(re.escape, expected.split("*")))
-        begin = "(?:.*/)?" if field.value_type is FieldType.SUBSTRING else ""
+        begin = "(?:.*/)?" if field.value_type in _PARTIAL_TYPES else ""
         return re.fullmatch(begin + pattern, actual, re.DOTALL) is not None
     return (
-        expected in actual
-        if field.value_type is FieldType.SUBSTRING
-        else expected == actual
+        expected in actual if field.value_type in _PARTIAL_TYPES else expected == actual
+    )
+
+
+_PARTIAL_TYPES = frozenset({FieldType.SUBSTRING, FieldType.DIRECTORY})
+
+
+def _is_directory(value: str) -> bool:
+    return is_absolute_path(value) and "*" not in value
+
+
+def is_main_agent(term: Term) -> bool:
+    """Whether a term asks for what was said outside of agent runs."""
+    return (
+        isinstance(term, FieldValue)
+        and term.field == "agent"
+        and term.value.casefold() == MAIN_AGENT
     )
 
 
@@ -257,58 +286,48 @@ def _normalize(value: str) -> str:
     return value.casefold().replace("\\", "/")
 
 
-_SESSION_FIELDS = frozenset(
-    {"project", "model", "git", "entrypoint", "session", "tag", "title"}
-)
-_TEXT_FLAGS = frozenset({Flag.ERROR, Flag.AGENT, Flag.REWOUND})
-
-
 def is_session_query(term: Term | None) -> bool:
-    """Whether a query can be answered from what lists show, without any text."""
-    match term:
-        case None | TimeRange():
-            return True
-        case Not(term=inner):
-            return is_session_query(inner)
-        case And(terms=terms) | Or(terms=terms):
-            return all(map(is_session_query, terms))
-        case FieldTerm() | FieldValue():
-            return _is_session_term(term)
-        case _:
-            return False
+    """Whether session summaries are enough to answer a query."""
+    return term is None or all(
+        isinstance(leaf, TimeRange) or term_level(leaf) is FieldLevel.SESSION
+        for leaf in iter_leaves(term)
+    )
 
 
-def _is_session_term(term: FieldTerm | FieldValue) -> bool:
-    if isinstance(term, FieldValue) and term.field == "is":
-        return term.value.casefold() not in _TEXT_FLAGS
-    return term.field in _SESSION_FIELDS
+def matches_session(
+    query: Query, summary: SessionSummary, analyzer: Analyzer, stemmer: Stemmer = str
+) -> bool:
+    """Whether a session matches a query that session summaries are enough for.
 
-
-def matches_session(query: Query, summary: SessionSummary, analyzer: Analyzer) -> bool:
-    """Whether a session has all that a query asks for.
-
-    A time is that of anything in it: it fits if the session lasted into it.
+    A time range matches if the session overlaps it.
     """
-    return query.root is None or _evaluate_session(query.root, summary, analyzer)
+    if query.root is None:
+        return True
+    terms = _TermCache(analyzer, stemmer)
+    return _evaluate_session(query.root, summary, terms) is not False
 
 
-def _evaluate_session(term: Term, summary: SessionSummary, analyzer: Analyzer) -> bool:
+def _evaluate_session(
+    term: Term, summary: SessionSummary, terms: _TermCache
+) -> bool | None:
     match term:
         case Not(term=inner):
-            return not _evaluate_session(inner, summary, analyzer)
-        case And(terms=terms):
-            return all(_evaluate_session(part, summary, analyzer) for part in terms)
-        case Or(terms=terms):
-            return any(_evaluate_session(part, summary, analyzer) for part in terms)
+            result = _evaluate_session(inner, summary, terms)
+            return None if result is None else not result
+        case And(terms=parts):
+            return _combine((_evaluate_session(p, summary, terms) for p in parts), all)
+        case Or(terms=parts):
+            return _combine((_evaluate_session(p, summary, terms) for p in parts), any)
         case TimeRange():
-            return _overlaps(term, summary)
+            return overlaps(term, summary)
         case _:
-            return matches_text(Query(term), _session_text(summary), analyzer)
+            return _evaluate(term, make_session_text(summary, Part.TITLE), terms)
 
 
-def _overlaps(period: TimeRange, summary: SessionSummary) -> bool:
-    first = summary.started_at or summary.ended_at
-    last = summary.ended_at or summary.started_at
+def overlaps(period: TimeRange, session: SessionSummary | Session) -> bool:
+    """Whether a session lasted into a time range; one without times never did."""
+    first = session.started_at or session.ended_at
+    last = session.ended_at or session.started_at
     return (
         first is not None
         and last is not None
@@ -317,17 +336,52 @@ def _overlaps(period: TimeRange, summary: SessionSummary) -> bool:
     )
 
 
-def _session_text(summary: SessionSummary) -> SearchableText:
+def make_session_text(
+    summary: SessionSummary, part: Part = Part.OTHER
+) -> SearchableText:
+    """Return a text with the session's fields; the text is the title, or empty."""
+    flags = set(summary.flags)
+    if summary.is_starred:
+        flags.add(Flag.STARRED)
+    if summary.is_empty:
+        flags.add(Flag.EMPTY)
     return SearchableText(
         session_id=summary.id,
         project=summary.project,
+        project_keys=summary.project_keys,
         title=summary.title.text,
         models=summary.models,
         git_branches=summary.git_branches,
         entrypoints=summary.entrypoints,
         tags=summary.tags,
         started_at=summary.started_at,
-        flags=frozenset(summary.flags),
-        part=Part.TITLE,
-        text=summary.title.text,
+        flags=frozenset(flags),
+        part=part,
+        text=summary.title.text if part is Part.TITLE else "",
+        sent_at=summary.ended_at,
     )
+
+
+def is_absolute_path(text: str) -> bool:
+    """Whether a text is an absolute path on any system, or starts with ``~/``."""
+    return text == "~" or _ABSOLUTE_PATH.match(text) is not None
+
+
+def is_in_project(summary: SessionSummary, project: str) -> bool:
+    """Whether a session belongs to a project.
+
+    ``project`` is a directory, which includes all below it, a project key, or the
+    name of a directory.
+    """
+    if is_absolute_path(project):
+        return is_in_folder(summary.project, expand_home(project))
+    name = (summary.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return project in summary.project_keys or project == name
+
+
+def expand_home(path: str) -> str:
+    """Return a path with ``~`` replaced by the user's home directory."""
+    return os.path.expanduser(path) if path.startswith("~") else path  # noqa: PTH111
+
+
+_ABSOLUTE_PATH = re.compile(r"/|~/|[A-Za-z]:[\\/]|\\\\")

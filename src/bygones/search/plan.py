@@ -36,12 +36,14 @@ from bygones.model.query import (
     Words,
 )
 from bygones.model.summary import Role
-from bygones.query.fields import RESULT_FIELDS
-from bygones.query.matcher import MAIN_AGENT, SearchableText, matches_text
+from bygones.query.fields import RESULT_FIELDS, FieldLevel, term_level
+from bygones.query.matcher import SearchableText, is_main_agent, matches_text
 from bygones.query.regex_literals import (
     LiteralChoice,
     RequiredLiteral,
     WordFragment,
+    extract_glob_literals,
+    extract_literals,
     split_fragments,
 )
 from bygones.query.terms import (
@@ -57,14 +59,6 @@ if TYPE_CHECKING:  # protocols take long to make
     from bygones.store.protocols import EngineQuery, SearchEngine
 
 
-_SESSION_FIELDS = {"project", "model", "git", "entrypoint", "session", "tag", "title"}
-_KIND_FIELDS = {"in", "role"}
-_SESSION_FLAGS = {Flag.INTERRUPTED, Flag.COMPACTED}
-_KIND_FACTS = (
-    *(FieldValue("is", flag) for flag in (Flag.ERROR, Flag.AGENT)),
-    FieldValue("has", HasValue.THINKING),
-    FieldValue("agent", MAIN_AGENT),
-)
 _IDENTIFIER = re.compile(
     r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d"
 )
@@ -155,34 +149,31 @@ def plan_search(
     if 2 * sum(unit.is_identifier for unit in units) < len(units):
         # A name in a sentence is one of its words.
         units = [replace(unit, is_identifier=False) for unit in units]
-    levels: dict[Callable[[Term], bool], list[Term]] = {
-        _is_session_condition: [],
-        _is_kind_condition: [],
-    }
-    of_text: list[Term] = []
+    conditions: dict[FieldLevel, list[Term]] = {level: [] for level in FieldLevel}
     must: list[EngineQuery] = []
     for term in query.conditions:
         if (kind := _implied_kind(term)) is not None:
-            levels[_is_kind_condition].append(kind)
-        level = next((level for level in levels if level(term)), None)
-        if level is not None:
-            levels[level].append(term)
+            conditions[FieldLevel.KIND].append(kind)
+        level = term_level(term)
+        if level is not FieldLevel.TEXT:
+            conditions[level].append(term)
             continue
         found = asker.build(term)
         if found.query is not None:
             must.append(found.query)
         if not found.is_exact:
-            of_text.append(term)
+            conditions[FieldLevel.TEXT].append(term)
         units += asker.iter_terms(term)
-    if len(units) == len(must) == len(query.conditions) == 1 and not of_text:
+    text_conditions = conditions[FieldLevel.TEXT]
+    if len(units) == len(must) == len(query.conditions) == 1 and not text_conditions:
         # The one condition is the one unit, and need not be asked for twice.
         must = [] if _implies_term(query.conditions[0]) else must
     return SearchPlan(
         terms=tuple(units),
         required=engine.all_of(must) if must else None,
-        session_conditions=tuple(levels[_is_session_condition]),
-        kind_conditions=tuple(levels[_is_kind_condition]),
-        text_conditions=tuple(of_text),
+        session_conditions=tuple(conditions[FieldLevel.SESSION]),
+        kind_conditions=tuple(conditions[FieldLevel.KIND]),
+        text_conditions=tuple(text_conditions),
         regexes=tuple(_iter_regexes(query.root)),
         verbatim=tuple(_verbatim_queries(query.plain_words, engine)),
         has_only_words=bool(units) and not query.conditions,
@@ -261,40 +252,6 @@ def matching_kinds(terms: Sequence[Term]) -> frozenset[int]:
     return frozenset(found)
 
 
-def iter_leaves(term: Term) -> Iterator[Term]:
-    """Yield what a term is made of."""
-    if isinstance(term, Not):
-        yield from iter_leaves(term.term)
-    elif isinstance(term, And | Or):
-        for part in term.terms:
-            yield from iter_leaves(part)
-    else:
-        yield term
-
-
-def _is_session_condition(term: Term) -> bool:
-    """Whether a session alone settles a term."""
-    return all(
-        (isinstance(leaf, FieldValue) and leaf.field in _SESSION_FIELDS)
-        or (isinstance(leaf, FieldTerm) and leaf.field == "title")
-        or (
-            isinstance(leaf, FieldValue)
-            and leaf.field == "is"
-            and leaf.value in _SESSION_FLAGS
-        )
-        for leaf in iter_leaves(term)
-    )
-
-
-def _is_kind_condition(term: Term) -> bool:
-    """Whether the kind of a text alone settles a term."""
-    return all(
-        isinstance(leaf, FieldValue)
-        and (leaf.field in _KIND_FIELDS or leaf in _KIND_FACTS)
-        for leaf in iter_leaves(term)
-    )
-
-
 def _implies_term(term: Term) -> bool:
     """Whether a text can fit only if it has a unit of this term."""
     if isinstance(term, Or):
@@ -318,11 +275,7 @@ def _implied_kind(term: Term) -> Term | None:
     if term == FieldValue("has", HasValue.IMAGE):
         return Not(FieldValue("role", Role.ASSISTANT))
     if term.field == "agent":
-        return (
-            FieldValue("is", Flag.AGENT)
-            if term != FieldValue("agent", MAIN_AGENT)
-            else None
-        )
+        return FieldValue("is", Flag.AGENT) if not is_main_agent(term) else None
     is_of_calls = term.field in {"tool", "file"} or term == _HAS_EDIT
     return FieldValue("in", Part.TOOL) if is_of_calls else None
 
@@ -423,9 +376,6 @@ class _QueryBuilder:
         self, term: Regex | FieldTerm | FieldValue | TimeRange
     ) -> EngineQuery | None:
         """Return a question that finds at least what a term does, if there is one."""
-        # Most queries are words, and need none of it.
-        from bygones.query.regex_literals import extract_glob_literals, extract_literals
-
         if isinstance(term, FieldTerm) and term.field == "cmd":
             inner = term.term
             plain = Words((inner.text,)) if isinstance(inner, Word) else inner

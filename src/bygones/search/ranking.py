@@ -19,6 +19,9 @@ from msgspec import Struct
 
 from bygones.model.query import (
     KINDS_PER_SESSION,
+    FieldTerm,
+    FieldValue,
+    Flag,
     Part,
     Query,
     Term,
@@ -27,8 +30,9 @@ from bygones.model.query import (
     text_key_part,
 )
 from bygones.model.summary import WordShare
-from bygones.query.matcher import SearchableText, matches_text
-from bygones.search.plan import ScoredTerm, SearchPlan, iter_leaves, matching_kinds
+from bygones.query.fields import iter_leaves
+from bygones.query.matcher import SearchableText, make_session_text, matches_text
+from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
 from bygones.search.scoring import (
     CorpusNorms,
     SessionScores,
@@ -38,7 +42,8 @@ from bygones.search.scoring import (
     term_contribution,
 )
 from bygones.search.stats import SearchStats, TitleIndex
-from bygones.search.texts import TagsBySession, make_session_text
+from bygones.search.texts import AnnotationsBySession
+from bygones.store.archive_tables import with_annotations
 from bygones.store.text_index import stem_word
 
 if TYPE_CHECKING:  # protocols take long to make
@@ -281,9 +286,9 @@ if TYPE_CHECKING:  # protocols take long to make
 
 
 _UNIQUE_FIELDS = {"title", "session"}
-"""Fields that tell one session from all others."""
-_TAG_FIELD = "tag"
-"""The field of what readers add to sessions."""
+"""Fields that differ between the sessions of a group."""
+_IS_EMPTY = FieldValue("is", Flag.EMPTY)
+_IS_STARRED = FieldValue("is", Flag.STARRED)
 
 
 class SortOrder(StrEnum):
@@ -309,14 +314,26 @@ class RankedSessions(Struct, frozen=True):
     @property
     def complete_count(self) -> int:
         """How many sessions have all of the words."""
-        each = [
-            having
-            for unit, having in zip(
+        return len(self._complete_sessions or ())
+
+    def sessions_with_all_words(self) -> list[int]:
+        """Return the sessions that have every plain word, in order."""
+        complete = self._complete_sessions
+        if complete is None:
+            return self.sessions
+        return [session for session in self.sessions if session in complete]
+
+    @property
+    def _complete_sessions(self) -> frozenset[int] | None:
+        """The sessions that have every plain word; none if there are no words."""
+        by_word = [
+            sessions
+            for term, sessions in zip(
                 self.terms, self.scores.sessions_by_term, strict=True
             )
-            if unit.is_plain_word
+            if term.is_plain_word
         ]
-        return len(frozenset.intersection(*each)) if each else 0
+        return frozenset.intersection(*by_word) if by_word else None
 
     def iter_word_shares(self, session: int, norms: CorpusNorms) -> Iterator[WordShare]:
         """Yield what each word gave to a session's score, and by which records."""
@@ -349,11 +366,11 @@ class SessionRanker:
     """Ranks sessions by what is known of all of them."""
 
     def __init__(
-        self, stats: SearchStats, facts: SearchFacts, tags: TagsBySession
+        self, stats: SearchStats, facts: SearchFacts, annotations: AnnotationsBySession
     ) -> None:
         self._stats = stats
         self._facts = facts
-        self._tags = tags
+        self._annotations = annotations
         self._engine = stats.engine
         self._titles = stats.titles
         self._ended_ms = stats.ended_ms
@@ -371,7 +388,7 @@ class SessionRanker:
         everywhere for the first ones.
         """
         allowed = self._allowed_sessions(plan.session_conditions, plan.text_conditions)
-        if plan.is_session_only:
+        if plan.is_session_only and _IS_EMPTY not in _leaves(plan.session_conditions):
             allowed = (
                 self._nonempty_sessions
                 if allowed is None
@@ -447,27 +464,28 @@ class SessionRanker:
             }
         if not session_conditions:
             return allowed
-        asked = {
-            getattr(leaf, "field", "")
-            for term in session_conditions
-            for leaf in iter_leaves(term)
-        }
-        tags = self._tags if _TAG_FIELD in asked else {}
+        leaves = _leaves(session_conditions)
+        fields = {leaf.field for leaf in leaves}
+        # Only tags and stars depend on annotations.
+        is_annotated = "tag" in fields or _IS_STARRED in leaves
+        annotations = self._annotations if is_annotated else {}
+        has_unique_field = bool(fields & _UNIQUE_FIELDS)
         found = set()
-        for alike in self._stats.session_groups(self._facts):
-            is_alone = bool(asked & _UNIQUE_FIELDS)
-            fits = not is_alone and self._matches_all(session_conditions, alike.sample)
-            for at, (number, name) in enumerate(
-                zip(alike.numbers, alike.ids, strict=True)
+        for group in self._stats.session_groups(self._facts):
+            group_matches = not has_unique_field and self._matches_all(
+                session_conditions, group.sample
+            )
+            for index, (number, id_) in enumerate(
+                zip(group.numbers, group.ids, strict=True)
             ):
                 if number not in allowed:
                     continue
-                if is_alone or name in tags:
-                    one = alike.text_at(at, tags.get(name, ()))
-                    is_found = self._matches_all(session_conditions, one)
+                if has_unique_field or id_ in annotations:
+                    text = group.text_at(index, annotations.get(id_))
+                    is_match = self._matches_all(session_conditions, text)
                 else:
-                    is_found = fits
-                if is_found:
+                    is_match = group_matches
+                if is_match:
                     found.add(number)
         return found
 
@@ -508,7 +526,9 @@ class SessionRanker:
             listed = self._facts.load_summary(number)
             if listed and matches_text(
                 hit_query,
-                make_session_text(listed, Part.TITLE, self._tags),
+                make_session_text(
+                    with_annotations(listed, self._annotations), Part.TITLE
+                ),
                 self._engine.tokenize,
                 stem_word,
             ):
@@ -528,6 +548,16 @@ def _matching_scores(
     having = zip(terms, scores.sessions_by_term, strict=True)
     words = (sessions for unit, sessions in having if unit.is_plain_word)
     return {s: scores.by_session[s] for s in frozenset().union(*words)}
+
+
+def _leaves(terms: Sequence[Term]) -> set[FieldTerm | FieldValue]:
+    """Return the fields with their values that conditions on sessions consist of."""
+    return {
+        leaf
+        for term in terms
+        for leaf in iter_leaves(term)
+        if isinstance(leaf, FieldTerm | FieldValue)
+    }
 
 
 def _overlaps(span: tuple[int, int], periods: Sequence[TimeRange]) -> bool:

@@ -379,6 +379,33 @@ class ResultBuilder:
                 return told[offset:], len(sessions) - number - 1
         return told[offset:], 0
 
+    def filter_sessions(self, sessions: Sequence[int]) -> list[int]:
+        """Return the sessions that have a text which meets the conditions.
+
+        Where texts must be opened for that, at most `MAX_OPENED_RECORDS` are.
+        """
+        if not self._plan.text_conditions:
+            return list(sessions)
+        found = []
+        for index, session in enumerate(sessions):
+            if index % _PREFETCH_SESSIONS == 0:
+                self._prefetch(sessions[index : index + _PREFETCH_SESSIONS], 1)
+            if self._loader.opened_count > MAX_OPENED_RECORDS:
+                self.is_partial = True
+                break
+            if self._has_match(session):
+                found.append(session)
+        return found
+
+    def _has_match(self, session: int) -> bool:
+        if session in self._title_matches:
+            return True
+        summary = self._facts.load_summary(session)
+        return summary is not None and any(
+            self._text_matches(text, summary)
+            for text in self._find_texts(session, 1)[1]
+        )
+
     def _prefetch(
         self, sessions: Sequence[int], hits: int, *, every: bool = False
     ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bygones.model.base import SessionId
 from bygones.model.query import And, Phrase, Query, Words
 from bygones.model.summary import (
     CountBound,
@@ -15,20 +16,19 @@ from bygones.model.summary import (
     SessionMatch,
     SpellingCorrection,
 )
+from bygones.query.fields import iter_leaves
 from bygones.query.parser import and_terms
 from bygones.query.terms import TermRun, drop_stop_words, expand_word, expand_words
-from bygones.search.plan import SearchPlan, iter_leaves, plan_search, relax_query
+from bygones.search.plan import SearchPlan, plan_search, relax_query
 from bygones.search.ranking import SessionRanker, SortOrder
 from bygones.search.results import ResultBuilder
 from bygones.search.stats import SearchStats
-from bygones.search.texts import TagsBySession, TextLoader
+from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.encoding import id_key
 
 if TYPE_CHECKING:  # protocols take long to make
     from bygones.search.stats import SharedSearchStats
     from bygones.store.protocols import StoreReader
-
-__all__ = ["MatchPositions", "Searcher", "SortOrder"]
 
 MAX_WORDS = 32
 """Words of a query that count; of more, the rarest do."""
@@ -61,6 +61,16 @@ class MatchPositions(Struct, frozen=True):
         return id_key(record)
 
 
+class MatchingSessions(Struct, frozen=True):
+    """The sessions that match a query, and how it had to be changed for that."""
+
+    ids: frozenset[SessionId] = frozenset()
+    corrections: tuple[SpellingCorrection, ...] = ()
+    is_phrase_relaxed: bool = False
+    is_partial: bool = False
+    """Whether there may be more: not every record could be opened."""
+
+
 class Searcher:
     """Answers queries from one shelf; what it knows of all sessions may be shared."""
 
@@ -71,9 +81,6 @@ class Searcher:
         self._shared_stats = shared_stats
         self._own_stats: SearchStats | None = None
         """What is known of the sessions of this shelf, where nobody shares it."""
-        with reader.read_transaction():
-            added = reader.annotations().items()
-            self._tags = {session: one.tags for session, one in added if one.tags}
         if shared_stats is not None:
             shared_stats.refresh()
 
@@ -109,7 +116,7 @@ class Searcher:
         """
         page = _PageRequest(limit, offset, hits, SortOrder(sort), redact)
         with self._reader.read_transaction():
-            search = _SearchRun(self._reader, self.stats, self._tags)
+            search = _SearchRun(self._reader, self.stats)
             found = search.run(query, page)
             loose = _unquote_phrases(query) if not found.session_count else query
             if loose == query:
@@ -120,23 +127,40 @@ class Searcher:
     def match_positions(self, query: Query, session: int | None) -> MatchPositions:
         """Return all records of a session that fit, in no order; none is told."""
         with self._reader.read_transaction():
-            search = _SearchRun(self._reader, self.stats, self._tags)
+            search = _SearchRun(self._reader, self.stats)
             return search.match_positions(query, session)
+
+    def matching_sessions(
+        self, query: Query, *, is_exact: bool = False
+    ) -> MatchingSessions:
+        """Return all sessions that have every word of a query and meet its conditions.
+
+        Other than a search this neither ranks nor folds copies into one another. Typos
+        are corrected and quoted words that appear nowhere are looked for one by one,
+        unless ``is_exact``.
+        """
+        with self._reader.read_transaction():
+            search = _SearchRun(self._reader, self.stats)
+            found = search.matching_sessions(query, is_exact=is_exact)
+            loose = query if found.ids or is_exact else _unquote_phrases(query)
+            if loose == query:
+                return found
+            other = search.matching_sessions(loose, is_exact=is_exact)
+        return replace(other, is_phrase_relaxed=True) if other.ids else found
 
 
 class _SearchRun:
     """One search, of what is there now."""
 
-    def __init__(
-        self, reader: StoreReader, stats: SearchStats, tags: TagsBySession
-    ) -> None:
+    def __init__(self, reader: StoreReader, stats: SearchStats) -> None:
+        self._reader = reader
         self._byte_reader = reader.byte_store
         self._facts = reader.search_facts
-        self._tags = tags
+        self._annotations: AnnotationsBySession = reader.annotations()
         self._engine = stats.engine
         self._families = stats.families
         self._titles = stats.titles
-        self._ranker = SessionRanker(stats, self._facts, tags)
+        self._ranker = SessionRanker(stats, self._facts, self._annotations)
 
     def match_positions(self, query: Query, session: int | None) -> MatchPositions:
         """Return all records of a session that fit."""
@@ -152,6 +176,26 @@ class _SearchRun:
         )
         return MatchPositions(records, teller.is_partial, written, begun)
 
+    def matching_sessions(self, query: Query, *, is_exact: bool) -> MatchingSessions:
+        """Return the sessions that have all words and a text that meets all conditions."""
+        words, corrections, missing = self._correct_words(query)
+        if missing or (corrections and is_exact):
+            return MatchingSessions()
+        plan = plan_search(query, words, self._engine, self._facts.abandoned_records)
+        hit_query = relax_query(query, words)
+        ranked = self._ranker.rank(plan, hit_query, SortOrder.NEWEST, 0)
+        builder = self._make_builder(plan, hit_query, ranked.title_matches)
+        numbers = builder.filter_sessions(ranked.sessions_with_all_words())
+        ids = {
+            number: id_
+            for number, (id_, _) in self._reader.usage.session_projects().items()
+        }
+        return MatchingSessions(
+            ids=frozenset(ids[number] for number in numbers if number in ids),
+            corrections=tuple(corrections),
+            is_partial=builder.is_partial,
+        )
+
     def _make_builder(
         self,
         plan: SearchPlan,
@@ -162,7 +206,7 @@ class _SearchRun:
         subjects = TextLoader(
             self._byte_reader,
             self._facts,
-            self._tags,
+            self._annotations,
             resolve_calls=bool(plan.text_conditions),
         )
         return ResultBuilder(

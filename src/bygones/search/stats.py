@@ -16,11 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.model.base import SessionId
-from bygones.query.matcher import SearchableText
+from bygones.model.query import Flag
+from bygones.model.summary import Annotations
+from bygones.query.matcher import SearchableText, make_session_text
 from bygones.query.terms import Analyzer, TermRun
 from bygones.search.plan import ScoredTerm
 from bygones.search.scoring import CorpusNorms, recency_bonus
-from bygones.search.texts import make_session_text
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from bygones.store.text_index import stem_prefix, stem_word
@@ -170,13 +171,16 @@ class SessionGroup(Struct, frozen=True):
     ids: list[SessionId]
     titles: list[str]
 
-    def text_at(self, index: int, tags: tuple[str, ...]) -> SearchableText:
-        """Return what can be asked about one of them, which was given tags."""
+    def text_at(self, index: int, annotations: Annotations | None) -> SearchableText:
+        """Return the fields of one of them, with its annotations."""
+        added = annotations or Annotations()
+        star = {Flag.STARRED} if added.is_starred else set()
         return replace(
             self.sample,
             session_id=self.ids[index],
             title=self.titles[index],
-            tags=(*self.sample.tags, *tags),
+            tags=(*self.sample.tags, *added.tags),
+            flags=self.sample.flags | star,
         )
 
 
@@ -231,6 +235,7 @@ def _load_session_groups(facts: SearchFacts) -> list[SessionGroup]:
         one = make_session_text(listed)
         key = (
             one.project,
+            one.project_keys,
             one.models,
             one.git_branches,
             one.entrypoints,

@@ -19,10 +19,11 @@ from bygones.model.query import (
     text_key_part,
     text_key_session,
 )
-from bygones.model.summary import Excerpt, Hit, Role, SessionSummary
+from bygones.model.summary import Annotations, Excerpt, Hit, Role, SessionSummary
 from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.texts import build_record_texts, extract_text_spans
-from bygones.query.matcher import SearchableText
+from bygones.query.matcher import SearchableText, make_session_text
+from bygones.store.archive_tables import with_annotations
 from bygones.store.encoding import id_key
 from bygones.store.local_reader import RecordLocation
 from bygones.store.text_index import TextMatch
@@ -33,10 +34,9 @@ if TYPE_CHECKING:  # protocols take long to make
 __all__ = [
     "EDIT_TOOLS",
     "ROLE_BY_PART",
+    "AnnotationsBySession",
     "LoadedRecord",
-    "TagsBySession",
     "TextLoader",
-    "make_session_text",
 ]
 
 ROLE_BY_PART = {
@@ -64,29 +64,7 @@ class LoadedRecord(Struct, frozen=True):
     passages: tuple[TextSpan, ...]
 
 
-TagsBySession = Mapping[SessionId, tuple[str, ...]]
-"""What readers have tagged sessions with."""
-
-
-def make_session_text(
-    summary: SessionSummary, part: Part = Part.OTHER, tags: TagsBySession | None = None
-) -> SearchableText:
-    """Return what can be asked about a session, in the shape of a text."""
-    added = tags.get(summary.id, ()) if tags else ()
-    return SearchableText(
-        session_id=summary.id,
-        project=summary.project,
-        title=summary.title.text,
-        models=summary.models,
-        git_branches=summary.git_branches,
-        entrypoints=summary.entrypoints,
-        tags=(*summary.tags, *added),
-        started_at=summary.started_at,
-        flags=frozenset(summary.flags),
-        part=part,
-        text=summary.title.text if part is Part.TITLE else "",
-        sent_at=summary.ended_at,
-    )
+AnnotationsBySession = Mapping[SessionId, Annotations]
 
 
 class TextLoader:
@@ -96,14 +74,14 @@ class TextLoader:
         self,
         byte_reader: ByteReader,
         facts: SearchFacts,
-        tags: TagsBySession | None = None,
+        annotations: AnnotationsBySession,
         *,
         resolve_calls: bool = True,
     ) -> None:
         self._byte_reader = byte_reader
         self._resolves_calls = resolve_calls
         """Whether it matters what a result answers: its call must be opened too."""
-        self._tags = tags
+        self._annotations = annotations
         self.facts = facts
         self.opened_count = 0
         """How many records were opened so far."""
@@ -130,7 +108,7 @@ class TextLoader:
         answered = self._load_calls(record, session) if is_result else ()
         agent = self._agent_id(record)
         subject = replace(
-            make_session_text(summary, part, self._tags),
+            make_session_text(with_annotations(summary, self._annotations), part),
             role=ROLE_BY_PART.get(part),
             tool_names=_passage_texts(passages, IndexField.TOOL),
             paths=_passage_texts(passages, IndexField.PATH),

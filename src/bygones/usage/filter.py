@@ -1,30 +1,18 @@
-"""Which sessions called which tools."""
+"""Limit usage to what a query asks for."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TypeGuard
 
 from bygones.errors import UngroupableField
 from bygones.model.base import SessionId
-from bygones.model.query import (
-    And,
-    FieldTerm,
-    FieldValue,
-    Flag,
-    Not,
-    Or,
-    Phrase,
-    Prefix,
-    Query,
-    Regex,
-    Term,
-    TimeRange,
-    Words,
-)
-from bygones.model.summary import SessionSummary
-from bygones.store.protocols import Lookup, StoreReader
+from bygones.model.query import FieldTerm, FieldValue, Flag, Query, Term, TimeRange
+from bygones.query.fields import FIELDS_BY_NAME, FieldLevel, iter_leaves, term_level
+from bygones.query.matcher import is_main_agent, value_matches
+from bygones.query.parser import format_query
+from bygones.store.protocols import StoreReader
 from bygones.store.usage_tables import Payer, RowFilter
 
 
@@ -42,135 +30,96 @@ def sessions_by_tool(reader: StoreReader) -> dict[str, frozenset[SessionId]]:
     return {tool: frozenset(sessions) for tool, sessions in found.items()}
 
 
-_WORD = re.compile(r"[^\W_]+")
+SelectSessions = Callable[[Term], frozenset[int]]
+"""Returns the numbers of the sessions that a term selects."""
+
+_ROW_FIELDS = frozenset({"model", "entrypoint", "agent", "branch"})
+"""Fields of an answer; those of sessions with the same name are not used here."""
+_ROW_FLAGS = frozenset({Flag.AGENT, Flag.REWOUND})
 
 
 class UsageFilter:
-    """Resolves the fields of a query against the purses and sessions there are."""
+    """Turns the terms of a query into conditions on rows of usage.
+
+    Usage is stored per answer: its model, entrypoint, agent, branch and time are those
+    of the row. All other fields select whole sessions.
+    """
 
     def __init__(
-        self, query: Query | None, payers: Iterable[Payer], lookup: Lookup
+        self,
+        query: Query | None,
+        payers: Iterable[Payer],
+        select_sessions: SelectSessions,
     ) -> None:
         self.where = query.root if query else None
         self._payers = list(payers)
-        self._lookup = lookup
-        _check_supported(self.where)
-
-    @cached_property
-    def summaries(self) -> dict[int, SessionSummary]:
-        """The sessions by their numbers, looked up when they are first needed."""
-        return dict(self._lookup.numbered_summaries())
+        self._select_sessions = cache(select_sessions)
+        if self.where is not None:
+            _check_supported(self.where)
 
     @property
     def is_session_only(self) -> bool:
-        """Whether whole sessions are chosen, not parts of them."""
-        return self.where is None or _is_session_term(self.where)
+        """Whether whole sessions are selected, not parts of them."""
+        return self.where is None or all(
+            not isinstance(leaf, TimeRange) and not _is_row_term(leaf)
+            for leaf in iter_leaves(self.where)
+        )
 
     def resolve(self, term: FieldValue | FieldTerm) -> RowFilter:
-        """Return the rows of spends that have a field's value."""
-        if isinstance(term, FieldValue) and not _is_session_term(term):
+        """Return the rows of usage that have a field's value."""
+        if _is_row_term(term):
             return self._resolve_flag(term) or self._payers_with(term)
-        sessions = self.matching_sessions(term)
-        chosen = (p for p in self._payers if p.session in sessions)
-        return RowFilter("payer", frozenset(p.number for p in chosen))
+        sessions = self._select_sessions(term)
+        payers = (p for p in self._payers if p.session in sessions)
+        return RowFilter("payer", frozenset(p.number for p in payers))
+
+    def resolve_sessions(self, term: FieldValue | FieldTerm) -> RowFilter:
+        """Return the rows of what is known per session only."""
+        if _is_row_term(term):
+            raise UngroupableField(format_query(term), "tool")
+        return RowFilter("session", self._select_sessions(term))
 
     def _resolve_flag(self, term: FieldValue) -> RowFilter | None:
         if term.field not in {"branch", "is"}:
             return None
-        if _flag_value(term) == Flag.AGENT:
-            own = frozenset(p.number for p in self._payers if p.agent is not None)
-            return RowFilter("payer", own)
-        return RowFilter("is_abandoned", frozenset((int(_flag_value(term) != "live"),)))
+        if term.value.casefold() == Flag.AGENT:
+            agents = frozenset(p.number for p in self._payers if p.agent is not None)
+            return RowFilter("payer", agents)
+        is_abandoned = term.value.casefold() != "live"
+        return RowFilter("is_abandoned", frozenset((int(is_abandoned),)))
 
     def _payers_with(self, term: FieldValue) -> RowFilter:
-        # Whoever limits nothing need not wait for the language.
-        from bygones.query.fields import FIELDS_BY_NAME
-        from bygones.query.matcher import value_matches
+        payers = (p for p in self._payers if _payer_matches(term, p))
+        return RowFilter("payer", frozenset(p.number for p in payers))
 
-        field = FIELDS_BY_NAME[term.field]
-        return RowFilter(
-            "payer",
-            frozenset(
-                purse.number
-                for purse in self._payers
-                if any(
-                    value_matches(field, term.value, one)
-                    for one in _payer_values(field.name, purse)
-                )
-            ),
+
+def _payer_matches(term: FieldValue, payer: Payer) -> bool:
+    if is_main_agent(term):
+        return payer.agent is None
+    values = {
+        "entrypoint": (payer.entrypoint,),
+        "model": (payer.model,),
+        "agent": (payer.agent, payer.agent_type),
+    }
+    field = FIELDS_BY_NAME[term.field]
+    return any(value_matches(field, term.value, v) for v in values[term.field])
+
+
+def _check_supported(term: Term) -> None:
+    """Reject conditions on texts: tokens are known per answer, not per word."""
+    for leaf in iter_leaves(term):
+        is_supported = (
+            isinstance(leaf, TimeRange)
+            or _is_row_term(leaf)
+            or term_level(leaf) is FieldLevel.SESSION
         )
-
-    def matching_sessions(self, term: FieldValue | FieldTerm) -> frozenset[int]:
-        """Return the sessions that have a field's value."""
-        from bygones.query.matcher import matches_session
-
-        query = Query(term)
-        return frozenset(
-            number
-            for number, one in self.summaries.items()
-            if matches_session(query, one, _split_words)
-        )
-
-    def resolve_sessions(self, term: FieldValue | FieldTerm) -> RowFilter:
-        """Return the rows of what is known by session only."""
-        if not _is_session_term(term):
-            raise UngroupableField(_format_term(term), "tool")
-        return RowFilter("session", self.matching_sessions(term))
+        if not is_supported:
+            raise UngroupableField(format_query(leaf))
 
 
-def _payer_values(field: str, payer: Payer) -> tuple[str | None, ...]:
-    if field == "entrypoint":
-        return (payer.entrypoint,)
-    return (payer.model,) if field == "model" else (payer.agent, payer.agent_type)
-
-
-def _split_words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-_SESSION_FIELDS = {"project", "git", "session", "tag"}
-_USAGE_FIELDS = {"model", "agent", "branch", "entrypoint"}
-_USAGE_FLAGS = {Flag.AGENT, Flag.REWOUND}
-
-
-def _check_supported(term: Term | None) -> None:
-    """Refuse what is asked of texts: tokens are known by answer, not by word."""
-    if isinstance(term, And | Or):
-        for part in term.terms:
-            _check_supported(part)
-    elif isinstance(term, Not):
-        _check_supported(term.term)
-    elif isinstance(term, Words | Phrase | Prefix | Regex) or (
-        isinstance(term, FieldTerm) and term.field != "title"
-    ):
-        raise UngroupableField(_format_term(term))
-    elif isinstance(term, FieldValue):
-        is_known = term.field in _USAGE_FIELDS or _is_session_term(term)
-        if not is_known and not (
-            term.field == "is" and _flag_value(term) in _USAGE_FLAGS
-        ):
-            raise UngroupableField(_format_term(term))
-
-
-def _is_session_term(term: Term) -> bool:
-    if isinstance(term, And | Or):
-        return all(map(_is_session_term, term.terms))
-    if isinstance(term, Not):
-        return _is_session_term(term.term)
-    if isinstance(term, FieldValue):
-        is_flag = term.field == "is" and _flag_value(term) not in {
-            *_USAGE_FLAGS,
-            Flag.ERROR,
-        }
-        return term.field in _SESSION_FIELDS or is_flag
-    return not isinstance(term, TimeRange)
-
-
-def _flag_value(term: FieldValue) -> str:
-    return term.value.casefold()
-
-
-def _format_term(term: Term) -> str:
-    from bygones.query.parser import format_query
-
-    return format_query(term)
+def _is_row_term(term: Term) -> TypeGuard[FieldValue]:
+    """Whether a term is about an answer, not about its session."""
+    return isinstance(term, FieldValue) and (
+        term.field in _ROW_FIELDS
+        or (term.field == "is" and term.value.casefold() in _ROW_FLAGS)
+    )

@@ -22,7 +22,7 @@ from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
 from bygones.store.usage_tables import Payer, UsageSum
 from bygones.usage.costs import SumPricer
-from bygones.usage.filter import UsageFilter
+from bygones.usage.filter import SelectSessions, UsageFilter
 from bygones.usage.grouping import (
     DAY_MS,
     HOUR_MS,
@@ -145,6 +145,7 @@ def build_usage_report(  # noqa: PLR0913 (one parameter a part of the question, 
     *,
     by: Grouping | str,
     query: Query | None,
+    select_sessions: SelectSessions,
     zone: tzinfo | None,
     now: datetime,
     prices: Prices,
@@ -154,30 +155,28 @@ def build_usage_report(  # noqa: PLR0913 (one parameter a part of the question, 
     Times come in their own order, everything else by what it cost.
     """
     with reader.read_transaction():
+        payers = reader.usage.load_payers()
+        usage_filter = UsageFilter(query, payers, select_sessions)
+        builder = _ReportBuilder(reader.usage, SumPricer(prices, payers), usage_filter)
         return _build_report(
-            reader, Grouping(by), query, zone=zone or UTC, now=now, prices=prices
+            builder, Grouping(by), zone=zone or UTC, now=now, prices=prices
         )
 
 
-def _build_report(  # noqa: PLR0913 (as above)
-    reader: StoreReader,
+def _build_report(
+    builder: _ReportBuilder,
     by: Grouping,
-    query: Query | None,
     *,
     zone: tzinfo,
     now: datetime,
     prices: Prices,
 ) -> UsageReport:
-    spending = reader.usage
-    purses = spending.load_payers()
-    chosen = UsageFilter(query, purses, reader.lookup)
-    asked = _ReportBuilder(spending, SumPricer(prices, purses), chosen)
     if by is Grouping.BLOCK:
-        rows, total = asked.rows_by_block(now)
+        rows, total = builder.rows_by_block(now)
     elif by in _CALENDAR_GROUPINGS:
-        rows, total = asked.rows_by_calendar(by, zone)
+        rows, total = builder.rows_by_calendar(by, zone)
     else:
-        rows, total = asked.rows_by_group(by)
+        rows, total = builder.rows_by_group(by)
     report = UsageReport(
         by=by,
         timezone=str(zone),
@@ -185,10 +184,10 @@ def _build_report(  # noqa: PLR0913 (as above)
         rows=rows,
         total=total.to_row(""),
         unpriced_models=tuple(sorted(total.unpriced_labels)),
-        reported_cost=compare_reported_costs(spending, asked.pricer, chosen),
+        reported_cost=builder.compare_reported_costs(),
     )
     if by is Grouping.TOOL:
-        return structs.replace(report, rows=asked.rows_by_tool())
+        return structs.replace(report, rows=builder.rows_by_tool())
     return report
 
 
@@ -199,6 +198,9 @@ class _ReportBuilder:
         self._reader = reader
         self._filter = usage_filter
         self.pricer = pricer
+
+    def compare_reported_costs(self) -> ReportedCostRow | None:
+        return compare_reported_costs(self._reader, self.pricer, self._filter)
 
     def _sums(
         self, *, unit: int = 0, zone: tzinfo | None = None, by_branch: bool = False

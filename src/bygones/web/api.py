@@ -6,7 +6,6 @@ Every answer is ``{"schema": …, "rows": […]}``; a row is what ``--json`` pri
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
@@ -46,6 +45,7 @@ __all__ = [
     "AnnotationChange",
     "Parameter",
     "annotate",
+    "check_parameters",
     "files",
     "json_response",
     "problems",
@@ -73,6 +73,15 @@ class Parameter(NamedTuple):
     type: str = "string"
 
 
+def check_parameters(context: RequestContext, route: str) -> None:
+    """Reject parameters that a route does not have, so that a typo is noticed."""
+    known = {one.name for one in PARAMETERS.get(route, ())}
+    for name in context.request.query_params:
+        if name not in known:
+            allowed = ", ".join(sorted(known)) or "none"
+            raise BadRequest(f"unknown parameter {name!r}; there are: {allowed}")
+
+
 def json_response(rows: Iterable[Struct]) -> Response:
     """Return rows as an answer; what nobody sees in them is escaped."""
     lines = ",".join(encode_row(row) for row in rows)
@@ -88,13 +97,8 @@ def sessions(context: RequestContext) -> Response:
         context.query_int("offset", 0),
         context.query_int("limit", _DEFAULT_LIMIT, 1, _MAX_LIMIT),
     )
-    fitting = (
-        one
-        for one in context.pool.cached("sessions", load_summaries)
-        if (filters.include_empty or not one.is_empty)
-        and filters.matches(one, context.now)
-    )
-    chosen = list(islice(fitting, offset, offset + limit))
+    known = context.pool.cached("sessions", load_summaries)
+    chosen = filters.select(context, known)[offset : offset + limit]
     with context.pool.archive() as archive:
         costs = archive.costs(chosen, context.app_state.prices)
     return json_response(SessionListRow.of(one, costs.get(one.id)) for one in chosen)
@@ -255,9 +259,11 @@ RESPONSE_TYPES: dict[str, tuple[type[Struct], ...]] = {
 """The rows that may be in an answer, by the name of the function that gives it."""
 
 _FILTER_PARAMETERS = (
-    Parameter("project", "A directory: what was begun in it or below it."),
+    Parameter("q", "A query, in the language of `bygones search --syntax`."),
+    Parameter("project", "A directory, which includes all below it, or a project key."),
     Parameter("model", "Part of the name of a model."),
-    Parameter("text", "Part of the title."),
+    Parameter("tool", "The name of a tool that was called."),
+    Parameter("text", "Words of the title; the last may be the beginning of one."),
     Parameter("on", "A day, as in 2026-01-31."),
     Parameter("days", "Ended in the last so many days.", "integer"),
     Parameter("all", "Also sessions without a message.", "boolean"),

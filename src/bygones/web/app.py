@@ -168,6 +168,8 @@ def create_app(app_state: AppState) -> Starlette:
 def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
     """Answer, with a sentence where that cannot be done."""
     try:
+        if route.is_api:
+            api.check_parameters(context, route.handler.__name__)
         return route.handler(context)
     except HTTPException:
         raise

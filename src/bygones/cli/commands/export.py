@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -28,7 +28,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt
-from bygones.cli.resolve import choose_branch, resolve_names
+from bygones.cli.resolve import choose_branch, project_scope, resolve_names
 from bygones.cli.terminal import StagedProgressBar
 from bygones.config import find_prices_file, load_redact_settings
 from bygones.errors import SecretsDetected
@@ -50,8 +50,9 @@ from bygones.export.report import RedactionReport
 from bygones.export.scanner import scan_sessions
 from bygones.json_rows import ExportRow, HeaderRow, print_row
 from bygones.model.base import SessionId
+from bygones.model.query import TimeRange
 from bygones.model.sessions import Session
-from bygones.model.summary import SessionSummary
+from bygones.query.matcher import overlaps
 from bygones.query.times import ReferenceTime, parse_period
 from bygones.reader import read_sessions, read_source_file
 from bygones.redact.engine import Redactor
@@ -77,8 +78,6 @@ def load_user_redactor() -> Redactor:
 
 _DEFAULT_FOLDER = "bygones-export"
 _STDOUT = Path("-")
-_MAX_RESULTS = 1000
-"""Sessions that a search brings at most."""
 
 
 class ExportRequest(Struct, frozen=True, kw_only=True):
@@ -261,7 +260,9 @@ def _select_from_files(
         for name in fitting - missing:
             raise click.UsageError(f"several sessions begin with {name!r}")
         missing -= fitting
-        if (names and not fitting) or not _ended_since(session, start):
+        if names and not fitting:
+            continue
+        if start is not None and not overlaps(TimeRange(start), session):
             continue
         if session.is_empty and not names and not _is_raw_export(request):
             skipped.empty += 1
@@ -273,10 +274,6 @@ def _select_from_files(
             )
     if missing:
         raise click.UsageError(f"no session begins with {min(missing)!r}")
-
-
-def _ended_since(session: Session | SessionSummary, start: datetime | None) -> bool:
-    return start is None or (session.ended_at is not None and session.ended_at >= start)
 
 
 def _is_raw_export(request: ExportRequest) -> bool:
@@ -292,17 +289,14 @@ def _select_from_archive(
     archive: Archive, request: ExportRequest, start: datetime | None, skipped: _Skipped
 ) -> Iterator[ExportItem]:
     wanted = None
-    if request.search is not None:
-        wanted = _search_session_ids(archive, request.search)
-    elif not request.select_all:
-        found = resolve_names(archive, request.names)
-        wanted = {*found.sessions}.union(*(one.session_ids for one in found.projects))
-    for listed in archive.sessions(include_empty=True):
-        if (wanted is not None and listed.id not in wanted) or not _ended_since(
-            listed, start
-        ):
+    if request.search is None and not request.select_all:
+        wanted = _resolve_session_ids(archive, request.names)
+    for listed in archive.sessions(request.search, include_empty=True):
+        if wanted is not None and listed.id not in wanted:
             continue
-        if listed.is_empty and wanted is None and not _is_raw_export(request):
+        if start is not None and not overlaps(TimeRange(start), listed):
+            continue
+        if listed.is_empty and request.select_all and not _is_raw_export(request):
             skipped.empty += 1
         else:
             yield ExportItem(
@@ -312,13 +306,14 @@ def _select_from_archive(
             )
 
 
-def _search_session_ids(archive: Archive, text: str) -> set[SessionId]:
-    from bygones.query.parser import parse_query
-
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
-    query = parse_query(text, now=now, zone=now.astimezone().tzinfo or UTC)
-    found = archive.search(query, limit=_MAX_RESULTS, hits_per_session=1)
-    return {one.summary.id for one in found.sessions}
+def _resolve_session_ids(archive: Archive, names: Sequence[str]) -> set[SessionId]:
+    """Return the named sessions, and those of the named projects."""
+    found = resolve_names(archive, names)
+    in_projects = (
+        {one.id for one in archive.sessions(project=scope, include_empty=True)}
+        for scope in map(project_scope, found.projects)
+    )
+    return {*found.sessions}.union(*in_projects)
 
 
 def _parse_since(text: str | None) -> datetime | None:

@@ -18,9 +18,10 @@ from bygones.cli.context import (
     color_option,
     complete_projects,
     complete_query,
-    filter_sessions,
     iso_option,
     json_option,
+    parse_query_words,
+    print_selection_notes,
     unescape_words,
 )
 from bygones.cli.open_archive import load_session_costs, open_current
@@ -36,6 +37,7 @@ from bygones.render.text.primitives import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from bygones.archive import Archive
     from bygones.model.base import SessionId
     from bygones.model.summary import SessionSummary
     from bygones.model.usage import Cost
@@ -240,19 +242,15 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     if is_page:
         limit = _TERMINAL_LIMIT
     with open_current(options) as archive:
-        path = None
-        if project is not None:
-            from bygones.cli.resolve import resolve_project
-
-            path = resolve_project(archive, project).path
-        found: Iterable[SessionSummary] = archive.sessions(
-            project=path, include_empty=include_empty
+        found = _select(
+            archive,
+            unescape_words(query),
+            project=project,
+            starred=starred,
+            include_empty=include_empty,
         )
-        if query:
-            found = filter_sessions(archive, found, unescape_words(query))
-        chosen = (one for one in found if one.is_starred or not starred)
         most = limit and min(limit, sys.maxsize - 1)
-        sessions = list(islice(chosen, most and most + 1))
+        sessions = list(islice(found, most and most + 1))
         has_more = most is not None and len(sessions) > most
         sessions = sessions[:most]
         spent = load_session_costs(archive, sessions)
@@ -265,6 +263,35 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
         sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
     if is_page and has_more and not options.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
+
+
+def _select(
+    archive: Archive,
+    words: Sequence[str],
+    *,
+    project: str | None,
+    starred: bool,
+    include_empty: bool,
+) -> Iterable[SessionSummary]:
+    if project is not None:
+        from bygones.cli.resolve import resolve_project_scope
+
+        project = resolve_project_scope(archive, project)
+    if not words and not starred:
+        # Only as many summaries are decoded as are shown.
+        return archive.sessions(project=project, include_empty=include_empty)
+    from bygones.model.query import FieldValue, Flag, Query
+    from bygones.query.parser import and_terms
+
+    query = parse_query_words(words)
+    terms = [query.root] if query.root else []
+    if starred:
+        terms.append(FieldValue("is", Flag.STARRED))
+    selection = archive.select(
+        Query(and_terms(terms)), project=project, include_empty=include_empty
+    )
+    print_selection_notes(selection)
+    return selection.sessions
 
 
 def _print_rows(

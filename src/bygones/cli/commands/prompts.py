@@ -22,11 +22,8 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console
-from bygones.cli.resolve import resolve_project
+from bygones.cli.resolve import resolve_project_scope
 from bygones.json_rows import HeaderRow, PromptListRow, print_row
-from bygones.model.query import Part, Query
-from bygones.model.summary import Role
-from bygones.query.matcher import SearchableText, matches_text
 from bygones.render.text.primitives import (
     sanitize,
     sanitize_line,
@@ -35,52 +32,9 @@ from bygones.render.text.primitives import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from bygones.archive import Archive
-    from bygones.model.base import SessionId
     from bygones.model.summary import IndexedPrompt, SessionSummary
-
-
-def find_prompts(
-    archive: Archive, summaries: Mapping[SessionId, SessionSummary], query: Query
-) -> Iterator[IndexedPrompt]:
-    """Yield the prompts of some sessions that a query wants, newest first."""
-    found = (one for one in archive.prompts() if one.session_id in summaries)
-    if query.root is None:
-        yield from found
-        return
-    from bygones.store.text_index import stem_word
-    from bygones.store.tokenizer import tokenize
-
-    for prompt in found:
-        if matches_text(
-            query,
-            _searchable_prompt(prompt, summaries[prompt.session_id]),
-            tokenize,
-            stem_word,
-        ):
-            yield prompt
-
-
-def _searchable_prompt(
-    prompt: IndexedPrompt, summary: SessionSummary
-) -> SearchableText:
-    return SearchableText(
-        session_id=prompt.session_id,
-        project=summary.project,
-        title=summary.title.text,
-        models=summary.models,
-        git_branches=summary.git_branches,
-        entrypoints=summary.entrypoints,
-        tags=summary.tags,
-        started_at=summary.started_at,
-        role=Role.USER,
-        part=Part.PROMPT,
-        is_rewound=prompt.branch_number != 0,
-        sent_at=prompt.sent_at,
-        text=prompt.text,
-    )
 
 
 def prompt_row(prompt: IndexedPrompt, summary: SessionSummary) -> PromptListRow:
@@ -170,14 +124,11 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
         limit = _TERMINAL_LIMIT
     wanted = parse_query_words(unescape_words(query))
     with open_current(options) as archive:
-        path = resolve_project(archive, project).path if project is not None else None
-        lines = {
-            one.id: one for one in archive.sessions(project=path, include_empty=True)
-        }
-        found = find_prompts(archive, lines, wanted)
+        found = archive.prompts(wanted, project=resolve_project_scope(archive, project))
         found = islice(found, limit and min(limit, sys.maxsize))
         if as_json:
             print_row(HeaderRow.of("prompts", options.folder))
+            lines = {one.id: one for one in archive.sessions(include_empty=True)}
             for prompt in found:
                 print_row(prompt_row(prompt, lines[prompt.session_id]))
             return

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -21,7 +21,7 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_indexed
-from bygones.cli.resolve import LAST, newest_session, resolve_project
+from bygones.cli.resolve import LAST, newest_session, resolve_project_scope
 from bygones.cli.terminal import StagedProgressBar, output_width
 from bygones.errors import ExitCode, NotInArchive
 from bygones.integrations.statusline_cache import clear_statusline_cache
@@ -153,23 +153,17 @@ def select_sessions(
         known = [one for one in found.values() if one is not None]
         return known, [id_ for id_, one in found.items() if one is None]
     until = _to_local_time(before) if before is not None else None
-    ids = _project_session_ids(archive, project) if project is not None else None
+    try:
+        scope = resolve_project_scope(archive, project)
+    except NotInArchive:
+        if archive.purge_pending:  # it may have been the last of the project
+            return [], []
+        raise
     return [
         one
-        for one in archive.sessions(include_empty=True)
-        if (ids is None or one.id in ids)
-        and (until is None or _ended_at(archive, one) < until)
+        for one in archive.sessions(project=scope, include_empty=True)
+        if until is None or archive.last_active_at(one) < until
     ], []
-
-
-def _ended_at(archive: Archive, session: SessionSummary) -> datetime:
-    """Return when a session ended; what tells no time is as old as its files."""
-    if session.ended_at is not None:
-        return session.ended_at
-    files = archive.sources(sessions=[session.id])
-    return datetime.fromtimestamp(
-        max((kept.mtime_ns for kept in files), default=0) / 1e9, UTC
-    )
 
 
 def _to_local_time(before: datetime) -> datetime:
@@ -200,15 +194,6 @@ def _resolve_session(
     return one.id, one
 
 
-def _project_session_ids(archive: Archive, project: str) -> Sequence[SessionId]:
-    try:
-        return resolve_project(archive, project).session_ids
-    except NotInArchive:
-        if archive.purge_pending:  # it may have been the last of the project
-            return ()
-        raise
-
-
 @click.command("purge")
 @click.argument(
     "names", nargs=-1, metavar="[SESSION]...", shell_complete=complete_sessions
@@ -217,7 +202,7 @@ def _project_session_ids(archive: Archive, project: str) -> Sequence[SessionId]:
     "--project",
     metavar="PATH|NAME",
     shell_complete=complete_projects,
-    help="All sessions of this project.",
+    help="All sessions of this project, and of folders below it.",
 )
 @click.option(
     "--before",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from html import escape
 
 from msgspec import Struct
@@ -14,8 +14,20 @@ from starlette.responses import HTMLResponse, Response
 from bygones.archive import Archive
 from bygones.assemble.summary import group_into_projects
 from bygones.model.base import SessionId
+from bygones.model.query import (
+    FieldTerm,
+    FieldValue,
+    Or,
+    Prefix,
+    Query,
+    Term,
+    TimeRange,
+    Word,
+)
 from bygones.model.reports import NANOS_PER_DOLLAR, UsageReport, UsageRow
 from bygones.model.summary import Project, SessionSummary
+from bygones.query.parser import and_terms, parse_query
+from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
@@ -69,6 +81,8 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
     model: str = ""
     tool: str = ""
     title_text: str = ""
+    query_text: str = ""
+    """A query in the language of searches."""
     day: date | None = None
     max_age_days: int = 0
     include_empty: bool = False
@@ -81,6 +95,7 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
             model=context.query_param("model"),
             tool=context.query_param("tool"),
             title_text=context.query_param("text"),
+            query_text=context.query_param("q"),
             day=context.query_date("on"),
             max_age_days=context.query_int("days", 0, 0, 10_000),
             include_empty=context.query_flag("all"),
@@ -94,42 +109,54 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
             "model": self.model,
             "tool": self.tool,
             "text": self.title_text,
+            "q": self.query_text,
             "on": self.day.isoformat() if self.day else "",
             "days": self.max_age_days,
             "all": "1" if self.include_empty else "",
         }
 
-    def matches(self, summary: SessionSummary, now: datetime) -> bool:
-        """Whether a session is shown."""
-        if self.project and not _is_within(summary.project, self.project):
-            return False
-        if self.model and not any(self.model in model for model in summary.models):
-            return False
-        if (
-            self.title_text
-            and self.title_text.casefold() not in summary.title.text.casefold()
-        ):
-            return False
-        if self.day and not _is_active_on(summary, self.day):
-            return False
+    def queries(self, now: datetime, timezone: tzinfo) -> Iterator[Query]:
+        """Yield the queries that select these sessions; each is about a whole session."""
+        if self.query_text:
+            yield parse_query(self.query_text, now=now, zone=timezone)
+        if self.tool:
+            yield Query(FieldValue("tool", self.tool))
+        terms: list[Term] = list(_title_terms(self.title_text))
+        if self.model:
+            terms.append(FieldValue("model", self.model))
+        if self.day:
+            day = parse_period("on", str(self.day), ReferenceTime(now, timezone))
+            terms += [day] if day else []
         if self.max_age_days:
-            ended = summary.ended_at or summary.started_at
-            return ended is not None and now - ended < timedelta(days=self.max_age_days)
-        return True
+            terms.append(TimeRange(start=now - timedelta(days=self.max_age_days)))
+        if terms or self.project:
+            yield Query(and_terms(terms))
+
+    def select(
+        self, context: RequestContext, summaries: Sequence[SessionSummary]
+    ) -> Sequence[SessionSummary]:
+        """Return the sessions to show, out of all."""
+        selected = [one for one in summaries if self.include_empty or not one.is_empty]
+        with context.pool.archive() as archive:
+            for query in self.queries(context.now, context.zone):
+                selected = list(
+                    archive.select(
+                        query,
+                        project=self.project or None,
+                        include_empty=self.include_empty,
+                        summaries=selected,
+                    ).sessions
+                )
+        return selected
 
 
-def _is_within(path: str | None, folder: str) -> bool:
-    return path is not None and (path == folder or path.startswith(f"{folder}/"))
-
-
-def _is_active_on(summary: SessionSummary, day: date) -> bool:
-    first, last = (
-        summary.started_at or summary.ended_at,
-        summary.ended_at or summary.started_at,
-    )
-    if first is None or last is None:
-        return False
-    return first.astimezone().date() <= day <= last.astimezone().date()
+def _title_terms(text: str) -> Iterator[Term]:
+    """Yield a term for each word of a title; the last may still be being typed."""
+    *whole, last = text.split() or [""]
+    for word in whole:
+        yield FieldTerm("title", Word(word))
+    if last:
+        yield Or((FieldTerm("title", Word(last)), FieldTerm("title", Prefix(last))))
 
 
 def home_page(context: RequestContext) -> Response:
@@ -140,7 +167,7 @@ def home_page(context: RequestContext) -> Response:
     callers = _sessions_by_tool(context)
     # Last, as nothing is waited for any more: all of them take much memory.
     known = context.pool.cached("sessions", load_summaries)
-    sessions = _filter_sessions(context, filters, known)
+    sessions = filters.select(context, known)
     parts = [tag("h1", escape_line("Sessions"), kind="unseen")]
     if is_plain:
         parts += [_running_section(context, sessions), overview]
@@ -157,9 +184,7 @@ def older_sessions(context: RequestContext) -> Response:
     filters = SessionFilters.from_request(context)
     offset = context.query_int("offset", 0)
     known = context.pool.cached("sessions", load_summaries)
-    made = _timeline(
-        context, filters, _filter_sessions(context, filters, known), offset
-    )
+    made = _timeline(context, filters, filters.select(context, known), offset)
     return HTMLResponse(made.encode("utf-8", "backslashreplace"))
 
 
@@ -176,25 +201,6 @@ def load_summaries(archive: Archive) -> tuple[SessionSummary, ...]:
             force_setattr(one, name, said.setdefault(value, value))
         found.append(one)
     return tuple(found)
-
-
-def _filter_sessions(
-    context: RequestContext,
-    filters: SessionFilters,
-    summaries: Iterable[SessionSummary],
-) -> list[SessionSummary]:
-    called = (
-        _sessions_by_tool(context).get(filters.tool, frozenset())
-        if filters.tool
-        else None
-    )
-    return [
-        one
-        for one in summaries
-        if (filters.include_empty or not one.is_empty)
-        and (called is None or one.id in called)
-        and filters.matches(one, context.now)
-    ]
 
 
 def _sessions_by_tool(context: RequestContext) -> dict[str, frozenset[SessionId]]:
