@@ -26,12 +26,12 @@ from bygones.model.query import (
 )
 from bygones.model.summary import SearchResults
 from bygones.parse.texts import build_record_texts, extract_text_spans
-from bygones.query.matcher import SearchableText, matches_text
+from bygones.query.matcher import SearchableText, make_session_text, matches_text
 from bygones.query.parser import parse_query
 from bygones.query.terms import drop_stop_words
 from bygones.search.plan import relax_query
 from bygones.search.service import Searcher
-from bygones.search.texts import TextLoader, make_session_text
+from bygones.search.texts import TextLoader
 from bygones.sources.lines import split_lines
 from bygones.store.local_reader import IndexSearchFacts, LocalReader
 from bygones.store.text_index import TextMatch, stem_word
