@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from bygones.export.formats import SHOW_ALL, ExportFormat, render_session
+from bygones.export.formats import ExportFormat, render_session
 from bygones.redact.session import RedactionLog
+from bygones.render.walk import SHOW_ALL
 from tests.build import prompt, thread
 from tests.export.shared import KEY, home_of, making, sessions
 from tests.render.shared import session_of

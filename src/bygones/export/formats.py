@@ -24,19 +24,14 @@ from bygones.render.html.markup import Html, escape_line
 from bygones.render.html.page import PageFrame, render_session_page
 from bygones.render.html.session import HtmlOptions
 from bygones.render.json import iter_json_rows
-from bygones.render.markdown.session import MarkdownOptions, render_session_markdown
+from bygones.render.markdown.session import render_session_markdown
 from bygones.render.numbers import MessagePricer
 from bygones.render.session_tree import UsagePricer
+from bygones.render.step_renderer import RenderOptions
 from bygones.render.text.primitives import encode_row, plain_text
 from bygones.render.text.session import TextOptions, render_lines
-from bygones.render.walk import SessionView, visible_positions
+from bygones.render.walk import SHOW_ALL, SessionView, visible_positions
 
-SHOW_ALL = SessionView(
-    include_branches=True,
-    include_agents=True,
-    include_thinking=True,
-    include_tools=True,
-)
 _TEXT_WIDTH = 100
 
 
@@ -127,7 +122,7 @@ def _render_format(session: Session, options: ExportOptions) -> Iterator[str]:
             shell = PageFrame(footer=options.footer)
             yield from render_session_page(session, view, options.html_options, shell)
         case ExportFormat.MARKDOWN:
-            sheet = MarkdownOptions(zone=options.zone, text_parser=parse_user_text)
+            sheet = RenderOptions(zone=options.zone, text_parser=parse_user_text)
             yield from render_session_markdown(session, view, sheet)
         case ExportFormat.TEXT:
             page = TextOptions(

@@ -21,14 +21,10 @@ from bygones.model.summary import Hit, IndexedEdit, Role, SearchResults, Session
 from bygones.parse.harness_text import parse_user_text
 from bygones.query.parser import and_terms
 from bygones.render.headers import agent_facts, search_notes
-from bygones.render.message_text import (
-    MessageLayout,
-    describe_block,
-    prompt_text,
-    render_system_message,
-)
+from bygones.render.message_text import describe_block, prompt_text
 from bygones.render.numbers import format_duration, format_time_range, pluralize
 from bygones.render.text.primitives import plain_text, sanitize, sanitize_line
+from bygones.render.text.system_messages import MessageLayout, TextSystemMessages
 from bygones.render.tool_detail import render_input, render_result
 from bygones.render.tool_line import ToolCallFormatter, render_tool_line
 
@@ -76,9 +72,10 @@ class MessageRows:
         self._sequence = sequence
         self._call_line_renderer = _IndependentCallLines(session.project)
         self._detail = detail
-        self._notice_renderer = MessageLayout(
+        layout = MessageLayout(
             max_width=None, text_parser=parse_user_text, is_full=detail == "full"
         )
+        self._notice_renderer = TextSystemMessages(layout)
 
     def rows(self, start: int) -> Iterator[QuotedRow]:
         """Yield the messages from one on, without those that say nothing."""
@@ -129,10 +126,7 @@ class MessageRows:
             ]
         if self._detail == "talk" and message.compaction is None:
             return "", []
-        lines = (
-            plain_text(row)
-            for row in render_system_message(message, self._notice_renderer)
-        )
+        lines = (plain_text(row) for row in self._notice_renderer.render(message))
         told = "\n".join(lines)
         return str(message.origin or "notice"), [_prefix_lines(told, _SAID_PREFIX)]
 

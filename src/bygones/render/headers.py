@@ -201,6 +201,11 @@ def wrap_facts(facts: Sequence[str], max_width: int | None) -> Iterator[str]:
         yield line
 
 
+def agent_name(run: AgentRun) -> str:
+    """Return the type and the task of an agent, or its id if both are unknown."""
+    return ": ".join(filter(None, (run.agent_type, run.description))) or run.id
+
+
 def agent_facts(run: AgentRun) -> list[str]:
     """Return how an agent run went, in a few words each."""
     return [

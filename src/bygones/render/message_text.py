@@ -1,10 +1,8 @@
-"""What messages say: the words of a side, told apart from what was put around them."""
+"""The text of messages, and descriptions of what is not text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-
-from msgspec import Struct
 
 from bygones.model.nodes import PREVIEW_LIMIT, Origin, UserText
 from bygones.model.records import (
@@ -26,68 +24,58 @@ from bygones.model.records import (
 from bygones.model.sessions import Message
 from bygones.model.summary import RecordRef
 from bygones.render.numbers import format_bytes, format_tokens, pluralize
-from bygones.render.text.primitives import (
-    SpanStyle,
-    StyledLine,
-    StyledSpan,
-    sanitize_line,
-    sanitized_lines,
-    styled_line,
-    truncate_end,
-    wrap_markdown,
-)
+from bygones.render.text.primitives import sanitize_line
 
 TextParser = Callable[[str], UserText]
-"""Tells what a user text is and what in it a person typed: ``parse.read_text``."""
-
+"""Separates what a person typed in a user message: `parse_user_text`."""
 
 _NO_CONTENT = "(no content)"
 
 
 def parse_as_typed(text: str) -> UserText:
-    """Take a text for what a person typed, whole."""
+    """Treat a text as typed by a person."""
     return UserText(Origin.PERSON, typed_text=text, output=text)
 
 
 def prompt_text(message: Message, text_parser: TextParser) -> str:
-    """Return what a person or a caller typed, exactly."""
+    """Return exactly what a person, or the caller of an agent, typed."""
     if len(message.preview) < PREVIEW_LIMIT:
         return message.preview
-    tolds = [text_parser(text) for text in _texts(message.blocks)]
-    words = "\n".join(told.typed_text for told in tolds if told.typed_text)
-    return words if words.startswith(message.preview) else message.preview
+    parsed = [text_parser(text) for text in _texts(message.blocks)]
+    typed = "\n".join(text.typed_text for text in parsed if text.typed_text)
+    return typed if typed.startswith(message.preview) else message.preview
 
 
 def system_text(message: Message, text_parser: TextParser) -> str:
-    """Return what any other message of the user's side or the system says."""
+    """Return the text of any other message that is not an answer."""
     if len(message.preview) < PREVIEW_LIMIT and message.preview:
         return message.preview
-    tolds = [text_parser(text) for text in _texts(message.blocks)]
-    words = "\n".join(told.output or told.typed_text for told in tolds).strip()
-    return words or message.preview or "\n".join(_texts(message.blocks))
+    parsed = [text_parser(text) for text in _texts(message.blocks)]
+    joined = "\n".join(text.output or text.typed_text for text in parsed).strip()
+    return joined or message.preview or "\n".join(_texts(message.blocks))
 
 
 def attached_texts(message: Message, text_parser: TextParser) -> tuple[str, str]:
-    """Return what a command printed, and what it stood for.
+    """Return the output of a command, and the text that it expanded to.
 
-    A compaction's digest is what it stands for.
+    For a compaction, the second text is its summary.
     """
-    printed, meant = [], []
-    for piece in message.attached_refs:
-        for text in _texts(_piece_blocks(message, piece)):
-            told = text_parser(text)
-            if told.origin in {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT}:
-                printed.append("" if told.output == _NO_CONTENT else told.output)
-            elif told.origin in {Origin.PERSON, Origin.CALLER}:
-                meant.append(told.typed_text)
-            elif told.origin is Origin.COMPACTION:
-                meant.append(text)
-    return "\n".join(filter(None, printed)), "\n".join(filter(None, meant))
+    output, expansion = [], []
+    for ref in message.attached_refs:
+        for text in _texts(_referenced_blocks(message, ref)):
+            parsed = text_parser(text)
+            if parsed.origin in {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT}:
+                output.append("" if parsed.output == _NO_CONTENT else parsed.output)
+            elif parsed.origin in {Origin.PERSON, Origin.CALLER}:
+                expansion.append(parsed.typed_text)
+            elif parsed.origin is Origin.COMPACTION:
+                expansion.append(text)
+    return "\n".join(filter(None, output)), "\n".join(filter(None, expansion))
 
 
-def _piece_blocks(message: Message, piece: RecordRef) -> Iterator[Block]:
-    blocks = message.loader.load_blocks(piece.position)
-    yield from (blocks[at] for at in piece.block_indexes if at < len(blocks))
+def _referenced_blocks(message: Message, ref: RecordRef) -> Iterator[Block]:
+    blocks = message.loader.load_blocks(ref.position)
+    yield from (blocks[at] for at in ref.block_indexes if at < len(blocks))
 
 
 def _texts(blocks: Iterable[Block]) -> Iterator[str]:
@@ -97,7 +85,7 @@ def _texts(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def result_text(result: ToolResultBlock | None) -> str:
-    """Return what a tool answered, pictures and the like as notes."""
+    """Return the result of a tool as text; images become descriptions."""
     content = result.content if result else None
     if content is None or isinstance(content, str):
         return content or ""
@@ -106,26 +94,26 @@ def result_text(result: ToolResultBlock | None) -> str:
 
 
 def describe_block(block: Block) -> str:
-    """Return a few words for a block that is no text; none for what shows elsewhere."""
+    """Describe a block that is not text; empty for blocks that are shown elsewhere."""
     match block:
         case ImageBlock(source=source):
-            kind = (source.media_type if source else None) or "image"
-            coded = (source.data if source else None) or ""
-            bulk = len(coded) * 3 // 4 - coded[-4:].count("=")
-            words = f"{kind}, {format_bytes(bulk)}" if bulk else kind
+            media_type = (source.media_type if source else None) or "image"
+            data = (source.data if source else None) or ""
+            size = len(data) * 3 // 4 - data[-4:].count("=")
+            description = f"{media_type}, {format_bytes(size)}" if size else media_type
         case DocumentBlock():
-            words = f"document {block.title or ''}"
+            description = f"document {block.title or ''}"
         case SearchResultBlock():
-            words = f"found {block.title or ''} {block.source or ''}"
+            description = f"found {block.title or ''} {block.source or ''}"
         case ToolReferenceBlock():
-            words = f"tool {block.tool_name or ''}"
+            description = f"tool {block.tool_name or ''}"
         case ToolUseBlock():
-            words = f"call of {block.name or 'no tool'}"
+            description = f"call of {block.name or 'no tool'}"
         case UnknownBlock():
-            words = f"unknown block {block.type}"
+            description = f"unknown block {block.type}"
         case _:
-            words = _describe_rare_block(block)
-    return f"[{words.strip()}]" if words else ""
+            description = _describe_rare_block(block)
+    return f"[{description.strip()}]" if description else ""
 
 
 def _describe_rare_block(block: Block) -> str:
@@ -149,7 +137,8 @@ def _reason_suffix(trigger: str | None) -> str:
     return f": {trigger}" if trigger else ""
 
 
-_MAX_OUTPUT_LINES = 8
+INTERRUPTED = "✗ interrupted by the user"
+CONTINUATION = "goes on after a compaction"
 _NOTICE_LABELS = {
     "hook_blocking_error": "a hook stopped this",
     "hook_non_blocking_error": "a hook failed",
@@ -162,145 +151,52 @@ _NOTICE_LABELS = {
 }
 
 
-class MessageLayout(Struct, frozen=True, kw_only=True):
-    """How messages are set: in which room, and how much of them."""
-
-    max_width: int | None
-    text_parser: TextParser
-    is_full: bool = False
-    """Whether outputs are shown whole."""
-
-
-def render_system_message(
-    message: Message, layout: MessageLayout
-) -> Iterator[StyledLine]:
-    """Yield the lines of a message that is no answer."""
-    if message.compaction is not None:
-        return _render_compaction(message, layout)
-    return _RENDERERS.get(display_origin(message), _render_notice)(message, layout)
+_DISPLAYED_ORIGINS = frozenset(
+    (
+        *(Origin.PERSON, Origin.CALLER, Origin.COMMAND, Origin.COMMAND_OUTPUT),
+        *(Origin.SHELL, Origin.SHELL_OUTPUT, Origin.MEMORY, Origin.INTERRUPT),
+        *(Origin.COMPACTION, Origin.NOTIFICATION, Origin.TEAMMATE, Origin.TOOL),
+    )
+)
+"""Origins that have a display of their own; other messages are notices."""
 
 
 def display_origin(message: Message) -> Origin:
-    """Return as whose message one is shown."""
+    """Return the origin that decides how a message is shown."""
     origin = message.origin or Origin.HARNESS
-    if message.command is not None and origin not in _RENDERERS:
+    if message.command is not None and origin not in _DISPLAYED_ORIGINS:
         return Origin.COMMAND
     return origin
 
 
-def _render_prompt(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    if message.is_steering:
-        yield styled_line(StyledSpan("while Claude was at work:", SpanStyle.META))
-    text = prompt_text(message, layout.text_parser)
-    notes = [] if message.is_steering else list(_attachment_notes(message))
-    yield from _render_with_bar("\n".join(filter(None, (text, *notes))), layout)
-
-
-def _attachment_notes(message: Message) -> Iterator[str]:
-    """Yield notes on pictures and the like that came with a prompt."""
-    for block in message.blocks:
-        if not isinstance(block, TextBlock):
-            yield describe_block(block)
-
-
-def _render_with_bar(text: str, layout: MessageLayout) -> Iterator[StyledLine]:
-    room = layout.max_width - 2 if layout.max_width is not None else None
-    for line in wrap_markdown(text.strip("\n"), room, SpanStyle.PROMPT):
-        yield styled_line(
-            StyledSpan("▌ ", SpanStyle.PROMPT), StyledSpan(line.text, SpanStyle.PROMPT)
-        )
-
-
-def _render_command(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    command = message.command
-    words = f"{command.name} {command.args}".strip() if command else message.preview
-    yield from _render_with_bar(words, layout)
-    yield from _render_attached(message, layout)
-
-
-def _render_attached(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    printed, meant = attached_texts(message, layout.text_parser)
-    if printed.strip():
-        yield from render_truncated(printed, layout, "--tools shows all")
-    if meant.strip():
-        if layout.is_full:
-            yield from _render_output_lines(meant)
-        else:
-            count = pluralize(len(meant.splitlines()), "line")
-            told = f"it put {count} before Claude; --tools shows all"
-            yield styled_line("  ", StyledSpan(told, SpanStyle.META))
-
-
-def _render_shell(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    yield from _render_with_bar(f"! {system_text(message, layout.text_parser)}", layout)
-    yield from _render_attached(message, layout)
-
-
-def _render_memory(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    yield from _render_with_bar(f"# {system_text(message, layout.text_parser)}", layout)
-
-
-def _render_command_output(
-    message: Message, layout: MessageLayout
-) -> Iterator[StyledLine]:
-    yield from render_truncated(
-        system_text(message, layout.text_parser), layout, "--tools shows all"
-    )
-
-
-def _render_interrupt(_message: Message, _how: MessageLayout) -> Iterator[StyledLine]:
-    yield styled_line(StyledSpan("✗ interrupted by the user", SpanStyle.WARNING))
-
-
-def _render_notification(
-    message: Message, layout: MessageLayout
-) -> Iterator[StyledLine]:
-    yield from _render_muted(
-        f"• {describe_notification(message, layout.text_parser)}", layout
-    )
-
-
 def describe_notification(message: Message, text_parser: TextParser) -> str:
-    """Return what became of a task in the background, on one line."""
-    news = message.notification
-    words = sanitize_line(
-        (news.summary if news else "") or system_text(message, text_parser)
-    )
-    if not words and news is not None:
-        words = sanitize_line(f"task {news.task_id} {news.status}")
-    return words
+    """Describe what happened to a background task, on one line."""
+    notification = message.notification
+    summary = notification.summary if notification else ""
+    line = sanitize_line(summary or system_text(message, text_parser))
+    if not line and notification is not None:
+        return sanitize_line(f"task {notification.task_id} {notification.status}")
+    return line
 
 
-def _render_teammate(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    yield styled_line(StyledSpan("• from a teammate:", SpanStyle.META))
-    yield from render_truncated(
-        system_text(message, layout.text_parser), layout, "--tools shows all"
-    )
+def describe_orphan_result(message: Message) -> str:
+    """Describe a tool result that belongs to no known call."""
+    preview = sanitize_line(message.preview)
+    return f"• a result that answers no known call{': ' if preview else ''}{preview}"
 
 
-def _render_orphan_result(
-    message: Message, layout: MessageLayout
-) -> Iterator[StyledLine]:
-    words = sanitize_line(message.preview)
-    told = f"• a result that answers no known call{': ' if words else ''}{words}"
-    yield from _render_muted(told, layout)
-
-
-def _render_continuation(
-    message: Message, layout: MessageLayout
-) -> Iterator[StyledLine]:
-    yield styled_line(StyledSpan("── goes on after a compaction ──", SpanStyle.META))
-    if layout.is_full:
-        yield from _render_output_lines(system_text(message, layout.text_parser))
+def describe_expansion(expansion: str) -> str:
+    """Describe the size of the text that a command expanded to."""
+    return f"it put {pluralize(len(expansion.splitlines()), 'line')} before Claude"
 
 
 def describe_compaction(message: Message) -> str:
-    """Return who compacted a conversation, and what that saved."""
+    """Describe who compacted a conversation, and how many tokens that saved."""
     facts = message.compaction
-    trigger = {"auto": "automatically", "manual": "by the user"}
+    triggers = {"auto": "automatically", "manual": "by the user"}
     words = ["compacted"]
     if facts is not None and facts.trigger:
-        words.append(trigger.get(facts.trigger, f"({sanitize_line(facts.trigger)})"))
+        words.append(triggers.get(facts.trigger, f"({sanitize_line(facts.trigger)})"))
     if facts is not None and facts.tokens_before is not None:
         after = (
             f" → {format_tokens(facts.tokens_after)}"
@@ -311,83 +207,12 @@ def describe_compaction(message: Message) -> str:
     return " ".join(words)
 
 
-def _render_compaction(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    yield styled_line(
-        StyledSpan(f"── {describe_compaction(message)} ──", SpanStyle.FORK)
-    )
-    _, digest = attached_texts(message, layout.text_parser)
-    if digest and layout.is_full:
-        yield from _render_output_lines(digest)
-    elif digest:
-        count = pluralize(len(digest.splitlines()), "line")
-        yield styled_line(
-            "  ", StyledSpan(f"a digest of {count}; --tools shows it", SpanStyle.META)
-        )
-
-
-def _render_notice(message: Message, layout: MessageLayout) -> Iterator[StyledLine]:
-    told, is_bad = describe_notice(message, layout.text_parser)
-    if told:
-        style = SpanStyle.WARNING if is_bad else SpanStyle.META
-        for line in wrap_markdown(f"• {told}", layout.max_width, style):
-            yield styled_line(line)
-
-
 def describe_notice(message: Message, text_parser: TextParser) -> tuple[str, bool]:
-    """Return what a notice says on one line, and whether it is about a failure."""
-    name = _NOTICE_LABELS.get(
-        message.system_subtype or "", (message.system_subtype or "").replace("_", " ")
-    )
-    if message.system_subtype in {"away_summary", "informational"}:
+    """Return a notice on one line, and whether it reports a failure."""
+    subtype = message.system_subtype or ""
+    name = _NOTICE_LABELS.get(subtype, subtype.replace("_", " "))
+    if subtype in {"away_summary", "informational"}:
         name = ""
-    is_bad = message.is_error or "error" in (message.system_subtype or "")
-    words = (sanitize_line(name), sanitize_line(system_text(message, text_parser)))
-    return ": ".join(filter(None, words)), is_bad
-
-
-def _render_muted(text: str, layout: MessageLayout) -> Iterator[StyledLine]:
-    told = text if layout.max_width is None else truncate_end(text, layout.max_width)
-    yield styled_line(StyledSpan(told, SpanStyle.META))
-
-
-def _render_output_lines(text: str) -> Iterator[StyledLine]:
-    for line in sanitized_lines(text.strip("\n")):
-        yield styled_line("  ", StyledSpan(line, SpanStyle.OUTPUT))
-
-
-def render_truncated(
-    text: str, layout: MessageLayout, hint: str, max_lines: int = _MAX_OUTPUT_LINES
-) -> Iterator[StyledLine]:
-    """Yield the first lines of an output, and how many more there are."""
-    lines = list(sanitized_lines(text.strip("\n"), keep_tabs=layout.max_width is None))
-    shown = (
-        lines if layout.is_full or len(lines) <= max_lines + 1 else lines[:max_lines]
-    )
-    for line in shown:
-        told = (
-            line
-            if layout.max_width is None
-            else truncate_end(line, layout.max_width - 2)
-        )
-        yield styled_line(
-            "  ", StyledSpan(line if layout.is_full else told, SpanStyle.OUTPUT)
-        )
-    if len(shown) < len(lines):
-        rest = pluralize(len(lines) - len(shown), "more line")
-        yield styled_line("  ", StyledSpan(f"… {rest}; {hint}", SpanStyle.META))
-
-
-_RENDERERS: dict[Origin, Callable[[Message, MessageLayout], Iterator[StyledLine]]] = {
-    Origin.PERSON: _render_prompt,
-    Origin.CALLER: _render_prompt,
-    Origin.COMMAND: _render_command,
-    Origin.COMMAND_OUTPUT: _render_command_output,
-    Origin.SHELL: _render_shell,
-    Origin.SHELL_OUTPUT: _render_command_output,
-    Origin.MEMORY: _render_memory,
-    Origin.INTERRUPT: _render_interrupt,
-    Origin.COMPACTION: _render_continuation,
-    Origin.NOTIFICATION: _render_notification,
-    Origin.TEAMMATE: _render_teammate,
-    Origin.TOOL: _render_orphan_result,
-}
+    is_failure = message.is_error or "error" in subtype
+    parts = (sanitize_line(name), sanitize_line(system_text(message, text_parser)))
+    return ": ".join(filter(None, parts)), is_failure

@@ -83,6 +83,21 @@ class ToolCallState(StrEnum):
     WAITING = "waiting"
     """No result is known."""
 
+    @property
+    def is_failure(self) -> bool:
+        return self not in {ToolCallState.DONE, ToolCallState.WAITING}
+
+    @property
+    def label(self) -> str:
+        """What is shown next to a call; empty if all went well."""
+        match self:
+            case ToolCallState.DONE:
+                return ""
+            case ToolCallState.WAITING:
+                return "no result"
+            case _:
+                return self.value
+
 
 class ToolCallLine(Struct, frozen=True, kw_only=True):
     """A call in one line, nothing of it made harmless yet."""
@@ -517,13 +532,6 @@ _MAX_LINE_WIDTH = 240
 """Columns of a line where no terminal limits it."""
 _MIN_SUBJECT_WIDTH = 12
 """Columns that a subject gets at least."""
-_STATE_LABELS = {
-    ToolCallState.DONE: "",
-    ToolCallState.FAILED: "failed",
-    ToolCallState.INTERRUPTED: "interrupted",
-    ToolCallState.REFUSED: "refused",
-    ToolCallState.WAITING: "no result",
-}
 
 
 def render_tool_line(line: ToolCallLine, max_width: int | None) -> Iterator[StyledLine]:
@@ -561,7 +569,7 @@ def _status_spans(line: ToolCallLine) -> list[StyledSpan]:
     if line.removed:
         spans.append(StyledSpan(f" \N{MINUS SIGN}{line.removed}", SpanStyle.REMOVED))
     if is_bad and not has_code:
-        facts.insert(0, _STATE_LABELS[line.state])
+        facts.insert(0, line.state.label)
     for number, fact in enumerate(facts):
         gap = "  " if number == 0 else " · "
         style = SpanStyle.WARNING if is_bad and number == 0 else SpanStyle.META

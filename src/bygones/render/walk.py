@@ -48,6 +48,14 @@ class SessionView(Struct, frozen=True, kw_only=True):
     """Whether the input and the output of calls are shown in full."""
 
 
+SHOW_ALL = SessionView(
+    include_branches=True,
+    include_agents=True,
+    include_thinking=True,
+    include_tools=True,
+)
+
+
 class SessionStart(Struct, frozen=True):
     """The session begins."""
 

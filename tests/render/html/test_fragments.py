@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from bygones.model.sessions import Session
 from bygones.parse.harness_text import parse_user_text
 from bygones.render.html.session import (
-    SHOW_ALL,
     HtmlFragment,
     HtmlOptions,
     render_fragments,
 )
-from bygones.render.walk import SessionView
+from bygones.render.walk import SHOW_ALL, SessionView
 from tests.build import prompt, reply, thread, tool_use
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import session_of

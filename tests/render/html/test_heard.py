@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bygones.parse.harness_text import parse_user_text
-from bygones.render.html.session import render_system_message
+from bygones.render.html.session import HtmlSystemMessages
 from tests import forms
 from tests.build import compact, image, prompt, system, text, thread
 from tests.render.html.outline import outline, tags
@@ -16,7 +16,7 @@ from tests.render.shared import session_of
 
 def shown(folder: Path, *records: object) -> tuple[str, str]:
     session = session_of(folder, thread(*records))  # type: ignore[arg-type]
-    found = render_system_message(session.live_branch.messages[-1], parse_user_text)
+    found = HtmlSystemMessages(parse_user_text).render(session.live_branch.messages[-1])
     assert found is not None
     return found.css_class, outline(found.html)
 

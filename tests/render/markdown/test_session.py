@@ -10,7 +10,8 @@ from markdown_it import MarkdownIt
 
 from bygones.model.sessions import Session
 from bygones.parse.harness_text import parse_user_text
-from bygones.render.markdown.session import MarkdownOptions, render_session_markdown
+from bygones.render.markdown.session import render_session_markdown
+from bygones.render.step_renderer import RenderOptions
 from bygones.render.walk import SessionView
 from tests.build import prompt, reply, thread, tool_result, tool_use
 from tests.render.html.outline import attributes, tags
@@ -36,7 +37,7 @@ PLAIN = {
 def sheet(session: Session, view: SessionView = FULL) -> str:
     return "".join(
         render_session_markdown(
-            session, view, MarkdownOptions(text_parser=parse_user_text)
+            session, view, RenderOptions(text_parser=parse_user_text)
         )
     )
 

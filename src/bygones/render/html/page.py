@@ -23,14 +23,13 @@ from bygones.render.html.markup import (
     tag,
 )
 from bygones.render.html.session import (
-    SHOW_ALL,
     HtmlFragment,
     HtmlOptions,
     render_fragments,
 )
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_line
-from bygones.render.walk import SessionView, describe_turn_range
+from bygones.render.walk import SHOW_ALL, SessionView, describe_turn_range
 
 __all__ = [
     "STATIC_FILES",

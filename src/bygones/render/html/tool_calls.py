@@ -45,7 +45,7 @@ from bygones.render.tool_detail import (
     format_json,
     parse_tool_input,
 )
-from bygones.render.tool_line import ToolCallLine, ToolCallState
+from bygones.render.tool_line import ToolCallLine
 
 _IMAGE_SIGNATURES = (
     ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
@@ -264,12 +264,6 @@ _MAX_AGENT_TEXT_CHARS = 12_000
 """Signs of what an agent said that are shown as text; more is cut as outputs are."""
 _OPEN_DIFF_LINES = 60
 """Lines of a diff that is open from the beginning."""
-_STATE_LABELS = {
-    ToolCallState.FAILED: "failed",
-    ToolCallState.INTERRUPTED: "interrupted",
-    ToolCallState.REFUSED: "refused",
-    ToolCallState.WAITING: "no result",
-}
 
 
 class ToolCallBody(Struct, frozen=True):
@@ -296,7 +290,7 @@ def render_tool_call(
         if has_agent_below
         else _BODIES.get(name, _generic_body)(call, max_chars)
     )
-    bad = "" if line.state in {ToolCallState.DONE, ToolCallState.WAITING} else " bad"
+    bad = " bad" if line.state.is_failure else ""
     id_ = make_element_id("c", call.id)
     summary = _render_summary(line)
     if not body.html:
@@ -310,7 +304,7 @@ def render_tool_call(
 
 def _render_summary(line: ToolCallLine) -> Html:
     facts = list(line.facts)
-    state = _STATE_LABELS.get(line.state, "")
+    state = line.state.label
     if state and not any(fact.startswith("exit ") for fact in facts):
         facts.insert(0, state)
     counts = [

@@ -1,23 +1,21 @@
-"""Text as Markdown: what was written as such stays, what is dangerous in it does not.
+"""Render a session as Markdown.
 
-Viewers differ in what they let through: raw HTML is spelled out, pictures are linked
-instead of loaded, and links lead to the web or to a mail address.
+Markdown in messages is kept but made harmless, because viewers differ in what they
+allow: raw HTML is escaped, images become links, and links may only use http, https and
+mailto.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, tzinfo
 from html import escape
 
-from msgspec import Struct
-
-from bygones.model.nodes import Origin
 from bygones.model.outcomes import CURRENT_TOOL_NAMES, build_hunks
 from bygones.model.records import Block, TextBlock, ThinkingBlock
 from bygones.model.sessions import (
-    AgentRun,
+    Branch,
+    BranchSummary,
     ConversationHeader,
     Message,
     MessageWindow,
@@ -28,27 +26,28 @@ from bygones.model.sessions import (
 from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,
+    agent_name,
     describe_branch,
     session_header_facts,
     window_header_facts,
 )
 from bygones.render.message_text import (
+    CONTINUATION,
+    INTERRUPTED,
     TextParser,
     attached_texts,
     describe_block,
     describe_compaction,
+    describe_expansion,
     describe_notice,
     describe_notification,
-    display_origin,
-    parse_as_typed,
     prompt_text,
     system_text,
 )
-from bygones.render.numbers import (
-    format_duration,
-    format_time,
-    format_tokens,
-    pluralize,
+from bygones.render.step_renderer import (
+    RenderOptions,
+    StepRenderer,
+    SystemMessageRenderer,
 )
 from bygones.render.text.primitives import sanitize, sanitize_line
 from bygones.render.tool_detail import (
@@ -57,21 +56,16 @@ from bygones.render.tool_detail import (
     output_text,
     parse_tool_input,
 )
-from bygones.render.tool_line import ToolCallFormatter, ToolCallLine, ToolCallState
+from bygones.render.tool_line import ToolCallLine
 from bygones.render.walk import (
-    AgentEnd,
     AgentStep,
     BlockStep,
-    BranchEnd,
     BranchLink,
     BranchStep,
     MessageStep,
-    OrphanAgents,
     SessionStart,
     SessionView,
     ToolCallStep,
-    TurnStart,
-    WalkStep,
     walk_session,
     walk_window,
 )
@@ -85,18 +79,18 @@ _UNSAFE_LINK_TARGET = re.compile(
     r"(\]\(\s*<?|^ {0,3}\[[^\]]*\]:\s*<?)"
     r"(?![hH][tT]{2}[pP][sS]?:|[mM]ailto:|#)(?=[^\s)])"
 )
-"""Where a link leads that does not lead to the web."""
+"""The target of a link that is neither a web nor a mail address."""
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=\s|$)")
 _BACKTICKS = re.compile(r"`+")
 _HEADING_SHIFT = 2
-"""Levels by which headings go down: those of the page stand above them."""
+"""Headings in messages rank below those of the page."""
 _MAX_HEADING_LEVEL = 6
 
 
 def escape_markdown(text: str) -> str:
-    r"""Return a text on one line that Markdown shows as it is.
+    r"""Return a text on one line, escaped so that Markdown shows it literally.
 
-    >>> plain("a *b* <c>")
+    >>> escape_markdown("a *b* <c>")
     'a \\*b\\* &lt;c>'
     """
     return _SPECIAL_CHARS.sub(
@@ -105,23 +99,22 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_summary(text: str) -> str:
-    """Return a text on one line for an element in which Markdown is not read."""
+    """Return a text on one line for an HTML element that contains no Markdown."""
     return escape(sanitize_line(text), quote=False)
 
 
 def inline_code(text: str) -> str:
-    """Return a text on one line as code."""
     line = sanitize_line(text)
-    mark = "`" * (_longest_backtick_run(line) + 1)
-    gap = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{mark}{gap}{line}{gap}{mark}" if line else ""
+    fence = "`" * (_longest_backtick_run(line) + 1)
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}" if line else ""
 
 
 def fenced_code(text: str, language: str = "") -> str:
-    """Return a text as a block of code, in a fence that nothing in it can end."""
+    """Return a text as a code block, with a fence longer than any in the text."""
     body = sanitize(text).strip("\n")
-    mark = "`" * max(3, _longest_backtick_run(body) + 1)
-    return f"{mark}{language}\n{body}\n{mark}\n"
+    fence = "`" * max(3, _longest_backtick_run(body) + 1)
+    return f"{fence}{language}\n{body}\n{fence}\n"
 
 
 def _longest_backtick_run(text: str) -> int:
@@ -129,12 +122,12 @@ def _longest_backtick_run(text: str) -> int:
 
 
 def neutralize_markdown(text: str) -> str:
-    """Return Markdown that shows the same and does nothing."""
+    """Return Markdown that looks the same but contains nothing active."""
     return "\n".join(_neutralize_lines(sanitize(text).strip("\n")))
 
 
 def quote_markdown(text: str) -> str:
-    """Return Markdown as a quotation in which every line stays one."""
+    """Return Markdown as a quotation that keeps its line breaks."""
     lines = neutralize_markdown(text).split("\n")
     return "\n".join(f"> {line}  " if line else ">" for line in lines)
 
@@ -142,33 +135,32 @@ def quote_markdown(text: str) -> str:
 def _neutralize_lines(text: str) -> Iterator[str]:
     fence = ""
     for line in text.split("\n"):
-        mark = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
             yield line
-            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+            if match and match[1].startswith(fence) and not line[match.end() :].strip():
                 fence = ""
-        elif mark and not ("`" in mark[1] and "`" in line[mark.end() :]):
-            fence = mark[1]
+        elif match and not ("`" in match[1] and "`" in line[match.end() :]):
+            fence = match[1]
             yield _TAG.sub("&lt;", line)
         else:
             yield _neutralize_line(line)
     if fence:
-        # Nobody closed it; what follows is not part of it.
+        # The fence was never closed; text after this message is not part of it.
         yield fence
 
 
 def _neutralize_line(line: str) -> str:
-    """Return a line of Markdown without what is dangerous outside of code."""
     heading = _HEADING.match(line)
     if heading:
         level = min(len(heading[1]) + _HEADING_SHIFT, _MAX_HEADING_LEVEL)
         line = "#" * level + line[heading.end() :]
     parts: list[str] = []
-    at = 0
-    for found in _CODE.finditer(line):
-        parts += (_neutralize_text(line[at : found.start()]), found[0])
-        at = found.end()
-    parts.append(_neutralize_text(line[at:]))
+    end = 0
+    for code in _CODE.finditer(line):
+        parts += (_neutralize_text(line[end : code.start()]), code[0])
+        end = code.end()
+    parts.append(_neutralize_text(line[end:]))
     return "".join(parts)
 
 
@@ -179,206 +171,197 @@ def _neutralize_text(text: str) -> str:
 
 
 _MAX_LINES = 40
-"""Lines of an output that are shown."""
 _MAX_CHARS = 4_000
 _EDIT_TOOLS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
-_UNREMARKABLE_STATES = {ToolCallState.DONE, ToolCallState.WAITING}
-
-
-class MarkdownOptions(Struct, frozen=True, kw_only=True):
-    """For whom Markdown is made."""
-
-    zone: tzinfo | None = UTC
-    text_parser: TextParser = parse_as_typed
 
 
 def render_session_markdown(
     session: Session,
     view: SessionView | None = None,
-    options: MarkdownOptions | None = None,
+    options: RenderOptions | None = None,
 ) -> Iterator[str]:
-    """Yield a session as Markdown, piece by piece; calls fold where a viewer can."""
-    view, options = view or SessionView(), options or MarkdownOptions()
-    setter = _MarkdownRenderer(session.project, view, options)
+    """Yield a session as Markdown, in pieces. Tool calls are in <details> elements."""
+    view, options = view or SessionView(), options or RenderOptions()
+    renderer = _MarkdownRenderer(session.project, view, options)
     for step in walk_session(session, view):
-        yield from (f"{part}\n\n" for part in setter.render_step(step) if part)
+        yield from _paragraphs(renderer.render_step(step))
 
 
 def render_window_markdown(
-    window: MessageWindow, options: MarkdownOptions | None = None
+    window: MessageWindow, options: RenderOptions | None = None
 ) -> Iterator[str]:
-    """Yield the messages of a window as Markdown, and nothing around them."""
+    """Yield only the messages of a window as Markdown."""
     view = SessionView(include_thinking=False, include_tools=True)
-    setter = _MarkdownRenderer(
-        window.header.project, view, options or MarkdownOptions()
-    )
+    options = options or RenderOptions()
+    renderer = _MarkdownRenderer(window.header.project, view, options)
     for step in walk_window(window):
         if isinstance(step, MessageStep | BlockStep | ToolCallStep | AgentStep):
-            yield from (f"{part}\n\n" for part in setter.render_step(step) if part)
+            yield from _paragraphs(renderer.render_step(step))
 
 
 def render_branch_markdown(
-    windows: Iterable[MessageWindow], options: MarkdownOptions | None = None
+    windows: Iterable[MessageWindow], options: RenderOptions | None = None
 ) -> Iterator[str]:
-    """Yield a branch as :func:`markdown` would, of all its windows in their order."""
-    options = options or MarkdownOptions()
+    """Yield a branch, given as all of its windows, like `render_session_markdown`."""
+    options = options or RenderOptions()
     seen: set[str] = set()
-    setter: _MarkdownRenderer | None = None
+    renderer: _MarkdownRenderer | None = None
     for window in windows:
-        if setter is None:
-            setter = _MarkdownRenderer(
-                window.header.project, SessionView(include_tools=True), options
-            )
-            yield from (f"{part}\n\n" for part in setter.render_window_header(window))
+        if renderer is None:
+            view = SessionView(include_tools=True)
+            renderer = _MarkdownRenderer(window.header.project, view, options)
+            yield from _paragraphs(renderer.render_window_header(window))
         for step in walk_window(window, seen):
-            yield from (f"{part}\n\n" for part in setter.render_step(step) if part)
+            yield from _paragraphs(renderer.render_step(step))
 
 
-class _MarkdownRenderer:
-    """Sets one session."""
+def _paragraphs(parts: Iterable[str]) -> Iterator[str]:
+    return (f"{part}\n\n" for part in parts if part)
 
+
+class _MarkdownRenderer(StepRenderer[str]):
     def __init__(
-        self, project: str | None, view: SessionView, options: MarkdownOptions
+        self, project: str | None, view: SessionView, options: RenderOptions
     ) -> None:
+        super().__init__(project, options)
         self._view = view
-        self._options = options
-        self._call_formatter = ToolCallFormatter(project)
-        self._last_time: datetime | None = None
-        self._api_failures = 0
+        self._system_messages = _MarkdownSystemMessages(options.text_parser)
 
-    def render_step(self, step: WalkStep | BranchLink) -> Iterator[str]:
-        if isinstance(step, MessageStep) and step.message.system_subtype == "api_error":
-            self._api_failures += 1
-            return
-        if self._api_failures:
-            times = (
-                f" {self._api_failures} times in a row"
-                if self._api_failures > 1
-                else ""
-            )
-            self._api_failures = 0
-            yield f"*• the API failed{times}*"
-        match step:
-            case MessageStep() | BlockStep() | ToolCallStep():
-                yield from self._render_content(step)
-            case SessionStart():
-                yield from self._render_header(step)
-            case TurnStart():
-                yield self._render_turn(step.turn)
-            case AgentStep():
-                yield self._render_agent(step)
-            case BranchStep() | BranchEnd() | BranchLink():
-                yield _render_branch(step)
-            case AgentEnd():
-                yield "</details>"
-            case OrphanAgents():
-                yield "## Agents that no call here is known to have started"
+    def _render_failure(self, text: str) -> Iterator[str]:
+        yield f"*{text}*"
 
-    def _render_content(
-        self, step: MessageStep | BlockStep | ToolCallStep
-    ) -> Iterator[str]:
-        match step:
-            case MessageStep(message=message):
-                if message.role is Role.ASSISTANT:
-                    return
-                yield from self._render_system_message(message)
-            case BlockStep(block=block):
-                yield self._render_block(block)
-            case ToolCallStep(call=call):
-                yield from self._render_call(call)
+    def _render_heading(self, text: str) -> Iterator[str]:
+        yield f"## {text}"
 
     def _render_header(self, step: SessionStart) -> Iterator[str]:
-        told = session_header_facts(step.session, step.branch, self._options.zone)
-        yield from _render_header_lines(step.session, (*told, [step.turn_range]))
+        facts = session_header_facts(step.session, step.branch, self._zone)
+        yield from _header_lines(step.session, (*facts, [step.turn_range]))
 
     def render_window_header(self, window: MessageWindow) -> Iterator[str]:
         branch = window.header.find_branch(window.branch_number)
         if branch is not None:
-            told = window_header_facts(window.header, branch, self._options.zone)
-            yield from _render_header_lines(window.header, told)
+            facts = window_header_facts(window.header, branch, self._zone)
+            yield from _header_lines(window.header, facts)
 
-    def _render_turn(self, turn: Turn) -> str:
-        time = next((m.sent_at for m in turn.messages if m.sent_at), None)
-        facts = []
-        if time is not None:
-            facts.append(format_time(time, self._options.zone, self._last_time))
-            self._last_time = time
-        facts.append(format_duration(turn.duration) if turn.duration else "")
-        facts.append(
-            f"{format_tokens(turn.usage.total)} tokens" if turn.usage.total else ""
-        )
-        return f"---\n\n*{' · '.join(filter(None, facts)) or '…'}*"
+    def _render_turn(self, turn: Turn) -> Iterator[str]:
+        yield f"---\n\n*{' · '.join(self._turn_facts(turn)) or '…'}*"
 
-    def _render_system_message(self, message: Message) -> Iterator[str]:
-        teller = self._options.text_parser
-        kind = display_origin(message)
-        if message.compaction is not None:
-            yield f"**{escape_markdown(describe_compaction(message))}**"
-        elif kind in {Origin.PERSON, Origin.CALLER}:
-            others = (
-                block for block in message.blocks if not isinstance(block, TextBlock)
-            )
-            yield quote_markdown(prompt_text(message, teller) or "…")
-            yield "\n".join(
-                filter(None, (escape_markdown(describe_block(b)) for b in others))
-            )
-        elif kind in _COMMAND_PREFIXES:
-            yield from self._render_command(message, _COMMAND_PREFIXES[kind])
-        elif kind in {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT, Origin.TEAMMATE}:
-            yield _render_truncated(system_text(message, teller))
-        elif kind is Origin.INTERRUPT:
-            yield "*✗ interrupted by the user*"
-        elif kind is Origin.NOTIFICATION:
-            yield f"*• {escape_markdown(describe_notification(message, teller))}*"
-        elif kind is Origin.COMPACTION:
-            yield "*goes on after a compaction*"
-        else:
-            told, _ = describe_notice(message, teller)
-            yield f"*• {escape_markdown(told)}*" if told else ""
+    def _render_message(self, message: Message) -> Iterator[str]:
+        if message.role is not Role.ASSISTANT:
+            yield from self._system_messages.render(message)
 
-    def _render_command(self, message: Message, prefix: str) -> Iterator[str]:
-        command = message.command
-        words = system_text(message, self._options.text_parser)
-        if command is not None:
-            words = f"{command.name} {command.args}".strip()
-        yield f"> {inline_code(f'{prefix}{words}')}"
-        printed, meant = attached_texts(message, self._options.text_parser)
-        yield _render_truncated(printed)
-        if meant.strip():
-            count = pluralize(len(meant.splitlines()), "line")
-            yield f"*it put {count} before Claude*"
-
-    def _render_block(self, block: Block) -> str:
+    def _render_block(self, block: Block, *, is_error: bool) -> Iterator[str]:
+        del is_error  # Markdown has no style for errors.
         if isinstance(block, TextBlock):
-            return neutralize_markdown(block.text or "")
-        if isinstance(block, ThinkingBlock):
-            thought = (block.thinking or "").strip()
-            if not self._view.include_thinking or not thought:
-                return ""
-            return _render_details("Thought", quote_markdown(thought))
-        return escape_markdown(describe_block(block))
+            yield neutralize_markdown(block.text or "")
+        elif isinstance(block, ThinkingBlock):
+            thinking = (block.thinking or "").strip()
+            if self._view.include_thinking and thinking:
+                yield _render_details("Thought", quote_markdown(thinking))
+        else:
+            yield escape_markdown(describe_block(block))
 
     def _render_call(self, call: ToolCall) -> Iterator[str]:
         line = self._call_formatter.format_call(call)
-        runs = [run.id for run in call.agents if run.kind.is_shown]
-        told = _call_summary(line)
-        body = "" if runs or not self._view.include_tools else _render_call_body(call)
-        yield _render_details(told, body) if body else f"- {_render_call_line(line)}"
+        has_agent_below = any(run.kind.is_shown for run in call.agents)
+        body = ""
+        if self._view.include_tools and not has_agent_below:
+            body = _render_call_body(call)
+        if body:
+            yield _render_details(_call_summary(line), body)
+        else:
+            yield f"- {_render_call_line(line)}"
 
-    def _render_agent(self, step: AgentStep) -> str:
+    def _render_agent(self, step: AgentStep) -> Iterator[str]:
         run = step.run
         if step.is_resumed:
-            return f"*goes on with agent {escape_markdown(run.id)}*"
-        told = _describe_agent(run)
-        if not step.is_expanded:
-            return f"- {escape_markdown(told)}"
-        return f"<details><summary>{escape_summary(told)}</summary>"
+            yield f"*goes on with agent {escape_markdown(run.id)}*"
+            return
+        facts = " · ".join(filter(None, agent_facts(run)))
+        description = f"Agent {agent_name(run)} ({facts})"
+        if step.is_expanded:
+            yield f"<details><summary>{escape_summary(description)}</summary>"
+        else:
+            yield f"- {escape_markdown(description)}"
+
+    def _render_agent_end(self) -> Iterator[str]:
+        yield "</details>"
+
+    def _render_branch(self, step: BranchStep) -> Iterator[str]:
+        yield _describe_fork(step.branch)
+
+    def _render_branch_link(self, step: BranchLink) -> Iterator[str]:
+        yield _describe_fork(step.branch)
+
+    def _render_branch_end(self, branch: Branch) -> Iterator[str]:
+        yield f"**Branch {branch.number} ends here.**"
 
 
-_COMMAND_PREFIXES = {Origin.COMMAND: "", Origin.SHELL: "! ", Origin.MEMORY: "# "}
+class _MarkdownSystemMessages(SystemMessageRenderer[Iterator[str]]):
+    def __init__(self, text_parser: TextParser) -> None:
+        self._text_parser = text_parser
+
+    def prompt(self, message: Message) -> Iterator[str]:
+        yield quote_markdown(prompt_text(message, self._text_parser) or "…")
+        attachments = (
+            escape_markdown(describe_block(block))
+            for block in message.blocks
+            if not isinstance(block, TextBlock)
+        )
+        yield "\n".join(filter(None, attachments))
+
+    def agent_task(self, message: Message) -> Iterator[str]:
+        return self.prompt(message)
+
+    def command(self, message: Message) -> Iterator[str]:
+        return self._render_command(message, "")
+
+    def shell(self, message: Message) -> Iterator[str]:
+        return self._render_command(message, "! ")
+
+    def memory(self, message: Message) -> Iterator[str]:
+        return self._render_command(message, "# ")
+
+    def _render_command(self, message: Message, prefix: str) -> Iterator[str]:
+        command = message.command
+        if command is not None:
+            typed = f"{command.name} {command.args}".strip()
+        else:
+            typed = system_text(message, self._text_parser)
+        yield f"> {inline_code(f'{prefix}{typed}')}"
+        output, expansion = attached_texts(message, self._text_parser)
+        yield _render_truncated(output)
+        if expansion.strip():
+            yield f"*{describe_expansion(expansion)}*"
+
+    def command_output(self, message: Message) -> Iterator[str]:
+        yield _render_truncated(system_text(message, self._text_parser))
+
+    def teammate(self, message: Message) -> Iterator[str]:
+        return self.command_output(message)
+
+    def interrupt(self, _message: Message) -> Iterator[str]:
+        yield f"*{INTERRUPTED}*"
+
+    def compaction(self, message: Message) -> Iterator[str]:
+        yield f"**{escape_markdown(describe_compaction(message))}**"
+
+    def continuation(self, _message: Message) -> Iterator[str]:
+        yield f"*{CONTINUATION}*"
+
+    def notification(self, message: Message) -> Iterator[str]:
+        text = describe_notification(message, self._text_parser)
+        yield f"*• {escape_markdown(text)}*"
+
+    def orphan_result(self, message: Message) -> Iterator[str]:
+        return self.notice(message)
+
+    def notice(self, message: Message) -> Iterator[str]:
+        text, _ = describe_notice(message, self._text_parser)
+        yield f"*• {escape_markdown(text)}*" if text else ""
 
 
-def _render_header_lines(
+def _header_lines(
     session: Session | ConversationHeader, fact_lines: Iterable[Iterable[str]]
 ) -> Iterator[str]:
     yield f"# {escape_markdown(session.title.text) or escape_markdown(session.id)}"
@@ -389,22 +372,18 @@ def _render_header_lines(
     yield "\n".join(f"- {line}" for line in lines if line)
 
 
-def _render_branch(step: BranchStep | BranchEnd | BranchLink) -> str:
-    branch = step.branch
-    if isinstance(step, BranchEnd):
-        return f"**Branch {branch.number} ends here.**"
-    way = "The live branch" if branch.is_live else f"Rewound, branch {branch.number}"
-    return f"**{way}:** {escape_markdown(describe_branch(branch))}"
-
-
-def _describe_agent(run: AgentRun) -> str:
-    name = ": ".join(filter(None, (run.agent_type, run.description))) or run.id
-    return f"Agent {name} ({' · '.join(filter(None, agent_facts(run)))})"
+def _describe_fork(branch: Branch | BranchSummary) -> str:
+    name = "The live branch" if branch.is_live else f"Rewound, branch {branch.number}"
+    return f"**{name}:** {escape_markdown(describe_branch(branch))}"
 
 
 def _render_call_line(line: ToolCallLine) -> str:
-    told = [f"**{escape_markdown(line.name)}**", inline_code(line.subject)]
-    return " ".join(filter(None, (*told, escape_markdown(_call_facts(line)))))
+    parts = (
+        f"**{escape_markdown(line.name)}**",
+        inline_code(line.subject),
+        escape_markdown(_call_facts(line)),
+    )
+    return " ".join(filter(None, parts))
 
 
 def _call_summary(line: ToolCallLine) -> str:
@@ -415,10 +394,10 @@ def _call_facts(line: ToolCallLine) -> str:
     facts = [*line.facts]
     if line.added or line.removed:
         facts.insert(0, f"+{line.added} \N{MINUS SIGN}{line.removed}")
-    if line.state not in _UNREMARKABLE_STATES:
-        facts.insert(0, line.state.value)
-    told = f"({' · '.join(facts)})" if facts else ""
-    return f"{told}: {line.error}" if line.error else told
+    if line.state.is_failure:
+        facts.insert(0, line.state.label)
+    text = f"({' · '.join(facts)})" if facts else ""
+    return f"{text}: {line.error}" if line.error else text
 
 
 def _render_details(summary_text: str, body: str) -> str:
@@ -449,9 +428,9 @@ def _render_call_body(call: ToolCall) -> str:
 
 def _render_checklist(tasks: Sequence[TodoItem]) -> str:
     return "\n".join(
-        f"- [{'x' if one.status == 'completed' else ' '}] "
-        f"{escape_markdown(one.content or one.subject or '')}"
-        for one in tasks
+        f"- [{'x' if task.status == 'completed' else ' '}] "
+        f"{escape_markdown(task.content or task.subject or '')}"
+        for task in tasks
     )
 
 

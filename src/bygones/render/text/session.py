@@ -1,31 +1,22 @@
-"""A session as text for people: rows of styled spans, wrapped or not."""
+"""Render a session as lines of styled text for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
-
-from msgspec import Struct
 
 from bygones.model.nodes import Origin
 from bygones.model.records import Block, TextBlock, ThinkingBlock
-from bygones.model.sessions import AgentRun, Session, ToolCall, Turn
+from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
 from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,
+    agent_name,
     describe_branch,
     render_header,
     wrap_facts,
 )
-from bygones.render.message_text import (
-    MessageLayout,
-    TextParser,
-    describe_block,
-    parse_as_typed,
-    render_system_message,
-    render_truncated,
-)
-from bygones.render.numbers import format_duration, format_time, format_tokens
+from bygones.render.message_text import describe_block
+from bygones.render.step_renderer import RenderOptions, StepRenderer
 from bygones.render.text.primitives import (
     SpanStyle,
     StyledLine,
@@ -37,41 +28,32 @@ from bygones.render.text.primitives import (
     wrap_line,
     wrap_markdown,
 )
+from bygones.render.text.system_messages import (
+    MessageLayout,
+    TextSystemMessages,
+    render_truncated,
+)
 from bygones.render.tool_detail import render_input, render_result
-from bygones.render.tool_line import ToolCallFormatter, render_tool_line
+from bygones.render.tool_line import render_tool_line
 from bygones.render.walk import (
-    AgentEnd,
     AgentStep,
-    BlockStep,
-    BranchEnd,
     BranchStep,
-    MessageStep,
-    OrphanAgents,
     SessionStart,
     SessionView,
-    ToolCallStep,
-    TurnStart,
-    WalkStep,
     walk_session,
 )
 
-__all__ = ["TextOptions", "render_lines", "render_text"]
-
 _MAX_WIDTH = 100
-"""Columns beyond which prose is not set, however wide the terminal."""
+"""Text is never wider than this, however wide the terminal is."""
+_MIN_WIDTH = 20
 _MAX_AGENT_LINES = 3
 _MAX_BARS = 6
-"""Bars that stand before a line at most."""
+"""Nesting bars shown before a line at most."""
 
 
-class TextOptions(Struct, frozen=True, kw_only=True):
-    """For whom the text is set."""
-
+class TextOptions(RenderOptions, frozen=True, kw_only=True):
     width: int | None = None
     """Columns of the terminal; ``None`` for a pipe, where nothing is wrapped."""
-    zone: tzinfo | None = UTC
-    """Of the times; ``None`` for that of the machine."""
-    text_parser: TextParser = parse_as_typed
 
 
 def render_text(
@@ -79,110 +61,63 @@ def render_text(
     view: SessionView | None = None,
     options: TextOptions | None = None,
 ) -> str:
-    """Return a session as one text, 80 columns wide and in UTC unless told else."""
-    chosen = options or TextOptions(width=80)
-    texts = (
-        plain_text(spans)
-        for spans in render_lines(session, view or SessionView(), chosen)
+    """Render a session as one text; 80 columns wide and in UTC by default."""
+    lines = render_lines(
+        session, view or SessionView(), options or TextOptions(width=80)
     )
-    return "".join(f"{text}\n" for text in texts)
+    return "".join(f"{plain_text(line)}\n" for line in lines)
 
 
 def render_lines(
     session: Session, view: SessionView, options: TextOptions
 ) -> Iterator[StyledLine]:
-    """Yield the lines of a session as it is walked, step by step."""
-    setter = _TextRenderer(session, view, options)
+    """Yield the lines of a session while it is walked."""
+    renderer = _TextRenderer(session.project, view, options)
     for step in walk_session(session, view):
-        yield from setter.render_step(step)
-    yield from setter.flush()
+        yield from renderer.render_step(step)
+    yield from renderer.finish()
 
 
-class _TextRenderer:
-    """Sets one session; remembers what stands above the next line."""
-
+class _TextRenderer(StepRenderer[StyledLine]):
     def __init__(
-        self, session: Session, view: SessionView, options: TextOptions
+        self, project: str | None, view: SessionView, options: TextOptions
     ) -> None:
-        self._session = session
+        super().__init__(project, options)
         self._view = view
         self._options = options
-        self._call_formatter = ToolCallFormatter(session.project)
         self._bars: list[StyledSpan] = []
         self._previous_kind = ""
-        self._last_time: datetime | None = None
-        self._api_failures = 0
+        """Kind of the lines above; empty at the start of a session or an agent."""
 
-    def render_step(self, step: WalkStep) -> Iterator[StyledLine]:
-        if isinstance(step, MessageStep) and step.message.system_subtype == "api_error":
-            self._api_failures += 1
+    def _render_failure(self, text: str) -> Iterator[StyledLine]:
+        line = styled_line(StyledSpan(text, SpanStyle.WARNING))
+        yield from self._emit("notice", [line], is_compact=True)
+
+    def _render_heading(self, text: str) -> Iterator[StyledLine]:
+        line = styled_line(StyledSpan(text, SpanStyle.HEADING))
+        yield from self._emit("head", [line])
+
+    def _render_message(self, message: Message) -> Iterator[StyledLine]:
+        if message.role is Role.ASSISTANT:
             return
-        yield from self.flush()
-        match step:
-            case MessageStep() | BlockStep() | ToolCallStep():
-                yield from self._render_content(step)
-            case SessionStart():
-                yield from self._emit("head", self._render_header(step))
-            case TurnStart():
-                # An agent's head has told already what its first turn would.
-                if self._previous_kind or not self._is_agent:
-                    yield from self._emit("turn", self._render_turn(step.turn))
-            case AgentStep():
-                yield from self._render_agent(step)
-            case BranchStep():
-                yield from self._render_fork(step)
-            case AgentEnd() | BranchEnd():
-                yield from self._close_bar()
-            case OrphanAgents():
-                told = "Agents that no call here is known to have started"
-                yield from self._emit(
-                    "head", [styled_line(StyledSpan(told, SpanStyle.HEADING))]
-                )
-
-    def flush(self) -> Iterator[StyledLine]:
-        """Yield what was held back: failures in a row are told once."""
-        if self._api_failures:
-            times = (
-                f" {self._api_failures} times in a row"
-                if self._api_failures > 1
-                else ""
-            )
-            failed = styled_line(
-                StyledSpan(f"• the API failed{times}", SpanStyle.WARNING)
-            )
-            self._api_failures = 0
-            yield from self._emit("notice", [failed], is_compact=True)
-
-    def _render_content(
-        self, step: MessageStep | BlockStep | ToolCallStep
-    ) -> Iterator[StyledLine]:
-        match step:
-            case MessageStep(message=message):
-                if message.role is not Role.ASSISTANT:
-                    is_news = message.origin is Origin.NOTIFICATION
-                    kind = "notice" if is_news else "heard"
-                    found = render_system_message(message, self._message_layout)
-                    yield from self._emit(kind, found, is_compact=is_news)
-            case BlockStep(message=message, block=block):
-                yield from self._render_block(block, is_error=message.is_error)
-            case ToolCallStep(call=call):
-                found = self._render_call(call)
-                yield from self._emit(
-                    "call", found, is_compact=not self._view.include_tools
-                )
+        is_notification = message.origin is Origin.NOTIFICATION
+        yield from self._emit(
+            "notice" if is_notification else "message",
+            TextSystemMessages(self._message_layout).render(message),
+            is_compact=is_notification,
+        )
 
     @property
-    def _is_agent(self) -> bool:
-        """Whether the next line is an agent's."""
+    def _is_in_agent(self) -> bool:
         return bool(self._bars) and self._bars[-1].style is SpanStyle.AGENT
 
     @property
     def _max_width(self) -> int | None:
-        """Columns that are left for a line."""
+        """Columns available after the bars."""
         if self._options.width is None:
             return None
         bars = sum(display_width(bar.text) for bar in self._bars[:_MAX_BARS])
-        return max(self._options.width - bars, 20)
+        return max(self._options.width - bars, _MIN_WIDTH)
 
     @property
     def _message_layout(self) -> MessageLayout:
@@ -195,63 +130,60 @@ class _TextRenderer:
     def _emit(
         self, kind: str, lines: Iterable[StyledLine], *, is_compact: bool = False
     ) -> Iterator[StyledLine]:
-        """Yield lines behind their bars, parted from what is above them.
+        """Yield lines after the bars, with an empty line above.
 
-        Those that are close stand right below lines of their own kind.
+        Compact lines have no empty line above if the previous kind is the same.
         """
         bars = tuple(self._bars[:_MAX_BARS])
-        gap = bool(self._previous_kind) and not (
+        needs_gap = bool(self._previous_kind) and not (
             is_compact and self._previous_kind == kind
         )
-        for spans in lines:
-            if gap:
+        for line in lines:
+            if needs_gap:
                 yield bars
-                gap = False
-            yield bars + spans
+                needs_gap = False
+            yield bars + line
             self._previous_kind = kind
 
-    def _render_header(self, start: SessionStart) -> Iterator[StyledLine]:
-        yield from render_header(
-            start.session, start.branch, self._options.zone, self._max_width
-        )
-        if start.turn_range:
-            yield styled_line(StyledSpan(start.turn_range, SpanStyle.META))
+    def _render_header(self, step: SessionStart) -> Iterator[StyledLine]:
+        header = render_header(step.session, step.branch, self._zone, self._max_width)
+        yield from self._emit("head", header)
+        if step.turn_range:
+            line = styled_line(StyledSpan(step.turn_range, SpanStyle.META))
+            yield from self._emit("head", [line], is_compact=True)
 
     def _render_turn(self, turn: Turn) -> Iterator[StyledLine]:
-        time = next((m.sent_at for m in turn.messages if m.sent_at), None)
-        facts = []
-        if time is not None:
-            facts.append(format_time(time, self._options.zone, self._last_time))
-            self._last_time = time
-        if turn.duration:
-            facts.append(format_duration(turn.duration))
-        if turn.usage.total:
-            facts.append(f"{format_tokens(turn.usage.total)} tokens")
-        room = _limit_width(self._max_width) or 60
-        line = f"── {' · '.join(facts)} " if facts else ""
-        yield styled_line(
-            StyledSpan(line + "─" * max(3, room - display_width(line)), SpanStyle.META)
-        )
+        if self._is_in_agent and not self._previous_kind:
+            # The line of the agent above shows the same as its first turn would.
+            return
+        facts = self._turn_facts(turn)
+        width = _limit_width(self._max_width) or _RULE_WIDTH
+        text = f"── {' · '.join(facts)} " if facts else ""
+        rule = text + "─" * max(3, width - display_width(text))
+        line = styled_line(StyledSpan(rule, SpanStyle.META))
+        yield from self._emit("turn", [line])
 
     def _render_block(self, block: Block, *, is_error: bool) -> Iterator[StyledLine]:
-        room = _limit_width(self._max_width)
+        width = _limit_width(self._max_width)
         if isinstance(block, TextBlock):
             style = SpanStyle.WARNING if is_error else SpanStyle.PLAIN
-            found = wrap_markdown((block.text or "").strip("\n"), room, style)
+            spans = list(wrap_markdown((block.text or "").strip("\n"), width, style))
         elif isinstance(block, ThinkingBlock):
             if not self._view.include_thinking:
                 return
-            found = wrap_markdown(
-                (block.thinking or "").strip("\n"), room, SpanStyle.THINKING
-            )
+            thinking = (block.thinking or "").strip("\n")
+            spans = list(wrap_markdown(thinking, width, SpanStyle.THINKING))
         else:
-            note = sanitize_line(describe_block(block))
-            found = iter([StyledSpan(note, SpanStyle.META)] if note else [])
-        lines = [styled_line(span) for span in found]
-        if any(span.text for spans in lines for span in spans):
-            yield from self._emit("text", lines)
+            spans = [StyledSpan(sanitize_line(describe_block(block)), SpanStyle.META)]
+        if any(span.text for span in spans):
+            yield from self._emit("text", map(styled_line, spans))
 
     def _render_call(self, call: ToolCall) -> Iterator[StyledLine]:
+        yield from self._emit(
+            "call", self._call_lines(call), is_compact=not self._view.include_tools
+        )
+
+    def _call_lines(self, call: ToolCall) -> Iterator[StyledLine]:
         yield from render_tool_line(
             self._call_formatter.format_call(call), self._max_width
         )
@@ -264,8 +196,9 @@ class _TextRenderer:
     def _render_agent(self, step: AgentStep) -> Iterator[StyledLine]:
         run = step.run
         if step.is_resumed:
-            told = f"goes on with agent {sanitize_line(run.id)}"
-            yield from self._emit("call", [_indented_note(told)], is_compact=True)
+            note = f"  ╰ goes on with agent {sanitize_line(run.id)}"
+            line = styled_line(StyledSpan(note, SpanStyle.META))
+            yield from self._emit("call", [line], is_compact=True)
             return
         lines = list(self._render_agent_header(step))
         if not step.is_expanded:
@@ -278,75 +211,82 @@ class _TextRenderer:
     def _render_agent_header(self, step: AgentStep) -> Iterator[StyledLine]:
         run = step.run
         facts = agent_facts(run)
-        name = ": ".join(filter(None, (run.agent_type, run.description))) or run.id
+        name = agent_name(run)
         if step.call is None:
             yield styled_line(
                 "  ", StyledSpan("Agent ", SpanStyle.TOOL), sanitize_line(name)
             )
         elif len(step.call.agents) > 1:
-            # One agent is named by its call's line; of several, each needs its own.
+            # The line of the call names a single agent, but not one of several.
             facts = [name, *facts]
-        room = self._max_width - 4 if self._max_width else None
-        mark = "  ╰ "
-        for line in wrap_facts(facts, room):
+        width = self._max_width - 4 if self._max_width else None
+        prefix = "  ╰ "
+        for line in wrap_facts(facts, width):
             yield styled_line(
-                StyledSpan(mark, SpanStyle.META), StyledSpan(line, SpanStyle.AGENT)
+                StyledSpan(prefix, SpanStyle.META), StyledSpan(line, SpanStyle.AGENT)
             )
-            mark = "    "
+            prefix = "    "
 
     def _render_final_answer(self, run: AgentRun) -> Iterator[StyledLine]:
-        """Yield the beginning of an agent's final answer."""
-        words = _final_text(run)
-        if words:
-            room = self._max_width - 2 if self._max_width else None
-            how = MessageLayout(
-                max_width=_limit_width(room), text_parser=self._options.text_parser
+        """Yield the first lines of an agent's final answer."""
+        text = _final_text(run)
+        if text:
+            width = self._max_width - 2 if self._max_width else None
+            layout = MessageLayout(
+                max_width=_limit_width(width), text_parser=self._options.text_parser
             )
-            for spans in render_truncated(
-                words, how, "--agents shows all", max_lines=_MAX_AGENT_LINES
+            for line in render_truncated(
+                text, layout, "--agents shows all", max_lines=_MAX_AGENT_LINES
             ):
-                yield styled_line("  ", *spans)
+                yield styled_line("  ", *line)
 
-    def _render_fork(self, step: BranchStep) -> Iterator[StyledLine]:
+    def _render_branch(self, step: BranchStep) -> Iterator[StyledLine]:
         branch = step.branch
-        words = describe_branch(branch)
+        description = describe_branch(branch)
         if step.is_expanded:
-            told = f"╭ rewound, branch {branch.number}: {words}"
+            text = f"╭ rewound, branch {branch.number}: {description}"
         elif branch.is_live:
-            told = f"╰ the live branch goes on from here: {words}"
+            text = f"╰ the live branch goes on from here: {description}"
         else:
-            where = f"--branch {branch.number}" if not self._bars else "--all"
-            told = f"╰ rewound: {words} — show with {where}"
-        yield from self._emit("fork", self._render_fork_lines(told))
+            option = f"--branch {branch.number}" if not self._bars else "--all"
+            text = f"╰ rewound: {description} — show with {option}"
+        yield from self._emit("fork", self._fork_lines(text))
         if step.is_expanded:
             self._bars.append(StyledSpan("│ ", SpanStyle.FORK))
             self._previous_kind = ""
 
-    def _render_fork_lines(self, text: str) -> Iterator[StyledLine]:
-        room = _limit_width(self._max_width)
-        hang = "│ " if text.startswith("╭") else "  "
-        for line in (
-            [text] if room is None else wrap_line(text, room, subsequent_indent=hang)
-        ):
+    def _fork_lines(self, text: str) -> Iterator[StyledLine]:
+        width = _limit_width(self._max_width)
+        indent = "│ " if text.startswith("╭") else "  "
+        lines = [text]
+        if width is not None:
+            lines = [*wrap_line(text, width, subsequent_indent=indent)]
+        for line in lines:
             yield styled_line(StyledSpan(line, SpanStyle.FORK))
+
+    def _render_agent_end(self) -> Iterator[StyledLine]:
+        return self._close_bar()
+
+    def _render_branch_end(self, _branch: Branch) -> Iterator[StyledLine]:
+        return self._close_bar()
 
     def _close_bar(self) -> Iterator[StyledLine]:
         bar = self._bars.pop()
-        sign = bar.text.replace("│", "╰")
-        bars = tuple(self._bars[:_MAX_BARS])
-        yield (*bars, StyledSpan(f"{sign.rstrip()}──", bar.style))
+        corner = bar.text.replace("│", "╰").rstrip()
+        yield (*self._bars[:_MAX_BARS], StyledSpan(f"{corner}──", bar.style))
         self._previous_kind = "end"
+
+
+_RULE_WIDTH = 60
+"""Width of the line above a turn if there is no terminal."""
 
 
 def _limit_width(max_width: int | None) -> int | None:
     return None if max_width is None else min(max_width, _MAX_WIDTH)
 
 
-def _indented_note(text: str) -> StyledLine:
-    return styled_line(StyledSpan(f"  ╰ {text}", SpanStyle.META))
-
-
 def _final_text(run: AgentRun) -> str:
+    """Return the last answer of an agent without rules and empty lines."""
     for turn in reversed(run.live_branch.turns):
         for message in reversed(turn.messages):
             if message.role is not Role.ASSISTANT:

@@ -36,11 +36,11 @@ from bygones.render.html.markup import (
 from bygones.render.html.session import HtmlOptions
 from bygones.render.html.tool_calls import MAX_OUTPUT_CHARS
 from bygones.render.markdown.session import (
-    MarkdownOptions,
     render_branch_markdown,
     render_window_markdown,
 )
 from bygones.render.numbers import pluralize
+from bygones.render.step_renderer import RenderOptions
 from bygones.render.text.primitives import sanitize, sanitize_line
 from bygones.render.tool_detail import format_json
 from bygones.search.service import MatchPositions
@@ -264,7 +264,7 @@ def raw_records(context: RequestContext) -> Response:
 def session_markdown(context: RequestContext) -> Response:
     """Answer with a message, or with the whole branch, as Markdown."""
     with requested_view(context) as reading:
-        sheet = MarkdownOptions(zone=None)
+        sheet = RenderOptions(zone=None)
         if context.query_param("at") or context.query_param("from"):
             at = _requested_message(context, reading)
             made = "".join(
