@@ -12,7 +12,7 @@ from watchfiles import Change
 
 from bygones import watch as watching
 from bygones.errors import ArchiveInUse
-from bygones.ingest.runtime import IngestReport
+from bygones.model.progress import IngestReport
 
 Changes = set[tuple[Change, str]]
 

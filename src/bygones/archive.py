@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from bygones.ingest.conversations import Conversation
     from bygones.ingest.loading import StoreLoader
-    from bygones.ingest.runtime import IngestReport, ProgressReporter
     from bygones.maintenance.purge import PurgeResult
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
     from bygones.maintenance.verify import VerificationResult
     from bygones.model.base import Problem
+    from bygones.model.progress import IngestReport, ProgressReporter
     from bygones.model.reports import (
         ContextReport,
         DriftRow,

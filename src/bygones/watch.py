@@ -14,7 +14,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveInUse
-from bygones.ingest.runtime import IngestReport
+from bygones.model.progress import IngestReport
 from bygones.sources.walk import is_source
 
 __all__ = ["watch"]

@@ -15,7 +15,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveError, ExitCode, NotInArchive
-from bygones.ingest.runtime import IngestReport
+from bygones.model.progress import IngestReport
 from bygones.store.connect import writer_lock
 from bygones.watch import watch
 from tests.build import Home, jsonl, prompt, reply, session_id, thread

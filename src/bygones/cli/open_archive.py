@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bygones.cli.context import CommonOptions
-    from bygones.ingest.runtime import IngestReport
     from bygones.model.base import SessionId
+    from bygones.model.progress import IngestReport
     from bygones.model.summary import SessionSummary
     from bygones.model.usage import Cost
     from bygones.usage.prices import Prices

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from bygones.ingest.runtime import IngestReport
     from bygones.json_rows import IngestReportRow
     from bygones.model.base import Problem
+    from bygones.model.progress import IngestReport
 
 
 INDEX_INTERRUPTED = (

@@ -28,8 +28,8 @@ from bygones.hub.chunks import (
     machine_id,
 )
 from bygones.hub.selection import PushSelection, select_sources
-from bygones.ingest.runtime import NullProgress, ProgressReporter
 from bygones.model.base import SessionId, SourceId
+from bygones.model.progress import NullProgress, ProgressReporter
 from bygones.redact.engine import Redactor
 from bygones.redact.personal import login_names_in
 from bygones.store.archive_db import StoredSource

@@ -12,7 +12,6 @@ from msgspec import Struct, structs
 from bygones.assemble.grouping import has_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.index_batch import decode_lines
-from bygones.ingest.runtime import IngestReport
 from bygones.model.base import (
     Position,
     Problem,
@@ -21,6 +20,7 @@ from bygones.model.base import (
     SourceId,
     SourceKind,
 )
+from bygones.model.progress import IngestReport
 from bygones.sources.fingerprint import SourceChange, SourceFingerprint, detect_change
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.paths import decode_path, encode_path

@@ -12,10 +12,10 @@ from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
 from bygones.ingest.loading import gather_family
-from bygones.ingest.runtime import IngestReport, ProgressReporter
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Position, Problem, SessionId, SourceId, SourceKind
 from bygones.model.nodes import RecordNode, Transcript
+from bygones.model.progress import IngestReport, ProgressReporter
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir

@@ -13,15 +13,10 @@ from msgspec import structs
 from bygones.errors import ArchiveDamaged, IndexDamaged
 from bygones.ingest.changes import ChangeDetector, ChangedSource, ScanPlan, plan_scan
 from bygones.ingest.indexer import Indexer, derive_sessions, line_block, rebuild_index
-from bygones.ingest.runtime import (
-    IngestReport,
-    NullProgress,
-    ProgressReporter,
-    gc_paused,
-    trim_heap,
-)
 from bygones.ingest.workers import WorkerPool
+from bygones.memory import gc_paused, trim_heap
 from bygones.model.base import Problem, SourceFile
+from bygones.model.progress import IngestReport, NullProgress, ProgressReporter
 from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.sources.lines import read_line_blocks
 from bygones.sources.paths import decode_path, encode_path

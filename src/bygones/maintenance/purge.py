@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from bygones.errors import AmbiguousSelector
 from bygones.ingest.indexer import rebuild_index
-from bygones.ingest.runtime import NullProgress, ProgressReporter
 from bygones.maintenance.session_files import files_of_sessions, iter_sessionless_chunks
 from bygones.maintenance.verify import remove_verification
 from bygones.model.base import SessionId
+from bygones.model.progress import NullProgress, ProgressReporter
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.archive_tables import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bygones.errors import ArchiveNotFound
 from bygones.ingest.indexer import rebuild_index
-from bygones.ingest.runtime import IngestReport, NullProgress, ProgressReporter
+from bygones.model.progress import IngestReport, NullProgress, ProgressReporter
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import writer_lock

@@ -17,7 +17,6 @@ from secrets import token_hex
 from msgspec import Struct, structs
 
 from bygones.errors import ArchiveDamaged
-from bygones.ingest.runtime import NullProgress, ProgressReporter
 from bygones.maintenance.relocate import (
     escapes_home,
     iter_lines,
@@ -25,6 +24,7 @@ from bygones.maintenance.relocate import (
     target_path,
 )
 from bygones.model.base import SourceId
+from bygones.model.progress import NullProgress, ProgressReporter
 from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from bygones.errors import ArchiveDamaged, IndexBusy
 from bygones.ingest.indexer import fill_index
-from bygones.ingest.runtime import IngestReport, NullProgress, ProgressReporter
+from bygones.model.progress import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
 from bygones.store.archive_dir import ArchiveDir

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.ingest.indexer import Indexer
 from bygones.ingest.indexer import derive_sessions as derive_index
-from bygones.ingest.runtime import IngestReport, NullProgress
 from bygones.ingest.workers import WorkerPool
 from bygones.model.base import SourceFile, SourceKind
+from bygones.model.progress import IngestReport, NullProgress
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import decompress, sha256_digest
 from bygones.store.derived_tables import DerivedTables

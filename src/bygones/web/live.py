@@ -21,7 +21,7 @@ from bygones.model.summary import SessionSummary
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bygones.ingest.runtime import IngestReport
+    from bygones.model.progress import IngestReport
     from bygones.web.pool import ArchivePool
 
 __all__ = ["ArchiveWatcher", "EventBroadcaster", "SessionUpdate", "live_events"]

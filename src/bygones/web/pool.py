@@ -22,7 +22,7 @@ from bygones.ingest.conversations import (
     PreviewConversation,
     StoredConversation,
 )
-from bygones.ingest.runtime import trim_heap
+from bygones.memory import trim_heap
 from bygones.model.sessions import Session
 from bygones.model.summary import SessionSummary
 from bygones.search.stats import SharedSearchStats

@@ -16,7 +16,7 @@ from pkgutil import walk_packages
 import msgspec
 from msgspec import Struct
 
-from bygones.ingest.runtime import limit_malloc_arenas
+from bygones.memory import limit_malloc_arenas
 from bygones.render.html.markdown_html import render_markdown
 from bygones.render.html.markup import highlight_code
 

@@ -25,8 +25,8 @@ from bygones.cli.output import (
     print_problems,
 )
 from bygones.cli.terminal import StagedProgressBar
-from bygones.ingest.runtime import IngestReport
 from bygones.json_rows import HeaderRow, IngestProblemRow, print_row
+from bygones.model.progress import IngestReport
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name as plain
 

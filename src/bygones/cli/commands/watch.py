@@ -23,8 +23,8 @@ from bygones.cli.open_archive import load_session_costs
 from bygones.cli.output import ingest_report_lines
 from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveInUse, ExitCode
-from bygones.ingest.runtime import IngestReport
 from bygones.json_rows import HeaderRow, SessionChangedRow, SessionListRow, print_row
+from bygones.model.progress import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
 from bygones.render.numbers import pluralize
