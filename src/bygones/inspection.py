@@ -1,7 +1,7 @@
-"""Says what files hold: one pass over their lines that keeps counts and nothing else.
+"""The `inspect` command: counts what transcripts contain, in one pass over their lines.
 
-Memory is bounded whatever the files are: names that a transcript makes up (types,
-versions, ids) are kept up to a limit, and places of problems up to a few of a kind.
+Memory is bounded: names from transcripts (types, versions, ids) are kept up to a limit,
+and a few examples per kind of problem.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from bygones.transcript_stats import (
 )
 
 BytesReadCallback = Callable[[int], None]
-"""Takes a number of bytes that have been read since it was last called."""
+"""Receives the number of bytes read since the last call."""
 
 _PROGRESS_STEP = 1 << 22
 
@@ -51,39 +51,39 @@ def inspect_transcripts(
     on_problem: ProblemCallback | None = None,
     on_bytes_read: BytesReadCallback | None = None,
 ) -> Survey:
-    """Return what the transcripts in some files and folders hold.
+    """Count what the transcripts in some files and folders contain.
 
-    The light pass finds the problems; those in fields that it does not look into are
-    not among them. A path that lies in another one is counted with that.
+    Lines are decoded by the light decoder, so problems in fields that it does not decode
+    are not found. A path inside another one is counted once.
     """
-    counts = TranscriptStats(on_problem)
+    stats = TranscriptStats(on_problem)
     for path in _outermost(paths):
-        for found in discover_sources(path):
-            if isinstance(found, Problem):
-                counts.add_problem(found, None)
-            elif _is_parsed(found):
-                _read_file(found, counts, on_bytes_read)
+        for source in discover_sources(path):
+            if isinstance(source, Problem):
+                stats.add_problem(source, None)
+            elif _is_parsed(source):
+                _read_file(source, stats, on_bytes_read)
             else:
-                counts.add_unread_file(found)
-    return build_survey(counts)
+                stats.add_unread_file(source)
+    return build_survey(stats)
 
 
 def total_transcript_size(paths: Iterable[Path]) -> int:
-    """Return how many bytes :func:`survey` will read, by a walk of its own."""
+    """Return how many bytes `inspect_transcripts` will read."""
     return sum(
-        found.size
+        source.size
         for path in _outermost(paths)
-        for found in discover_sources(path)
-        if isinstance(found, SourceFile) and _is_parsed(found)
+        for source in discover_sources(path)
+        if isinstance(source, SourceFile) and _is_parsed(source)
     )
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    places = {Path(os.path.realpath(path)): path for path in paths}
+    by_real_path = {Path(os.path.realpath(path)): path for path in paths}
     return [
         path
-        for place, path in places.items()
-        if not any(above in places for above in place.parents)
+        for real_path, path in by_real_path.items()
+        if not any(parent in by_real_path for parent in real_path.parents)
     ]
 
 
@@ -95,18 +95,18 @@ def _read_file(
     source: SourceFile, stats: TranscriptStats, on_bytes_read: BytesReadCallback | None
 ) -> None:
     file = FileStats(source)
-    said = 0
+    reported = 0
     for number, line in enumerate(read_lines(source), 1):
         if isinstance(line, Problem):
             file.problem_count += 1
             stats.add_problem(line, None)
         else:
             stats.add_line(line, number, file)
-        if on_bytes_read and file.size - said >= _PROGRESS_STEP:
-            on_bytes_read(file.size - said)
-            said = file.size
+        if on_bytes_read and file.size - reported >= _PROGRESS_STEP:
+            on_bytes_read(file.size - reported)
+            reported = file.size
     if on_bytes_read:
-        on_bytes_read(file.size - said)
+        on_bytes_read(file.size - reported)
     stats.finish_file(file)
 
 
@@ -121,7 +121,6 @@ _MAX_VERSION_DIGITS = 9
 
 
 def build_survey(stats: TranscriptStats) -> Survey:
-    """Return the survey that some counts make."""
     return Survey(
         files=tuple(
             FileClassRow(kind=kind, files=files, bytes=size)
@@ -157,9 +156,9 @@ def _record_rows(kinds: BoundedCounter[RecordKey]) -> Iterator[RecordTypeRow]:
     sums: dict[tuple[str, str | None], list[int]] = {}
     types: dict[str, int] = {}
     for (kind, subtype, _), (number, size) in kinds.totals.items():
-        found = sums.setdefault((kind, subtype), [0, 0])
-        found[0] += number
-        found[1] += size
+        total = sums.setdefault((kind, subtype), [0, 0])
+        total[0] += number
+        total[1] += size
         types[kind] = types.get(kind, 0) + number
     for kind, subtype in sorted(
         sums,
@@ -176,7 +175,7 @@ def _record_rows(kinds: BoundedCounter[RecordKey]) -> Iterator[RecordTypeRow]:
 
 
 def _find_unknown(kind: str, subtype: str | None) -> tuple[DriftKind, str] | None:
-    """Return what is new about a type or subtype, if anything is."""
+    """Return the name that this version does not know: the type or the subtype."""
     if kind not in RECORDS_BY_TYPE:
         return DriftKind.RECORD, kind
     if kind not in _KNOWN_SUBTYPES:
@@ -195,7 +194,7 @@ def _version_rows(kinds: BoundedCounter[RecordKey]) -> Iterator[VersionRow]:
 
 
 def _version_order(version: str | None) -> tuple[tuple[int, str], ...]:
-    """Return a key by which 2.0.9 comes before 2.0.10."""
+    """Return a sort key that puts 2.0.9 before 2.0.10."""
     return tuple(
         (int(part), "")
         if part.isdecimal() and len(part) <= _MAX_VERSION_DIGITS
@@ -207,16 +206,16 @@ def _version_order(version: str | None) -> tuple[tuple[int, str], ...]:
 def _drift_rows(
     kinds: BoundedCounter[RecordKey], drift: BoundedCounter[DriftKey]
 ) -> Iterator[DriftRow]:
-    """Yield what has not been met before, by kind, name and version."""
-    sums = {met: number for met, (number, _) in drift.totals.items()}
+    """Yield what this version does not know, by kind, name and version."""
+    sums = {key: number for key, (number, _) in drift.totals.items()}
     for (kind, subtype, version), (number, _) in kinds.totals.items():
-        unmet = _find_unknown(kind, subtype)
-        if unmet:
-            met = (*unmet, version)
-            sums[met] = sums.get(met, 0) + number
+        unknown = _find_unknown(kind, subtype)
+        if unknown:
+            key = (*unknown, version)
+            sums[key] = sums.get(key, 0) + number
     order = {kind: number for number, kind in enumerate(DriftKind)}
     for kind, name, version in sorted(
-        sums, key=lambda met: (order[met[0]], met[1], _version_order(met[2]))
+        sums, key=lambda key: (order[key[0]], key[1], _version_order(key[2]))
     ):
         number = sums[kind, name, version]
         yield DriftRow(kind=kind, name=name, version=version, records=number)
@@ -233,7 +232,7 @@ def _problem_rows(stats: TranscriptStats) -> Iterator[ProblemKindRow]:
 
 
 def _total_row(stats: TranscriptStats) -> SurveyTotalRow:
-    tallies = (stats.kinds, stats.drift, stats.sessions, stats.agents)
+    counters = (stats.kinds, stats.drift, stats.sessions, stats.agents)
     files = stats.classes.totals.values()
     return SurveyTotalRow(
         files=sum(number for number, _ in files),
@@ -246,5 +245,5 @@ def _total_row(stats: TranscriptStats) -> SurveyTotalRow:
         agents=len(stats.agents.totals),
         first_at=stats.first_time,
         last_at=stats.last_time,
-        overflow=sum(tally.overflow for tally in tallies),
+        overflow=sum(counter.overflow for counter in counters),
     )

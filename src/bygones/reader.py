@@ -1,4 +1,4 @@
-"""Reading sessions straight from files, without any archive."""
+"""Reads sessions directly from files, without an archive."""
 
 from __future__ import annotations
 
@@ -20,69 +20,67 @@ from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
 
-__all__ = ["TranscriptReader", "read_sessions", "read_source_file"]
-
 _MAX_TOOL_RESULT_SIZE = 16 * 1024 * 1024
 _CHUNK_SIZE = 1024 * 1024
 _READ_AHEAD = 128 * 1024
-"""Bytes that are read at once where records are small."""
+"""Bytes that are read at once if records are small."""
 
 
 def read_sessions(path: str | Path) -> TranscriptReader:
-    """Return the sessions in a home, a folder of transcripts, or one file.
+    """Return the sessions in a Claude Code home, a folder of transcripts, or one file.
 
-    Nothing is read before it is iterated; one project's structure is in memory at a
-    time, and what was said is opened when it is asked for.
+    Files are read during iteration, one project at a time. The content of messages is
+    loaded when you access it.
 
-    >>> (session,) = read("tests/cases/rewind_parallel/input")
-    >>> for turn in session.live.turns:
-    ...     print(turn.prompt.head, [call.note for call in turn.calls])
+    >>> (session,) = read_sessions("tests/cases/rewind_parallel/input")
+    >>> for turn in session.live_branch.turns:
+    ...     print(turn.prompt.preview, [call.label for call in turn.tool_calls])
     Look at both ['/work/demo/1.txt', '/work/demo/2.txt']
     Keep them []
-    >>> [branch.prompts[0].head for branch in session.branches[1:]]
+    >>> [branch.prompts[0].preview for branch in session.branches[1:]]
     ['Delete them']
-    >>> session.live.messages[-1].blocks[0].text
+    >>> session.live_branch.messages[-1].blocks[0].text
     'Kept.'
     """
     return TranscriptReader(Path(path))
 
 
 def read_source_file(source: SourceId) -> Iterator[bytes]:
-    """Yield the bytes of a source, piece by piece; none where it is gone."""
+    """Yield the bytes of a source in chunks; nothing if it is gone."""
     try:
         file = Path(source).open("rb")  # noqa: SIM115 (a generator closes it)
     except OSError:
         return
     with file:
-        while piece := file.read(_CHUNK_SIZE):
-            yield piece
+        while chunk := file.read(_CHUNK_SIZE):
+            yield chunk
 
 
 class TranscriptReader:
-    """Sessions of a path, oldest first within each project."""
+    """Iterates over the sessions of a path, within each project oldest first."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise PathNotFound(path)
         self.path = path
         self.problems: list[Problem] = []
-        """Of files that could not be read at all; sessions hold their own."""
+        """Problems of files that could not be read; sessions have their own."""
 
     def __iter__(self) -> Iterator[Session]:
-        """Yield sessions, project by project."""
         self.problems.clear()
-        found = False
-        paid: set[str] = set()
+        has_transcripts = False
+        paid_keys: set[str] = set()
         for sources in _group_by_project(self._discover()):
             loader = FileLoader()
-            found = found or any(source.kind.is_transcript for source in sources)
-            waiting = deque(
-                assemble_sessions(_load_transcripts(sources), loader, paid_keys=paid)
+            has_transcripts |= any(source.kind.is_transcript for source in sources)
+            transcripts = _load_transcripts(sources)
+            sessions = deque(
+                assemble_sessions(transcripts, loader, paid_keys=paid_keys)
             )
-            # Whoever is done with a session need not hold it for the next.
-            while waiting:
-                yield waiting.popleft()
-        if not found:
+            # Sessions can be freed one by one while the caller iterates.
+            while sessions:
+                yield sessions.popleft()
+        if not has_transcripts:
             raise NoTranscriptsFound(self.path)
 
     def _discover(self) -> Iterator[SourceFile]:
@@ -96,8 +94,8 @@ class TranscriptReader:
 def _group_by_project(sources: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
     """Group sources that may belong together.
 
-    That is the files of one folder, and folders that hold pieces of one session: a
-    worktree or a moved project has its own.
+    These are the files of one folder, and the folders that contain the same session:
+    worktrees and moved projects have folders of their own.
     """
     groups: dict[str, list[SourceFile]] = {}
     alias: dict[str, str] = {}
@@ -127,34 +125,34 @@ _SOURCE_KINDS = {
 
 
 def _loose_dir(source: SourceFile) -> str:
-    """Return the folder of a loose file, with that of its agents."""
+    """Return the folder of a file outside a home; agents belong to their session's."""
     path = source.relative_path.partition("/subagents/")[0]
     return path.rpartition("/")[0]
 
 
 def _load_transcripts(sources: Iterable[SourceFile]) -> Iterator[Transcript]:
-    notes: dict[str, SourceFile] = {}
+    sidecars: dict[str, SourceFile] = {}
     journals: dict[str, JournalNodes] = {}
-    files = []
+    transcripts = []
     for source in sources:
         if source.kind is SourceKind.SIDECAR:
-            notes[source.id.removesuffix(".meta.json")] = source
+            sidecars[source.id.removesuffix(".meta.json")] = source
         elif source.kind is SourceKind.JOURNAL:
             folder = source.id.rpartition("/")[0]
             journals[folder] = journal_nodes_by_agent(load_transcript(source).nodes)
         else:
-            files.append(source)
-    for source in files:
-        told = load_transcript(source, notes.get(source.id.removesuffix(".jsonl")))
+            transcripts.append(source)
+    for source in transcripts:
+        sidecar = sidecars.get(source.id.removesuffix(".jsonl"))
         journal = journals.get(source.id.rpartition("/")[0], {})
         steps = journal.get(source.agent_id, ()) if source.agent_id else ()
-        yield structs.replace(told, journal_nodes=steps)
+        yield structs.replace(load_transcript(source, sidecar), journal_nodes=steps)
 
 
 def load_transcript(
     source: SourceFile, sidecar: SourceFile | None = None
 ) -> Transcript:
-    """Return the nodes of a source, with the problems met on the way."""
+    """Return the nodes of a source, and the problems found in it."""
     nodes = []
     problems: list[Problem] = []
     for line in read_lines(source):
@@ -186,39 +184,38 @@ def _load_sidecar(
 
 
 class FileLoader(RecordLoader):
-    """Opens records from the files that they were found in."""
+    """Loads records from the original files."""
 
     def __init__(self) -> None:
         super().__init__()
         self._buffer = (SourceId(""), 0, b"")
-        """Some bytes of a source and where they begin: records are read in order."""
+        """Source, offset and bytes of the last read: records are loaded in order."""
 
     def read_raw(self, position: Position) -> bytes:
-        """Return the bytes at a position; none where the file is gone."""
-        source, start, known = self._buffer
+        """Return the bytes at a position; empty if the file is gone."""
+        source, start, buffer = self._buffer
         at = position.offset - start
-        if source == position.source_id and 0 <= at <= len(known) - position.length:
-            return known[at : at + position.length]
-        found = read_at(position, read_ahead=_READ_AHEAD)
-        if isinstance(found, Problem):
+        if source == position.source_id and 0 <= at <= len(buffer) - position.length:
+            return buffer[at : at + position.length]
+        raw = read_at(position, read_ahead=_READ_AHEAD)
+        if isinstance(raw, Problem):
             return b""
         if position.length < _READ_AHEAD:
-            self._buffer = (position.source_id, position.offset, found)
-        return found[: position.length]
+            self._buffer = (position.source_id, position.offset, raw)
+        return raw[: position.length]
 
     def load_stored_output(self, position: Position, path: str) -> str | None:
-        """Return a long output from the session's own folder, whatever the path says.
+        """Return a long tool output from the `tool-results` folder of the session.
 
-        Only the name of the file is taken from the transcript.
+        Only the file name of `path` is used, because transcripts are not trusted.
         """
         session = position.source_id.partition("/subagents/")[0].removesuffix(".jsonl")
         name = path.replace("\\", "/").rpartition("/")[2]
         if not name or name.startswith("."):
             return None
-        place = SourceId(f"{session}/tool-results/{name}")
         lines = []
         size = 0
-        for line in read_lines(place):
+        for line in read_lines(SourceId(f"{session}/tool-results/{name}")):
             if isinstance(line, Problem):
                 return None
             size += len(line.raw) + 1

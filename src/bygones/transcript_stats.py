@@ -25,12 +25,11 @@ from bygones.model.metadata import METADATA_BY_TYPE, RECORDS_BY_TYPE
 from bygones.model.nodes import LightBlock, LightMessage, LightRecord, LocatedRecord
 from bygones.model.records import BLOCKS_BY_TYPE, WireMessage
 from bygones.model.reports import DriftKind, FileClass, FileFacts, ProblemRow
+from bygones.model.summary import REPLAY_ID_PREFIXES
 from bygones.parse.decode import field_names
 from bygones.parse.full import unknown_fields
 from bygones.parse.light import parse_line_light
 
-_REPLAY_PREFIXES = ("acompact-", "aside_question-", "aprompt_suggestion-")
-"""How the ids of agents begin that replay the conversation for the harness."""
 _WARMUP_PROMPT = "Warmup"
 
 
@@ -69,7 +68,7 @@ def _is_agent(facts: FileFacts) -> bool:
 
 
 def _agent_class(facts: FileFacts) -> FileClass:
-    if (facts.agent_id or "").startswith(_REPLAY_PREFIXES):
+    if (facts.agent_id or "").startswith(REPLAY_ID_PREFIXES):
         return FileClass.AGENT_REPLAY
     if facts.first_prompt is None:
         return FileClass.AGENT_INCOMPLETE

@@ -1,4 +1,4 @@
-"""Workflows' journals: what they call their agents, and how far those came."""
+"""Agent runs: which call started them, what they are for, and how they ended."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from bygones.model.nodes import (
     RecordNode,
     ResultFacts,
 )
-from bygones.model.summary import AgentKind, AgentStatus
+from bygones.model.summary import REPLAY_ID_PREFIXES, AgentKind, AgentStatus
 
 JournalNodes = Mapping[AgentId, tuple[RecordNode, ...]]
-"""What a journal says of each of its agents, in order."""
+"""The records of a workflow's journal by agent, in order."""
 
 _JOURNAL_STATUSES = {"result": AgentStatus.COMPLETED, "failed": AgentStatus.FAILED}
 
 
 def journal_nodes_by_agent(nodes: Iterable[RecordNode]) -> JournalNodes:
-    """Return what the records of a journal say of each agent that they name."""
-    found: dict[AgentId, list[RecordNode]] = {}
+    by_agent: dict[AgentId, list[RecordNode]] = {}
     for node in nodes:
         if isinstance(node.extra, JournalFacts) and node.extra.agent_id:
-            found.setdefault(node.extra.agent_id, []).append(node)
-    return {agent: tuple(steps) for agent, steps in found.items()}
+            by_agent.setdefault(node.extra.agent_id, []).append(node)
+    return {agent: tuple(steps) for agent, steps in by_agent.items()}
 
 
 def journal_label(journal_nodes: Sequence[RecordNode]) -> str | None:
-    """Return what an agent's steps call it; the last name counts."""
+    """Return the last label of an agent in its journal."""
     facts = (step.extra for step in reversed(journal_nodes))
     return next(
         (f.label for f in facts if isinstance(f, JournalFacts) and f.label), None
@@ -42,7 +41,7 @@ def journal_label(journal_nodes: Sequence[RecordNode]) -> str | None:
 
 
 def journal_status(journal_nodes: Sequence[RecordNode]) -> AgentStatus | None:
-    """Return how an agent ended by its steps: it runs while none tells of an end."""
+    """Return the status of an agent by its journal; it runs until an end is recorded."""
     ends = (
         _JOURNAL_STATUSES[step.kind]
         for step in reversed(journal_nodes)
@@ -52,7 +51,6 @@ def journal_status(journal_nodes: Sequence[RecordNode]) -> AgentStatus | None:
 
 
 _AGENT_TOOLS = {"Task", "Agent"}
-_REPLAY_PREFIXES = ("acompact-", "aside_question-", "aprompt_suggestion-")
 _EVIDENCE_RANKS = (
     "sidecar",
     "outcome",
@@ -62,6 +60,7 @@ _EVIDENCE_RANKS = (
     "workflow",
     "prompt",
 )
+"""What links an agent to its call, the most reliable first."""
 _FINAL_STATUSES = {
     "completed": AgentStatus.COMPLETED,
     "failed": AgentStatus.FAILED,
@@ -73,7 +72,7 @@ _FINAL_STATUSES = {
 
 
 class AgentRecords(Struct, frozen=True, kw_only=True):
-    """The records of one agent run, from its own file or from the session's."""
+    """The records of one agent run, from its own file or inline in the session's."""
 
     id: AgentId
     nodes: tuple[RecordNode, ...]
@@ -84,12 +83,12 @@ class AgentRecords(Struct, frozen=True, kw_only=True):
 
 
 class AgentLink(Struct, frozen=True):
-    """How an agent run hangs on what started it."""
+    """The calls that started and continued an agent run."""
 
     call_ids: tuple[ToolUseId, ...] = ()
     evidence: str | None = None
     parent_id: AgentId | None = None
-    """The agent run whose call it was; ``None`` for the session's own."""
+    """The agent run that made the call; `None` for the session itself."""
 
 
 class _CallSite(Struct, frozen=True):
@@ -100,8 +99,8 @@ class _CallSite(Struct, frozen=True):
 
 
 def agent_kind(agent: AgentRecords) -> AgentKind:
-    """Return what an agent run is for, by its name and its first prompt."""
-    if agent.id.startswith(_REPLAY_PREFIXES):
+    """Return the purpose of an agent run, by its id and its first prompt."""
+    if agent.id.startswith(REPLAY_ID_PREFIXES):
         return AgentKind.REPLAY
     first = next((n for n in agent.nodes if n.kind == "user" and n.origin), None)
     if first is not None and first.origin is Origin.WARMUP:
@@ -112,23 +111,25 @@ def agent_kind(agent: AgentRecords) -> AgentKind:
 def link_agents(
     main: Sequence[RecordNode], agents: Sequence[AgentRecords]
 ) -> dict[AgentId, AgentLink]:
-    """Return the link of every agent run of a session."""
+    """Link every agent run of a session to its calls."""
     calls = _index_calls(main, agents)
-    told: dict[AgentId, dict[ToolUseId, int]] = {part.id: {} for part in agents}
-    for agent, call, rank in _iter_evidence(main, agents):
-        if agent in told and call in calls and calls[call].owner != agent:
-            before = told[agent].get(call, rank)
-            told[agent][call] = min(before, rank)
-    _match_by_prompt(agents, calls, told)
+    evidence: dict[AgentId, dict[ToolUseId, int]] = {agent.id: {} for agent in agents}
+    for agent_id, call_id, rank in _iter_evidence(main, agents):
+        if agent_id not in evidence or call_id not in calls:
+            continue
+        if calls[call_id].owner != agent_id:
+            earlier = evidence[agent_id].get(call_id, rank)
+            evidence[agent_id][call_id] = min(earlier, rank)
+    _match_by_prompt(agents, calls, evidence)
     links = {}
-    for part in agents:
-        found = sorted(told[part.id], key=lambda call: calls[call].order)
-        parent = calls[found[0]].owner if found else None
-        if not found and part.sidecar and part.sidecar.parent_agent_id in told:
-            parent = part.sidecar.parent_agent_id
-        best = min(told[part.id].values(), default=None)
-        by = _EVIDENCE_RANKS[best] if best is not None else None
-        links[part.id] = AgentLink(tuple(found), by, parent)
+    for agent in agents:
+        call_ids = sorted(evidence[agent.id], key=lambda call: calls[call].order)
+        parent = calls[call_ids[0]].owner if call_ids else None
+        if not call_ids and agent.sidecar and agent.sidecar.parent_agent_id in evidence:
+            parent = agent.sidecar.parent_agent_id
+        best = min(evidence[agent.id].values(), default=None)
+        linked_by = _EVIDENCE_RANKS[best] if best is not None else None
+        links[agent.id] = AgentLink(tuple(call_ids), linked_by, parent)
     return _break_cycles(links)
 
 
@@ -149,45 +150,44 @@ def _nodes_by_owner(
     main: Sequence[RecordNode], agents: Sequence[AgentRecords]
 ) -> Iterable[tuple[AgentId | None, Sequence[RecordNode]]]:
     yield None, main
-    for part in agents:
-        yield part.id, part.nodes
+    for agent in agents:
+        yield agent.id, agent.nodes
 
 
 def _iter_evidence(
     main: Sequence[RecordNode], agents: Sequence[AgentRecords]
 ) -> Iterable[tuple[AgentId, ToolUseId, int]]:
-    """Yield every hint of which call an agent belongs to, with its rank."""
-    runs: dict[str, list[ToolUseId]] = {}
-    for part in agents:
-        if part.sidecar and part.sidecar.tool_use_id:
-            yield part.id, part.sidecar.tool_use_id, 0
+    """Yield agent, call and rank of everything that links an agent to a call."""
+    workflow_calls: dict[str, list[ToolUseId]] = {}
+    for agent in agents:
+        if agent.sidecar and agent.sidecar.tool_use_id:
+            yield agent.id, agent.sidecar.tool_use_id, 0
     for _, nodes in _nodes_by_owner(main, agents):
         for node in nodes:
             yield from _record_evidence(node)
             call = answered_call_id(node)
             if call is not None and node.result is not None and node.result.run_id:
-                runs.setdefault(node.result.run_id, []).append(call)
-    for part in agents:
-        for call in runs.get(part.workflow or "", ()):
-            yield part.id, call, 5
+                workflow_calls.setdefault(node.result.run_id, []).append(call)
+    for agent in agents:
+        for call in workflow_calls.get(agent.workflow or "", ()):
+            yield agent.id, call, 5
 
 
 def _record_evidence(node: RecordNode) -> Iterable[tuple[AgentId, ToolUseId, int]]:
-    """Yield what one record says about which call an agent belongs to."""
     call, facts = answered_call_id(node), node.result
     if call is not None and facts is not None and facts.agent_id:
         yield facts.agent_id, call, 1
     if node.kind == "progress" and node.agent_id and node.source_call_id:
         yield node.agent_id, node.source_call_id, 2
-    news = node.notification
-    if news is not None and news.task_id and news.tool_use_id:
-        yield AgentId(news.task_id), news.tool_use_id, 3
+    notification = node.notification
+    if notification is not None and notification.task_id and notification.tool_use_id:
+        yield AgentId(notification.task_id), notification.tool_use_id, 3
     if call is not None and facts is not None and facts.mentioned_agent_id:
         yield facts.mentioned_agent_id, call, 4
 
 
 def answered_call_id(node: RecordNode) -> ToolUseId | None:
-    """Return the call that a record answers, if it answers just one."""
+    """Return the call that a record answers, if it answers exactly one."""
     ids = [block.id for block in node.blocks if block.id and block.name is None]
     return ids[0] if len(ids) == 1 else None
 
@@ -197,8 +197,8 @@ def _match_by_prompt(
     calls: Mapping[ToolUseId, _CallSite],
     evidence: dict[AgentId, dict[ToolUseId, int]],
 ) -> None:
-    """Give agents that nothing names to the calls with their prompt, in order."""
-    used = {call for found in evidence.values() for call in found}
+    """Match agents without evidence to the calls with the same prompt, in order."""
+    used = {call for calls_of_agent in evidence.values() for call in calls_of_agent}
     free: dict[int, list[_CallSite]] = {}
     for call in calls.values():
         if (
@@ -207,42 +207,42 @@ def _match_by_prompt(
             and call.block.digest
         ):
             free.setdefault(call.block.digest, []).append(call)
-    for part in agents:
-        if evidence[part.id]:
+    for agent in agents:
+        if evidence[agent.id]:
             continue
-        first = next((n for n in part.nodes if n.origin is Origin.CALLER), None)
-        options = free.get(first.digest, []) if first is not None else []
-        option = next((call for call in options if call.owner != part.id), None)
-        if option is not None:
-            options.remove(option)
-            evidence[part.id][option.id] = len(_EVIDENCE_RANKS) - 1
+        prompt = next((n for n in agent.nodes if n.origin is Origin.CALLER), None)
+        candidates = free.get(prompt.digest, []) if prompt is not None else []
+        match = next((call for call in candidates if call.owner != agent.id), None)
+        if match is not None:
+            candidates.remove(match)
+            evidence[agent.id][match.id] = _EVIDENCE_RANKS.index("prompt")
 
 
 def _break_cycles(links: dict[AgentId, AgentLink]) -> dict[AgentId, AgentLink]:
-    """Make an agent an orphan where its callers lead back to itself."""
-    sound: dict[AgentId, AgentLink] = {}
-    for agent, found in links.items():
+    """Unlink an agent that is its own ancestor."""
+    acyclic: dict[AgentId, AgentLink] = {}
+    for agent, link in links.items():
         seen = {agent}
-        above = found.parent_id
-        while above is not None and above not in seen:
-            seen.add(above)
-            above = links[above].parent_id if above in links else None
-        sound[agent] = AgentLink() if above is not None and above == agent else found
-    return sound
+        parent = link.parent_id
+        while parent is not None and parent not in seen:
+            seen.add(parent)
+            parent = links[parent].parent_id if parent in links else None
+        acyclic[agent] = AgentLink() if parent == agent else link
+    return acyclic
 
 
 def split_inline_agents(
     nodes: Sequence[RecordNode],
 ) -> tuple[list[RecordNode], list[AgentRecords]]:
-    """Part a transcript from the agents that old versions wrote into it.
+    """Separate a transcript from the agent runs that old versions wrote into it.
 
-    Each begins at a sidechain record whose parent is not one; parallel ones stand
-    interleaved.
+    A run starts at a sidechain record whose parent is not in a sidechain. The records
+    of parallel runs are interleaved.
     """
-    beside = {n.uuid: n for n in nodes if n.is_sidechain and n.uuid is not None}
+    sidechain = {n.uuid: n for n in nodes if n.is_sidechain and n.uuid is not None}
     main: list[RecordNode] = []
-    groups: dict[AgentId, list[RecordNode]] = {}
-    names: dict[RecordId, AgentId] = {}
+    runs: dict[AgentId, list[RecordNode]] = {}
+    agent_ids: dict[RecordId, AgentId] = {}
     last: AgentId | None = None
     for node in nodes:
         if not node.is_sidechain:
@@ -251,53 +251,53 @@ def split_inline_agents(
         if node.uuid is None and node.agent_id is None and last is not None:
             agent = last
         else:
-            agent = _inline_agent_id(node, beside, names)
-        groups.setdefault(agent, []).append(node)
+            agent = _inline_agent_id(node, sidechain, agent_ids)
+        runs.setdefault(agent, []).append(node)
         last = agent
-    return main, [AgentRecords(id=a, nodes=tuple(some)) for a, some in groups.items()]
+    return main, [
+        AgentRecords(id=agent, nodes=tuple(records)) for agent, records in runs.items()
+    ]
 
 
 def _inline_agent_id(
     node: RecordNode,
-    beside: Mapping[RecordId, RecordNode],
-    names: dict[RecordId, AgentId],
+    sidechain: Mapping[RecordId, RecordNode],
+    agent_ids: dict[RecordId, AgentId],
 ) -> AgentId:
     """Return the agent that a record belongs to: that of its first ancestor."""
     path: dict[RecordId, None] = {}
-    at = node
-    while at.agent_id is None and get_record_id(at) not in names:
-        path[get_record_id(at)] = None
-        above = beside.get(at.parent_uuid) if at.parent_uuid is not None else None
-        if above is None or get_record_id(above) in path:
+    current = node
+    while current.agent_id is None and get_record_id(current) not in agent_ids:
+        path[get_record_id(current)] = None
+        parent_id = current.parent_uuid
+        parent = sidechain.get(parent_id) if parent_id is not None else None
+        if parent is None or get_record_id(parent) in path:
             break
-        at = above
-    agent = (
-        at.agent_id
-        or names.get(get_record_id(at))
-        or AgentId(f"inline-{get_record_id(at)}")
-    )
-    names.update(dict.fromkeys(path, agent))
+        current = parent
+    root_id = get_record_id(current)
+    agent = current.agent_id or agent_ids.get(root_id) or AgentId(f"inline-{root_id}")
+    agent_ids.update(dict.fromkeys(path, agent))
     return agent
 
 
 class AgentReports(Struct, frozen=True):
-    """What the records of a session say of calls and of agents, found by id."""
+    """What the records of a session report about calls and agents, by id."""
 
     calls: Mapping[ToolUseId, NodeBlock]
     results: Mapping[AgentId, Sequence[ResultFacts]]
     last_statuses: Mapping[str, tuple[int, AgentStatus]]
-    """The last word on how a call or a task ended, and when it was said."""
+    """The last reported end of a call or task, and the index of its record."""
 
 
 def collect_reports(nodes: Iterable[RecordNode]) -> AgentReports:
-    """Return what records say, gathered in one pass."""
     calls: dict[ToolUseId, NodeBlock] = {}
     results: dict[AgentId, list[ResultFacts]] = {}
-    ends: dict[str, tuple[int, AgentStatus]] = {}
+    last_statuses: dict[str, tuple[int, AgentStatus]] = {}
     for order, node in enumerate(nodes):
-        news = node.notification
-        if news is not None and news.status in _FINAL_STATUSES:
-            ends[news.task_id] = (order, _FINAL_STATUSES[news.status])
+        notification = node.notification
+        if notification is not None and notification.status in _FINAL_STATUSES:
+            status = _FINAL_STATUSES[notification.status]
+            last_statuses[notification.task_id] = (order, status)
         if node.result is not None and node.result.agent_id is not None:
             results.setdefault(node.result.agent_id, []).append(node.result)
         for block in node.blocks:
@@ -306,31 +306,35 @@ def collect_reports(nodes: Iterable[RecordNode]) -> AgentReports:
             if block.name is not None:
                 calls.setdefault(block.id, block)
                 continue
-            status = _result_status(node, block)
-            if status is not None:
-                ends[block.id] = (order, status)
-    return AgentReports(calls, results, ends)
+            result_status = _result_status(node, block)
+            if result_status is not None:
+                last_statuses[block.id] = (order, result_status)
+    return AgentReports(calls, results, last_statuses)
 
 
 def agent_status(
     agent: AgentRecords, link: AgentLink, reports: AgentReports
 ) -> AgentStatus:
-    """Return how far an agent run came, by what was recorded of its end.
+    """Return how an agent run ended, by what was recorded about it.
 
-    A workflow's journal knows better than the run's last record, which may be an
-    answer though more is to come. That it was interrupted, only the run itself says.
+    The journal of a workflow is more reliable than the last record of the run, which may
+    be an answer although more follows. Only the run itself records an interruption.
     """
     if agent.sidecar is not None and agent.sidecar.is_stopped_by_user:
         return AgentStatus.INTERRUPTED
-    names = (agent.id, *link.call_ids)
-    told = [
-        reports.last_statuses[name] for name in names if name in reports.last_statuses
+    reported = [
+        reports.last_statuses[name]
+        for name in (agent.id, *link.call_ids)
+        if name in reports.last_statuses
     ]
-    if told:
-        return max(told)[1]
-    own, noted = _status_from_last_record(agent), journal_status(agent.journal_nodes)
-    is_cut = own is AgentStatus.INTERRUPTED and noted is AgentStatus.RUNNING
-    return own if noted is None or is_cut else noted
+    if reported:
+        return max(reported)[1]
+    own = _status_from_last_record(agent)
+    in_journal = journal_status(agent.journal_nodes)
+    is_interrupted = (
+        own is AgentStatus.INTERRUPTED and in_journal is AgentStatus.RUNNING
+    )
+    return own if in_journal is None or is_interrupted else in_journal
 
 
 def _result_status(node: RecordNode, block: NodeBlock) -> AgentStatus | None:
@@ -342,7 +346,7 @@ def _result_status(node: RecordNode, block: NodeBlock) -> AgentStatus | None:
 
 
 def _status_from_last_record(agent: AgentRecords) -> AgentStatus:
-    """Judge by the last record: an answer without calls ends a run."""
+    """Return the status by the last record: an answer without calls ends a run."""
     last = next((n for n in reversed(agent.nodes) if n.is_conversation), None)
     if last is None:
         return AgentStatus.UNKNOWN

@@ -1,8 +1,8 @@
-"""Which forks of the tree are rewinds, and which branch every record is on.
+"""Assigns every record to a branch, and builds branches and turns.
 
-Trees fork without anybody going back: parallel calls fan out, results and notices
-hang beside the path, answers are tried again, commands are noted in passing. Only a
-person's prompt beside another way on is a rewind.
+Not every fork of the tree is a rewind: parallel calls fan out, results and notices have
+no children, answers are retried, commands are recorded in passing. Only a typed prompt
+that is a sibling of another continuation is a rewind.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from msgspec import Struct, structs
 
@@ -27,24 +28,24 @@ _TYPED_ORIGINS = {*_PROMPT_ORIGINS, Origin.COMMAND}
 
 
 class Fork(Struct, frozen=True):
-    """A branch that was left, or that left another: where, and with which prompt."""
+    """Where a branch starts, and with which record."""
 
     number: int
     parent_number: int
     fork_point_id: RecordId | None
-    """The last shared record; ``None`` if it begins anew from nothing."""
+    """The last shared record; `None` if the branch has its own root."""
     first_record_id: RecordId
 
 
 class BranchLayout(Struct, frozen=True):
-    """The branch of every record: 0 is live, every other is a fork."""
+    """The branch of every record; 0 is the live one."""
 
     branch_of: dict[RecordId, int]
     forks: tuple[Fork, ...]
 
 
 class _RewindContext(Struct, frozen=True):
-    """What the question of a rewind needs to know."""
+    """What is needed to recognise rewinds."""
 
     tree: RecordTree
     message_keys: Mapping[RecordId, str]
@@ -52,19 +53,19 @@ class _RewindContext(Struct, frozen=True):
     queued_prompts: frozenset[RecordId]
 
     def first_node(self, path: list[RecordId]) -> RecordNode:
-        """Return the first record of a way that is not merely structural."""
+        """Return the first record of a path that belongs to a message."""
         return self.tree.nodes[self.subtrees[path[0]].first_record_id or path[0]]
 
 
 class _SubtreeFacts(Struct, gc=False):
-    """What is at and below a record."""
+    """Facts about a record and its descendants."""
 
     latest_index: int
-    """The order of the last prompt, answer or result in it."""
+    """Index of the last prompt, answer or result."""
     has_prompt: bool
     has_answer: bool
     first_record_id: RecordId | None
-    """The first record in it that is not merely structural."""
+    """The first record that belongs to a message."""
 
 
 def assign_branches(
@@ -72,10 +73,10 @@ def assign_branches(
     parents: Mapping[RecordId, RecordId | None],
     queued_prompts: frozenset[RecordId] = frozenset(),
 ) -> BranchLayout:
-    """Return the branches of a tree whose torn parts have been joined.
+    """Assign branches, given the parents from `join_fragments`.
 
-    ``queued`` are prompts that waited in the queue: they hang where the session was
-    when they were typed, and going on from there is no rewind.
+    The parent of a queued prompt is the record at the time of typing, so a sibling of
+    such a prompt does not mean a rewind.
     """
     children: dict[RecordId | None, list[RecordId]] = {}
     for uuid in tree.nodes:
@@ -83,34 +84,33 @@ def assign_branches(
     if not any(_possible_rewinds(tree, parents, children)):
         return BranchLayout(dict.fromkeys(tree.nodes, 0), ())
     keys = _message_keys(tree)
-    view = _RewindContext(
+    context = _RewindContext(
         tree, keys, _summarize_subtrees(tree, children, keys), queued_prompts
     )
-    branch: dict[RecordId, int] = {}
-    places: list[tuple[int, RecordId | None]] = []
-    waiting: list[RecordId | None] = [None]
-    while waiting:
-        at = waiting.pop()
-        number = 0 if at is None else branch[at]
-        some = children.get(at, [])
-        left = _abandoned_paths(view, at, some)
-        for child in some:
-            branch[child] = number
-        for group in left:
-            places.append((number, at))
-            for child in group:
-                branch[child] = len(places)
-        waiting.extend(reversed(some))
-    # What a branch begins with is known when those that left it in turn are.
-    heads: dict[int, RecordId] = {}
-    for uuid in tree.nodes:
-        if uuid in keys:
-            heads.setdefault(branch[uuid], uuid)
+    branch_of: dict[RecordId, int] = {}
+    fork_points: list[tuple[int, RecordId | None]] = []
+    stack: list[RecordId | None] = [None]
+    while stack:
+        parent = stack.pop()
+        number = 0 if parent is None else branch_of[parent]
+        siblings = children.get(parent, [])
+        for child in siblings:
+            branch_of[child] = number
+        for path in _abandoned_paths(context, parent, siblings):
+            fork_points.append((number, parent))
+            for child in path:
+                branch_of[child] = len(fork_points)
+        stack.extend(reversed(siblings))
+    # The first record is known only now: it may belong to a branch of the branch.
+    first_records: dict[int, RecordId] = {}
+    for record_id in tree.nodes:
+        if record_id in keys:
+            first_records.setdefault(branch_of[record_id], record_id)
     forks = (
-        Fork(number, parent, at, heads[number])
-        for number, (parent, at) in enumerate(places, 1)
+        Fork(number, parent_number, fork_point, first_records[number])
+        for number, (parent_number, fork_point) in enumerate(fork_points, 1)
     )
-    return BranchLayout(branch, tuple(forks))
+    return BranchLayout(branch_of, tuple(forks))
 
 
 def _possible_rewinds(
@@ -118,33 +118,33 @@ def _possible_rewinds(
     parents: Mapping[RecordId, RecordId | None],
     children: Mapping[RecordId | None, list[RecordId]],
 ) -> Iterator[bool]:
-    """Yield whether what was typed may begin a way beside another, each time.
+    """Yield `True` for each typed record that may start a branch.
 
-    It, or a record that is looked through on the way to it, hangs beside another.
-    Most forks are calls made at once: all that follows is spared to them.
+    That is one with siblings, or whose ancestors up to the next message have siblings.
+    Most sessions have none, and need no further analysis.
     """
     nodes = tree.nodes
-    for uuid, node in nodes.items():
+    for start, node in nodes.items():
         if node.kind != "user" or node.origin not in _TYPED_ORIGINS:
             continue
-        at: RecordId | None = uuid
-        while at is not None:
-            above = parents[at]
-            if len(children[above]) > 1:
+        uuid: RecordId | None = start
+        while uuid is not None:
+            parent = parents[uuid]
+            if len(children[parent]) > 1:
                 yield True
-            at = above if above and not _has_certain_key(nodes[above]) else None
+            uuid = parent if parent and not _has_certain_key(nodes[parent]) else None
 
 
 def _has_certain_key(node: RecordNode) -> bool:
-    """Whether a record certainly has a key."""
+    """Whether `_message_keys` always returns a key for a record."""
     is_typed = node.kind == "user" and node.origin in _TYPED_ORIGINS
     return node.kind == "assistant" or is_typed
 
 
 def _message_keys(tree: RecordTree) -> dict[RecordId, str]:
-    """Return what each record belongs to: its answer, or itself for a prompt.
+    """Return a key of the message that each record belongs to.
 
-    Records without a key are structural and are looked through.
+    Records without a key only link others, and are skipped.
     """
     answers: dict[ToolUseId, str] = {}
     keys: dict[RecordId, str] = {}
@@ -172,109 +172,111 @@ def _summarize_subtrees(
     children: Mapping[RecordId | None, list[RecordId]],
     keys: Mapping[RecordId, str],
 ) -> dict[RecordId, _SubtreeFacts]:
-    """Return what is below each record, leaves first and without recursion."""
-    order = {uuid: at for at, uuid in enumerate(tree.nodes)}
-    below: dict[RecordId, _SubtreeFacts] = {}
+    """Return facts about each subtree, computed from the leaves up."""
+    index = {uuid: i for i, uuid in enumerate(tree.nodes)}
+    subtrees: dict[RecordId, _SubtreeFacts] = {}
     for uuid in reversed(list(_iter_descendants(children))):
         node = tree.nodes[uuid]
-        here = _SubtreeFacts(
-            latest_index=order[uuid]
+        facts = _SubtreeFacts(
+            latest_index=index[uuid]
             if node.is_conversation and not node.is_meta
             else -1,
             has_prompt=node.kind == "user" and node.origin in _PROMPT_ORIGINS,
             has_answer=node.kind == "assistant" and not node.is_synthetic,
             first_record_id=uuid if uuid in keys else None,
         )
-        heads = []
-        for child in children.get(uuid, ()):
-            there = below[child]
-            here.latest_index = max(here.latest_index, there.latest_index)
-            here.has_prompt |= there.has_prompt
-            here.has_answer |= there.has_answer
-            if there.first_record_id is not None:
-                heads.append(there.first_record_id)
-        if here.first_record_id is None and heads:
-            here.first_record_id = min(heads, key=order.__getitem__)
-        below[uuid] = here
-    return below
+        first_records = []
+        for child_id in children.get(uuid, ()):
+            child = subtrees[child_id]
+            facts.latest_index = max(facts.latest_index, child.latest_index)
+            facts.has_prompt |= child.has_prompt
+            facts.has_answer |= child.has_answer
+            if child.first_record_id is not None:
+                first_records.append(child.first_record_id)
+        if facts.first_record_id is None and first_records:
+            facts.first_record_id = min(first_records, key=index.__getitem__)
+        subtrees[uuid] = facts
+    return subtrees
 
 
 def _iter_descendants(
     children: Mapping[RecordId | None, list[RecordId]],
 ) -> Iterator[RecordId]:
-    waiting = list(children.get(None, ()))
-    while waiting:
-        uuid = waiting.pop()
+    stack = list(children.get(None, ()))
+    while stack:
+        uuid = stack.pop()
         yield uuid
-        waiting.extend(children.get(uuid, ()))
+        stack.extend(children.get(uuid, ()))
 
 
 def _abandoned_paths(
     context: _RewindContext, parent: RecordId | None, siblings: list[RecordId]
 ) -> list[list[RecordId]]:
-    """Return the groups of children that a rewind left behind, oldest first."""
+    """Return the groups of children that a rewind abandoned, oldest first."""
     if len(siblings) < 2:  # noqa: PLR2004 (a fork)
         return []
-    groups: dict[str, list[RecordId]] = {}
+    by_message: dict[str, list[RecordId]] = {}
     for child in siblings:
-        # Of the roots, the first and those with which a person began anew are ways.
-        is_way = child == siblings[0] or starts_new_root(
+        # Among roots, only the first and those that start over are continuations.
+        is_path = child == siblings[0] or starts_new_root(
             context.tree, context.tree.nodes[child]
         )
-        head = context.subtrees[child].first_record_id
-        if head is not None and (parent is not None or is_way):
-            groups.setdefault(context.message_keys[head], []).append(child)
-    ways = [way for way in groups.values() if _contains_prompt(context, way)]
-    ways = _drop_retries(context, ways)
+        first = context.subtrees[child].first_record_id
+        if first is not None and (parent is not None or is_path):
+            by_message.setdefault(context.message_keys[first], []).append(child)
+    paths = [path for path in by_message.values() if _contains_prompt(context, path)]
+    paths = _drop_retries(context, paths)
     typed = [
-        number for number, way in enumerate(ways) if _starts_with_typed(context, way)
+        index for index, path in enumerate(paths) if _starts_with_typed(context, path)
     ]
-    # An answer that hangs beside later than every prompt was not gone back to.
-    ways = ways[: max(typed, default=-1) + 1]
-    if len(ways) < 2:  # noqa: PLR2004
+    # An answer after the last typed sibling does not mean a rewind to it.
+    paths = paths[: max(typed, default=-1) + 1]
+    if len(paths) < 2:  # noqa: PLR2004
         return []
     live = max(
-        ways, key=lambda way: max(context.subtrees[child].latest_index for child in way)
+        paths,
+        key=lambda path: max(context.subtrees[child].latest_index for child in path),
     )
-    return [way for way in ways if way is not live]
+    return [path for path in paths if path is not live]
 
 
 def _contains_prompt(context: _RewindContext, path: list[RecordId]) -> bool:
-    """Whether leaving this way would leave something that a person typed."""
+    """Whether a path contains something that the user typed."""
     return any(
         context.subtrees[child].has_prompt for child in path
     ) or _starts_with_typed(context, path)
 
 
 def _starts_with_typed(context: _RewindContext, path: list[RecordId]) -> bool:
-    """Whether a way begins with what a person typed there, not with an answer.
+    """Whether a path starts with what the user typed there, not with an answer.
 
-    A command that nothing answers is noted in passing and begins nothing.
+    A command without an answer was recorded in passing, and starts nothing.
     """
-    head = context.first_node(path)
-    if head.origin is Origin.COMMAND:
-        below = [context.subtrees[child] for child in path]
-        return any(some.has_answer or some.has_prompt for some in below)
-    return head.origin in _PROMPT_ORIGINS and head.uuid not in context.queued_prompts
+    first = context.first_node(path)
+    if first.origin is Origin.COMMAND:
+        subtrees = [context.subtrees[child] for child in path]
+        return any(facts.has_answer or facts.has_prompt for facts in subtrees)
+    return first.origin in _PROMPT_ORIGINS and first.uuid not in context.queued_prompts
 
 
 def _drop_retries(
     context: _RewindContext, paths: list[list[RecordId]]
 ) -> list[list[RecordId]]:
-    """Drop ways that begin with the same prompt as a later one, and led nowhere.
+    """Drop paths that start with the same prompt as a later one.
 
-    The same words at the same time are a compaction's replay; the same words after
-    no answer are a second try.
+    The same prompt at the same time is a replay of a compaction; the same prompt after
+    no answer is a retry.
     """
     kept = []
-    later: dict[int, set[datetime | None]] = {}
-    for way in reversed(paths):
-        head = context.first_node(way)
-        again = later.setdefault(head.digest, set())
-        answered = any(context.subtrees[child].has_answer for child in way)
-        if not (head.digest and again and (not answered or head.timestamp in again)):
-            kept.append(way)
-        again.add(head.timestamp)
+    later_times: dict[int, set[datetime | None]] = {}
+    for path in reversed(paths):
+        first = context.first_node(path)
+        times = later_times.setdefault(first.digest, set())
+        is_answered = any(context.subtrees[child].has_answer for child in path)
+        is_repeated = bool(first.digest and times)
+        if not is_repeated or (is_answered and first.timestamp not in times):
+            kept.append(path)
+        times.add(first.timestamp)
     return kept[::-1]
 
 
@@ -284,29 +286,31 @@ def build_branches(
     messages: Sequence[Message],
     message_usages: Sequence[MessageUsage],
 ) -> tuple[Branch, ...]:
-    """Return the live branch and then the others, newest first.
+    """Return the live branch, then the others, newest first.
 
-    A branch also paid for answers that are hidden, because others replaced them.
+    The usage of a branch includes answers that are hidden because others replaced them.
     """
     forks = layout.forks
-    order = {get_record_id(node): at for at, node in enumerate(nodes)} if forks else {}
+    index = {get_record_id(node): i for i, node in enumerate(nodes)} if forks else {}
     usages = usage_by_message(messages, message_usages)
     leaves = _branch_leaves(nodes, layout.branch_of)
     own: dict[int, list[Message]] = {}
     for message in messages:
         own.setdefault(message.branch_number, []).append(message)
     live = _build_branch((), (), own.get(0, ()), usages, id=leaves.get(0), number=0)
-    paths = {0: live.turns}
-    left = []
+    turns_of = {0: live.turns}
+    abandoned = []
     for fork in forks:
-        until = order[fork.fork_point_id] if fork.fork_point_id is not None else -1
-        whole, opened = _shared_turns(paths[fork.parent_number], until, order)
-        mine = own.get(fork.number, ())
+        end = index[fork.fork_point_id] if fork.fork_point_id is not None else -1
         branch = _build_branch(
-            whole, opened, mine, usages, id=leaves.get(fork.number), number=fork.number
+            *_shared_turns(turns_of[fork.parent_number], end, index),
+            own.get(fork.number, ()),
+            usages,
+            id=leaves.get(fork.number),
+            number=fork.number,
         )
-        paths[fork.number] = branch.turns
-        left.append(
+        turns_of[fork.number] = branch.turns
+        abandoned.append(
             structs.replace(
                 branch,
                 fork_id=fork.fork_point_id,
@@ -314,24 +318,23 @@ def build_branches(
                 parent_number=fork.parent_number,
             )
         )
-    left.sort(key=lambda branch: order[branch.id], reverse=True)
-    spent: dict[int, Usage] = {}
-    for spend in message_usages:
-        spent[spend.branch_number] = (
-            spent.get(spend.branch_number, Usage()) + spend.usage
-        )
+    abandoned.sort(key=lambda branch: index[branch.id], reverse=True)
+    totals: dict[int, Usage] = {}
+    for spent in message_usages:
+        total = totals.get(spent.branch_number, Usage())
+        totals[spent.branch_number] = total + spent.usage
     return tuple(
-        structs.replace(branch, usage=spent.get(branch.number, Usage()))
-        for branch in (live, *left)
+        structs.replace(branch, usage=totals.get(branch.number, Usage()))
+        for branch in (live, *abandoned)
     )
 
 
 def _branch_leaves(
     nodes: Sequence[RecordNode], branch: Mapping[RecordId, int]
 ) -> dict[int, RecordId]:
-    """Return the last record of each branch: of what was said, if anything was."""
+    """Return the last record of each branch, a message if it has any."""
     leaves: dict[int, RecordId] = {}
-    said: dict[int, RecordId] = {}
+    last_messages: dict[int, RecordId] = {}
     for node in nodes:
         uuid = node.uuid
         number = branch.get(uuid) if uuid is not None else None
@@ -339,26 +342,26 @@ def _branch_leaves(
             continue
         leaves[number] = uuid
         if node.is_conversation:
-            said[number] = uuid
-    return leaves | said
+            last_messages[number] = uuid
+    return leaves | last_messages
 
 
 def _shared_turns(
-    turns: Sequence[Turn], until: int, order: Mapping[RecordId, int]
+    turns: Sequence[Turn], end: int, index: Mapping[RecordId, int]
 ) -> tuple[Sequence[Turn], Sequence[Message]]:
-    """Return the turns before a fork that end before it, and the messages of the last.
+    """Return the complete turns before a fork, and the messages of the turn at the fork.
 
-    The turns themselves are shared: a session may be rewound at each of its turns.
+    Turns are shared, not copied: a session may be rewound at every turn.
     """
-    count = bisect_right(turns, until, key=lambda turn: order[turn.messages[0].id])
+    count = bisect_right(turns, end, key=lambda turn: index[turn.messages[0].id])
     if not count:
         return (), ()
     last = turns[count - 1].messages
-    shared = bisect_right(last, until, key=lambda message: order[message.id])
+    shared = bisect_right(last, end, key=lambda message: index[message.id])
     return turns[: count - 1], last[:shared]
 
 
-def _build_branch(  # noqa: PLR0913 (what is shared, what is its own, and two names)
+def _build_branch(  # noqa: PLR0913
     shared_turns: Sequence[Turn],
     shared_messages: Sequence[Message],
     own_messages: Sequence[Message],
@@ -371,7 +374,7 @@ def _build_branch(  # noqa: PLR0913 (what is shared, what is its own, and two na
     first = own_messages[0].id if own_messages else None
     own = tuple(t for t in rest if any(m.branch_number == number for m in t.messages))
     if own and own[0].messages[0].id != first:
-        # The fork is inside a turn: its own part begins behind the fork.
+        # The fork is inside a turn: only the part after the fork is its own.
         own = build_turns(own_messages, usages, own[0].number)
     return Branch(
         id=id or RecordId(""),
@@ -386,18 +389,17 @@ def _build_branch(  # noqa: PLR0913 (what is shared, what is its own, and two na
 def build_turns(
     messages: Sequence[Message], usages: Mapping[RecordId, Usage], start: int = 0
 ) -> tuple[Turn, ...]:
-    """Return messages cut before each prompt, and each command that is answered.
+    """Split messages before each prompt and each command that is answered.
 
-    The first turn has the number ``start``.
+    The first turn has the number `start`.
     """
-    cuts: list[list[Message]] = []
-    for at, message in enumerate(messages):
-        following = messages[at + 1] if at + 1 < len(messages) else None
-        if not cuts or _starts_turn(message, following):
-            cuts.append([])
-        cuts[-1].append(message)
+    groups: list[list[Message]] = []
+    for message, following in zip_longest(messages, messages[1:]):
+        if not groups or _starts_turn(message, following):
+            groups.append([])
+        groups[-1].append(message)
     return tuple(
-        _build_turn(number, cut, usages) for number, cut in enumerate(cuts, start)
+        _build_turn(number, group, usages) for number, group in enumerate(groups, start)
     )
 
 

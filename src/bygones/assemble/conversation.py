@@ -1,9 +1,9 @@
-"""One conversation from its records: a session's own, or an agent run's."""
+"""Assembles one conversation from its records: a session's own, or an agent run's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 
 from msgspec import Struct, structs
@@ -19,8 +19,13 @@ from bygones.assemble.agents import (
     link_agents,
 )
 from bygones.assemble.branches import assign_branches, build_branches
-from bygones.assemble.dedupe import deduplicate, get_record_id
-from bygones.assemble.grouping import SessionRecords, first_timestamp
+from bygones.assemble.dedupe import (
+    deduplicate,
+    first_timestamp,
+    get_record_id,
+    last_timestamp,
+)
+from bygones.assemble.grouping import SessionRecords
 from bygones.assemble.messages import build_messages
 from bygones.assemble.queue import find_queued_prompts
 from bygones.assemble.tree import build_tree, join_fragments, order_parents_first
@@ -32,22 +37,12 @@ from bygones.assemble.usage import (
 )
 from bygones.model.base import AgentId, Problem, RecordId, ToolUseId
 from bygones.model.nodes import RecordNode
-from bygones.model.sessions import AgentRun, Branch
+from bygones.model.sessions import AgentRun, Branch, walk_agents
 from bygones.model.summary import AgentKind, HiddenRecord, Loader, MessageUsage
 from bygones.model.usage import Usage
 
-__all__ = [
-    "BuiltConversation",
-    "ConversationBuilder",
-    "EarlierAgents",
-    "iter_agent_runs",
-    "last_timestamp",
-]
-
 
 class BuiltConversation(Struct, frozen=True):
-    """One assembled conversation."""
-
     nodes: list[RecordNode]
     branches: tuple[Branch, ...]
     hidden_records: tuple[HiddenRecord, ...]
@@ -57,15 +52,15 @@ class BuiltConversation(Struct, frozen=True):
 
 
 class ConversationBuilder:
-    """Assembles the conversations of one session: its own and its agents'."""
+    """Assembles the conversations of one session: its own and those of its agents."""
 
     def __init__(self, records: SessionRecords, ledger: Ledger, loader: Loader) -> None:
         self._records = records
         self._ledger = ledger
         self._loader = loader
-        inner = (node for agent in records.agents for node in agent.nodes)
-        told = chain(records.nodes, inner) if records.agents else ()
-        self._reports = collect_reports(told)
+        agent_nodes = (node for agent in records.agents for node in agent.nodes)
+        nodes = chain(records.nodes, agent_nodes) if records.agents else ()
+        self._reports = collect_reports(nodes)
         self._owners = _record_owners(records)
 
     def build_main(
@@ -73,31 +68,29 @@ class ConversationBuilder:
     ) -> BuiltConversation:
         """Return the session's own conversation, given the agents it started.
 
-        Calls that went on with another session's agent, or that were copied from
-        there, find it among those ``lent``.
+        Calls may also continue an agent of an earlier session, or be copies from there.
         """
-        by_call = earlier_agents.find_by_call(self._records.nodes) | _index_by_call(
-            runs
-        )
-        return self._build(self._records.nodes, by_call, None)
+        nodes = self._records.nodes
+        by_call = earlier_agents.find_by_call(nodes) | _index_by_call(runs)
+        return self._build(nodes, by_call, None)
 
     def build_agents(self) -> tuple[AgentRun, ...]:
-        """Return the agents at the session's own level, with those below them.
+        """Return the agents that the session itself started, with nested ones inside.
 
-        Those below others are made first, so that each call finds its agent.
+        Nested agents are built first, so that each call finds its agent.
         """
         if not self._records.agents:
             return ()
         links = link_agents(self._records.nodes, self._records.agents)
-        below: dict[AgentId | None, list[AgentRecords]] = {}
+        children: dict[AgentId | None, list[AgentRecords]] = {}
         for agent in self._records.agents:
-            below.setdefault(links[agent.id].parent_id, []).append(agent)
-        made: dict[AgentId, AgentRun] = {}
-        for depth, agent in reversed(_sort_by_depth(below)):
-            inner = tuple(made[a.id] for a in below.get(agent.id, ()))
+            children.setdefault(links[agent.id].parent_id, []).append(agent)
+        runs: dict[AgentId, AgentRun] = {}
+        for depth, agent in reversed(_sort_by_depth(children)):
+            inner = tuple(runs[child.id] for child in children.get(agent.id, ()))
             run = self._build_agent_run(agent, links[agent.id], inner)
-            made[agent.id] = structs.replace(run, depth=depth)
-        return tuple(made[agent.id] for agent in below.get(None, ()))
+            runs[agent.id] = structs.replace(run, depth=depth)
+        return tuple(runs[agent.id] for agent in children.get(None, ()))
 
     def _build(
         self,
@@ -113,54 +106,49 @@ class ConversationBuilder:
             else frozenset[RecordId]()
         )
         unsorted, copies, clashes = deduplicate(nodes, foreign)
-        once = order_parents_first(unsorted)
-        tree = build_tree(once, owners)
-        growth = assign_branches(tree, join_fragments(tree), find_queued_prompts(once))
-        torn, leaves = tree.problems, tree.leaves
-        del tree  # which is large, as messages will be
-        said = build_messages(once, growth.branch_of, self._loader, agents)
-        spends = collect_message_usages(account, nodes, growth.branch_of, self._ledger)
+        distinct = order_parents_first(unsorted)
+        tree = build_tree(distinct, owners)
+        queued = find_queued_prompts(distinct)
+        layout = assign_branches(tree, join_fragments(tree), queued)
+        tree_problems, leaves = tree.problems, tree.leaves
+        del tree  # It is large, and so are the messages.
+        built = build_messages(distinct, layout.branch_of, self._loader, agents)
+        usages = collect_message_usages(account, nodes, layout.branch_of, self._ledger)
         if agent is not None:
-            spends = tuple(structs.replace(spend, agent_id=agent) for spend in spends)
+            usages = tuple(structs.replace(usage, agent_id=agent) for usage in usages)
         else:
-            spends = (*spends, *self._usages_from_progress(nodes, growth.branch_of))
+            usages = (*usages, *self._usages_from_progress(nodes, layout.branch_of))
         return BuiltConversation(
-            nodes=once,
-            branches=build_branches(once, growth, said.messages, spends),
-            hidden_records=(*copies, *said.hidden_records),
-            problems=(*clashes, *torn, *said.problems),
-            message_usages=spends,
+            nodes=distinct,
+            branches=build_branches(distinct, layout, built.messages, usages),
+            hidden_records=(*copies, *built.hidden_records),
+            problems=(*clashes, *tree_problems, *built.problems),
+            message_usages=usages,
             leaf_ids=leaves,
         )
 
     def _usages_from_progress(
         self, nodes: Sequence[RecordNode], branch: Mapping[RecordId, int]
     ) -> Iterable[MessageUsage]:
-        """Yield what agents spent of which nothing is left but their progress."""
+        """Yield the usage of agents whose files are gone, from their progress records."""
         answers = answers_from_progress(nodes)
         agents = {get_record_id(node): node.agent_id for node in answers}
         account = progress_account(self._records.id)
-        for spend in collect_message_usages(account, answers, branch, self._ledger):
-            yield structs.replace(spend, agent_id=agents[spend.record_id])
+        for usage in collect_message_usages(account, answers, branch, self._ledger):
+            yield structs.replace(usage, agent_id=agents[usage.record_id])
 
     def _build_agent_run(
         self, agent: AgentRecords, link: AgentLink, inner: tuple[AgentRun, ...]
     ) -> AgentRun:
-        talk = self._build(agent.nodes, _index_by_call(inner), agent.id)
-        facts = self._reports.results.get(agent.id, ())
-        measured = next((f.duration_ms for f in reversed(facts) if f.duration_ms), None)
-        started, ended = first_timestamp(talk.nodes), last_timestamp(talk.nodes)
-        lasted = timedelta(milliseconds=measured) if measured else None
-        if lasted is None and started is not None and ended is not None:
-            lasted = ended - started
-        calls = [
-            c
-            for b in talk.branches
-            for t in b.own_turns
-            for m in t.messages
-            for c in m.tool_calls
-        ]
-        note = agent.sidecar
+        conversation = self._build(agent.nodes, _index_by_call(inner), agent.id)
+        results = self._reports.results.get(agent.id, ())
+        started_at = first_timestamp(conversation.nodes)
+        ended_at = last_timestamp(conversation.nodes)
+        measured = next((r.duration_ms for r in reversed(results) if r.duration_ms), 0)
+        duration = timedelta(milliseconds=measured) if measured else None
+        if duration is None and started_at is not None and ended_at is not None:
+            duration = ended_at - started_at
+        sidecar = agent.sidecar
         call = self._reports.calls[link.call_ids[0]] if link.call_ids else None
         return AgentRun(
             id=agent.id,
@@ -168,72 +156,60 @@ class ConversationBuilder:
             status=agent_status(agent, link, self._reports),
             linked_by=link.evidence,
             call_ids=link.call_ids,
-            agent_type=(note.agent_type if note else None)
+            agent_type=(sidecar.agent_type if sidecar else None)
             or (call.agent_type if call else None),
-            description=(note.description if note else None)
+            description=(sidecar.description if sidecar else None)
             or journal_label(agent.journal_nodes)
             or (call.label if call else None),
             workflow=agent.workflow,
-            is_background=any(f.status == "async_launched" for f in facts),
-            started_at=started,
-            ended_at=ended,
-            duration=lasted,
-            tool_call_count=len(calls),
-            usage=sum((spend.usage for spend in talk.message_usages), Usage()),
-            live_branch=talk.branches[0],
-            branches=talk.branches,
+            is_background=any(r.status == "async_launched" for r in results),
+            started_at=started_at,
+            ended_at=ended_at,
+            duration=duration,
+            tool_call_count=sum(
+                len(turn.tool_calls)
+                for branch in conversation.branches
+                for turn in branch.own_turns
+            ),
+            usage=sum((u.usage for u in conversation.message_usages), Usage()),
+            live_branch=conversation.branches[0],
+            branches=conversation.branches,
             agents=inner,
-            problems=talk.problems,
-            hidden_records=talk.hidden_records,
+            problems=conversation.problems,
+            hidden_records=conversation.hidden_records,
             source=agent.source,
-            message_usages=talk.message_usages,
+            message_usages=conversation.message_usages,
         )
 
 
-def iter_agent_runs(runs: Sequence[AgentRun]) -> Iterable[AgentRun]:
-    """Yield agents and those below them, callers before the called."""
-    waiting = list(reversed(runs))
-    while waiting:
-        run = waiting.pop()
-        yield run
-        waiting.extend(reversed(run.agents))
-
-
-def last_timestamp(nodes: Iterable[RecordNode]) -> datetime | None:
-    """Return when the latest of some records was written."""
-    return max(
-        (node.timestamp for node in nodes if node.timestamp is not None), default=None
-    )
-
-
 def _sort_by_depth(
-    below: Mapping[AgentId | None, Sequence[AgentRecords]],
+    children: Mapping[AgentId | None, Sequence[AgentRecords]],
 ) -> list[tuple[int, AgentRecords]]:
-    """Return agents with their depth, callers before the called."""
-    ordered = [(1, agent) for agent in below.get(None, ())]
+    """Return agents with their depth, parents before children."""
+    ordered = [(1, agent) for agent in children.get(None, ())]
     for depth, agent in ordered:
-        ordered.extend((depth + 1, inner) for inner in below.get(agent.id, ()))
+        ordered.extend((depth + 1, child) for child in children.get(agent.id, ()))
     return ordered
 
 
 def _index_by_call(runs: Iterable[AgentRun]) -> dict[ToolUseId, list[AgentRun]]:
-    found: dict[ToolUseId, list[AgentRun]] = {}
+    by_call: dict[ToolUseId, list[AgentRun]] = {}
     for run in runs:
         for call in run.call_ids:
-            found.setdefault(call, []).append(run)
-    return found
+            by_call.setdefault(call, []).append(run)
+    return by_call
 
 
 class EarlierAgents:
-    """The agents of older sessions, for younger ones that went on with them."""
+    """The agents of earlier sessions, which later sessions may continue."""
 
     def __init__(self) -> None:
         self._by_id: dict[AgentId, AgentRun] = {}
         self._by_call: dict[ToolUseId, list[AgentRun]] = {}
 
     def add(self, runs: Sequence[AgentRun]) -> None:
-        """Lend the agents of a session, and those below them."""
-        for run in iter_agent_runs(runs):
+        """Add the agents of a session, including nested ones."""
+        for run in walk_agents(runs):
             self._by_id.setdefault(run.id, run)
             for call in run.call_ids:
                 self._by_call.setdefault(call, []).append(run)
@@ -241,28 +217,28 @@ class EarlierAgents:
     def find_by_call(
         self, nodes: Iterable[RecordNode]
     ) -> dict[ToolUseId, list[AgentRun]]:
-        """Return the agents that the calls in some records started or went on with."""
-        found: dict[ToolUseId, list[AgentRun]] = {}
+        """Return the agents that the calls in some records started or continued."""
+        by_call: dict[ToolUseId, list[AgentRun]] = {}
         for node in nodes if self._by_id else ():
             for block in node.blocks:
                 if block.id in self._by_call and block.name is not None:
-                    found[block.id] = self._by_call[block.id]
+                    by_call[block.id] = self._by_call[block.id]
             call, facts = answered_call_id(node), node.result
             run = self._by_id.get(facts.agent_id) if facts and facts.agent_id else None
             if call is not None and run is not None:
-                found.setdefault(call, [run])
-        return found
+                by_call.setdefault(call, [run])
+        return by_call
 
 
 def _record_owners(records: SessionRecords) -> dict[RecordId, AgentId | None]:
-    """Return where each record of a session is: its own, or the first agent with it.
+    """Return the agent that each record belongs to, `None` for the session itself.
 
-    Agents that replay come last: what they hold is mostly not theirs.
+    Replays come last: most of their records are copies.
     """
-    found: dict[RecordId, AgentId | None] = {}
+    owners: dict[RecordId, AgentId | None] = {}
     runs = sorted(records.agents, key=lambda run: agent_kind(run) is AgentKind.REPLAY)
     for owner, nodes in ((None, records.nodes), *((run.id, run.nodes) for run in runs)):
         for node in nodes:
             if node.uuid is not None:
-                found.setdefault(node.uuid, owner)
-    return found
+                owners.setdefault(node.uuid, owner)
+    return owners

@@ -1,4 +1,4 @@
-"""One record once, however often a session's files hold it."""
+"""Sorts the transcripts of a session and removes copies of records."""
 
 from __future__ import annotations
 
@@ -11,21 +11,16 @@ from bygones.model.base import Problem, RecordId, SourceId
 from bygones.model.nodes import QueueFacts, RecordNode, Transcript
 from bygones.model.summary import HiddenRecord
 
-__all__ = ["TREE_KINDS", "deduplicate", "get_record_id", "sort_transcripts"]
-
 TREE_KINDS = frozenset(
     {"user", "assistant", "system", "attachment", "progress", "saved_hook_context"}
 )
-"""The records that form the tree; others stand beside it."""
+"""Types of records that form the tree; all others are metadata."""
 
 _MAX_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 def sort_transcripts(transcripts: Iterable[Transcript]) -> tuple[Transcript, ...]:
-    """Return transcripts by when they begin, each with its nodes by offset.
-
-    Time orders files; within a file only the position does.
-    """
+    """Sort transcripts by their first timestamp, and the nodes of each by offset."""
     ordered = [
         structs.replace(
             transcript,
@@ -37,62 +32,75 @@ def sort_transcripts(transcripts: Iterable[Transcript]) -> tuple[Transcript, ...
 
 
 def _sort_key(transcript: Transcript) -> tuple[datetime, str]:
-    times = (node.timestamp for node in transcript.nodes if node.timestamp is not None)
-    return min(times, default=_MAX_TIME), transcript.source.id
+    return first_timestamp(transcript.nodes) or _MAX_TIME, transcript.source.id
+
+
+def first_timestamp(nodes: Iterable[RecordNode]) -> datetime | None:
+    return min(
+        (node.timestamp for node in nodes if node.timestamp is not None), default=None
+    )
+
+
+def last_timestamp(nodes: Iterable[RecordNode]) -> datetime | None:
+    return max(
+        (node.timestamp for node in nodes if node.timestamp is not None), default=None
+    )
 
 
 def get_record_id(node: RecordNode) -> RecordId:
-    """Return a record's id, or one made of its place where it has none."""
+    """Return a record's id, or one made of its position if it has none."""
     return node.uuid or RecordId(f"@{node.position.source_id}:{node.position.offset}")
 
 
 def deduplicate(
     nodes: Sequence[RecordNode], excluded: Container[RecordId] = frozenset()
 ) -> tuple[list[RecordNode], list[HiddenRecord], list[Problem]]:
-    """Return the nodes with every record once, at the place where it came first.
+    """Return each record once, where it first appears, and what was removed.
 
-    What stands ``elsewhere`` is left out. Where compaction writes a record again below
-    its digest, the record stays where it was said; only a parent that nobody knows
-    gives way to that of a copy. Of two contents the longer is kept, and the clash is
-    said. A history that was replayed under new ids is known by its times and
-    contents; what hangs on the replay then hangs on the original. Records of the tree
-    without an id get one made of their place, and hang on the record before them.
+    - Records in `excluded` are hidden.
+    - A compaction may repeat records below its summary. The record stays at its first
+      position; the parent of a copy is used only if the first parent is unknown.
+    - If copies differ, the longer one is kept and a problem is reported.
+    - A history that was replayed with new ids is recognised by its timestamps and
+      contents; children of the replay become children of the original.
+    - Records of the tree without an id get one made of their position, and the record
+      before them as parent.
     """
-    once = _Deduplicator(_repeated_times(nodes))
+    deduplicator = _Deduplicator(_repeated_times(nodes))
     last: RecordId | None = None
     for node in nodes:
         if node.uuid in excluded:
-            once.hide(node)
+            deduplicator.hide(node)
             last = node.uuid
             continue
         if node.kind not in TREE_KINDS and node.uuid is None:
-            once.add_metadata(node)
+            deduplicator.add_metadata(node)
             continue
         if node.uuid is None:
             node = structs.replace(node, uuid=get_record_id(node), parent_uuid=last)  # noqa: PLW2901
-        once.add(node, get_record_id(node))
+        deduplicator.add(node, get_record_id(node))
         if node.kind in TREE_KINDS:
             last = node.uuid
-    return once.resolved_nodes(), once.hidden, once.problems
+    return deduplicator.resolved_nodes(), deduplicator.hidden, deduplicator.problems
 
 
 def _repeated_times(nodes: Iterable[RecordNode]) -> frozenset[datetime]:
-    """Return the times that more than one record tells: only those can be replays."""
+    """Return the timestamps of several records: only those can be replays."""
     seen: set[datetime] = set()
-    again = set()
+    repeated = set()
     for node in nodes:
         time = node.timestamp
         if time is None:
             continue
         if time in seen:
-            again.add(time)
+            repeated.add(time)
         else:
             seen.add(time)
-    return frozenset(again)
+    return frozenset(repeated)
 
 
 class _Deduplicator:
-    """Nodes by id and by content, in the order in which they came first."""
+    """Collects nodes, and finds copies by id and by content."""
 
     def __init__(self, times: frozenset[datetime]) -> None:
         self._repeated_times = times
@@ -106,66 +114,65 @@ class _Deduplicator:
         self._queue_sources: dict[object, SourceId] = {}
 
     def add(self, node: RecordNode, uuid: RecordId) -> None:
-        """Keep a node unless it is a copy; of two versions keep the better."""
-        at = self._index_by_id.get(uuid)
-        if at is not None:
-            kept, dropped, clash = _choose_copy(self.nodes[at], node)
-            self.nodes[at] = kept
+        """Add a node unless it is a copy; of two versions keep the better one."""
+        index = self._index_by_id.get(uuid)
+        if index is not None:
+            kept, dropped, clash = _choose_copy(self.nodes[index], node)
+            self.nodes[index] = kept
             self.hide(dropped)
             if node.parent_uuid is not None:
                 self._alternate_parents[uuid] = node.parent_uuid
             if clash:
                 self.problems.append(Problem("clash", dropped.position, uuid))
             return
-        signs = _content_keys(node) if node.timestamp in self._repeated_times else ()
-        if signs and all(sign in self._id_by_content for sign in signs):
-            self._original_ids[uuid] = self._id_by_content[signs[-1]]
+        keys = _content_keys(node) if node.timestamp in self._repeated_times else ()
+        if keys and all(key in self._id_by_content for key in keys):
+            self._original_ids[uuid] = self._id_by_content[keys[-1]]
             self.hide(node)
             return
-        self._id_by_content.update(dict.fromkeys(signs, uuid))
+        self._id_by_content.update(dict.fromkeys(keys, uuid))
         self._index_by_id[uuid] = len(self.nodes)
         self.nodes.append(node)
 
     def add_metadata(self, node: RecordNode) -> None:
-        """Keep a record beside the tree, but what was queued only from one file."""
+        """Add a record outside the tree; queue operations from one file only."""
         if isinstance(node.extra, QueueFacts) and node.timestamp is not None:
-            sign = (node.extra.operation, node.timestamp, node.digest)
-            source = self._queue_sources.setdefault(sign, node.position.source_id)
+            key = (node.extra.operation, node.timestamp, node.digest)
+            source = self._queue_sources.setdefault(key, node.position.source_id)
             if source != node.position.source_id:
                 self.hide(node)
                 return
         self.nodes.append(node)
 
     def hide(self, node: RecordNode) -> None:
-        """Note a copy."""
         self.hidden.append(HiddenRecord("copy", node.position, node.uuid))
 
     def resolved_nodes(self) -> list[RecordNode]:
-        """Return the nodes, hung on records which are kept."""
+        """Return the nodes, with parents that are copies replaced by the originals."""
         if not self._original_ids and not self._alternate_parents:
             return self.nodes
         return [self._resolve_parents(node) for node in self.nodes]
 
     def _resolve_parents(self, node: RecordNode) -> RecordNode:
-        parent, follows = node.parent_uuid, node.logical_parent_uuid
+        parent, logical = node.parent_uuid, node.logical_parent_uuid
         if parent not in self._index_by_id and parent not in self._original_ids:
             parent = self._alternate_parents.get(get_record_id(node), parent)
         parent = self._original_ids.get(parent, parent) if parent else parent
-        follows = self._original_ids.get(follows, follows) if follows else follows
-        if (parent, follows) == (node.parent_uuid, node.logical_parent_uuid):
+        logical = self._original_ids.get(logical, logical) if logical else logical
+        if (parent, logical) == (node.parent_uuid, node.logical_parent_uuid):
             return node
-        return structs.replace(node, parent_uuid=parent, logical_parent_uuid=follows)
+        return structs.replace(node, parent_uuid=parent, logical_parent_uuid=logical)
 
 
 def _content_keys(node: RecordNode) -> list[object]:
-    """Return what only a copy of the record shares with it, block by block.
+    """Return one key per block that only copies of the record share.
 
-    A replay may part a prompt into one record a block; all keep the prompt's time.
+    A replay may split a prompt into one record per block, all with the prompt's time.
     """
     if node.timestamp is None or not node.is_conversation:
         return []
-    whose = (node.kind, node.timestamp, node.message_id, node.agent_id)
-    return [(whose, b.kind, b.id, b.digest, b.size) for b in node.blocks]
+    record = (node.kind, node.timestamp, node.message_id, node.agent_id)
+    return [(record, b.kind, b.id, b.digest, b.size) for b in node.blocks]
 
 
 def _choose_copy(

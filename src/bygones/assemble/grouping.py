@@ -1,4 +1,4 @@
-"""How sessions are related: which is older, and what one has from another."""
+"""Groups transcripts into sessions, and finds out how the sessions are related."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from bygones.assemble.agents import AgentRecords, agent_kind, split_inline_agents
+from bygones.assemble.dedupe import first_timestamp
 from bygones.assemble.usage import answers_from_progress, progress_account
 from bygones.model.base import (
+    UUID_PATTERN,
     AgentId,
     Problem,
     RecordId,
@@ -27,24 +29,24 @@ _MAX_TIME = datetime.max.replace(tzinfo=UTC)
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
 
 NodesBySession = Mapping[SessionId, Sequence[RecordNode]]
-"""The records of sessions, in order, copies included."""
+"""The records of each session in order, including copies."""
 
 
 def find_families(nodes_by_session: NodesBySession) -> dict[SessionId, SessionId]:
-    """Return for each session one that stands for all with which it has to do.
+    """Return a representative of the family of each session.
 
-    Those are sessions that share records or answers with it, or with such a one. What
-    it says of any other is only told: so a session comes out the same whether it is
-    assembled with all others or with its family alone.
+    A family is a group of sessions that share records or answers, directly or through
+    others. A session is assembled the same way with its family alone as with all
+    sessions.
     """
-    found = {session: session for session in nodes_by_session}
-    if len(found) == 1:
-        return found
+    parents = {session: session for session in nodes_by_session}
+    if len(parents) == 1:
+        return parents
 
-    def first(session: SessionId) -> SessionId:
-        while found[session] != session:
-            found[session] = found[found[session]]
-            session = found[session]
+    def find_root(session: SessionId) -> SessionId:
+        while parents[session] != session:
+            parents[session] = parents[parents[session]]
+            session = parents[session]
         return session
 
     holders: dict[str, SessionId] = {}
@@ -52,16 +54,17 @@ def find_families(nodes_by_session: NodesBySession) -> dict[SessionId, SessionId
         for node in nodes:
             for shared in (node.uuid, node.message_id):
                 if shared:
-                    found[first(holders.setdefault(shared, session))] = first(session)
-    return {session: first(session) for session in nodes_by_session}
+                    holder = holders.setdefault(shared, session)
+                    parents[find_root(holder)] = find_root(session)
+    return {session: find_root(session) for session in nodes_by_session}
 
 
 def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
-    """Return sessions from the oldest to the youngest.
+    """Return sessions from the oldest to the newest.
 
-    A copy begins when the original does. Then a session that says from which other it
-    comes is younger than that one; else the original is the one that first said
-    something of its own, or that says nothing which the other does not.
+    A copy starts at the same time as its original. Then a session that names its origin
+    is newer than the origin; otherwise the original is the one whose first own record is
+    older, or that has no record of its own.
     """
     if len(nodes_by_session) == 1:
         return list(nodes_by_session)
@@ -72,49 +75,46 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
 
     def rank(session: SessionId) -> tuple[datetime, int, datetime, str]:
         nodes = nodes_by_session[session]
-        own = _earliest_time(
+        own = first_timestamp(
             node for node in nodes if holders[node.uuid or RecordId("")] == 1
         )
         depth = _origin_depth(session, origins)
-        return _earliest_time(nodes) or _MAX_TIME, depth, own or _MIN_TIME, session
+        return first_timestamp(nodes) or _MAX_TIME, depth, own or _MIN_TIME, session
 
     return sorted(nodes_by_session, key=rank)
 
 
 def _record_ids(nodes: Iterable[RecordNode]) -> dict[RecordId, None]:
-    """Return the ids of records in order, each once."""
     return dict.fromkeys(node.uuid for node in nodes if node.uuid is not None)
-
-
-def _earliest_time(nodes: Iterable[RecordNode]) -> datetime | None:
-    return min(
-        (node.timestamp for node in nodes if node.timestamp is not None), default=None
-    )
 
 
 def _declared_origins(
     nodes_by_session: NodesBySession,
 ) -> dict[SessionId, set[SessionId]]:
-    """Return the kin from which each session comes, by the word of any record."""
-    kin = find_families(nodes_by_session)
-    found: dict[SessionId, set[SessionId]] = {
+    """Return the sessions of the family that the records of a session name as origin."""
+    families = find_families(nodes_by_session)
+    origins: dict[SessionId, set[SessionId]] = {
         session: set() for session in nodes_by_session
     }
     for session, nodes in nodes_by_session.items():
         for node in nodes:
-            forked = node.forked_from.session_id if node.forked_from else None
-            found[session].update(one for one in (forked, node.session_id) if one)
-            follower = _continued_in(node)
-            if follower in found:
-                found[follower].add(session)
+            forked_from = node.forked_from.session_id if node.forked_from else None
+            origins[session].update(filter(None, (forked_from, node.session_id)))
+            successor = _continued_in(node)
+            if successor in origins:
+                origins[successor].add(session)
     return {
-        one: {other for other in told - {one} if kin.get(other) == kin[one]}
-        for one, told in found.items()
+        session: {
+            origin
+            for origin in declared - {session}
+            if families.get(origin) == families[session]
+        }
+        for session, declared in origins.items()
     }
 
 
 def _continued_in(node: RecordNode) -> SessionId | None:
-    """Return the session in which a record says that the talk goes on."""
+    """Return the session in which this one continues, if the record names it."""
     if node.kind == "continued-in" and isinstance(node.extra, LineageFacts):
         return node.extra.session_id
     return None
@@ -123,24 +123,27 @@ def _continued_in(node: RecordNode) -> SessionId | None:
 def _origin_depth(
     session: SessionId, origins: Mapping[SessionId, AbstractSet[SessionId]]
 ) -> int:
-    """Return over how many others a session comes from its first origin."""
+    """Return the number of generations between a session and its first origin."""
     depth = 0
     seen: set[SessionId] = {session}
-    above = origins[session] - seen
-    while above:
+    generation = origins[session] - seen
+    while generation:
         depth += 1
-        seen |= above
-        above = {origin for one in above for origin in origins[one]} - seen
+        seen |= generation
+        generation = {
+            origin for member in generation for origin in origins[member]
+        } - seen
     return depth
 
 
 def find_lineages(
     nodes_by_session: NodesBySession,
 ) -> dict[SessionId, tuple[Lineage, ...]]:
-    """Return how sessions are related: by their own word, and by shared records.
+    """Return how sessions are related: as their records say, and by shared records.
 
-    The sessions come from the oldest to the youngest. Each is related to the older
-    one with which it shares most; if it holds that one whole, it continues it.
+    The sessions must be sorted from the oldest to the newest. Each is related to the
+    older one that it shares most records with; if it contains all of that one's records,
+    it continues it.
     """
     if len(nodes_by_session) == 1:
         return {
@@ -148,22 +151,22 @@ def find_lineages(
             for session, nodes in nodes_by_session.items()
         }
     holders: dict[RecordId, list[SessionId]] = {}
-    whole: dict[SessionId, int] = {}
-    found = {}
+    record_counts: dict[SessionId, int] = {}
+    lineages = {}
     for session, nodes in nodes_by_session.items():
         ids = _record_ids(nodes)
-        told = list(_declared_lineages(session, nodes))
-        known = {lineage.session_id for lineage in told}
+        declared = list(_declared_lineages(session, nodes))
+        known = {lineage.session_id for lineage in declared}
         shared = [
-            one
-            for one in _shared_lineages(ids, holders, whole)
-            if one.session_id not in known
+            lineage
+            for lineage in _shared_lineages(ids, holders, record_counts)
+            if lineage.session_id not in known
         ]
-        found[session] = (*told, *shared)
-        whole[session] = len(ids)
+        lineages[session] = (*declared, *shared)
+        record_counts[session] = len(ids)
         for uuid in ids:
             holders.setdefault(uuid, []).append(session)
-    return found
+    return lineages
 
 
 def _shared_lineages(
@@ -172,75 +175,75 @@ def _shared_lineages(
     record_counts: Mapping[SessionId, int],
 ) -> Iterator[Lineage]:
     """Yield the relations to older sessions that explain the shared records."""
-    left = [uuid for uuid in ids if uuid in holders]
-    while left:
-        counts = Counter(holder for uuid in left for holder in holders[uuid])
-        # Counted in the order of their age: of equals the oldest is the first.
+    unexplained = [uuid for uuid in ids if uuid in holders]
+    while unexplained:
+        counts = Counter(holder for uuid in unexplained for holder in holders[uuid])
+        # Holders are in order of age, so the oldest of equals comes first.
         nearest, _ = counts.most_common(1)[0]
-        theirs = [uuid for uuid in left if nearest in holders[uuid]]
-        is_whole = len(theirs) == record_counts[nearest]
-        kind = LineageKind.CONTINUES if is_whole else LineageKind.SAME_PREFIX
-        yield Lineage(kind, nearest, theirs[-1], len(theirs))
-        left = [uuid for uuid in left if nearest not in holders[uuid]]
+        shared = [uuid for uuid in unexplained if nearest in holders[uuid]]
+        is_complete = len(shared) == record_counts[nearest]
+        kind = LineageKind.CONTINUES if is_complete else LineageKind.SAME_PREFIX
+        yield Lineage(kind, nearest, shared[-1], len(shared))
+        unexplained = [uuid for uuid in unexplained if nearest not in holders[uuid]]
 
 
 def _declared_lineages(
     session: SessionId, nodes: Iterable[RecordNode]
 ) -> Iterator[Lineage]:
-    """Yield the relations that a session's own records tell of."""
+    """Yield the relations that the records of a session name."""
     forks: dict[SessionId, dict[RecordId | None, None]] = {}
-    followers: dict[SessionId, None] = {}
+    successors: dict[SessionId, None] = {}
     for node in nodes:
         facts = node.forked_from
         if facts is not None and facts.session_id and facts.session_id != session:
             forks.setdefault(facts.session_id, {})[facts.record_id] = None
-        follower = _continued_in(node)
-        if follower is not None and follower != session:
-            followers[follower] = None
+        successor = _continued_in(node)
+        if successor is not None and successor != session:
+            successors[successor] = None
     for origin, records in forks.items():
         last = list(records)[-1]
         yield Lineage(LineageKind.FORKED_FROM, origin, last, len(records))
-    for follower in followers:
-        yield Lineage(LineageKind.CONTINUED_IN, follower)
+    for successor in successors:
+        yield Lineage(LineageKind.CONTINUED_IN, successor)
 
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _WORKFLOW_PATH = re.compile(r"/workflows/(wf_[^/]+)/")
 
 
 class SessionRecords(Struct, frozen=True):
-    """What belongs to one session, before it is assembled."""
+    """The records of one session, before it is assembled."""
 
     id: SessionId
     transcripts: tuple[Transcript, ...]
     nodes: tuple[RecordNode, ...]
-    """Of the session's own conversation, in order, copies included."""
+    """Of the session itself, without agents, in order, including copies."""
     agents: tuple[AgentRecords, ...]
 
 
 def has_session_id(source: SourceFile) -> bool:
-    """Whether a file's place says for certain which session it is of."""
-    return bool(source.session_id and _UUID.fullmatch(source.session_id))
+    """Whether the path of a file contains a session id."""
+    return bool(source.session_id and UUID_PATTERN.fullmatch(source.session_id))
 
 
 def transcript_session_id(transcript: Transcript) -> SessionId:
-    """Return the session that a file belongs to: by its name, if that is an id.
+    """Return the session that a file belongs to: by its name if that is an id.
 
-    Records of other sessions in it are copies, or come from a resume; they keep
-    their own ids. An agent without a folder belongs to who started it.
+    Otherwise it is the session that most records name. Records of other sessions in a
+    file are copies, or come from resuming; they keep their own ids.
     """
     if transcript.source.kind is SourceKind.AGENT:
         return _agent_session_id(transcript)
-    named = transcript.source.session_id
-    if named is not None and _UUID.fullmatch(named):
-        return named
-    said = Counter(node.session_id for node in transcript.nodes if node.session_id)
-    most = said.most_common(1)
-    return most[0][0] if most else named or SessionId(transcript.source.id)
+    from_name = transcript.source.session_id
+    if from_name is not None and UUID_PATTERN.fullmatch(from_name):
+        return from_name
+    counts = Counter(node.session_id for node in transcript.nodes if node.session_id)
+    if counts:
+        return counts.most_common(1)[0][0]
+    return from_name or SessionId(transcript.source.id)
 
 
 def group_by_session(transcripts: Sequence[Transcript]) -> list[SessionRecords]:
-    """Return the pieces of each session, oldest session first."""
+    """Return the records of each session, oldest session first."""
     own: dict[SessionId, list[Transcript]] = {}
     by_folder: dict[str, SessionId] = {}
     for transcript in transcripts:
@@ -254,85 +257,75 @@ def group_by_session(transcripts: Sequence[Transcript]) -> list[SessionRecords]:
             folder = transcript.source.id.partition("/subagents/")[0]
             session = by_folder.get(folder) or transcript_session_id(transcript)
             agents.setdefault(session, []).append(transcript)
-    names = [*own, *(name for name in agents if name not in own)]
-    gathered = {
-        name: _collect_records(name, own.get(name, []), agents.get(name, []))
-        for name in names
+    records = {
+        session: _collect_records(
+            session, own.get(session, []), agents.get(session, [])
+        )
+        for session in dict.fromkeys((*own, *agents))
     }
-    ages = sort_by_age({name: one.nodes for name, one in gathered.items()})
-    return [gathered[name] for name in ages]
+    by_age = sort_by_age({session: r.nodes for session, r in records.items()})
+    return [records[session] for session in by_age]
 
 
 def _agent_session_id(transcript: Transcript) -> SessionId:
-    """Return the session that started an agent; a later one may go on with it."""
-    named = transcript.source.session_id
-    if named is not None and "/subagents/" in transcript.source.relative_path:
-        return named
-    said = (node.session_id for node in transcript.nodes if node.session_id)
-    return next(said, SessionId(transcript.source.id))
+    """Return the session that started an agent; a later one may continue it."""
+    from_name = transcript.source.session_id
+    if from_name is not None and "/subagents/" in transcript.source.relative_path:
+        return from_name
+    from_records = (node.session_id for node in transcript.nodes if node.session_id)
+    return next(from_records, SessionId(transcript.source.id))
 
 
 def _collect_records(
     session: SessionId, own: Sequence[Transcript], agents: Sequence[Transcript]
 ) -> SessionRecords:
-    everything = [node for transcript in own for node in transcript.nodes]
-    main, inline = split_inline_agents(everything)
-    parts = {part.id: part for part in inline}
+    nodes = [node for transcript in own for node in transcript.nodes]
+    main, inline = split_inline_agents(nodes)
+    runs = {run.id: run for run in inline}
     for transcript in agents:
         agent = transcript.source.agent_id or AgentId(transcript.source.id)
-        before = parts.get(agent)
-        nodes = (*before.nodes, *transcript.nodes) if before else transcript.nodes
-        run = _WORKFLOW_PATH.search(transcript.source.relative_path)
-        parts[agent] = AgentRecords(
+        earlier = runs.get(agent) or AgentRecords(id=agent, nodes=())
+        workflow = _WORKFLOW_PATH.search(transcript.source.relative_path)
+        runs[agent] = AgentRecords(
             id=agent,
-            nodes=nodes,
+            nodes=(*earlier.nodes, *transcript.nodes),
             source=transcript.source,
-            sidecar=transcript.sidecar or (before.sidecar if before else None),
-            journal_nodes=(*before.journal_nodes, *transcript.journal_nodes)
-            if before
-            else transcript.journal_nodes,
-            workflow=run[1] if run else None,
+            sidecar=transcript.sidecar or earlier.sidecar,
+            journal_nodes=(*earlier.journal_nodes, *transcript.journal_nodes),
+            workflow=workflow[1] if workflow else None,
         )
-    return SessionRecords(session, (*own, *agents), tuple(main), tuple(parts.values()))
-
-
-def first_timestamp(nodes: Iterable[RecordNode]) -> datetime | None:
-    """Return when the earliest of some records was written."""
-    return min(
-        (node.timestamp for node in nodes if node.timestamp is not None), default=None
-    )
+    return SessionRecords(session, (*own, *agents), tuple(main), tuple(runs.values()))
 
 
 def iter_accounts(
     sessions: Sequence[SessionRecords],
 ) -> Iterable[tuple[str, Sequence[RecordNode]]]:
-    """Yield who may pay, in the order in which they do.
+    """Yield the accounts that answers may be booked to; the first one pays.
 
-    Replays pay after those who did something, and what only progress records tell of
-    comes last: mostly the agent's own file has it.
+    Sessions come first, then agents, then replays. Answers that progress records repeat
+    come last: usually the agent's own file contains them.
     """
-    for one in sessions:
-        yield one.id, one.nodes
-    runs = [(one.id, agent) for one in sessions for agent in one.agents]
-    for session, agent in sorted(
-        runs, key=lambda run: agent_kind(run[1]) is AgentKind.REPLAY
-    ):
+    for records in sessions:
+        yield records.id, records.nodes
+    runs = [(records.id, agent) for records in sessions for agent in records.agents]
+    runs.sort(key=lambda run: agent_kind(run[1]) is AgentKind.REPLAY)
+    for session, agent in runs:
         yield f"{session}/{agent.id}", agent.nodes
-    for one in sessions:
-        yield progress_account(one.id), answers_from_progress(one.nodes)
+    for records in sessions:
+        yield progress_account(records.id), answers_from_progress(records.nodes)
 
 
 def relate_sessions(
     sessions: Sequence[SessionRecords],
 ) -> dict[SessionId, tuple[Lineage, ...]]:
-    """Return how sessions are related; they come from the oldest to the youngest."""
-    return find_lineages({one.id: one.nodes for one in sessions})
+    """Return how sessions are related; they must be sorted from the oldest."""
+    return find_lineages({records.id: records.nodes for records in sessions})
 
 
 def mixed_session_problems(
     transcript: Transcript, session: SessionId
 ) -> Iterable[Problem]:
-    """Yield a problem if a session's file holds records of other sessions."""
+    """Yield a problem for each other session whose records the file contains."""
     others: dict[SessionId, RecordNode] = {}
     for node in transcript.nodes:
         if node.session_id is not None and node.session_id != session:

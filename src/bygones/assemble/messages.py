@@ -1,9 +1,9 @@
-"""Messages: records joined to what one side said, and calls met by their results."""
+"""Builds messages from records, and tool calls with their results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from datetime import datetime
 
 from msgspec import Struct, structs
 
@@ -17,13 +17,12 @@ from bygones.model.nodes import (
     NodeBlock,
     Origin,
     RecordNode,
+    ResultFacts,
     RetractionFacts,
 )
 from bygones.model.sessions import AgentRun, Message, ToolCall
 from bygones.model.summary import HiddenRecord, Loader, RecordRef, Role
 from bygones.model.usage import Usage
-
-__all__ = ["AssembledMessages", "build_messages"]
 
 _OUTPUT_ORIGINS = {Origin.COMMAND_OUTPUT, Origin.SHELL_OUTPUT}
 _TYPED_ORIGINS = {Origin.PERSON, Origin.CALLER}
@@ -35,7 +34,7 @@ _INTERRUPTION_PHRASES = (
 
 
 class AssembledMessages(Struct, frozen=True):
-    """The messages of a transcript in order, and the records that are in none."""
+    """The messages of a conversation in order, and the records that are hidden."""
 
     messages: tuple[Message, ...]
     hidden_records: tuple[HiddenRecord, ...]
@@ -43,7 +42,7 @@ class AssembledMessages(Struct, frozen=True):
 
 
 class _MatchedResult(Struct):
-    """A result block that waits for its call."""
+    """The record and block index of the result of a call."""
 
     node: RecordNode
     index: int
@@ -55,12 +54,12 @@ def build_messages(
     loader: Loader,
     agents: Mapping[ToolUseId, Sequence[AgentRun]] = {},
 ) -> AssembledMessages:
-    """Return what was said, given each record's branch and each call's agents."""
+    """Build messages, given the branch of each record and the agents of each call."""
     return _MessageBuilder(nodes, branch, loader, agents).build()
 
 
 class _MessageBuilder:
-    """Walks the nodes once; what a record joins is decided by what came before."""
+    """Walks the nodes once; earlier records decide which message a record joins."""
 
     def __init__(
         self,
@@ -97,8 +96,8 @@ class _MessageBuilder:
     def _index_results(
         self,
     ) -> tuple[dict[ToolUseId, _MatchedResult], dict[ToolUseId, list[RecordNode]]]:
-        """Return the results and the injected bodies by the call they belong to."""
-        answers: dict[ToolUseId, _MatchedResult] = {}
+        """Return the results and the injected texts by call."""
+        results: dict[ToolUseId, _MatchedResult] = {}
         bodies: dict[ToolUseId, list[RecordNode]] = {}
         for node in self._nodes:
             if node.source_call_id is not None and _is_injected_text(node):
@@ -106,14 +105,14 @@ class _MessageBuilder:
             for index, block in enumerate(node.blocks):
                 if block.id is None or block.name is not None:
                     continue
-                if block.id in answers and answers[block.id].node.uuid != node.uuid:
+                if block.id in results and results[block.id].node.uuid != node.uuid:
                     problem = Problem("double-result", node.position, block.id)
                     self._problems.append(problem)
-                answers[block.id] = _MatchedResult(node, index)
-        return answers, bodies
+                results[block.id] = _MatchedResult(node, index)
+        return results, bodies
 
     def _index_calls(self) -> dict[ToolUseId, str | None]:
-        """Return every call, with the reason if no answer that is shown makes it."""
+        """Return every call, with the reason if all answers that make it are hidden."""
         calls: dict[ToolUseId, str | None] = {}
         for node in self._nodes:
             if node.kind != "assistant":
@@ -125,7 +124,7 @@ class _MessageBuilder:
         return calls
 
     def _place_record(self, node: RecordNode) -> None:
-        """Put a record into a message, beside one, or among the hidden."""
+        """Add a record to a message, attach it to one, or hide it."""
         if self._steering and node.position in self._steering:
             self._steering_branches[node.position] = self._current_branch
             self._groups.append([node])
@@ -149,20 +148,20 @@ class _MessageBuilder:
             self._close_answers()
 
     def _join_earlier_message(self, node: RecordNode) -> bool:
-        """Whether a record is left to its call, or hangs on a message before it."""
+        """Whether a record belongs to its call, or was attached to an earlier message."""
         if _is_injected_text(node) and node.source_call_id in self._calls:
             return self._calls[node.source_call_id] is None
         return self._attach(node)
 
     def _close_answers(self) -> None:
-        """End the answers of a branch: gateways may give their ids to later ones."""
+        """Close the answers of a branch: some gateways reuse message ids."""
         self._open_answers.pop(self._current_branch, None)
 
     def _hide(self, node: RecordNode, reason: str) -> None:
         self._hidden.append(HiddenRecord(reason, node.position, node.uuid))
 
     def _add_assistant_record(self, node: RecordNode) -> None:
-        """Join an assistant record with the earlier pieces of its message."""
+        """Join an assistant record with the earlier records of its message."""
         key = node.message_id or f"@{node.uuid}"
         answers = self._open_answers.setdefault(self._branch_of(node), {})
         group = answers.get(key)
@@ -172,11 +171,13 @@ class _MessageBuilder:
         group.append(node)
 
     def _add_result_record(self, node: RecordNode) -> None:
-        """Leave a result to its call; show it alone where it has none."""
+        """Leave a result to its call; show it as a message if the call is unknown."""
         ids = [block.id for block in node.blocks if block.id is not None]
-        lost = [id_ for id_ in ids if id_ not in self._calls]
-        self._problems += [Problem("lost-result", node.position, id_) for id_ in lost]
-        if lost:
+        unknown = [id_ for id_ in ids if id_ not in self._calls]
+        self._problems += [
+            Problem("lost-result", node.position, id_) for id_ in unknown
+        ]
+        if unknown:
             self._groups.append([node])
             return
         reasons = [self._calls[id_] or self._replaced_reason(node, id_) for id_ in ids]
@@ -184,13 +185,13 @@ class _MessageBuilder:
             self._hide(node, reasons[0] or "")
 
     def _add_side_text(self, node: RecordNode) -> None:
-        """Show what was typed in a record of results as a message of its own."""
-        beside = node.side_text
-        if beside is None:
+        """Show text that was typed in a record of results as a separate message."""
+        text = node.side_text
+        if text is None:
             return
-        said = structs.replace(node, origin=beside.origin, preview=beside.preview)
-        self._groups.append([said])
-        if beside.origin in _TYPED_ORIGINS:
+        typed = structs.replace(node, origin=text.origin, preview=text.preview)
+        self._groups.append([typed])
+        if text.origin in _TYPED_ORIGINS:
             self._close_answers()
 
     def _replaced_reason(self, node: RecordNode, call: ToolUseId) -> str | None:
@@ -198,38 +199,38 @@ class _MessageBuilder:
         return None if is_last else "answered-again"
 
     def _attach(self, node: RecordNode) -> bool:
-        """Hang outputs on their command, and a digest on its compaction."""
-        above = (
-            self._message_heads.get(node.parent_uuid)
-            if node.parent_uuid is not None
-            else None
-        )
-        if above is None:
+        """Attach outputs to their command, and a summary to its compaction."""
+        if node.parent_uuid is None:
+            return False
+        head = self._message_heads.get(node.parent_uuid)
+        if head is None:
             return False
         belongs = (
             (node.origin in _OUTPUT_ORIGINS)
-            or (above.command is not None and _is_command_body(node, above))
+            or (head.command is not None and _is_command_body(node, head))
             or (
                 node.origin is Origin.COMPACTION
-                and isinstance(above.extra, CompactionFacts)
+                and isinstance(head.extra, CompactionFacts)
             )
         )
         if belongs:
-            self._attached.setdefault(get_record_id(above), []).append(node)
-            self._message_heads[get_record_id(node)] = above
+            self._attached.setdefault(get_record_id(head), []).append(node)
+            self._message_heads[get_record_id(node)] = head
         return belongs
 
     def _branch_of(self, node: RecordNode) -> int:
-        """Return a record's branch; beside the tree, that of the record before it."""
-        here = self._current_branch
+        """Return the branch of a record, outside the tree that of the record before."""
+        current = self._current_branch
         if self._steering_branches:
-            here = self._steering_branches.get(node.position, here)
-        return self._branch.get(node.uuid, here) if node.uuid is not None else here
+            current = self._steering_branches.get(node.position, current)
+        if node.uuid is None:
+            return current
+        return self._branch.get(node.uuid, current)
 
     def _build_message(self, group: list[RecordNode]) -> Message:
         first = group[0]
         uuid = get_record_id(first)
-        pieces = _build_record_refs(group)
+        refs = _build_record_refs(group)
         usage: Usage | None = None
         for node in group:
             if node.usage is not None and not node.is_synthetic:
@@ -242,12 +243,12 @@ class _MessageBuilder:
             sent_at=first.timestamp,
             preview=first.preview
             or next((node.preview for node in group if node.preview), ""),
-            record_refs=pieces,
+            record_refs=refs,
             branch_number=self._branch_of(first),
             api_id=first.message_id,
             model=first.model,
             usage=usage,
-            tool_calls=self._build_calls(group, pieces),
+            tool_calls=self._build_calls(group, refs),
             attached_refs=_build_record_refs(self._attached[uuid])
             if uuid in self._attached
             else (),
@@ -264,21 +265,22 @@ class _MessageBuilder:
         )
 
     def _build_calls(
-        self, group: Sequence[RecordNode], pieces: Sequence[RecordRef]
+        self, group: Sequence[RecordNode], refs: Sequence[RecordRef]
     ) -> tuple[ToolCall, ...]:
         if group[0].kind != "assistant":
             return ()
         return tuple(
             self._build_call(node, index)
-            for node, piece in zip(group, pieces, strict=True)
-            for index in piece.block_indexes
+            for node, ref in zip(group, refs, strict=True)
+            for index in ref.block_indexes
             if node.blocks[index].name is not None and node.blocks[index].id is not None
         )
 
     def _build_call(self, node: RecordNode, index: int) -> ToolCall:
         block = node.blocks[index]
         id_ = block.id or ToolUseId("")
-        answer = self._results.get(id_)
+        matched = self._results.get(id_)
+        result = _call_result(matched) if matched is not None else _NO_RESULT
         bodies = self._bodies.pop(id_, ())
         return ToolCall(
             id=id_,
@@ -289,36 +291,58 @@ class _MessageBuilder:
             position=node.position,
             block_index=index,
             called_at=node.timestamp,
+            result_position=result.position,
+            result_index=result.index,
+            result_record_id=result.record_id,
+            completed_at=result.completed_at,
+            is_error=result.is_error,
+            is_interrupted=result.is_interrupted,
+            result_size=result.size,
+            result_facts=result.facts,
             attached_refs=_build_record_refs(bodies) if bodies else (),
             agents=tuple(self._agents.get(id_, ())),
             loader=self._loader,
-            **(_result_fields(answer) if answer is not None else {}),
         )
 
 
-def _result_fields(answer: _MatchedResult) -> dict[str, Any]:
-    """Return what a call has from its answer."""
-    node, block = answer.node, answer.node.blocks[answer.index]
-    alone = sum(1 for other in node.blocks if other.id is not None) == 1
-    return {
-        "result_position": node.position,
-        "result_index": answer.index,
-        "result_record_id": node.uuid,
-        "completed_at": node.timestamp,
-        "is_error": block.is_error,
-        "is_interrupted": block.is_error and _mentions_interruption(node.preview),
-        "result_size": block.size,
-        "result_facts": node.result if alone else None,
-    }
+class _CallResult(Struct, frozen=True, kw_only=True, gc=False):
+    """The part of a call that comes from its result."""
+
+    position: Position | None = None
+    index: int = 0
+    record_id: RecordId | None = None
+    completed_at: datetime | None = None
+    is_error: bool = False
+    is_interrupted: bool = False
+    size: int = 0
+    facts: ResultFacts | None = None
+
+
+_NO_RESULT = _CallResult()
+
+
+def _call_result(matched: _MatchedResult) -> _CallResult:
+    node, block = matched.node, matched.node.blocks[matched.index]
+    is_only_result = sum(1 for other in node.blocks if other.id is not None) == 1
+    return _CallResult(
+        position=node.position,
+        index=matched.index,
+        record_id=node.uuid,
+        completed_at=node.timestamp,
+        is_error=block.is_error,
+        is_interrupted=block.is_error and _mentions_interruption(node.preview),
+        size=block.size,
+        facts=node.result if is_only_result else None,
+    )
 
 
 def _is_injected_text(node: RecordNode) -> bool:
-    """Whether a user record may be a text that the harness added for a call."""
+    """Whether a user record may be a text that the harness added to a call."""
     return node.kind == "user" and node.origin is not Origin.TOOL
 
 
 def _is_command_body(node: RecordNode, command: RecordNode) -> bool:
-    """Whether a text of the harness is what a command stood for, not said beside it."""
+    """Whether a harness text is the expansion of a command."""
     is_text = node.origin is Origin.HARNESS and bool(node.preview)
     return is_text and node.parent_uuid == command.uuid
 
@@ -330,58 +354,57 @@ def _role(node: RecordNode) -> Role:
     return Role.SYSTEM if is_notice else Role.USER
 
 
-def _mentions_interruption(head: str) -> bool:
-    return any(phrase in head for phrase in _INTERRUPTION_PHRASES)
+def _mentions_interruption(preview: str) -> bool:
+    return any(phrase in preview for phrase in _INTERRUPTION_PHRASES)
 
 
 def _removed_records(nodes: Iterable[RecordNode]) -> dict[RecordId, str]:
-    """Return the records that a later one takes back or tells again, and how.
+    """Return the records that a later one retracts or repeats, and the reason.
 
-    A compaction by hand is recorded as it was typed, and later as the command.
+    A manual compaction is recorded first as typed text, and later as a command.
     """
-    gone: dict[RecordId, str] = {}
+    removed: dict[RecordId, str] = {}
     typed: RecordId | None = None
     command = Origin.COMMAND
     for node in nodes:
         if node.supersedes_ids:
-            gone.update(dict.fromkeys(node.supersedes_ids, "superseded"))
+            removed.update(dict.fromkeys(node.supersedes_ids, "superseded"))
         if isinstance(node.extra, RetractionFacts):
-            gone.update(dict.fromkeys(node.extra.record_ids, "retracted"))
+            removed.update(dict.fromkeys(node.extra.record_ids, "retracted"))
         if node.origin is not command:
             continue
         if node.command is None:
             typed = node.uuid
         elif typed is not None and node.command.name == "/compact":
-            gone[typed] = "copy"
+            removed[typed] = "copy"
             typed = None
-    return gone
+    return removed
 
 
 def _build_record_refs(group: Iterable[RecordNode]) -> tuple[RecordRef, ...]:
-    """Return the records with the blocks that each adds to those before it."""
+    """Return the records, each with the blocks that no earlier one contains."""
     nodes = list(group)
     if len(nodes) == 1 and len(nodes[0].blocks) == 1 and nodes[0].side_text is None:
         (node,) = nodes
-        blocks = (0,)
-        return (RecordRef(node.position, get_record_id(node), blocks),)
+        return (RecordRef(node.position, get_record_id(node), (0,)),)
     seen: set[object] = set()
-    pieces = []
+    refs = []
     for node in nodes:
-        # What is no conversation says one thing, which nodes do not tell of.
-        fresh = [] if node.is_conversation else [0]
-        within: set[object] = set()
+        # Other records have one block, which their nodes do not list.
+        new_indexes = [] if node.is_conversation else [0]
+        new_keys: set[object] = set()
         for index, block in enumerate(node.blocks):
             if node.side_text is not None and _is_result_block(
                 block
             ) != _is_tool_result(node):
                 continue
-            sign = block.id or (block.kind, block.digest, block.size)
-            if sign not in seen:
-                fresh.append(index)
-                within.add(sign)
-        seen |= within
-        pieces.append(RecordRef(node.position, get_record_id(node), tuple(fresh)))
-    return tuple(pieces)
+            key = block.id or (block.kind, block.digest, block.size)
+            if key not in seen:
+                new_indexes.append(index)
+                new_keys.add(key)
+        seen |= new_keys
+        refs.append(RecordRef(node.position, get_record_id(node), tuple(new_indexes)))
+    return tuple(refs)
 
 
 def _is_result_block(block: NodeBlock) -> bool:

@@ -1,4 +1,4 @@
-"""Text that a person typed while Claude worked: what became of it."""
+"""Prompts that were typed while Claude worked and waited in the queue."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from bygones.model.base import Position, RecordId
 from bygones.model.nodes import Origin, QueueFacts, RecordNode
 
-__all__ = ["find_queued_prompts", "find_steering"]
-
 
 def find_queued_prompts(nodes: Sequence[RecordNode]) -> frozenset[RecordId]:
     """Return the prompts that waited in the queue before they were sent.
 
-    A text that waited once counts for one prompt: the same words may be typed again.
+    Each queued text matches one prompt: the same text may be typed again.
     """
     waiting: list[RecordNode] = []
-    found = set()
+    queued = set()
     for node in nodes:
         operation = _queue_operation(node) if node.extra is not None else None
         if operation == "enqueue":
@@ -29,17 +27,16 @@ def find_queued_prompts(nodes: Sequence[RecordNode]) -> frozenset[RecordId]:
             same = [text for text in waiting if text.digest == node.digest]
             if same:
                 waiting.remove(same[0])
-                found.add(node.uuid)
-    return frozenset(found)
+                queued.add(node.uuid)
+    return frozenset(queued)
 
 
 def find_steering(nodes: Sequence[RecordNode]) -> list[RecordNode]:
-    """Return the queued texts that reached the model and are recorded nowhere else.
+    """Return the queued texts that reached the model but have no record of their own.
 
-    Before about 2.1.97 a text that was delivered while Claude worked stands only in
-    the queue: put in, and then removed. One that was taken back into the editor, or
-    that became a record of its own, is not steering. What was said before a text was
-    put in is not that text, and a record that follows stands for one of its words.
+    Before about 2.1.97 a text that was delivered while Claude worked is only in the
+    queue: added, then removed. Texts that went back to the editor, or that have a record
+    after they were queued, are not steering. Each record matches one queued text.
     """
     nodes = [node for node in nodes if node.digest or node.extra is not None]
     waiting: list[RecordNode] = []
@@ -51,23 +48,23 @@ def find_steering(nodes: Sequence[RecordNode]) -> list[RecordNode]:
         elif operation == "popAll":
             waiting.clear()
         elif operation in {"dequeue", "remove"} and waiting:
-            taken = _match_waiting(waiting, node)
-            waiting.remove(taken)
-            if operation == "remove" and _is_typed(taken):
-                removed[taken.position] = taken
+            text = _match_waiting(waiting, node)
+            waiting.remove(text)
+            if operation == "remove" and _is_typed(text):
+                removed[text.position] = text
     if not removed:
         return []
-    missing: dict[int, list[RecordNode]] = {}
+    unrecorded: dict[int, list[RecordNode]] = {}
     for node in nodes:
         if node.position in removed:
-            missing.setdefault(node.digest, []).append(node)
-        elif _is_recorded(node) and missing.get(node.digest):
-            del removed[missing[node.digest].pop(0).position]
+            unrecorded.setdefault(node.digest, []).append(node)
+        elif _is_recorded(node) and unrecorded.get(node.digest):
+            del removed[unrecorded[node.digest].pop(0).position]
     return list(removed.values())
 
 
 def _match_waiting(waiting: list[RecordNode], node: RecordNode) -> RecordNode:
-    """Return the text that an operation names, else the one that waits longest."""
+    """Return the text that an operation names, by default the oldest."""
     named = (text for text in waiting if node.digest and text.digest == node.digest)
     return next(named, waiting[0])
 

@@ -1,4 +1,4 @@
-"""What a session changed: one edit a call."""
+"""Assembles sessions from transcripts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from bygones.assemble.conversation import (
     BuiltConversation,
     ConversationBuilder,
     EarlierAgents,
-    iter_agent_runs,
-    last_timestamp,
 )
-from bygones.assemble.dedupe import sort_transcripts
+from bygones.assemble.dedupe import first_timestamp, last_timestamp, sort_transcripts
 from bygones.assemble.grouping import (
     SessionRecords,
     find_families,
-    first_timestamp,
     group_by_session,
     iter_accounts,
     mixed_session_problems,
     relate_sessions,
 )
 from bygones.assemble.summary import (
-    LeafSummaries,
+    SummariesByLeaf,
     choose_title,
     collect_summaries,
     detect_project,
@@ -41,6 +38,7 @@ from bygones.model.sessions import (
     Message,
     Session,
     ToolCall,
+    walk_agents,
 )
 from bygones.model.summary import Loader, Role
 from bygones.model.usage import Usage
@@ -51,8 +49,8 @@ EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 def collect_edits(
     branches: Iterable[Branch], agent: AgentId | None = None
 ) -> tuple[FileEdit, ...]:
-    """Return the changes that calls made, each branch's own, in order."""
-    found = []
+    """Return the file edits of the calls on each branch, in order."""
+    edits = []
     for branch in branches:
         for turn in branch.own_turns:
             for message in turn.messages:
@@ -61,7 +59,7 @@ def collect_edits(
                     if path is None:
                         continue
                     facts = call.result_facts
-                    found.append(
+                    edits.append(
                         FileEdit(
                             path=path,
                             tool_call=call,
@@ -76,14 +74,11 @@ def collect_edits(
                             has_patch=bool(facts and facts.has_patch),
                         )
                     )
-    return tuple(found)
+    return tuple(edits)
 
 
 def edited_path(call: ToolCall) -> str | None:
-    """Return the file that a call changed.
-
-    A call that failed, was refused or has no answer yet changed nothing.
-    """
+    """Return the file that a call changed; `None` if it failed or has no result."""
     if call.name not in EDITING_TOOLS or call.is_error or not call.has_result:
         return None
     return (call.result_facts.path if call.result_facts else None) or call.path or None
@@ -95,72 +90,70 @@ T = TypeVar("T", bound=str)
 def assemble_sessions(
     transcripts: Iterable[Transcript],
     loader: Loader,
-    summaries: LeafSummaries | None = None,
+    summaries: SummariesByLeaf | None = None,
     paid_keys: set[str] | None = None,
 ) -> tuple[Session, ...]:
     """Return the sessions of transcripts, oldest first.
 
-    Give it all files of a project: summaries, copies and agents of one session may
-    stand in another's file. Who knows the summaries of other files hands them in, and
-    needs to give only sessions that share records or answers. Answers in ``paid`` were
-    counted elsewhere and cost nothing here; those of these sessions are added to it.
+    Pass all files of a project: summaries, copies and agents of a session may be in the
+    file of another one. If `summaries` contains the summaries of all files, the files of
+    a family (see `find_families`) are enough. Answers in `paid_keys` were counted
+    elsewhere and cost nothing here; the answers of these sessions are added to it.
     """
     ordered = sort_transcripts(transcripts)
-    gathered = group_by_session(ordered)
+    groups = group_by_session(ordered)
     summaries = summaries if summaries is not None else collect_summaries(ordered)
-    ledger = build_ledger(iter_accounts(gathered), paid_keys or frozenset())
+    ledger = build_ledger(iter_accounts(groups), paid_keys or frozenset())
     if paid_keys is not None:
         paid_keys.update(ledger.owner)
-    related = relate_sessions(gathered)
-    kin = find_families({one.id: one.nodes for one in gathered})
-    lent: dict[SessionId, EarlierAgents] = {}
+    lineages = relate_sessions(groups)
+    families = find_families({records.id: records.nodes for records in groups})
+    earlier_agents: dict[SessionId, EarlierAgents] = {}
     sessions = []
-    for one in gathered:
-        own = lent.setdefault(kin[one.id], EarlierAgents())
-        talks = ConversationBuilder(one, ledger, loader)
-        runs = talks.build_agents()
-        talk = talks.build_main(runs, own)
-        session = _build_session(one, talk, runs, summaries, loader=loader)
-        sessions.append(structs.replace(session, lineage=related[one.id]))
-        own.add(runs)
+    for records in groups:
+        earlier = earlier_agents.setdefault(families[records.id], EarlierAgents())
+        builder = ConversationBuilder(records, ledger, loader)
+        runs = builder.build_agents()
+        conversation = builder.build_main(runs, earlier)
+        session = _build_session(records, conversation, runs, summaries, loader=loader)
+        sessions.append(structs.replace(session, lineage=lineages[records.id]))
+        earlier.add(runs)
     return tuple(sessions)
 
 
 def assemble_preview(
     transcript: Transcript, loader: Loader
 ) -> tuple[SessionId, Sequence[Message]]:
-    """Return the session of a file, and its messages as far as these nodes tell them.
+    """Return the session id and the messages of the beginning of a file.
 
-    For the beginning of a file, its nodes in order: all else of a session is not made.
+    The nodes must be in order. Nothing else of the session is built.
     """
-    (one,) = group_by_session((transcript,))
-    talks = ConversationBuilder(
-        one, build_ledger(iter_accounts((one,)), frozenset()), loader
-    )
-    return one.id, talks.build_main(talks.build_agents(), EarlierAgents()).branches[
-        0
-    ].messages
+    (records,) = group_by_session((transcript,))
+    ledger = build_ledger(iter_accounts((records,)))
+    builder = ConversationBuilder(records, ledger, loader)
+    conversation = builder.build_main(builder.build_agents(), EarlierAgents())
+    return records.id, conversation.branches[0].messages
 
 
 def _build_session(
     records: SessionRecords,
     conversation: BuiltConversation,
     runs: tuple[AgentRun, ...],
-    summaries: LeafSummaries,
+    summaries: SummariesByLeaf,
     *,
     loader: Loader,
 ) -> Session:
     branches = tuple(_with_title(branch, summaries) for branch in conversation.branches)
-    # Where a session's own file is gone, its agents tell what there is to tell.
+    # If the session's own file is gone, use the records of its agents.
     nodes = conversation.nodes or [
         node for agent in records.agents for node in agent.nodes
     ]
-    named = [n.uuid for n in nodes if n.uuid and n.uuid in summaries.text_by_leaf]
-    shown = [run for run in iter_agent_runs(runs) if run.kind.is_shown]
+    summarized = [n.uuid for n in nodes if n.uuid and n.uuid in summaries]
+    shown = [run for run in walk_agents(runs) if run.kind.is_shown]
     edits = list(collect_edits(branches))
     for run in shown:
         edits.extend(collect_edits(run.branches, run.id))
-    claim, claimed = last_reported_cost(nodes)
+    reported_cost, cost_reported_at = last_reported_cost(nodes)
     return Session(
         id=records.id,
         title=choose_title(records.id, nodes, summaries),
@@ -170,7 +163,7 @@ def _build_session(
         git_branches=_distinct(node.git_branch for node in nodes),
         versions=_distinct(node.version for node in nodes),
         entrypoints=_distinct(node.entrypoint for node in nodes),
-        models=_distinct(spend.model for spend in conversation.message_usages),
+        models=_distinct(usage.model for usage in conversation.message_usages),
         slug=next((node.slug for node in reversed(nodes) if node.slug), None),
         tags=session_tags(nodes),
         started_at=first_timestamp(nodes),
@@ -178,15 +171,15 @@ def _build_session(
         live_branch=branches[0],
         branches=branches,
         agents=runs,
-        endpoint_ids=_distinct((*conversation.leaf_ids, *named)),
+        endpoint_ids=_distinct((*conversation.leaf_ids, *summarized)),
         edits=tuple(edits),
-        usage=sum((spend.usage for spend in conversation.message_usages), Usage()),
+        usage=sum((u.usage for u in conversation.message_usages), Usage()),
         message_usages=(
             *conversation.message_usages,
-            *(s for run in shown for s in run.message_usages),
+            *(usage for run in shown for usage in run.message_usages),
         ),
-        reported_cost=claim,
-        cost_reported_at=claimed,
+        reported_cost=reported_cost,
+        cost_reported_at=cost_reported_at,
         snapshot_positions=tuple(
             n.position for n in nodes if n.kind.startswith("file-history")
         ),
@@ -218,13 +211,13 @@ def _distinct(values: Iterable[T | None]) -> tuple[T, ...]:
     return tuple(value for value in dict.fromkeys(values) if value)
 
 
-def _with_title(branch: Branch, summaries: LeafSummaries) -> Branch:
-    """Give a branch the title that a summary gave to its latest record."""
-    if not summaries.text_by_leaf:
+def _with_title(branch: Branch, summaries: SummariesByLeaf) -> Branch:
+    """Set the title of a branch to the last summary of its records."""
+    if not summaries:
         return branch
     title = None
     for turn in branch.own_turns:
         for message in turn.messages:
-            for piece in message.record_refs:
-                title = summaries.text_by_leaf.get(piece.record_id, title)
+            for ref in message.record_refs:
+                title = summaries.get(ref.record_id, title)
     return structs.replace(branch, title=title) if title else branch

@@ -1,11 +1,9 @@
-"""What a session is called, by precedence."""
+"""Title, project and summary of a session."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-from msgspec import Struct
 
 from bygones.errors import AmbiguousSelector, NotInArchive
 from bygones.model.base import ProjectKey, RecordId, SessionId
@@ -20,26 +18,24 @@ from bygones.model.query import Flag
 from bygones.model.sessions import Session
 from bygones.model.summary import Project, SessionSummary, Title, TitleKind
 
-TITLE_LIMIT = 200
-"""Signs of a prompt that name a session."""
+_TITLE_LIMIT = 200
+"""Characters of a prompt that is used as title."""
 _EXPLICIT_TITLE_LIMIT = 2_000
-"""Signs of a title that somebody gave: more than anybody gives."""
+"""Characters of a title that the user or Claude gave; longer than any real one."""
 
 _SPACE = re.compile(r"\s+")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class LeafSummaries(Struct, frozen=True):
-    """The text that names each leaf, gathered from all files of a project."""
-
-    text_by_leaf: Mapping[RecordId, str]
+SummariesByLeaf = Mapping[RecordId, str]
+"""The summary of each leaf, from all files of a project."""
 
 
-def collect_summaries(transcripts: Iterable[Transcript]) -> LeafSummaries:
-    """Return what summaries call their leaves; the newest file has the last word."""
-    newest = sorted(transcripts, key=lambda t: (t.source.mtime_ns, t.source.id))
+def collect_summaries(transcripts: Iterable[Transcript]) -> SummariesByLeaf:
+    """Return the summary of each leaf; the newest file wins."""
+    oldest_first = sorted(transcripts, key=lambda t: (t.source.mtime_ns, t.source.id))
     texts: dict[RecordId, str] = {}
-    for transcript in newest:
+    for transcript in oldest_first:
         for node in transcript.nodes:
             facts = node.extra
             if (
@@ -48,16 +44,16 @@ def collect_summaries(transcripts: Iterable[Transcript]) -> LeafSummaries:
                 and facts.leaf_id
             ):
                 texts[facts.leaf_id] = facts.text
-    return LeafSummaries(texts)
+    return texts
 
 
 def choose_title(
-    session: SessionId, nodes: Sequence[RecordNode], summaries: LeafSummaries
+    session: SessionId, nodes: Sequence[RecordNode], summaries: SummariesByLeaf
 ) -> Title:
-    """Return a session's title, and where it comes from."""
+    """Return the title of a session: the first candidate that is not blank."""
     for kind, text in _title_candidates(nodes, summaries):
         cleaned = _clean_title(
-            text, _EXPLICIT_TITLE_LIMIT if kind.is_explicit else TITLE_LIMIT
+            text, _EXPLICIT_TITLE_LIMIT if kind.is_explicit else _TITLE_LIMIT
         )
         if cleaned:
             return Title(cleaned, kind)
@@ -65,27 +61,27 @@ def choose_title(
 
 
 def _title_candidates(
-    nodes: Sequence[RecordNode], summaries: LeafSummaries
+    nodes: Sequence[RecordNode], summaries: SummariesByLeaf
 ) -> Iterable[tuple[TitleKind, str]]:
-    told = [node for node in nodes if node.extra is not None]
-    yield TitleKind.CUSTOM, _last_title(told, "custom-title")
-    yield TitleKind.GENERATED, _last_title(told, "ai-title")
+    metadata = [node for node in nodes if node.extra is not None]
+    yield TitleKind.CUSTOM, _last_title(metadata, "custom-title")
+    yield TitleKind.GENERATED, _last_title(metadata, "ai-title")
     if not any(node.team_name for node in nodes):
-        yield TitleKind.AGENT_NAME, _last_title(told, "agent-name")
+        yield TitleKind.AGENT_NAME, _last_title(metadata, "agent-name")
     yield TitleKind.SUMMARY, _latest_summary(nodes, summaries)
-    yield TitleKind.PROMPT, _first_head(nodes, {Origin.PERSON, Origin.CALLER})
-    yield TitleKind.COMMAND, _first_head(nodes, {Origin.COMMAND})
-    yield TitleKind.LAST_PROMPT, _last_title(told, "last-prompt")
+    yield TitleKind.PROMPT, _first_preview(nodes, {Origin.PERSON, Origin.CALLER})
+    yield TitleKind.COMMAND, _first_preview(nodes, {Origin.COMMAND})
+    yield TitleKind.LAST_PROMPT, _last_title(metadata, "last-prompt")
     yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
 
 
-def _latest_summary(nodes: Sequence[RecordNode], summaries: LeafSummaries) -> str:
-    """Return the summary of the latest leaf, unless that is an error, no answer."""
-    if not summaries.text_by_leaf:
+def _latest_summary(nodes: Sequence[RecordNode], summaries: SummariesByLeaf) -> str:
+    """Return the summary of the latest leaf that is not the text of an error."""
+    if not summaries:
         return ""
-    told = (summaries.text_by_leaf.get(n.uuid, "") for n in reversed(nodes) if n.uuid)
+    texts = (summaries.get(n.uuid, "") for n in reversed(nodes) if n.uuid)
     return next(
-        (text for text in told if text and not text.startswith(_ERROR_PREFIXES)), ""
+        (text for text in texts if text and not text.startswith(_ERROR_PREFIXES)), ""
     )
 
 
@@ -99,10 +95,10 @@ _ERROR_PREFIXES = (
 )
 
 
-def _first_head(nodes: Iterable[RecordNode], origins: set[Origin]) -> str:
+def _first_preview(nodes: Iterable[RecordNode], origins: set[Origin]) -> str:
     kinds = {"user", "system", "attachment"}
-    heads = (n.preview for n in nodes if n.origin in origins and n.kind in kinds)
-    return next((head for head in heads if head.strip()), "")
+    previews = (n.preview for n in nodes if n.origin in origins and n.kind in kinds)
+    return next((preview for preview in previews if preview.strip()), "")
 
 
 def _last_title(nodes: Sequence[RecordNode], kind: str) -> str:
@@ -113,13 +109,13 @@ def _last_title(nodes: Sequence[RecordNode], kind: str) -> str:
 
 
 def _clean_title(text: str, limit: int) -> str:
-    """Return a title on one line, without control characters, cut if long."""
+    """Return a title as one line without control characters, shortened if long."""
     line = _SPACE.sub(" ", _CONTROL.sub("", text)).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def session_tags(nodes: Sequence[RecordNode]) -> tuple[str, ...]:
-    """Return the session's label; an empty one takes the earlier away."""
+    """Return the last tag of a session; an empty one removes the tag before."""
     tags = [
         n.extra.text
         for n in nodes
@@ -129,17 +125,16 @@ def session_tags(nodes: Sequence[RecordNode]) -> tuple[str, ...]:
 
 
 _MAX_SUGGESTIONS = 5
-"""Names that an error mentions."""
+"""Names that an error suggests."""
 
 _DRIVE = re.compile(r"^[a-z]:(?=[\\/])")
 _WORKTREE = re.compile(r"[\\/]\.claude[\\/]worktrees[\\/].*$")
 
 
 def detect_project(nodes: Sequence[RecordNode]) -> str | None:
-    """Return the directory in which a session began.
+    """Return the directory in which a session started, for a worktree its repository.
 
-    A worktree counts as the repository that it was made from. Folder names are not
-    decoded: two directories may share one.
+    It is not derived from the project key: two directories may have the same key.
     """
     for node in nodes:
         if node.kind == "worktree-state" and isinstance(node.extra, DirectoryFacts):
@@ -149,29 +144,27 @@ def detect_project(nodes: Sequence[RecordNode]) -> str | None:
 
 
 def _normalize_drive(path: str) -> str:
-    """Return a Windows path with the drive's letter as the command line writes it."""
+    """Return a Windows path with the drive letter in upper case."""
     return _DRIVE.sub(lambda drive: drive[0].upper(), path)
 
 
 def group_into_projects(
     sessions: Iterable[Session | SessionSummary],
 ) -> tuple[Project, ...]:
-    """Return projects by path; two paths that share a key are two projects."""
-    found: dict[str | None, _ProjectBuilder] = {}
+    """Group sessions by project path; two paths with the same key are two projects."""
+    builders: dict[str | None, _ProjectBuilder] = {}
     for session in sessions:
         key = session.project or (
             f"?{session.project_keys[0]}" if session.project_keys else None
         )
-        if key not in found:
-            found[key] = _ProjectBuilder(session.project)
-        found[key].add(session)
-    projects = [some.project for some in found.values()]
+        if key not in builders:
+            builders[key] = _ProjectBuilder(session.project)
+        builders[key].add(session)
+    projects = [builder.project for builder in builders.values()]
     return tuple(sorted(projects, key=lambda p: (p.path or "", p.project_keys)))
 
 
 class _ProjectBuilder:
-    """What is known of a project so far; its sessions may be very many."""
-
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._keys: dict[ProjectKey, None] = {}
@@ -201,24 +194,29 @@ def _session_size(session: Session | SessionSummary) -> int:
 
 def find_project(projects: Sequence[Project], name: str) -> Project:
     """Return a project by its path, its key or the last part of its path."""
-    for fits in (
+    for matches in (
         [p for p in projects if p.path is not None and p.path == name],
         [p for p in projects if name in p.project_keys and p.path is not None],
         [p for p in projects if name in p.project_keys],
         [p for p in projects if p.name == name],
     ):
-        if len(fits) > 1:
-            raise AmbiguousSelector("project", name, [p.path or p.name for p in fits])
-        if fits:
-            return fits[0]
+        if len(matches) > 1:
+            candidates = [p.path or p.name for p in matches]
+            raise AmbiguousSelector("project", name, candidates)
+        if matches:
+            return matches[0]
+    raise NotInArchive("project", name, _similar_projects(projects, name))
+
+
+def _similar_projects(projects: Sequence[Project], name: str) -> list[str]:
     from difflib import get_close_matches
 
-    names = {one: p.path or p.name for p in projects for one in (p.path, p.name) if one}
-    close = get_close_matches(name, names, n=_MAX_SUGGESTIONS)
-    # Who remembers a part of a name means what has it.
-    close += [one for one in names if name and name.casefold() in one.casefold()]
-    told = list(dict.fromkeys(names[one] for one in close))[:_MAX_SUGGESTIONS]
-    raise NotInArchive("project", name, told)
+    labels = {
+        key: p.path or p.name for p in projects for key in (p.path, p.name) if key
+    }
+    similar = get_close_matches(name, labels, n=_MAX_SUGGESTIONS)
+    similar += [key for key in labels if name and name.casefold() in key.casefold()]
+    return list(dict.fromkeys(labels[key] for key in similar))[:_MAX_SUGGESTIONS]
 
 
 def _session_flags(session: Session) -> Iterator[Flag]:
@@ -234,9 +232,9 @@ def _session_flags(session: Session) -> Iterator[Flag]:
 
 
 def summarize_session(session: Session) -> SessionSummary:
-    """Return what lists show of a session."""
+    """Return the summary that lists show."""
     agents = [agent for agent in session.all_agents if agent.kind.is_shown]
-    models = (spend.model for spend in session.message_usages if spend.model)
+    models = (usage.model for usage in session.message_usages if usage.model)
     return SessionSummary(
         id=session.id,
         title=session.title,

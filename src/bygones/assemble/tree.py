@@ -1,4 +1,4 @@
-"""The tree of a session: records by parent, made whole where it is torn."""
+"""The tree of a session's records, with missing links repaired."""
 
 from __future__ import annotations
 
@@ -11,94 +11,86 @@ from bygones.assemble.dedupe import TREE_KINDS
 from bygones.model.base import Problem, RecordId
 from bygones.model.nodes import CompactionFacts, Origin, RecordNode
 
-__all__ = [
-    "RecordTree",
-    "build_tree",
-    "join_fragments",
-    "order_parents_first",
-    "starts_new_root",
-]
-
 
 class RecordTree(Struct, frozen=True):
-    """Records and their children, in the order of the file.
+    """Records and their children, in file order.
 
-    A parent that no file holds is a *ghost*: it has children but no record. A circle
-    of parents is opened at its first record, which then counts as a root.
+    A *ghost* is a parent that is in no file: it has children but no record. A cycle of
+    parents is broken at its first record, which becomes a root.
     """
 
     nodes: dict[RecordId, RecordNode]
-    """By id, in the order of the file."""
+    """By id, in file order."""
     children: dict[RecordId | None, tuple[RecordId, ...]]
-    """Roots are the children of ``None``."""
+    """Roots are the children of `None`."""
     parents: dict[RecordId, RecordId | None]
     ghosts: frozenset[RecordId]
     problems: tuple[Problem, ...]
 
     @property
     def leaves(self) -> tuple[RecordId, ...]:
-        """Records that no other names as parent."""
+        """Records without children."""
         return tuple(uuid for uuid in self.nodes if uuid not in self.children)
 
 
 def order_parents_first(nodes: Sequence[RecordNode]) -> list[RecordNode]:
-    """Return nodes in the order of the file, but none before its parent.
+    """Return nodes in file order, but each after its parent.
 
-    What is written late was still said before what follows it.
+    A record may be written late, after its children.
     """
-    order: dict[RecordId | None, int] = {
-        n.uuid: at for at, n in enumerate(nodes) if n.uuid is not None
+    index: dict[RecordId | None, int] = {
+        n.uuid: i for i, n in enumerate(nodes) if n.uuid is not None
     }
-    if all(order.get(n.parent_uuid, -1) <= at for at, n in enumerate(nodes)):
+    if all(index.get(n.parent_uuid, -1) <= i for i, n in enumerate(nodes)):
         return list(nodes)
     parents = {n.uuid: n.parent_uuid for n in nodes if n.uuid is not None}
-    opened = {*_cycle_breaks(parents), *(u for u, p in parents.items() if u == p)}
+    roots = {*_cycle_breaks(parents), *(u for u, p in parents.items() if u == p)}
     waiting: dict[RecordId | None, list[RecordNode]] = {}
     done: set[RecordId | None] = set()
-    sequence: list[RecordNode] = []
+    ordered: list[RecordNode] = []
     for node in nodes:
-        above = node.parent_uuid if node.uuid not in opened else None
-        if above in order and above not in done:
-            waiting.setdefault(above, []).append(node)
+        parent = node.parent_uuid if node.uuid not in roots else None
+        if parent in index and parent not in done:
+            waiting.setdefault(parent, []).append(node)
             continue
         ready = [node]
         while ready:
-            at = ready.pop()
-            sequence.append(at)
-            done.add(at.uuid)
-            if at.uuid is not None:
-                ready.extend(reversed(waiting.pop(at.uuid, [])))
-    return sequence
+            current = ready.pop()
+            ordered.append(current)
+            done.add(current.uuid)
+            if current.uuid is not None:
+                ready.extend(reversed(waiting.pop(current.uuid, [])))
+    return ordered
 
 
 def build_tree(
     nodes: Sequence[RecordNode], known_elsewhere: Container[RecordId] = ()
 ) -> RecordTree:
-    """Return the tree of nodes that are in order and have every id once.
+    """Return the tree of ordered nodes with distinct ids.
 
-    A parent that is ``elsewhere`` (a fork goes on from its caller's) is no ghost. A
-    record of an unknown type is in the tree if it hangs there, or something on it.
+    A parent in `known_elsewhere` is not a ghost: an agent may continue from a record of
+    its caller. A record of an unknown type is in the tree if it has a parent or children.
     """
-    named = {node.parent_uuid for node in nodes}
+    parent_ids = {node.parent_uuid for node in nodes}
     known = {
         n.uuid: n
         for n in nodes
         if n.uuid is not None
-        and (n.kind in TREE_KINDS or n.parent_uuid is not None or n.uuid in named)
+        and (n.kind in TREE_KINDS or n.parent_uuid is not None or n.uuid in parent_ids)
     }
     problems: list[Problem] = []
     parents: dict[RecordId, RecordId | None] = {}
-    is_sound = True
+    is_ordered = True
     for uuid, node in known.items():
         parent = node.parent_uuid
         if parent == uuid:
             parent = None
             problems.append(Problem("self-parent", node.position, uuid))
         elif parent not in parents and parent in known:
-            is_sound = False
+            is_ordered = False
         parents[uuid] = parent
-    # A circle needs a record that stands before its parent.
-    for uuid in () if is_sound else _cycle_breaks(parents):
+    # A cycle contains a record that comes before its parent.
+    for uuid in () if is_ordered else _cycle_breaks(parents):
         parents[uuid] = None
         problems.append(Problem("cycle", known[uuid].position, uuid))
     children: dict[RecordId | None, list[RecordId]] = {}
@@ -110,7 +102,7 @@ def build_tree(
     problems += [Problem("ghost", known[c].position, g) for g, c in ghosts.items()]
     return RecordTree(
         nodes=known,
-        children={parent: tuple(some) for parent, some in children.items()},
+        children={parent: tuple(ids) for parent, ids in children.items()},
         parents=parents,
         ghosts=frozenset(ghosts),
         problems=tuple(problems),
@@ -118,60 +110,62 @@ def build_tree(
 
 
 def _cycle_breaks(parents: dict[RecordId, RecordId | None]) -> list[RecordId]:
-    """Return one record of each circle of parents: the first in the order."""
-    order = {uuid: at for at, uuid in enumerate(parents)}
+    """Return the first record of each cycle of parents."""
+    index = {uuid: i for i, uuid in enumerate(parents)}
     done: set[RecordId] = set()
-    openings = []
+    breaks = []
     for start in parents:
         path: list[RecordId] = []
         seen: set[RecordId] = set()
-        at: RecordId | None = start
-        while at is not None and at in parents and at not in done and at not in seen:
-            path.append(at)
-            seen.add(at)
-            at = parents[at]
-        if at is not None and at in seen:
-            circle = path[path.index(at) :]
-            openings.append(min(circle, key=order.__getitem__))
+        uuid: RecordId | None = start
+        while uuid in parents and uuid not in done and uuid not in seen:
+            path.append(uuid)
+            seen.add(uuid)
+            uuid = parents[uuid]
+        if uuid is not None and uuid in seen:
+            cycle = path[path.index(uuid) :]
+            breaks.append(min(cycle, key=index.__getitem__))
         done.update(path)
-    return openings
+    return breaks
 
 
 def join_fragments(tree: RecordTree) -> dict[RecordId, RecordId | None]:
-    """Return the parents with what is torn joined by the order of the file.
+    """Return the parent of each record, with fragments joined in file order.
 
-    A segment whose parent is missing hangs on the record before it; a compaction on
-    the record it says it follows, or else on the one before it. What stays a root is
-    the first record, and prompts with which a person began anew from nothing.
+    A fragment whose parent is missing continues the record before it; a compaction
+    continues the record that it names, or the one before it. Roots are the first record,
+    and prompts with which the user started over.
     """
     detached = _detached_commands(tree)
     roots = _RootFinder(tree, detached)
     joined: dict[RecordId, RecordId | None] = {}
-    order: dict[RecordId, int] = {}
-    begun = False
-    boundary = -1
+    index: dict[RecordId, int] = {}
+    has_prompt = False
+    last_compaction = -1
     last: RecordId | None = None
-    for at, (uuid, node) in enumerate(tree.nodes.items()):
+    for i, (uuid, node) in enumerate(tree.nodes.items()):
         parent = tree.parents[uuid]
         if parent in tree.nodes and uuid not in detached:
             joined[uuid] = parent
-        elif begun and starts_new_root(tree, node):
+        elif has_prompt and starts_new_root(tree, node):
             joined[uuid] = None
         else:
-            # A compaction that points behind an earlier one is no way back.
-            told = node.logical_parent_uuid
-            follows = told if told and order.get(told, -1) > boundary else None
-            joined[uuid] = roots.attach(uuid, follows) or roots.attach(uuid, last)
-        begun = begun or _is_continued_prompt(tree, node)
-        order[uuid] = at
+            # A parent before an earlier compaction would skip that compaction.
+            named = node.logical_parent_uuid
+            logical = (
+                named if named and index.get(named, -1) > last_compaction else None
+            )
+            joined[uuid] = roots.attach(uuid, logical) or roots.attach(uuid, last)
+        has_prompt = has_prompt or _is_continued_prompt(tree, node)
+        index[uuid] = i
         last = uuid
         if isinstance(node.extra, CompactionFacts):
-            boundary = at
+            last_compaction = i
     return joined
 
 
 def starts_new_root(tree: RecordTree, node: RecordNode) -> bool:
-    """Whether a prompt has nothing before it, and something hanging on it."""
+    """Whether a record is a prompt with children and without a parent."""
     is_root = node.parent_uuid is None and node.logical_parent_uuid is None
     return is_root and _is_continued_prompt(tree, node)
 
@@ -182,20 +176,20 @@ def _is_continued_prompt(tree: RecordTree, node: RecordNode) -> bool:
 
 
 def _detached_commands(tree: RecordTree) -> frozenset[RecordId]:
-    """Return the commands that hang on a caveat long past.
+    """Return the commands whose parent is an old caveat.
 
-    Versions 1.0.35 to 1.0.57 hung every later command on the first caveat.
+    Versions 1.0.35 to 1.0.57 made the first caveat the parent of every later command.
     """
-    found = []
+    detached = []
     last: RecordId | None = None
     for uuid, node in tree.nodes.items():
-        parent = tree.parents[uuid]
-        above = tree.nodes.get(parent) if parent is not None else None
-        is_past = above is not None and parent != last and _is_caveat(above)
-        if is_past and node.kind == "user" and node.origin in _AFTER_CAVEAT_ORIGINS:
-            found.append(uuid)
+        parent_id = tree.parents[uuid]
+        parent = tree.nodes.get(parent_id) if parent_id is not None else None
+        is_old = parent is not None and parent_id != last and _is_caveat(parent)
+        if is_old and node.kind == "user" and node.origin in _AFTER_CAVEAT_ORIGINS:
+            detached.append(uuid)
         last = uuid
-    return frozenset(found)
+    return frozenset(detached)
 
 
 _PROMPT_ORIGINS = {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
@@ -203,12 +197,12 @@ _AFTER_CAVEAT_ORIGINS = {Origin.COMMAND, Origin.COMMAND_OUTPUT, Origin.HARNESS}
 
 
 def _is_caveat(node: RecordNode) -> bool:
-    is_machine = node.kind == "user" and node.origin is Origin.HARNESS
-    return is_machine and node.is_meta and node.source_call_id is None
+    is_harness = node.kind == "user" and node.origin is Origin.HARNESS
+    return is_harness and node.is_meta and node.source_call_id is None
 
 
 class _RootFinder:
-    """Finds the root of a record quickly, so that joining never closes a circle."""
+    """Finds the root of a record, so that joining fragments never creates a cycle."""
 
     def __init__(self, tree: RecordTree, detached: frozenset[RecordId]) -> None:
         self._tree = tree
@@ -216,7 +210,7 @@ class _RootFinder:
 
     @cached_property
     def _parents(self) -> dict[RecordId, RecordId | None]:
-        """The parent of each record; most trees are never asked for it."""
+        """The parent of each record; created on demand, most trees have no fragments."""
         nodes, detached = self._tree.nodes, self._detached
         return {
             uuid: parent if parent in nodes and uuid not in detached else None
@@ -224,7 +218,7 @@ class _RootFinder:
         }
 
     def attach(self, uuid: RecordId, parent: RecordId | None) -> RecordId | None:
-        """Hang a root on ``parent`` unless that is below it; return what it got."""
+        """Make `parent` the parent of a root and return it, unless it is a descendant."""
         if parent is None or self._find_root(parent) == self._find_root(uuid):
             return None
         self._parents[uuid] = parent
@@ -232,10 +226,9 @@ class _RootFinder:
 
     def _find_root(self, uuid: RecordId) -> RecordId:
         path = []
-        at = uuid
-        while (above := self._parents[at]) is not None:
-            path.append(at)
-            at = above
+        while (parent := self._parents[uuid]) is not None:
+            path.append(uuid)
+            uuid = parent
         for step in path:
-            self._parents[step] = at
-        return at
+            self._parents[step] = uuid
+        return uuid

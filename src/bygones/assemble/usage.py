@@ -1,4 +1,4 @@
-"""Who spent what: the tokens of each answer, counted once wherever it stands."""
+"""Books the usage of each answer once, however many files contain it."""
 
 from __future__ import annotations
 
@@ -10,56 +10,44 @@ from functools import lru_cache
 
 from msgspec import Struct, structs
 
-from bygones.assemble.dedupe import get_record_id
+from bygones.assemble.dedupe import get_record_id, last_timestamp
 from bygones.model.base import RecordId, SessionId
 from bygones.model.nodes import AgentProgressFacts, RecordNode, ReportedCostFacts
 from bygones.model.sessions import Message
 from bygones.model.summary import MessageUsage
 from bygones.model.usage import Billing, ReportedCost, Usage
 
-__all__ = [
-    "Ledger",
-    "answer_key",
-    "answers_from_progress",
-    "build_ledger",
-    "collect_message_usages",
-    "last_reported_cost",
-    "progress_account",
-    "usage_by_message",
-]
-
-
 _UNIQUE_ID = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-")
-"""In every id that the API or a careful gateway gives: such an id is never reused."""
+"""Matches ids of the API and of well-behaved gateways, which are never reused."""
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _FINAL_COUNTS_VERSION = (2, 1, 97)
-"""The version from which on records hold the final count of the output."""
+"""Since this version records contain the final output count."""
 _BYTES_PER_TOKEN = 4
-"""Of text, that are about one token."""
+"""Average length of a token in text."""
 _PLACEHOLDER_RATIO = 2
-"""A count of less than one part in so many of the text's tokens is a placeholder."""
+"""A count is a placeholder if the text has more than this many times as many tokens."""
 
 
 class Ledger(Struct, frozen=True):
     """The usage of every answer, and the account that it is booked to.
 
-    An account is a session or an agent run. The first to name an answer pays for
-    it: forks, resumed copies and replays repeat what was paid before.
+    An account is a session or an agent run. The first account that contains an answer
+    pays for it; forks, resumed copies and replays repeat it.
     """
 
     usage: Mapping[str, Usage]
     owner: Mapping[str, str]
     billing: Mapping[str, Billing] = {}
-    """Of answers whose price is set apart, and of those that took further calls."""
+    """Of answers with special terms or additional calls."""
 
 
 def answer_key(node: RecordNode) -> str:
-    """Return what all records of one answer have in common, in any file.
+    """Return a key that all records of one answer share, in any file.
 
-    That is the API's message id: a replay may tell it under a new request. Only where
-    the id does not look unique (a gateway may give one to many answers) the request
-    counts too, or without requests the size of the context. Without an id, the request
-    alone is the key; where there is neither, the record stands for itself.
+    That is the API's message id: a replay may repeat it with a new request id. If the id
+    does not look unique (some gateways reuse ids), the request id is added, or else the
+    size of the context. Without a message id the key is the request id, or else the
+    record itself.
     """
     if not node.message_id:
         return f"record {node.request_id or node.uuid or node.position}"
@@ -77,10 +65,10 @@ def build_ledger(
     accounts: Iterable[tuple[str, Sequence[RecordNode]]],
     paid_keys: AbstractSet[str] = frozenset(),
 ) -> Ledger:
-    """Return the ledger of accounts that come in the order in which they began.
+    """Return the ledger of accounts; the first account with an answer pays for it.
 
-    Of the records of one answer, the larger of each count is taken. Answers that were
-    paid before belong to nobody.
+    Of several records of one answer the maximum of each count is used. Answers in
+    `paid_keys` are not booked to any account.
     """
     usage: dict[str, Usage] = {}
     owner: dict[str, str] = {}
@@ -107,7 +95,7 @@ _DEFAULT_BILLING = Billing()
 
 
 def _merge_billing(one: Billing, other: Billing) -> Billing:
-    """Return what two records of an answer say together; the longer list is whole."""
+    """Merge the terms of two records of an answer; the longer list of calls wins."""
     calls = max(one.sub_calls, other.sub_calls, key=len)
     return Billing(tuple(sorted({*one.terms, *other.terms})), calls)
 
@@ -117,7 +105,7 @@ def _context_size(node: RecordNode) -> int:
 
 
 def _has_usage(node: RecordNode) -> bool:
-    """Whether a record tells of tokens; some gateways count in the last piece only."""
+    """Whether a record has counts; some gateways write them in the last record only."""
     return node.usage is not None and node.usage != _NO_USAGE and not node.is_synthetic
 
 
@@ -130,12 +118,12 @@ def collect_message_usages(
     branch: Mapping[RecordId, int],
     ledger: Ledger,
 ) -> tuple[MessageUsage, ...]:
-    """Return what an account pays for, at the record where each answer begins.
+    """Return the usages that an account pays for, at the first record of each answer.
 
-    Calls that the API made for an answer follow it as spends of their own.
+    Additional calls that the API made for an answer follow as usages of their own.
     """
-    found: dict[str, MessageUsage] = {}
-    said: dict[str, dict[str | int, int]] = {}
+    usages: dict[str, MessageUsage] = {}
+    text_sizes: dict[str, dict[str | int, int]] = {}
     for node in nodes:
         if not _has_usage(node):
             continue
@@ -143,12 +131,12 @@ def collect_message_usages(
         if ledger.owner.get(key) != account:
             continue
         if _has_partial_counts(node.version):
-            sizes = said.setdefault(key, {})
+            sizes = text_sizes.setdefault(key, {})
             for block in node.blocks:
                 sizes[block.id or block.digest] = block.size
-        if key in found:
+        if key in usages:
             continue
-        found[key] = MessageUsage(
+        usages[key] = MessageUsage(
             key=key,
             record_id=get_record_id(node),
             model=node.model,
@@ -157,25 +145,25 @@ def collect_message_usages(
             branch_number=branch.get(get_record_id(node), 0),
             entrypoint=node.entrypoint,
         )
-    for key, sizes in said.items():
+    for key, sizes in text_sizes.items():
         tokens = sum(sizes.values()) // _BYTES_PER_TOKEN
-        if found[key].usage.output * _PLACEHOLDER_RATIO < tokens:
-            found[key] = structs.replace(found[key], estimated_output=tokens)
-    for key in ledger.billing.keys() & found.keys() if ledger.billing else ():
-        found[key] = structs.replace(found[key], terms=ledger.billing[key].terms)
-    return tuple(_with_side_calls(found, ledger.billing))
+        if usages[key].usage.output * _PLACEHOLDER_RATIO < tokens:
+            usages[key] = structs.replace(usages[key], estimated_output=tokens)
+    for key in ledger.billing.keys() & usages.keys() if ledger.billing else ():
+        usages[key] = structs.replace(usages[key], terms=ledger.billing[key].terms)
+    return tuple(_with_side_calls(usages, ledger.billing))
 
 
 def _with_side_calls(
-    found: Mapping[str, MessageUsage], billing: Mapping[str, Billing]
+    usages: Mapping[str, MessageUsage], billing: Mapping[str, Billing]
 ) -> Iterator[MessageUsage]:
-    for key, spend in found.items():
-        yield spend
+    for key, usage in usages.items():
+        yield usage
         for number, call in enumerate(billing[key].sub_calls if key in billing else ()):
             yield structs.replace(
-                spend,
+                usage,
                 key=f"{key} +{number}",
-                model=call.model or spend.model,
+                model=call.model or usage.model,
                 usage=call.usage,
                 estimated_output=0,
             )
@@ -183,63 +171,60 @@ def _with_side_calls(
 
 @lru_cache(maxsize=256)
 def _has_partial_counts(version: str | None) -> bool:
-    """Whether a version wrote answers down before their output was counted."""
+    """Whether a version recorded answers before their output was counted."""
     numbers = _VERSION.match(version) if version else None
     return numbers is None or tuple(map(int, numbers.groups())) < _FINAL_COUNTS_VERSION
 
 
 def answers_from_progress(nodes: Iterable[RecordNode]) -> list[RecordNode]:
-    """Return the answers of agents that progress records repeat, as agents write them.
+    """Return the answers of agents that progress records repeat, as assistant records.
 
-    Where an agent's own file is gone they are all there is of it.
+    They are all that is left if the agent's own file is gone.
     """
     return [
         structs.replace(
             node,
-            message_id=told.message_id,
-            request_id=told.request_id,
-            model=told.model,
-            usage=told.usage,
-            billing=told.billing,
+            message_id=answer.message_id,
+            request_id=answer.request_id,
+            model=answer.model,
+            usage=answer.usage,
+            billing=answer.billing,
         )
         for node in nodes
         if node.kind == "progress"
-        and isinstance(told := node.extra, AgentProgressFacts)
+        and isinstance(answer := node.extra, AgentProgressFacts)
     ]
 
 
 def progress_account(session: SessionId) -> str:
-    """Return the account of answers that only a session's progress tells of."""
-    return f"{session} told"
+    """Return the account of answers that only progress records contain."""
+    return f"{session} progress"
 
 
 def usage_by_message(
     messages: Sequence[Message], message_usages: Iterable[MessageUsage]
 ) -> dict[RecordId, Usage]:
-    """Return what each message cost here, by the message's id."""
-    said = {
-        p.record_id: message.id for message in messages for p in message.record_refs
+    """Sum the usages of each message, by the message's id."""
+    message_ids = {
+        ref.record_id: message.id for message in messages for ref in message.record_refs
     }
-    found: dict[RecordId, Usage] = {}
-    for spend in message_usages:
-        message = said.get(spend.record_id)
-        if message is not None:
-            found[message] = found.get(message, Usage()) + spend.usage
-    return found
+    totals: dict[RecordId, Usage] = {}
+    for usage in message_usages:
+        message_id = message_ids.get(usage.record_id)
+        if message_id is not None:
+            totals[message_id] = totals.get(message_id, Usage()) + usage.usage
+    return totals
 
 
 def last_reported_cost(
     nodes: Sequence[RecordNode],
 ) -> tuple[ReportedCost | None, datetime | None]:
-    """Return Claude Code's own last total, and when the last thing before it was said.
+    """Return the last total that Claude Code reported, and the last time before it.
 
-    Totals go on growing when a session is resumed, so that the last has it all.
+    The total continues when a session is resumed, so the last one is complete.
     """
-    for at in range(len(nodes) - 1, -1, -1):
-        told = nodes[at].extra
-        if isinstance(told, ReportedCostFacts):
-            times = [
-                node.timestamp for node in nodes[: at + 1] if node.timestamp is not None
-            ]
-            return told.reported_cost, max(times, default=None)
+    for index in range(len(nodes) - 1, -1, -1):
+        facts = nodes[index].extra
+        if isinstance(facts, ReportedCostFacts):
+            return facts.reported_cost, last_timestamp(nodes[: index + 1])
     return None, None

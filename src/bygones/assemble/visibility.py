@@ -1,4 +1,4 @@
-"""Which records are shown, and why the others are not."""
+"""Decides which records are shown in messages."""
 
 from __future__ import annotations
 
@@ -8,25 +8,6 @@ from bygones.assemble.dedupe import TREE_KINDS
 from bygones.model.base import RecordId
 from bygones.model.metadata import METADATA_BY_TYPE, VISIBLE_ATTACHMENT_TYPES
 from bygones.model.nodes import Origin, RecordNode
-
-__all__ = ["HIDDEN_REASONS", "SHOWN_SYSTEM_SUBTYPES", "hidden_reason"]
-
-HIDDEN_REASONS = {
-    "copy": "the same record stands elsewhere",
-    "superseded": "a later record replaces it",
-    "retracted": "another model answered instead",
-    "synthetic": "the client wrote it to fill a gap",
-    "harness": "the harness put it into the context",
-    "hook": "a hook put it into the context",
-    "warm-up": "it only warms an agent up",
-    "context": "an attachment that repeats what is known",
-    "progress": "a sign of life of a running tool",
-    "notice": "a notice that tells a reader nothing",
-    "metadata": "it says something about the session, not in it",
-    "answered-again": "a later result of the same call is shown",
-    "unknown": "of a type that is not known",
-}
-"""Every reason for which a record is in no message."""
 
 SHOWN_SYSTEM_SUBTYPES = frozenset(
     {
@@ -44,16 +25,19 @@ SHOWN_SYSTEM_SUBTYPES = frozenset(
         "model_consent_fallback",
     }
 )
-"""Subtypes of system records that a reader wants to see."""
+"""Subtypes of system records that are shown."""
 
 
 def hidden_reason(node: RecordNode, removed: Mapping[RecordId, str]) -> str | None:
-    """Return why a record is not shown, or ``None`` if it is."""
+    """Return why a record is not shown, or `None` if it is.
+
+    `removed` contains the records that a later one replaces, with the reason.
+    """
     if node.uuid is not None and node.uuid in removed:
         return removed[node.uuid]
-    judge = _REASON_BY_KIND.get(node.kind)
-    if judge is not None:
-        return judge(node)
+    find_reason = _REASON_BY_KIND.get(node.kind)
+    if find_reason is not None:
+        return find_reason(node)
     if node.kind in TREE_KINDS:
         return "context"
     return "metadata" if node.kind in METADATA_BY_TYPE else "unknown"

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.sessions import assemble_sessions
-from bygones.assemble.summary import LeafSummaries
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.base import (
@@ -76,7 +75,7 @@ class SessionFamily(Struct, frozen=True, array_like=True):
         told = [*self.leaf_titles, *_own_leaf_titles(transcripts)]
         # The newest file has the last word.
         told.sort(key=lambda one: one[0])
-        summaries = LeafSummaries({leaf: text for _, leaf, text in told})
+        summaries = {leaf: text for _, leaf, text in told}
         return assemble_sessions(transcripts, loader, summaries)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, NewType
@@ -67,6 +68,8 @@ def require_valid_text(text: str) -> str:
 
 DECODE_ERRORS = (MsgspecError, UnicodeDecodeError, RecursionError)
 """Everything that decoding JSON with msgspec may raise."""
+
+UUID_PATTERN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 TOOL_USE_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
 """The types of blocks that are calls."""

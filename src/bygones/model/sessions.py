@@ -364,14 +364,8 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def all_agents(self) -> tuple[AgentRun, ...]:
-        """Its agents and those below them, callers before the called."""
-        found: list[AgentRun] = []
-        waiting = list(reversed(self.agents))
-        while waiting:
-            agent = waiting.pop()
-            found.append(agent)
-            waiting.extend(reversed(agent.agents))
-        return tuple(found)
+        """All agent runs at any depth, parents before children."""
+        return tuple(walk_agents(self.agents))
 
     @property
     def total_usage(self) -> Usage:
@@ -761,12 +755,12 @@ def list_started_agents(messages: Iterable[Message]) -> list[AgentRun]:
 
 
 def walk_agents(runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
-    """Yield runs and those below them, each once."""
+    """Yield runs and the runs nested in them, parents before children, each once."""
     seen: set[AgentId] = set()
-    waiting = list(runs)
-    while waiting:
-        run = waiting.pop()
+    stack = list(reversed(runs))
+    while stack:
+        run = stack.pop()
         if run.id not in seen:
             seen.add(run.id)
             yield run
-            waiting += run.agents
+            stack.extend(reversed(run.agents))

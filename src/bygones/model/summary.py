@@ -111,8 +111,12 @@ class AgentKind(StrEnum):
         return self is AgentKind.TASK
 
 
+REPLAY_ID_PREFIXES = ("acompact-", "aside_question-", "aprompt_suggestion-")
+"""Prefixes of the ids of agents that replay the conversation for the harness."""
+
+
 class AgentStatus(StrEnum):
-    """How far an agent run came."""
+    """How an agent run ended, if it did."""
 
     COMPLETED = "completed"
     FAILED = "failed"

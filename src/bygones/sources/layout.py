@@ -15,7 +15,13 @@ from enum import Enum
 
 from msgspec import Struct
 
-from bygones.model.base import AgentId, ProjectKey, SessionId, SourceKind
+from bygones.model.base import (
+    UUID_PATTERN,
+    AgentId,
+    ProjectKey,
+    SessionId,
+    SourceKind,
+)
 
 __all__ = [
     "ANY_DIR",
@@ -82,9 +88,8 @@ HOME_MARKERS = frozenset(
 )
 """Names of which a home has several and any other folder hardly two."""
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
-_TODO_FILE = re.compile(rf"({_UUID.pattern})-agent-([A-Za-z0-9_-]+)\.json")
+_TODO_FILE = re.compile(rf"({UUID_PATTERN.pattern})-agent-([A-Za-z0-9_-]+)\.json")
 _SECRET_FILE = re.compile(r"\.credentials.*|settings.*\.json|\.claude\.json.*|.*\.key")
 _HOME_SUBDIR_KINDS = {
     "file-history": SourceKind.FILE_HISTORY,
@@ -177,7 +182,7 @@ def _home_subdir(name: str) -> DirInfo | None:
 def _single_kind_subdir(parent: DirInfo, name: str) -> DirInfo:
     of_session = parent.source_kind is SourceKind.FILE_HISTORY or (
         # A task list belongs to a session or to a team, whose name is no id.
-        parent.source_kind is SourceKind.TASK and _UUID.fullmatch(name)
+        parent.source_kind is SourceKind.TASK and UUID_PATTERN.fullmatch(name)
     )
     if of_session and parent.session_id is None:
         return DirInfo(
@@ -193,7 +198,7 @@ def _any_subdir(parent: DirInfo, name: str, siblings: Container[str]) -> DirInfo
         return DirInfo(DirKind.SINGLE_KIND, parent.project_key, parent.session_id, kind)
     if name == "projects":
         return DirInfo(DirKind.PROJECTS)
-    if _UUID.fullmatch(name) or f"{name}.jsonl" in siblings:
+    if UUID_PATTERN.fullmatch(name) or f"{name}.jsonl" in siblings:
         return DirInfo(DirKind.SESSION, parent.project_key, SessionId(name))
     return parent
 
