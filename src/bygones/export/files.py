@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Write exported files atomically, and transcripts as JSONL."""
 
 from __future__ import annotations
 
@@ -19,34 +19,31 @@ from bygones.redact.session import RedactionLog
 
 _PRIVATE_MODE = 0o600
 _SHARED_MODE = 0o666
-"""As far as the user's umask lets it."""
 _CHUNK_CHARS = 128 * 1024
-"""Signs that are written at once."""
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
 
 
 def write_atomic(path: Path, chunks: Iterable[bytes], *, private: bool = False) -> int:
-    """Write a file beside its place and move it there; return its size.
+    """Write a temporary file and rename it; return the size.
 
-    Whoever reads the old one goes on with it. If making the pieces fails, nothing
-    has changed.
+    If producing the chunks fails, the old file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.exporting")
+    temporary = path.with_name(f".{path.name}.exporting")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
     try:
         mode = _PRIVATE_MODE if private else _SHARED_MODE
-        with os.fdopen(os.open(beside, flags, mode), "wb") as file:
-            size = sum(file.write(piece) for piece in chunks)
-        beside.replace(path)
+        with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+            size = sum(file.write(chunk) for chunk in chunks)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return size
 
 
 def write_if_changed(path: Path, content: bytes, *, private: bool = False) -> bool:
-    """Write a file unless it holds the same already; return whether it was written."""
+    """Write a file unless its content is the same; return whether it was written."""
     if (
         path.is_file()
         and path.stat().st_size == len(content)
@@ -58,39 +55,39 @@ def write_if_changed(path: Path, content: bytes, *, private: bool = False) -> bo
 
 
 def encode_chunks(texts: Iterable[str]) -> Iterator[bytes]:
-    """Yield texts as bytes, many small ones at once."""
-    waiting: list[str] = []
+    """Encode texts as UTF-8, joining small ones."""
+    pending: list[str] = []
     size = 0
     for text in texts:
-        waiting.append(text)
+        pending.append(text)
         size += len(text)
         if size > _CHUNK_CHARS:
-            yield "".join(waiting).encode("utf-8", "replace")
-            waiting, size = [], 0
-    yield "".join(waiting).encode("utf-8", "replace")
+            yield "".join(pending).encode("utf-8", "replace")
+            pending, size = [], 0
+    yield "".join(pending).encode("utf-8", "replace")
 
 
 def make_file_name(id_: str) -> str:
-    """Return a name for a session's file; an odd id gives way to its hash."""
+    """Return a file name for a session: its id, or a hash of an unusual id."""
     if _SIMPLE_NAME.match(id_):
         return id_
     return sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 SourceOpener = Callable[[SourceId], Iterator[bytes]]
-"""Gives the bytes of a source, in pieces of any size."""
+"""Returns the bytes of a source in chunks of any size."""
 
 
 def open_nothing(_source: SourceId) -> Iterator[bytes]:
-    """Give nothing, for whoever needs no original bytes."""
+    """Return no bytes, for exports that do not need the original ones."""
     return iter(())
 
 
 class TranscriptFile(Struct, frozen=True):
-    """One file of a session, to be written."""
+    """A transcript of a session, or of one of its agents."""
 
     name: str
-    """Below the folder that is named for the session; empty for its own file."""
+    """Path relative to the folder of the session; empty for its own transcript."""
     chunks: Iterator[bytes]
 
 
@@ -102,42 +99,39 @@ def iter_transcript_files(
     *,
     include_private: bool = False,
 ) -> Iterator[TranscriptFile]:
-    """Yield the files of a session, its own first, then its agents'.
+    """Yield the transcript of a session, then those of its agents.
 
-    Without a redactor every line is what was written, byte for byte; with one, lines
-    in which something is hidden are written anew. Private records are left out either
-    way, unless they are asked for by themselves.
+    Lines without redactions stay byte-identical. Private records are left out, unless
+    there is no redactor and ``include_private`` is set.
     """
-    taken: set[str] = set()
+    used_names: set[str] = set()
     if redactor is not None:
         redactor = redactor.with_names(login_names_in(session.directories))
-    for source in sorted(session.sources, key=lambda one: _sort_key(one, session)):
-        name = "" if not taken else _unique_name(source, taken)
-        taken.add(name)
-        pieces = open_source(source.id)
+    for source in sorted(session.sources, key=lambda file: _sort_key(file, session)):
+        name = _unique_name(source, used_names) if used_names else ""
+        used_names.add(name)
+        chunks = open_source(source.id)
         if redactor is not None:
-            pieces = _redact_lines(source.id, pieces, redactor, log)
+            chunks = _redact_lines(source.id, chunks, redactor, log)
         elif not include_private:
-            pieces = _drop_private_lines(pieces, log)
-        yield TranscriptFile(name, pieces)
+            chunks = _drop_private_lines(chunks, log)
+        yield TranscriptFile(name, chunks)
 
 
 def _sort_key(source: SourceFile, session: Session) -> tuple[bool, bool, str]:
-    is_other = source.kind is not SourceKind.SESSION
-    return is_other, source.session_id != session.id, source.relative_path
+    is_not_session = source.kind is not SourceKind.SESSION
+    return is_not_session, source.session_id != session.id, source.relative_path
 
 
-def _unique_name(source: SourceFile, taken: set[str]) -> str:
-    """Return a name below the session's folder that no other file has."""
-    # Only the last part of the path is taken: a name leads nowhere else.
-    own = (
-        source.relative_path.replace("\\", "/").rpartition("/")[2] or "transcript.jsonl"
-    )
+def _unique_name(source: SourceFile, used_names: set[str]) -> str:
+    # Only the last part of the path, so that no file is written outside the folder.
+    base = source.relative_path.replace("\\", "/").rpartition("/")[2]
+    base = base or "transcript.jsonl"
     folder = "subagents/" if source.kind is SourceKind.AGENT else ""
-    name = f"{folder}{own}"
+    name = f"{folder}{base}"
     number = 2
-    while name in taken:
-        name = f"{folder}{own.removesuffix('.jsonl')}-{number}.jsonl"
+    while name in used_names:
+        name = f"{folder}{base.removesuffix('.jsonl')}-{number}.jsonl"
         number += 1
     return name
 
@@ -147,13 +141,13 @@ def _redact_lines(
 ) -> Iterator[bytes]:
     offset = 0
     for line in _split_lines(chunks):
-        bare = line.removesuffix(b"\n")
-        told, found = redact_line(bare, redactor)
-        log.add(Position(source, 0, offset, len(bare)), found)
-        if told is None:
+        record = line.removesuffix(b"\n")
+        redacted, redactions = redact_line(record, redactor)
+        log.add(Position(source, 0, offset, len(record)), redactions)
+        if redacted is None:
             log.private_records += 1
         else:
-            yield told + line[len(bare) :]
+            yield redacted + line[len(record) :]
         offset += len(line)
 
 
@@ -166,10 +160,10 @@ def _drop_private_lines(chunks: Iterable[bytes], log: RedactionLog) -> Iterator[
 
 
 def _split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines with their ends, however the bytes come."""
+    """Yield lines with their line ends."""
     rest = b""
-    for raw in chunks:
-        lines = (rest + raw).split(b"\n")
+    for chunk in chunks:
+        lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
         yield from (line + b"\n" for line in lines)
     if rest:

@@ -1,4 +1,4 @@
-"""What lists of an exported folder say of a session."""
+"""Export many sessions into a folder, as HTML with an index or one file each."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ from bygones.render.text.primitives import sanitize_line
 from bygones.render.walk import SessionView
 
 _MAX_SEARCH_CHARS = 2_000
-"""Signs of what was typed that can be found by words."""
 
 
 class ExportedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session in a list; redacted as the session is."""
+    """What the index shows about a session; redacted like the session."""
 
     page: str
     title: str
@@ -56,11 +55,11 @@ class ExportedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_count: int = 0
     token_count: int = 0
     search_text: str = ""
-    """The beginnings of what was typed."""
+    """The start of each prompt."""
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What is told below the title."""
+        """What is shown below the title."""
         return (
             self.project,
             format_time(self.started, self.started.tzinfo) if self.started else "",
@@ -70,7 +69,6 @@ class ExportedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def summarize_session(session: Session, page: str) -> ExportedSession:
-    """Return what a list says of a session whose page this is."""
     prompts = session.prompts
     typed = "\n".join(sanitize_line(prompt.preview) for prompt in prompts)
     return ExportedSession(
@@ -86,73 +84,70 @@ def summarize_session(session: Session, page: str) -> ExportedSession:
 
 
 _MAX_PAGE_CHARS = 1_500_000
-"""Signs of a page behind which the next message begins another one."""
+"""After this many characters the next message starts a new page."""
 _MAX_LISTED = 200
-"""Sessions that the first list shows."""
+"""Sessions listed on the first page of the index."""
 
 
 def render_session_pages(
     session: Session, stem: str, options: ExportOptions
 ) -> Iterator[tuple[str, Iterator[Html]]]:
-    """Yield a session's pages: the name of each, and its pieces.
+    """Yield name and content of each page of a session.
 
-    ``stem`` is the name of the first without its ending. One page is held at a time.
+    ``stem`` is the name of the first page without suffix. One page is in memory at a
+    time.
     """
     view = options.view
     branch = next(b for b in session.branches if b.number == view.branch)
     title = sanitize_line(session.title.text) or session.id
-    found = render_fragments(session, view, options.html_options)
-    own = stem.rpartition("/")[2]
-    number, first = 1, view.first_turn
-    part, rest = _take_page(found)
-    while part:
-        is_last = rest is None
-        last = view.last_turn if is_last or rest is None else _turn_of(rest, first) - 1
-        shell = PageFrame(
+    fragments = render_fragments(session, view, options.html_options)
+    base_name = stem.rpartition("/")[2]
+    number, first_turn = 1, view.first_turn
+    is_last = False
+    page, next_fragment = _take_page(fragments)
+    while not is_last:
+        is_last = next_fragment is None
+        last_turn = view.last_turn
+        if next_fragment is not None:
+            last_turn = _turn_of(next_fragment, first_turn) - 1
+        frame = PageFrame(
             assets_url="../assets/",
             index_url="../index.html",
             footer=options.footer,
-            previous_url=_page_name(own, number - 1) if number > 1 else "",
-            next_url="" if is_last else _page_name(own, number + 1),
-            sidebar=_render_contents(branch, view, first, last),
+            previous_url=_page_name(base_name, number - 1) if number > 1 else "",
+            next_url="" if is_last else _page_name(base_name, number + 1),
+            sidebar=_render_contents(branch, view, first_turn, last_turn),
         )
-        top = render_session_header(session, branch, options.html_options)
+        header = render_session_header(session, branch, options.html_options)
         if number > 1:
-            top = join_html((top, tag("p", escape_line(f"Part {number}"))))
+            header = join_html((header, tag("p", escape_line(f"Part {number}"))))
         yield (
             _page_name(stem, number),
-            render_html_page(title, top, group_into_sections(part), shell),
+            render_html_page(title, header, group_into_sections(page), frame),
         )
-        if rest is None:
-            return
-        first = _turn_of(rest, first)
-        number += 1
-        part, rest = _take_page(chain([rest], found))
-    if number == 1:
-        shell = PageFrame(
-            assets_url="../assets/", index_url="../index.html", footer=options.footer
-        )
-        top = render_session_header(session, branch, options.html_options)
-        yield _page_name(stem, 1), render_html_page(title, top, (), shell)
+        if next_fragment is not None:
+            first_turn = _turn_of(next_fragment, first_turn)
+            number += 1
+            page, next_fragment = _take_page(chain([next_fragment], fragments))
 
 
 def _take_page(
     fragments: Iterable[HtmlFragment],
 ) -> tuple[list[HtmlFragment], HtmlFragment | None]:
-    """Return the pieces of one page, and the one with which the next begins."""
-    part: list[HtmlFragment] = []
+    """Return the fragments of one page, and the first one of the next page."""
+    page: list[HtmlFragment] = []
     size = 0
-    for piece in fragments:
-        is_start = bool(piece.message_anchor) or piece.turn_number is not None
+    for fragment in fragments:
+        is_start = bool(fragment.message_anchor) or fragment.turn_number is not None
         if is_start and size > _MAX_PAGE_CHARS:
-            return part, piece
-        part.append(piece)
-        size += len(piece.html)
-    return part, None
+            return page, fragment
+        page.append(fragment)
+        size += len(fragment.html)
+    return page, None
 
 
-def _turn_of(piece: HtmlFragment, before: int) -> int:
-    return before if piece.turn_number is None else piece.turn_number
+def _turn_of(fragment: HtmlFragment, default: int) -> int:
+    return default if fragment.turn_number is None else fragment.turn_number
 
 
 def _render_contents(
@@ -170,32 +165,44 @@ def _page_name(stem: str, number: int) -> str:
 def render_index_pages(
     sessions: Sequence[ExportedSession], options: ExportOptions
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the lists of a folder, newest first, and what they need beside them."""
+    """Yield name and content of the index pages and their assets.
+
+    ``sessions`` are sorted, the newest first.
+    """
     yield "assets/style.css", load_static_file("style.css").encode()
     yield "assets/index.js", _render_search_index(sessions)
     projects: dict[str, list[ExportedSession]] = {}
-    for row in sessions:
-        projects.setdefault(row.project, []).append(row)
-    shell = PageFrame(assets_url="assets/", footer=options.footer, scripts=("find.js",))
+    for session in sessions:
+        projects.setdefault(session.project, []).append(session)
+    frame = PageFrame(assets_url="assets/", footer=options.footer, scripts=("find.js",))
     title = _index_title(projects)
-    top = join_html(
+    header = join_html(
         (
             tag("h1", escape_line(title)),
             tag("p", escape_line(_describe_counts(sessions, projects))),
         )
     )
-    named = _render_project_list(projects) if len(projects) > 1 else Html("")
-    main = (_SEARCH_FORM, _render_session_list(sessions[:_MAX_LISTED], ""), named)
-    yield "index.html", _join_encoded(render_html_page(title, top, main, shell))
-    below = PageFrame(
+    project_list = _render_project_list(projects) if len(projects) > 1 else Html("")
+    session_list = _render_session_list(sessions[:_MAX_LISTED], "")
+    main = (_SEARCH_FORM, session_list, project_list)
+    yield "index.html", _join_encoded(render_html_page(title, header, main, frame))
+    if len(projects) > 1:
+        for project, project_sessions in projects.items():
+            page = _render_project_page(project, project_sessions, options)
+            yield _project_page(project), _join_encoded(page)
+
+
+def _render_project_page(
+    project: str, sessions: Sequence[ExportedSession], options: ExportOptions
+) -> Iterator[Html]:
+    title = project or "No project"
+    count = tag("p", escape_line(pluralize(len(sessions), "session")))
+    header = join_html((tag("h1", escape_line(title)), count))
+    frame = PageFrame(
         assets_url="../assets/", index_url="../index.html", footer=options.footer
     )
-    for project, own in projects.items() if len(projects) > 1 else ():
-        told = project or "No project"
-        count = tag("p", escape_line(pluralize(len(own), "session")))
-        top = join_html((tag("h1", escape_line(told)), count))
-        whole = render_html_page(told, top, (_render_session_list(own, "../"),), below)
-        yield _project_page(project), _join_encoded(whole)
+    main = (_render_session_list(sessions, "../"),)
+    return render_html_page(title, header, main, frame)
 
 
 _SEARCH_FORM = Html(
@@ -213,14 +220,12 @@ def _index_title(projects: dict[str, list[ExportedSession]]) -> str:
 def _describe_counts(
     sessions: Sequence[ExportedSession], projects: dict[str, list[ExportedSession]]
 ) -> str:
-    told = pluralize(len(sessions), "session")
+    counts = pluralize(len(sessions), "session")
     if len(projects) > 1:
-        told += f" of {pluralize(len(projects), 'project')}"
-    return (
-        f"{told}; the newest {_MAX_LISTED} are listed"
-        if len(sessions) > _MAX_LISTED
-        else told
-    )
+        counts += f" of {pluralize(len(projects), 'project')}"
+    if len(sessions) > _MAX_LISTED:
+        return f"{counts}; the newest {_MAX_LISTED} are listed"
+    return counts
 
 
 def _render_session_list(sessions: Sequence[ExportedSession], base_url: str) -> Html:
@@ -229,12 +234,16 @@ def _render_session_list(sessions: Sequence[ExportedSession], base_url: str) -> 
             "li",
             join_html(
                 (
-                    tag("a", escape_line(row.title), href=f"{base_url}{row.page}"),
-                    tag("p", render_facts(row.facts)),
+                    tag(
+                        "a",
+                        escape_line(session.title),
+                        href=f"{base_url}{session.page}",
+                    ),
+                    tag("p", render_facts(session.facts)),
                 )
             ),
         )
-        for row in sessions
+        for session in sessions
     )
     return tag("ul", join_html(lines), kind="sessions")
 
@@ -248,11 +257,11 @@ def _render_project_list(projects: dict[str, list[ExportedSession]]) -> Html:
                     tag(
                         "a", escape_line(name or "No project"), href=_project_page(name)
                     ),
-                    tag("p", escape_line(pluralize(len(own), "session"))),
+                    tag("p", escape_line(pluralize(len(sessions), "session"))),
                 )
             ),
         )
-        for name, own in sorted(projects.items())
+        for name, sessions in sorted(projects.items())
     )
     heading = tag("h2", escape_line("Projects"))
     return join_html((heading, tag("ul", join_html(lines), kind="projects")))
@@ -263,43 +272,45 @@ def _project_page(project: str) -> str:
 
 
 def _render_search_index(sessions: Sequence[ExportedSession]) -> bytes:
-    told = [
-        (row.page, row.title, " · ".join(filter(None, row.facts)), row.search_text)
-        for row in sessions
+    entries = [
+        (
+            session.page,
+            session.title,
+            " · ".join(filter(None, session.facts)),
+            session.search_text,
+        )
+        for session in sessions
     ]
-    # A script of ours: what is in it are strings, and none of them can end it.
-    encoded = msgspec.json.encode(told).replace(b"<", b"\\u003c")
+    # Escaped so that no string can end the script element.
+    encoded = msgspec.json.encode(entries).replace(b"<", b"\\u003c")
     return b"globalThis.bygonesIndex = " + encoded + b";\n"
 
 
-def _join_encoded(pieces: Iterable[Html]) -> bytes:
-    return "".join(pieces).encode("utf-8", "replace")
+def _join_encoded(parts: Iterable[Html]) -> bytes:
+    return "".join(parts).encode("utf-8", "replace")
 
 
 _MANIFEST = ".bygones-export.json"
-_MANIFEST_VERSION = 3
-"""Counts up when pages change: all are written anew then."""
+_MANIFEST_VERSION = 4
+"""Increase it when the content of pages changes: all pages are written again."""
 
 
 class ExportItem(Struct, frozen=True, kw_only=True):
-    """A session to be written, opened when it is its turn."""
+    """A session to export, loaded when it is written."""
 
     id: SessionId
     fingerprint: bytes
-    """Another one if the session has changed."""
+    """Changes whenever the session changes."""
     load: Callable[[], Session]
 
 
 class ExportResult(Struct, kw_only=True):
-    """What an export did."""
-
     written_sessions: int = 0
     unchanged_sessions: int = 0
-    """Sessions that had not changed."""
     bytes_written: int = 0
     report: RedactionReport = msgspec.field(default_factory=RedactionReport)
     last_log: RedactionLog = msgspec.field(default_factory=RedactionLog)
-    """Of the session that was written last."""
+    """Redactions in the session that was written last."""
 
 
 class _ManifestEntry(Struct, frozen=True):
@@ -308,7 +319,7 @@ class _ManifestEntry(Struct, frozen=True):
 
 
 class _Manifest(Struct, frozen=True):
-    """What a folder holds, so that it need not be made again."""
+    """The content of a folder, so that unchanged sessions are not written again."""
 
     version: int
     sessions: dict[str, _ManifestEntry]
@@ -321,80 +332,78 @@ def export_folder(
     *,
     keep_details: bool = False,
 ) -> ExportResult:
-    """Write sessions into a folder: as pages with lists and a search, or file by file.
+    """Export sessions into a folder.
 
-    A folder that was written before is brought up to date: what has not changed stays,
-    and so do sessions that are not chosen this time.
+    An existing export is updated: unchanged sessions and sessions that are not among
+    ``items`` are kept.
     """
-    done = ExportResult()
-    known = _read_manifest(folder)
-    for one in items:
-        stamp = _fingerprint(one, options)
-        before = known.get(one.id)
+    result = ExportResult()
+    entries = _read_manifest(folder)
+    for item in items:
+        fingerprint = _fingerprint(item, options)
+        previous = entries.get(item.id)
         if (
-            before is not None
-            and before.fingerprint == stamp
-            and _page_exists(folder, before)
+            previous is not None
+            and previous.fingerprint == fingerprint
+            and (folder / previous.session.page).is_file()
         ):
-            done.unchanged_sessions += 1
+            result.unchanged_sessions += 1
         else:
-            row = _write_session(one, folder, options, done)
-            done.report.add(one.id, done.last_log, keep_details=keep_details)
-            known[one.id] = _ManifestEntry(stamp, row)
-            done.written_sessions += 1
+            session = _write_session(item, folder, options, result)
+            result.report.add(item.id, result.last_log, keep_details=keep_details)
+            entries[item.id] = _ManifestEntry(fingerprint, session)
+            result.written_sessions += 1
     is_private = options.redactor is None
     if options.format is ExportFormat.HTML:
-        newest = sorted(
-            (one.session for one in known.values()), key=_recency_key, reverse=True
+        newest_first = sorted(
+            (entry.session for entry in entries.values()),
+            key=_recency_key,
+            reverse=True,
         )
-        for name, raw in render_index_pages(newest, options):
-            write_if_changed(folder / name, raw, private=is_private)
-    manifest = msgspec.json.encode(_Manifest(_MANIFEST_VERSION, known))
+        for name, content in render_index_pages(newest_first, options):
+            write_if_changed(folder / name, content, private=is_private)
+    manifest = msgspec.json.encode(_Manifest(_MANIFEST_VERSION, entries))
     write_if_changed(folder / _MANIFEST, manifest, private=True)
-    return done
+    return result
 
 
 def _write_session(
     item: ExportItem, folder: Path, options: ExportOptions, result: ExportResult
 ) -> ExportedSession:
-    finds = result.last_log = RedactionLog()
+    log = result.last_log = RedactionLog()
     session = item.load()
     stem = f"sessions/{make_file_name(item.id)}"
     page = f"{stem}{options.format.suffix}"
     if options.format is ExportFormat.HTML:
-        told = apply_redaction(session, options, finds)
-        for name, pieces in render_session_pages(told, stem, options):
+        session = apply_redaction(session, options, log)
+        for name, parts in render_session_pages(session, stem, options):
             result.bytes_written += write_atomic(
-                folder / name, encode_chunks(pieces), private=options.redactor is None
+                folder / name, encode_chunks(parts), private=options.redactor is None
             )
-        row = summarize_session(told, page)
     else:
-        files = export_session(session, folder / page, options, finds)
+        files = export_session(session, folder / page, options, log)
         result.bytes_written += sum(path.stat().st_size for path in files)
-        row = summarize_session(apply_redaction(session, options, RedactionLog()), page)
-    return row
+        session = apply_redaction(session, options, RedactionLog())
+    return summarize_session(session, page)
 
 
 def _read_manifest(folder: Path) -> dict[str, _ManifestEntry]:
     try:
-        found = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
+        content = (folder / _MANIFEST).read_bytes()
+        manifest = msgspec.json.decode(content, type=_Manifest)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
-    return dict(found.sessions) if found.version == _MANIFEST_VERSION else {}
-
-
-def _page_exists(folder: Path, entry: _ManifestEntry) -> bool:
-    return (folder / entry.session.page).is_file()
+    return dict(manifest.sessions) if manifest.version == _MANIFEST_VERSION else {}
 
 
 def _fingerprint(item: ExportItem, options: ExportOptions) -> str:
     view = structs.astuple(options.view)
-    hides = options.redactor and (
-        sorted(options.redactor.names),
-        options.redactor.patterns,
+    redactor = options.redactor
+    redaction = redactor and (sorted(redactor.names), redactor.patterns)
+    settings = (
+        f"{options.format} {view} {redaction} {options.include_private} {options.zone}"
     )
-    told = f"{options.format} {view} {hides} {options.include_private} {options.zone}"
-    return sha256(item.fingerprint + told.encode()).hexdigest()[:32]
+    return sha256(item.fingerprint + settings.encode()).hexdigest()[:32]
 
 
 def _recency_key(session: ExportedSession) -> tuple[bool, datetime | str, str]:

@@ -1,4 +1,4 @@
-"""What was hidden, told so that a person can check it."""
+"""Report what was redacted, so that a person can check it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from bygones.model.base import SessionId
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import pluralize
 
-__all__ = ["RedactionReport", "RedactionReportRow"]
-
 _PERSONAL_LABELS = {
     "home": ("home folder", ""),
     "user": ("user name", ""),
@@ -22,23 +20,23 @@ _PERSONAL_LABELS = {
 
 
 class RedactionReportRow(Struct, frozen=True, kw_only=True):
-    """One replacement: what kind of thing it was, and where it stood."""
+    """One redaction."""
 
     session: SessionId
     source: str
-    """The file of the home."""
+    """Path of the transcript."""
     offset: int
-    """Where the line begins."""
+    """Byte offset of the line."""
     text: str
-    """The text of the record that held it, such as ``content[0].input.command``."""
+    """Path of the text in its record, such as ``content[0].input.command``."""
     kind: str
     start: int
-    """Where it stood in that text, in signs."""
+    """Offset in that text, in characters."""
     end: int
 
 
 class RedactionReport:
-    """Adds up what was hidden in one session after the other."""
+    """Collects the redactions in all exported sessions."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -48,18 +46,18 @@ class RedactionReport:
     def add(
         self, session: SessionId, log: RedactionLog, *, keep_details: bool = False
     ) -> None:
-        """Take in what was found in a session; ``keep`` the places for a report."""
+        """Add the redactions in a session; ``keep_details`` keeps a row for each."""
         self.counts.update(log.count_by_kind())
         self.private_records += log.private_records
         if keep_details:
             self.rows.extend(_report_rows(session, log))
 
     def to_jsonl(self) -> bytes:
-        """Return the report: a line of JSON for each replacement."""
+        """Return one JSON line for each redaction."""
         return b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows)
 
     def summary(self) -> str:
-        """Return what was hidden in words; nothing if nothing was."""
+        """Return the counts as a sentence; empty if nothing was redacted."""
         parts = [
             pluralize(count, *_PERSONAL_LABELS.get(kind, (kind, "")))
             for kind, count in self.counts.most_common()
@@ -70,14 +68,14 @@ class RedactionReport:
 
 
 def _report_rows(session: SessionId, log: RedactionLog) -> Iterator[RedactionReportRow]:
-    for position, found in log.records.items():
-        for one in found:
+    for position, redactions in log.records.items():
+        for redaction in redactions:
             yield RedactionReportRow(
                 session=session,
                 source=position.source_id,
                 offset=position.offset,
-                text=one.path.removeprefix("."),
-                kind=one.kind,
-                start=one.start,
-                end=one.end,
+                text=redaction.path.removeprefix("."),
+                kind=redaction.kind,
+                start=redaction.start,
+                end=redaction.end,
             )

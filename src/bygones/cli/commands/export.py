@@ -32,7 +32,6 @@ from bygones.cli.resolve import choose_branch, project_scope, resolve_names
 from bygones.cli.terminal import StagedProgressBar
 from bygones.config import find_prices_file, load_redact_settings
 from bygones.errors import SecretsDetected
-from bygones.export.costs import make_message_pricer
 from bygones.export.files import (
     SourceOpener,
     iter_transcript_files,
@@ -59,6 +58,7 @@ from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.sources.paths import encode_path
+from bygones.usage.message_costs import make_message_pricer
 from bygones.usage.prices import load_prices
 
 if TYPE_CHECKING:
@@ -449,7 +449,7 @@ def _count_progress(
         bar.advance(1)
 
 
-FORMATS = ("html", "markdown", "text", "json", "jsonl")
+FORMATS = tuple(form.value for form in ExportFormat)
 
 
 @click.command("export")

@@ -19,7 +19,6 @@ from starlette.responses import (
 )
 
 from bygones.errors import NotInArchive
-from bygones.export.costs import has_single_price, make_message_pricer
 from bygones.model.base import SessionId
 from bygones.model.sessions import ConversationHeader, Message
 from bygones.model.summary import SessionSummary
@@ -45,6 +44,7 @@ from bygones.render.text.primitives import sanitize, sanitize_line
 from bygones.render.tool_detail import format_json
 from bygones.search.service import MatchPositions
 from bygones.usage.costs import SessionCosts
+from bygones.usage.message_costs import has_single_price, make_message_pricer
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import WINDOW_SIZE, ConversationView, open_view
 from bygones.web.layout import PageMeta, build_url, link, render_page

@@ -1,4 +1,4 @@
-"""What messages cost."""
+"""Costs of messages in memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from bygones.export.costs import has_single_price, make_message_pricer
 from bygones.export.formats import ExportOptions, render_session
 from bygones.model.sessions import ModelUsage, collect_remainder, merge_by_model
 from bygones.model.usage import Usage
 from bygones.redact.session import RedactionLog
+from bygones.usage.message_costs import has_single_price, make_message_pricer
 from bygones.usage.prices import load_prices
 from tests.build import prompt, reply, thread
 from tests.render.shared import session_of
@@ -26,29 +26,29 @@ def test_messages_are_priced_by_their_model(tmp_path: Path) -> None:
     assert make_message_pricer(load_prices())(session.live_branch.messages) == wanted
 
 
-def test_a_model_that_nobody_knows_has_no_price(tmp_path: Path) -> None:
+def test_unknown_model_has_no_price(tmp_path: Path) -> None:
     session = session_of(tmp_path, thread(prompt("a"), reply("b", model="nobody-1")))
 
     assert make_message_pricer(load_prices())(session.live_branch.messages) is None
 
 
-def test_a_page_tells_the_cost_of_a_turn(tmp_path: Path) -> None:
+def test_html_shows_the_cost_of_a_turn(tmp_path: Path) -> None:
     session = session_of(tmp_path, thread(prompt("a"), reply("b")))
     making = ExportOptions(message_pricer=lambda _: 1_234_000_000)
 
     assert "· $1.23" in "".join(render_session(session, making, RedactionLog()))
 
 
-def test_a_sum_costs_what_its_messages_do(tmp_path: Path) -> None:
+def test_sum_costs_as_much_as_its_messages(tmp_path: Path) -> None:
     said = thread(prompt("a"), reply("b"), reply("c"), reply("d"))
     messages = session_of(tmp_path, said).live_branch.messages
     cost = make_message_pricer(load_prices())
 
-    told = merge_by_model(collect_remainder(messages)).usages
+    usages = merge_by_model(collect_remainder(messages)).usages
 
-    assert len(told) == 1
-    assert has_single_price(load_prices(), told[0])
-    assert cost(told) == cost(messages)
+    assert len(usages) == 1
+    assert has_single_price(load_prices(), usages[0])
+    assert cost(usages) == cost(messages)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_sum_costs_what_its_messages_do(tmp_path: Path) -> None:
         (200_001, 300_000, True),
     ],
 )
-def test_a_sum_is_even_where_one_price_holds_for_its_contexts(
+def test_sum_has_a_single_price_if_one_price_covers_its_contexts(
     least: int, most: int, wanted: bool
 ) -> None:
     prices = load_prices()
@@ -78,7 +78,7 @@ def test_a_sum_is_even_where_one_price_holds_for_its_contexts(
     assert has_single_price(prices, structs.replace(paid, model="nobody-1"))
 
 
-def test_a_sum_is_not_even_where_the_price_changed_meanwhile(tmp_path: Path) -> None:
+def test_sum_has_no_single_price_if_the_price_changed(tmp_path: Path) -> None:
     own = tmp_path / "prices.toml"
     own.write_text(
         """

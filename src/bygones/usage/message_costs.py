@@ -1,4 +1,4 @@
-"""What messages cost, for whoever shows it beside them."""
+"""Costs of messages that are in memory, for display next to them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from bygones.model.sessions import Message, ModelUsage
 from bygones.render.numbers import MessagePricer
 from bygones.usage.prices import PICOS_PER_DOLLAR, Price, Prices
 
-__all__ = ["has_single_price", "make_message_pricer"]
-
 
 def make_message_pricer(prices: Prices) -> MessagePricer:
-    """Return what tells the cost of messages; none where one has no price."""
+    """Return a function that sums the costs of messages.
 
-    def cost_of(messages: Iterable[Message | ModelUsage]) -> int | None:
+    The function returns ``None`` if one of the messages has no price.
+    """
+
+    def price_messages(messages: Iterable[Message | ModelUsage]) -> int | None:
         total = 0
         for message in messages:
             usage = message.usage
@@ -31,34 +32,34 @@ def make_message_pricer(prices: Prices) -> MessagePricer:
             price = _price_at(prices.for_model(message.model), time)
             if price is None:
                 return None
-            is_long = (
+            is_long_context = (
                 price.long_context_threshold is not None
                 and context > price.long_context_threshold
             )
-            rates = price.rates_for(is_long_context=is_long)
+            rates = price.rates_for(is_long_context=is_long_context)
             cost = rates.compute_cost(structs.astuple(usage)) if rates else None
             if cost is None:
                 return None
             total += cost
         return total // (PICOS_PER_DOLLAR // NANOS_PER_DOLLAR)
 
-    return cost_of
+    return price_messages
 
 
-def has_single_price(prices: Prices, paid: ModelUsage) -> bool:
-    """Whether one price holds for all that is told as a sum."""
-    known = prices.for_model(paid.model)
-    price = _price_at(known, paid.last_at)
-    if price is not _price_at(known, paid.first_at):
+def has_single_price(prices: Prices, usage: ModelUsage) -> bool:
+    """Whether the same price applies to all messages in a sum."""
+    model_prices = prices.for_model(usage.model)
+    price = _price_at(model_prices, usage.last_at)
+    if price is not _price_at(model_prices, usage.first_at):
         return False
-    above = price.long_context_threshold if price is not None else None
-    return above is None or not paid.min_context <= above < paid.max_context
+    threshold = price.long_context_threshold if price is not None else None
+    return threshold is None or not usage.min_context <= threshold < usage.max_context
 
 
 def _price_at(prices: tuple[Price, ...], time: datetime | None) -> Price | None:
-    """Return the price that held at a time; the newest if the time is not known."""
+    """Return the price that was valid at a time; the newest if there is no time."""
     if time is None:
         return prices[-1] if prices else None
-    moment = time.timestamp() * 1000
-    held = [price for price in prices if (price.since_ms or 0) <= moment]
-    return held[-1] if held else None
+    time_ms = time.timestamp() * 1000
+    valid = [price for price in prices if (price.since_ms or 0) <= time_ms]
+    return valid[-1] if valid else None
