@@ -325,13 +325,11 @@ def patient(put: Set) -> None:
             beat.touch()
             time.sleep(0.05)
 
-    def open_(
-        self: ArchiveDir, folder: Path, *, write: bool = False, **more: object
-    ) -> None:
+    def open_(self: ArchiveDir, folder: Path, *, write: bool = False) -> None:
         if write:
             beat = folder / beats
             threading.Thread(target=go_on, args=(beat,), daemon=True).start()
-        opened(self, folder, write=write, **more)  # type: ignore[arg-type]
+        opened(self, folder, write=write)
 
     put(ArchiveDir, "__init__", open_)
     if "serve" not in sys.argv:

@@ -12,14 +12,15 @@ from msgspec.structs import replace
 from bygones.errors import ArchiveDamaged, SourceUpdateRejected
 from bygones.model.base import SessionId
 from bygones.store.compression import compress
-from bygones.store.export_rows import LeafTitle, RelationKeys
 from bygones.team.contract import (
     AccessScope,
     BlobStore,
     DerivedSessions,
     ErasureReceipt,
     ErasureSelector,
+    LeafTitle,
     PendingSource,
+    RelationKeys,
     RemoteSource,
     SourceFragment,
     SourceUpdate,

@@ -58,12 +58,8 @@ _REMOVE_ATTEMPTS = 3
 class ArchiveDir:
     """What is open of an archive: chunks always, index and text where there are any."""
 
-    def __init__(
-        self, folder: Path, *, write: bool = False, text_index: TextIndex | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
         self.folder = folder
-        self._text_index_override = text_index
-        """What stands where the text index would."""
         self.write = write
         self._is_in_transaction = False
         """Whether one moment is being looked at."""
@@ -192,7 +188,7 @@ class ArchiveDir:
     def text_index(self) -> TextIndex:
         """The text index, opened when it is first asked for."""
         if self._text_index is None:
-            self._text_index = self._text_index_override or self._open_text_index()
+            self._text_index = self._open_text_index()
         return self._text_index
 
     def check_text_index(self) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -24,8 +21,6 @@ from bygones.team.blobs import ExternalBlobStore, open_blob_store
 from bygones.team.contract import ErasureReceipt, ErasureSelector, TeamStore
 from bygones.team.worker import derive_all
 
-_SCRATCH_PREFIX = "bygones-hub-"
-
 
 @contextmanager
 def open_hub_stores(
@@ -43,41 +38,8 @@ def open_hub_stores(
         engine.close()
 
 
-@contextmanager
-def scratch_directory() -> Iterator[Path]:
-    """Give this hub a place for what it derives, and remove those of hubs that died.
-
-    Sources lie there for a moment; nothing of them may stay.
-    """
-    root = Path(tempfile.gettempdir())
-    for left in root.glob(f"{_SCRATCH_PREFIX}*"):
-        number = left.name.removeprefix(_SCRATCH_PREFIX).partition("-")[0]
-        if number.isdecimal() and not _is_process_alive(int(number)):
-            shutil.rmtree(left, ignore_errors=True)
-    before = tempfile.tempdir
-    own = tempfile.mkdtemp(prefix=f"{_SCRATCH_PREFIX}{os.getpid()}-")
-    tempfile.tempdir = own
-    try:
-        yield Path(own)
-    finally:
-        tempfile.tempdir = before
-        shutil.rmtree(own, ignore_errors=True)
-
-
 def _absolute_url(url: str) -> str:
     return url if "://" in url else str(Path(url).absolute())
-
-
-def _is_process_alive(pid: int) -> bool:
-    if os.name == "nt":
-        return True  # there, asking whether a process lives would end it
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class MigrationReport(Struct, frozen=True):

@@ -30,17 +30,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from bygones.errors import SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceId, SourceKind
 from bygones.store.compression import sha256_digest
-from bygones.store.export_rows import SessionRows
+from bygones.store.tokenizer import tokenize_prepared
 
 if TYPE_CHECKING:
-    from bygones.store.export_rows import LeafTitle, RelationKeys
     from bygones.team.reader import TeamReader
 
 
@@ -389,6 +388,52 @@ class TeamStore(Protocol):
     def close(self) -> None:
         """Let go of the engine."""
         ...
+
+
+class SessionText(NamedTuple):
+    """What a record says in one of its parts."""
+
+    record: int
+    """The number of the record within its session."""
+    kind: int
+    text: str
+    """Prepared for the tokenizer. The list of its terms takes ten times the memory."""
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms in their order, tokenized on each access."""
+        return tokenize_prepared(self.text)
+
+
+class SessionRows(Struct, frozen=True):
+    """Everything that is derived from one session."""
+
+    session: SessionId
+    family: int
+    """The same number for sessions that share records."""
+    rows: Mapping[str, Sequence[tuple[Any, ...]]]
+    """By table, with the values of :attr:`bygones.store.schema.Table.team_columns`."""
+    texts: Sequence[SessionText]
+
+
+class RelationKeys(Struct, frozen=True):
+    """Ids and keys by which sessions are related to others."""
+
+    sessions: list[SessionId]
+    records: list[int]
+    messages: list[int]
+    titled_records: list[int] = []
+    """Records that were given a title."""
+
+
+class LeafTitle(NamedTuple):
+    """A title that a source gives to the last record of a branch."""
+
+    leaf_key: int
+    source: int
+    start: int
+    leaf: str
+    title: str
 
 
 class DerivedSessions(Struct, frozen=True, kw_only=True):

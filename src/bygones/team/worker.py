@@ -9,45 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Self
-
-from msgspec.structs import replace
 
 from bygones.errors import ArchiveDamaged, StoreError
-from bygones.ingest.indexer import Indexer
-from bygones.ingest.indexer import derive_sessions as derive_index
 from bygones.ingest.workers import WorkerPool
-from bygones.model.base import SourceFile, SourceKind
-from bygones.model.progress import IngestReport, NullProgress
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compression import decompress, sha256_digest
-from bygones.store.derived_tables import DerivedTables
-from bygones.store.export_rows import (
-    LeafTitle,
-    RecordingTextIndex,
-    SessionRows,
-    export_rows,
-    load_leaf_titles,
-    load_relation_keys,
-)
-from bygones.store.index_db import IndexDB
-from bygones.team.contract import (
-    BlobStore,
-    DerivedSessions,
-    SourceFragment,
-    StoredSpan,
-    TeamSource,
-    TeamStore,
-)
+from bygones.team.contract import BlobStore, DerivedSessions, TeamSource, TeamStore
+from bygones.team.derive import SessionDeriver, session_stem
 
 _BATCH_BYTES = 64 * 1024 * 1024
 """Bytes of pending sources that are derived together; their relatives come on top."""
 _MAX_PENDING = 1_000_000
-_FETCH_BYTES = 4 * 1024 * 1024
 
 
 def derive_all(store: TeamStore, blobs: BlobStore) -> int:
@@ -157,9 +129,7 @@ class _PersonDeriver:
             if number in self._sources and not self._failed.is_unchanged_failure(
                 number, self._sources
             ):
-                stems.setdefault(_session_stem(self._sources[number]), set()).add(
-                    number
-                )
+                stems.setdefault(session_stem(self._sources[number]), set()).add(number)
         try:
             return sum(
                 map(
@@ -201,17 +171,23 @@ class _PersonDeriver:
     def _derive_and_store(self, chosen: set[int]) -> int:
         if not chosen:
             return 0
-        readers = self._workers
-        with _ScratchIndex(self._store, self._blobs, self._sources, readers) as bench:
-            self._last_sources = bench.added
-            while chosen:
-                bench.add_sources(chosen)
-                chosen = bench.related_sources(self._person)
-            sessions = bench.derive_sessions(self._person)
-        sources = {number: self._sources[number].revision for number in bench.added}
-        made = DerivedSessions(person=self._person, sources=sources, sessions=sessions)
-        self._store.replace_sessions(made)
-        self._done |= bench.added.keys()
+        deriver = SessionDeriver(
+            self._store,
+            self._blobs,
+            self._person,
+            sources=self._sources,
+            workers=self._workers,
+        )
+        self._last_sources = deriver.added
+        while chosen:
+            deriver.add_sources(chosen)
+            chosen = deriver.related_sources()
+        sessions = deriver.derive_sessions()
+        sources = {number: self._sources[number].revision for number in deriver.added}
+        self._store.replace_sessions(
+            DerivedSessions(person=self._person, sources=sources, sessions=sessions)
+        )
+        self._done |= deriver.added.keys()
         return len(sessions)
 
 
@@ -233,217 +209,6 @@ def _batch_stems(
             group, weight = [], 0
     if group:
         yield group
-
-
-def _session_stem(source: TeamSource) -> tuple[str, ...]:
-    """Return what the files of one session have in common: its file without ending."""
-    sent = source.source
-    head = sent.path.split("/", 3)[:3]
-    return (sent.machine, sent.home, "/".join(head).removesuffix(".jsonl"))
-
-
-class _ScratchIndex:
-    """An archive of the moment, in which sources are laid and derived."""
-
-    def __init__(
-        self,
-        store: TeamStore,
-        blobs: BlobStore,
-        sources: Mapping[int, TeamSource],
-        workers: WorkerPool,
-    ) -> None:
-        self._store = store
-        self._blobs = blobs
-        self._sources = sources
-        self._workers = workers
-        self._text_index = RecordingTextIndex()
-        self._numbers_by_stem: dict[tuple[str, ...], list[int]] = {}
-        for number, one in sources.items():
-            self._numbers_by_stem.setdefault(_session_stem(one), []).append(number)
-        self._report = IngestReport(problems=[])
-        self._has_checked_titles = False
-        """Whether it was looked whose leaves were given titles."""
-        self.added: dict[int, int] = {}
-        """The numbers of sources in the store, and here."""
-
-    def __enter__(self) -> Self:
-        self._folder = TemporaryDirectory(prefix="bygones-")
-        path = Path(self._folder.name) / "archive"
-        self._vault = ArchiveDir(path, write=True, text_index=self._text_index)
-        self._indexer = Indexer(self._vault, self._report, self._workers)
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._vault.close()
-        self._folder.cleanup()
-
-    def add_sources(self, numbers: Iterable[int]) -> None:
-        """Lay sources and those beside them, and let the index see them."""
-        stems = {_session_stem(self._sources[number]) for number in numbers}
-        found = {one for stem in stems for one in self._numbers_by_stem[stem]} - set(
-            self.added
-        )
-        some = sorted(
-            (self._sources[n] for n in found),
-            key=lambda h: (h.source.machine_home, h.source.path),
-        )
-        fragments = self._store.fragments([held.number for held in some])
-        with self._vault.byte_store.db:
-            for held in some:
-                self._add_source(held, fragments.get(held.number))
-        self._index_added()
-
-    def _index_added(self) -> None:
-        """Let the index see what was laid."""
-        self._indexer.prepare(NullProgress())
-        self._indexer.commit(is_last=True)
-        damaged = [one for one in self._report.problems if one.kind == "damaged"]
-        if damaged:
-            raise ArchiveDamaged(Path(damaged[0].position.source_id), "its bytes")
-        known = DerivedTables(self._index)
-        with self._index.db:
-            known.create_deferred_indexes()
-            self._indexer.reassign_sources(known.dirty_sources())
-
-    def _add_source(self, source: TeamSource, fragment: SourceFragment | None) -> None:
-        chunks = self._vault.byte_store
-        kept = chunks.add_source(_to_source(source))
-        at = 0
-        for span, frame in _load_frames(self._store.spans(source.number), self._blobs):
-            # Whether it is what its hash says is seen when it is read.
-            chunks.add_chunk(kept, at, at + span.length, (span.sha256, frame))
-            at += span.length
-        rest = b""
-        if fragment is not None and fragment.frame and fragment.offset == at:
-            rest = decompress(fragment.frame)
-            chunks.set_fragment(kept, at, rest)
-        size = at + len(rest)
-        chunks.save_read_state(
-            replace(kept, stored_bytes=at, size=size, mtime_ns=source.source.mtime_ns)
-        )
-        self.added[source.number] = kept.number
-
-    def related_sources(self, person: str) -> set[int]:
-        """Return sources in the store that must be derived with what was laid.
-
-        A session whose leaf was given a title must be so as well, but not all that
-        this title stands beside: see :meth:`_add_borrowed_titles`.
-        """
-        marks = load_relation_keys(self._index)
-        if not self._has_checked_titles:
-            self._has_checked_titles = True
-            own = load_leaf_titles(self._index, self._store_numbers)
-            there = self._store.record_titles(person, [one.leaf for one in own])
-            new = {one.leaf for one in {*own}.difference(there)}
-            marks = replace(marks, leaves=list(new))
-        kin = self._store.related_sources(person, marks)
-        names = set(marks.sessions)
-        kin |= {n for n, one in self._sources.items() if one.source.session in names}
-        return (kin & set(self._sources)) - set(self.added)
-
-    def derive_sessions(self, person: str) -> tuple[SessionRows, ...]:
-        """Return what is derived, with sources by the numbers of the store."""
-        self._add_borrowed_titles(
-            self._store.record_titles(person, load_relation_keys(self._index).records)
-        )
-        derive_index(self._vault, self._indexer, self._report, NullProgress())
-        return tuple(export_rows(self._index, self._text_index, self._store_numbers))
-
-    def _add_borrowed_titles(self, titles: Iterable[LeafTitle]) -> None:
-        """Take over what files call our records that need not be laid for it."""
-        files: dict[int, list[tuple[int, int, str, str]]] = {}
-        for leaf, source, start, record, text in titles:
-            if source in self._sources and source not in self.added:
-                files.setdefault(source, []).append((leaf, start, record, text))
-        if not files:
-            return
-        with self._vault.byte_store.db:
-            kept = {
-                number: self._add_placeholder(self._sources[number]) for number in files
-            }
-        self._index_added()
-        with self._index.db:
-            for number, found in files.items():
-                self._index.add_leaf_titles(kept[number], found)
-
-    def _add_placeholder(self, team_source: TeamSource) -> int:
-        """Lay a file of which only the name and the age are known."""
-        source = replace(_to_source(team_source), kind=SourceKind.TOOL_RESULT, size=0)
-        kept = self._vault.byte_store.add_source(source)
-        self._vault.byte_store.save_read_state(
-            replace(kept, mtime_ns=team_source.source.mtime_ns)
-        )
-        return kept.number
-
-    @property
-    def _index(self) -> IndexDB:
-        index = self._vault.index
-        if index is None:
-            raise RuntimeError
-        return index
-
-    @property
-    def _store_numbers(self) -> dict[int, int]:
-        """The numbers of sources here, and in the store."""
-        return {here: there for there, here in self.added.items()}
-
-
-def _to_source(team_source: TeamSource) -> SourceFile:
-    sent = team_source.source
-    return SourceFile(
-        id=sent.id,
-        home=sent.machine_home,
-        relative_path=sent.path,
-        kind=sent.kind,
-        size=team_source.stored_bytes,
-        mtime_ns=sent.mtime_ns,
-        project_key=sent.project,
-        session_id=sent.session,
-        agent_id=sent.agent,
-    )
-
-
-def _load_frames(
-    spans: Sequence[StoredSpan], blobs: BlobStore
-) -> Iterator[tuple[StoredSpan, bytes]]:
-    """Yield spans with their bytes as they are packed; small ones fetched at once."""
-    for some in _batch_by_size(spans):
-        found = blobs.get_frames([span.address for span in some])
-        for span in some:
-            if span.address not in found:
-                raise ArchiveDamaged(Path(span.address), "it is missing")
-            yield span, found[span.address]
-
-
-def _batch_by_size(spans: Iterable[StoredSpan]) -> Iterator[list[StoredSpan]]:
-    """Yield spans by as many as are fetched at once."""
-    some: list[StoredSpan] = []
-    weight = 0
-    for span in spans:
-        if some and weight + span.length > _FETCH_BYTES:
-            yield some
-            some, weight = [], 0
-        some.append(span)
-        weight += span.length
-    if some:
-        yield some
-
-
-def read_spans(spans: Iterable[StoredSpan], blobs: BlobStore) -> Iterator[bytes]:
-    """Yield the bytes of spans, each as it was sent; small ones are fetched at once."""
-    for some in _batch_by_size(spans):
-        yield from _fetch_spans(some, blobs)
-
-
-def _fetch_spans(spans: Sequence[StoredSpan], blobs: BlobStore) -> Iterator[bytes]:
-    found = blobs.get_many([span.address for span in spans]) if len(spans) > 1 else {}
-    for span in spans:
-        raw = found.get(span.address)
-        if raw is None:
-            raw = blobs.get(span.address)
-        if sha256_digest(raw) != span.sha256:
-            raise ArchiveDamaged(Path(span.address), "it has another hash")
-        yield raw
 
 
 _POLL_INTERVAL = 5.0

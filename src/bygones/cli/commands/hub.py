@@ -206,7 +206,6 @@ def serve(
     """
     from bygones.hub.server import HubConfig, HubServer
     from bygones.team.access import open_store
-    from bygones.team.admin import scratch_directory
     from bygones.team.worker import FailedFamilies, derive_pending
     from bygones.usage.prices import load_prices
 
@@ -218,7 +217,6 @@ def serve(
     )
     withheld = FailedFamilies()
     with (
-        scratch_directory(),
         open_hub(store, raw) as (engine, objects),
         closing(open_store(store)) as notes,
         closing(open_store(store)) as rows,

@@ -12,7 +12,6 @@ import msgspec
 from bygones.errors import ArchiveDamaged, SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceKind
 from bygones.store.compression import compress, decompress, sha256_digest
-from bygones.store.export_rows import LeafTitle, RelationKeys
 from bygones.team.contract import (
     AccessScope,
     BlobStore,
@@ -20,6 +19,8 @@ from bygones.team.contract import (
     DerivedSessions,
     ErasureReceipt,
     ErasureSelector,
+    LeafTitle,
+    RelationKeys,
     RemoteSource,
     ScopedDatabase,
     SourceFragment,
@@ -240,7 +241,7 @@ class BaseStore(Generic[ConnectionT]):
         for table, column, numbers in (
             ("record", "key", keys.records),
             ("record", "message_key", keys.messages),
-            ("record", "key", keys.leaves),
+            ("record", "key", keys.titled_records),
         ):
             for some in _batched(numbers):
                 found |= self._sources_with(person, table, column, some)

@@ -11,12 +11,12 @@ from bygones.model.base import SessionId
 from bygones.store.compression import sha256_digest
 from bygones.store.derived_tables import decode_summary
 from bygones.store.encoding import to_milliseconds
-from bygones.store.export_rows import SessionRows
 from bygones.store.schema import SESSION, TEAM_TABLES
 from bygones.team.contract import (
     DerivedSessions,
     ErasureReceipt,
     ErasureSelector,
+    SessionRows,
     SourceFragment,
     SourceUpdate,
     StoredSpan,

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from bygones.errors import SourceUpdateRejected
 from bygones.model.base import SessionId
 from bygones.store.encoding import to_milliseconds
-from bygones.store.export_rows import SessionRows
 from bygones.store.schema import TEAM_TABLES
 from bygones.store.text_index import stem_terms
 from bygones.team.contract import (
@@ -18,6 +17,7 @@ from bygones.team.contract import (
     ErasureReceipt,
     ErasureSelector,
     RemoteSource,
+    SessionRows,
     SourceFragment,
     SourceUpdate,
     StoredSpan,
