@@ -1,4 +1,4 @@
-"""Tables of the JSON that commands print, from the structs that make it."""
+"""The reference page of the JSON objects, generated from their structs."""
 
 from __future__ import annotations
 
@@ -13,91 +13,88 @@ from enum import StrEnum
 
 import msgspec
 
-from bygones import json_rows
-from bygones.cli.commands import hub
-from bygones.model import reports as usage
-from bygones.render import json as show
+from bygones.schema.encoding import SCHEMA_VERSION
+from bygones.schema.registry import OBJECT_GROUPS
 
 __all__ = ["schemas_page"]
 
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # JSON
 
-With `--json` a command prints one object a line. Each says under `row` what it is; a
-program takes the rows it knows and leaves the others. The first row has `schema`, which
-counts up when a row or a field goes or changes its meaning, not when one comes. A field
-that has nothing to say is left out. Control characters and other signs that nobody sees
-are written as `\\u001b` and the like.
+With `--json` a command prints one object per line. The [web API](../guide/web.md)
+returns the same objects as `{{"schema": {SCHEMA_VERSION}, "items": […]}}`. Errors and
+notes go to stderr.
+
+- Each object has a `type`; ignore the types that you do not know.
+- Every field is always present, and null if the value is unknown. Only fields marked
+  *optional* are left out unless you request them.
+- Times are ISO 8601 with a time zone and end in `_at`; durations are in milliseconds and
+  end in `_ms`; costs are US dollars and end in `_usd`.
+- Tokens are counted by how they are billed; `jq '.tokens | add'` gives their sum.
+- Turns, branches and hits count from 1. Branch 1 is the live one.
+- Control characters and other invisible characters are escaped, as in `\\u001b`.
+
+This is schema {SCHEMA_VERSION}. The number increases when an object or a field is removed
+or changes its meaning. `bygones schema` prints the JSON Schemas.
 """
 _PLAIN = {
-    "str": "text",
-    "int": "number",
-    "bool": "true or false",
-    "datetime": "time, ISO 8601 in UTC",
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "datetime": "time",
+    "date": "date",
     "Raw": "any JSON",
 }
 
 
 def schemas_page() -> str:
-    """Return the page of rows and fields, command by command."""
-    parts = [
-        _INTRODUCTION,
-        (
-            f"## show\n\nSchema {show.SCHEMA_VERSION}; see the "
-            "[guide](../guide/show.md).\n"
-        ),
-    ]
-    parts.extend(shape_tables(show.JSON_TYPES))
-    parts.append(
-        f"## Other commands\n\nSchema {json_rows.SCHEMA}; the first row says which of "
-        "them it is. See [at the terminal](../guide/terminal.md) and [keep what was "
-        "said](../guide/archive.md).\n"
-    )
-    parts.extend(shape_tables((*json_rows.ARCHIVE_ROWS, *json_rows.COMMAND_ROWS)))
-    parts.append(
-        f"## usage\n\nSchema {json_rows.SCHEMA}; see the [guide](../guide/usage.md).\n"
-    )
-    parts.extend(shape_tables((json_rows.HeaderRow, *usage.USAGE_ROWS)))
-    parts.append(
-        f"## search\n\nSchema {json_rows.SCHEMA}; see the "
-        "[guide](../guide/search.md).\n"
-    )
-    parts.extend(shape_tables((json_rows.HeaderRow, *json_rows.SEARCH_ROWS)))
-    parts.append(
-        f"## hub\n\nSchema {json_rows.SCHEMA}; see the [guide](../guide/team.md).\n"
-    )
-    parts.extend(shape_tables(hub.HUB_ROWS))
+    """Return the page of all objects and their fields."""
+    parts = [_INTRODUCTION]
+    known: list[type[msgspec.Struct]] = []
+    for title, group in OBJECT_GROUPS.items():
+        parts.append(f"## {title}\n")
+        parts.extend(shape_tables(group, known))
     return "\n".join(parts)
 
 
-def shape_tables(rows: Iterable[type[msgspec.Struct]]) -> Iterator[str]:
-    """Yield the tables of some rows, then those of what their fields hold."""
-    shapes = list(rows)
-    for shape in shapes:
+def shape_tables(
+    group: Iterable[type[msgspec.Struct]], known: list[type[msgspec.Struct]]
+) -> Iterator[str]:
+    """Yield the tables of some structs and of those that their fields contain.
+
+    Structs in `known` have a table already.
+    """
+    waiting = list(group)
+    for shape in waiting:
+        if shape in known:
+            continue
+        known.append(shape)
         yield from shape_table(shape)
-        for inner in inner_shapes(shape):
-            if inner not in shapes:
-                shapes.append(inner)
+        waiting += [inner for inner in inner_shapes(shape) if not _is_object(inner)]
 
 
 def shape_table(shape: type[msgspec.Struct]) -> Iterator[str]:
     """Yield the heading and the table of one struct."""
     tag = shape.__struct_config__.tag
-    yield f"### {f'row `{tag}`' if tag else f'`{shape.__name__}`'}\n"
+    yield f"### {f'`{tag}`' if tag else shape.__name__}\n"
     yield f"{(inspect.getdoc(shape) or '').partition(chr(10))[0]}\n"
-    yield "| field | is | meaning |\n|---|---|---|"
+    yield "| field | type | meaning |\n|---|---|---|"
     meanings = field_meanings(shape)
     hints = typing.get_type_hints(shape)
     for field in msgspec.structs.fields(shape):
-        always = "" if not field.required else ", always"
         kind = type_name(hints[field.name])
         meaning = meanings.get(field.name, "")
-        yield f"| `{field.encode_name}` | {kind}{always} | {meaning} |"
+        yield f"| `{field.encode_name}` | {kind} | {meaning} |"
     yield ""
 
 
+def _is_object(shape: type[msgspec.Struct]) -> bool:
+    return shape.__struct_config__.tag_field == "type"
+
+
 def field_meanings(shape: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the sentence below each field of a class, by the field's name."""
+    """Return the docstrings of the fields of a class by name."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(shape))).body[0]
     found = {}
     if isinstance(tree, ast.ClassDef):
@@ -110,13 +107,27 @@ def field_meanings(shape: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def type_name(hint: object) -> str:
-    """Return what a reader of JSON calls a type."""
+    """Return how JSON names a type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
-        named = [type_name(one) for one in arguments if one is not type(None)]
-        return " or ".join(named)
+        named = [
+            type_name(argument)
+            for argument in arguments
+            if argument not in {type(None), msgspec.UnsetType}
+        ]
+        is_optional = msgspec.UnsetType in arguments
+        is_nullable = type(None) in arguments
+        return (
+            " or ".join(named)
+            + (" or null" if is_nullable else "")
+            + (", *optional*" if is_optional else "")
+        )
     if origin is tuple:
         return f"list of {type_name(arguments[0])}"
+    if origin is dict:
+        return f"object of {type_name(arguments[1])} by name"
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return f"`{hint.__struct_config__.tag or hint.__name__}`"
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return ", ".join(f"`{member.value}`" for member in hint)
     plain = getattr(hint, "__supertype__", hint)
@@ -125,7 +136,7 @@ def type_name(hint: object) -> str:
 
 
 def inner_shapes(shape: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    """Yield the structs that the fields of one hold."""
+    """Yield the structs that the fields of a struct contain."""
     hints = typing.get_type_hints(shape, vars(sys.modules[shape.__module__]))
     waiting: list[object] = list(hints.values())
     while waiting:

@@ -117,7 +117,7 @@ def test_there_are_examples_of_every_kind() -> None:
     assert len(EXAMPLES) > 40
 
 
-ROW = re.compile(r"^### row `(\S+)`\n.*?(?=^###|^## |\Z)", re.MULTILINE | re.DOTALL)
+ROW = re.compile(r"^### `(\S+)`\n.*?(?=^###|^## |\Z)", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 PAGE = (ROOT / "docs" / "reference" / "schemas.md").read_text("utf-8")
 FOR_PROGRAMS = [
@@ -129,7 +129,7 @@ FOR_PROGRAMS = [
     ["files", "last"],
     ["prompts"],
     ["tag", "last", "a"],
-    ["tag"],
+    ["tag", "b956", "release"],
     ["note", "last", "words"],
     ["star", "last"],
     ["resume"],
@@ -158,17 +158,17 @@ def test_programs_get_the_rows_that_are_documented(
 ) -> None:
     documented: dict[str, set[str]] = {}
     for found in ROW.finditer(PAGE):
-        documented.setdefault(found[1], {"row"}).update(FIELD.findall(found[0]))
+        documented.setdefault(found[1], {"type"}).update(FIELD.findall(found[0]))
 
     assert main([*words, "--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows
     assert [
-        (row["row"], name)
+        (row["type"], name)
         for row in rows
         for name in row
-        if name not in documented.get(row["row"], set())
+        if name not in documented.get(row["type"], set())
     ] == []
 
 

@@ -101,7 +101,7 @@ def test_records_are_counted_by_type_and_subtype(tmp_path: Path) -> None:
         build.progress("bash_progress"),
     )
 
-    assert [(row.type, row.subtype, row.records) for row in found.records] == [
+    assert [(row.record_type, row.subtype, row.records) for row in found.records] == [
         ("system", None, 1),
         ("system", "turn_duration", 1),
         ("user", None, 2),
@@ -331,7 +331,7 @@ def test_names_without_end_do_not_fill_the_memory(
     found = of_file(tmp_path, *records)
 
     assert len(found.records) == 10
-    assert max(len(row.type) for row in found.records) == 100
+    assert max(len(row.record_type) for row in found.records) == 100
     assert found.total.records == 25
     assert found.total.overflow == 11
 

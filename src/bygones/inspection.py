@@ -166,7 +166,7 @@ def _record_rows(kinds: BoundedCounter[RecordKey]) -> Iterator[RecordTypeRow]:
     ):
         number, size = sums[kind, subtype]
         yield RecordTypeRow(
-            type=kind,
+            record_type=kind,
             subtype=subtype,
             is_known=_find_unknown(kind, subtype) is None,
             records=number,

@@ -23,7 +23,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def rows(text: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in text.splitlines()][1:]
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_a_tag_is_shown_and_can_be_asked_for(
@@ -38,8 +38,8 @@ def test_a_tag_is_shown_and_can_be_asked_for(
         "TAG         SESSIONS\nflaky test         1\nrelease            1\n"
     )
     assert rows(said(capsys, "tag", "--json")) == [
-        {"row": "tag", "tag": "flaky test", "sessions": 1},
-        {"row": "tag", "tag": "release", "sessions": 1},
+        {"type": "tag", "tag": "flaky test", "session_count": 1},
+        {"type": "tag", "tag": "release", "session_count": 1},
     ]
 
 
@@ -87,7 +87,7 @@ def test_a_note_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
 
     said(capsys, "note", "last", "-d")
 
-    assert "note" not in rows(said(capsys, "note", "last", "--json"))[0]
+    assert rows(said(capsys, "note", "last", "--json"))[0]["note"] == ""
     assert main(["note", "last", "-d", "words"]) == ExitCode.USAGE_ERROR
 
 
@@ -117,7 +117,7 @@ def test_a_purge_takes_annotations_along(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said(capsys, "tag", "last", "secret")
-    id_ = str(rows(said(capsys, "list", "--json"))[0]["id"])
+    id_ = str(rows(said(capsys, "list", "--json"))[0]["session_id"])
 
     said(capsys, "purge", id_, "--yes")
 
@@ -154,13 +154,13 @@ def test_a_session_that_nobody_knows_is_a_sentence(
 def test_a_number_of_the_last_search_names_the_session_that_was_found(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = str(rows(said(capsys, "search", "markdown", "--json"))[1]["id"])
-    last = rows(said(capsys, "list", "-n", "1", "--json"))[0]["id"]
+    session = str(rows(said(capsys, "search", "markdown", "--json"))[1]["session_id"])
+    last = rows(said(capsys, "list", "-n", "1", "--json"))[0]["session_id"]
     assert session != last
 
     for words in (["star", name], ["tag", name, "a"], ["note", name, "b"]):
         (row,) = rows(said(capsys, *words, "--json"))
-        assert row["session"] == session
+        assert row["session_id"] == session
     assert session in said(capsys, "resume", name)
     assert said(capsys, "files", name) == said(capsys, "files", session)
 

@@ -49,14 +49,15 @@ def test_what_is_listed_without_a_command_has_its_cost_too(
 def test_the_lines_of_a_tree_add_up_to_its_session(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (row,) = map(json.loads, out(capsys, "list", "--json", "-n1").splitlines()[1:])
-    marks = [json.loads(x) for x in out(capsys, "tree", "--json").splitlines()[1:]]
+    (row,) = map(json.loads, out(capsys, "list", "--json", "-n1").splitlines())
+    marks = [json.loads(x) for x in out(capsys, "tree", "--json").splitlines()]
 
-    turns = [mark["cost"] for mark in marks if mark["kind"] == "turn"]
+    turns = [mark["cost_usd"] for mark in marks if mark["kind"] == "turn"]
     (branch,) = (mark for mark in marks if mark["kind"] == "branch")
-    inside = [m["cost"] for m in marks if m["kind"] == "turn" and m["branch"] == 1]
-    assert sum(turns) == row["cost"]
-    assert branch["cost"] == sum(inside) > 0
+    inside = [m["cost_usd"] for m in marks if m["kind"] == "turn" and m["branch"] == 2]
+    assert sum(turns) == pytest.approx(row["cost_usd"])
+    assert branch["cost_usd"] == pytest.approx(sum(inside))
+    assert sum(inside) > 0
 
 
 @pytest.mark.usefixtures("invented")

@@ -126,7 +126,7 @@ def test_programs_get_the_place_and_the_sessions(
 ) -> None:
     assert main(["demo", "here", "--json"]) == ExitCode.SUCCESS
 
-    begin, made, *sessions = map(json.loads, capsys.readouterr().out.splitlines())
-    assert begin["archive"] == made["archive"] == str(place / "here" / "archive")
+    made, *sessions = map(json.loads, capsys.readouterr().out.splitlines())
+    assert made["archive"] == str(place / "here" / "archive")
     assert made["home"] == str(place / "here" / "claude-home")
-    assert {row["row"] for row in sessions} == {"session"}
+    assert {row["type"] for row in sessions} == {"session"}

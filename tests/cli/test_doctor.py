@@ -47,7 +47,7 @@ def test_the_days_until_claude_code_deletes_are_told(
 ) -> None:
     found = rows(capsys)
 
-    going = [row["days"] for row in found if row["row"] == "expiring"]
+    going = [row["days_left"] for row in found if row["type"] == "expiring_session"]
     assert going == [4, 20, 27, 28, 29]
     text = shown(capsys)
     assert "1 session within 7 days, 5 in all" in text
@@ -61,9 +61,9 @@ def test_the_setting_is_read_and_nothing_else(
     told = '{"cleanupPeriodDays": 90, "env": {"TOKEN": "s3cret"}}'
     (fresh / "settings.json").write_text(told)
 
-    (row,) = (row for row in rows(capsys) if row["row"] == "retention")
+    (row,) = (row for row in rows(capsys) if row["type"] == "retention")
 
-    assert (row["days"], row["is_set"]) == (90, True)
+    assert (row["days"], row["is_configured"]) == (90, True)
     assert "s3cret" not in shown(capsys)
     assert (fresh / "settings.json").read_text() == told
 
@@ -74,9 +74,9 @@ def test_settings_that_make_no_sense_are_none(
 ) -> None:
     (fresh / "settings.json").write_text(text)
 
-    (row,) = (row for row in rows(capsys) if row["row"] == "retention")
+    (row,) = (row for row in rows(capsys) if row["type"] == "retention")
 
-    assert (row["days"], row["is_set"]) == (30, False)
+    assert (row["days"], row["is_configured"]) == (30, False)
 
 
 def test_what_is_overdue_goes_at_the_next_run(
@@ -96,8 +96,8 @@ def test_what_is_gone_is_counted_and_not_about_to_go(
 
     found = rows(capsys)
 
-    assert found[1]["gone"] == 1
-    assert len([row for row in found if row["row"] == "expiring"]) == 4
+    assert found[0]["gone_file_count"] == 1
+    assert len([row for row in found if row["type"] == "expiring_session"]) == 4
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such bits there")
@@ -175,8 +175,8 @@ def test_what_is_wrong_with_settings_is_told_and_does_not_count(
     assert main(["doctor"]) == ExitCode.SUCCESS
     assert complaint in capsys.readouterr().out
     assert main(["doctor", "--json"]) == ExitCode.SUCCESS
-    row = json.loads(capsys.readouterr().out.splitlines()[1])
-    assert complaint in row["wrong"][0]
+    row = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert complaint in row["settings_errors"][0]
 
 
 @pytest.mark.usefixtures("fresh")
@@ -227,8 +227,8 @@ def test_it_is_told_when_the_archive_was_verified(
 
     assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
 
-    (row,) = (one for one in rows(capsys) if one["row"] == "doctor")
-    verified = row["verified"]
+    (row,) = (one for one in rows(capsys) if one["type"] == "doctor")
+    verified = row["last_verification"]
     assert isinstance(verified, dict)
     assert verified["is_sound"]
     assert re.search(r"verified 20\S+: \d+ files, .* sound", shown(capsys))

@@ -189,7 +189,7 @@ def test_what_was_left_out_is_told(
         told = capsys.readouterr().err
         assert "1 session left out, in which nothing was said" in told
     exported("--all", "--to", "site", "--json")
-    assert json.loads(capsys.readouterr().out.splitlines()[1])["empty"] == 1
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["empty_count"] == 1
 
     exported("--all", "--to", "lines", "--format", "jsonl")
 
@@ -309,24 +309,28 @@ def test_programs_are_told_what_was_written_and_hidden(
     exported(session_id(3), "--json", "--report", "hidden.jsonl")
 
     told = capsys.readouterr()
-    begin, row = map(json.loads, told.out.splitlines())
+    (row,) = map(json.loads, told.out.splitlines())
     assert told.err == ""
-    assert begin["command"] == "export"
+    assert row["type"] == "export"
     assert row["files"] == [row["path"]] == [f"{session_id(3)}.html"]
-    assert row["bytes"] == (archived / row["path"]).stat().st_size
+    assert row["written_bytes"] == (archived / row["path"]).stat().st_size
     assert row["is_redacted"]
-    assert row["hidden"]["github-token"] == 3
-    assert row["report"] == "hidden.jsonl"
+    assert row["redactions"]["github-token"] == 3
+    assert row["report_path"] == "hidden.jsonl"
 
 
 @pytest.mark.usefixtures("archived")
 def test_programs_are_told_of_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     exported("--all", "--json", "--to", "site")
-    (_, first) = map(json.loads, capsys.readouterr().out.splitlines())
+    (first,) = map(json.loads, capsys.readouterr().out.splitlines())
     exported("--all", "--json", "--to", "site")
-    (_, again) = map(json.loads, capsys.readouterr().out.splitlines())
+    (again,) = map(json.loads, capsys.readouterr().out.splitlines())
 
     assert first["path"] == str(Path("site/index.html"))
-    assert (first["sessions"], again["sessions"], again["same"]) == (3, 0, 3)
+    assert (
+        first["session_count"],
+        again["session_count"],
+        again["unchanged_count"],
+    ) == (3, 0, 3)
     words = ["export", FIRST, "-o", "-", "--json"]
     assert main(words) == ExitCode.USAGE_ERROR

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("invented")
 
 def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
     assert main(["files", "--json", *words]) == ExitCode.SUCCESS
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()][1:]
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_changes_on_all_branches_count(
@@ -27,8 +27,9 @@ def test_changes_on_all_branches_count(
     first, second = rows(capsys, "last")
 
     assert first["path"] == str(place / "shop" / "src" / "checkout.py")
-    assert (first["changes"], first["added"], first["removed"]) == (2, 15, 4)
-    assert second["is_new"] is True
+    assert first["change_count"] == 2
+    assert (first["added_lines"], first["removed_lines"]) == (15, 4)
+    assert second["is_new_file"] is True
 
 
 @pytest.mark.parametrize(

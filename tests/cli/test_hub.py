@@ -48,7 +48,7 @@ def test_a_token_is_shown_once_listed_and_revoked(
     assert TokenStore(hub.store).authenticate(secret) is None
     capsys.readouterr()
     assert main(["hub", "token", "list", "--json"]) == ExitCode.SUCCESS
-    assert json.loads(capsys.readouterr().out)["revoked"]
+    assert json.loads(capsys.readouterr().out)["revoked_at"]
 
 
 @pytest.mark.usefixtures("hub")
@@ -95,7 +95,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert "hub hold" in told
     words = ["hub", "erase", "--session", session_id(2), "--yes", "--json"]
     assert main(words) == ExitCode.FAILURE
-    assert json.loads(capsys.readouterr().out.splitlines()[0])["held"] == [
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["held_session_ids"] == [
         session_id(2)
     ]
 
@@ -105,7 +105,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert main(["hub", "erase", "--session", "5e55", "--yes"]) == ExitCode.SUCCESS
     assert "nothing fits: sessions go by whole ids" in capsys.readouterr().err
     assert main(["hub", "erase", "--session", session_id(2), "--yes", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["objects"] == 1
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["blob_count"] == 1
     assert hub.texts() == {}
     assert ErasureSelector(session=SessionId(session_id(2))) not in dict(
         hub.store.holds()

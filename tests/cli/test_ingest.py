@@ -89,10 +89,10 @@ def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) 
 
     assert main(["ingest", "--json"]) == ExitCode.SUCCESS
 
-    begin, problem, report = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (begin["row"], begin["schema"], begin["command"]) == ("begin", 1, "ingest")
-    assert (problem["row"], problem["kind"]) == ("problem", "not-a-file")
-    assert (report["row"], report["new"], report["problems"]) == ("report", 9, 1)
+    problem, report = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (problem["type"], problem["kind"]) == ("problem", "not-a-file")
+    assert report["type"] == "ingest_report"
+    assert (report["new_count"], report["problem_count"]) == (9, 1)
 
 
 def test_a_problem_is_told_and_ends_nothing(

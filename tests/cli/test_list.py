@@ -64,25 +64,25 @@ def test_a_limit_takes_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_programs_get_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    begin, *rows = map(json.loads, out(capsys, "list", "--json").splitlines())
+    rows = [json.loads(line) for line in out(capsys, "list", "--json").splitlines()]
 
-    assert (begin["row"], begin["command"], begin["schema"]) == ("begin", "list", 1)
-    assert [row["id"] for row in rows] == [session_id(2), session_id(1)]
+    assert {row["type"] for row in rows} == {"session"}
+    assert [row["session_id"] for row in rows] == [session_id(2), session_id(1)]
     assert (
         rows[1]
         | {
             "title": "Counting lines",
             "title_kind": "custom",
             "project": "/work/demo",
-            "prompts": 1,
-            "messages": 3,
-            "agents": 1,
-            "branches": 1,
-            "tokens": 9750,
-            "cost": 6_840_000,
+            "prompt_count": 1,
+            "message_count": 3,
+            "agent_count": 1,
+            "branch_count": 1,
+            "cost_usd": 0.00684,
         }
         == rows[1]
     )
+    assert sum(rows[1]["tokens"].values()) == 9750
 
 
 def test_a_project_is_named_by_its_path_or_its_last_part(
@@ -168,20 +168,25 @@ def test_projects_have_their_paths_sessions_and_sizes(
     main(["ingest", "-q"])
 
     head, first, second = out(capsys, "projects").splitlines()
-    begin, row, _ = map(json.loads, out(capsys, "projects", "--json").splitlines())
+    row, _ = map(json.loads, out(capsys, "projects", "--json").splitlines())
 
     assert head.split() == ["LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT"]
     assert first.endswith("/work/日本")
     assert second.endswith("/work/demo")
-    assert begin["command"] == "projects"
     assert row == {
-        "row": "project",
+        "type": "project",
         "path": "/work/日本",
-        "keys": ["-work---"],
-        "sessions": 1,
-        "last": "2026-01-05T11:30:00Z",
-        "tokens": 0,
-        "bytes": path.stat().st_size,
+        "project_keys": ["-work---"],
+        "session_count": 1,
+        "last_active_at": "2026-01-05T11:30:00Z",
+        "tokens": {
+            "input": 0,
+            "output": 0,
+            "cache_write_5m": 0,
+            "cache_write_1h": 0,
+            "cache_read": 0,
+        },
+        "source_bytes": path.stat().st_size,
     }
 
 

@@ -142,10 +142,9 @@ def test_a_slip_is_told_as_anywhere_else(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_programs_get_the_link_as_a_row() -> None:
-    with running("open", FIRST, "--no-browser", "--json") as (started, begin):
-        assert started.stdout is not None
-        row = json.loads(started.stdout.readline())
+    with running("open", FIRST, "--no-browser", "--json") as (_, line):
+        row = json.loads(line)
 
-        assert json.loads(begin)["command"] == "open"
-        assert (row["session"], row["is_served"]) == (FIRST, True)
+        assert row["type"] == "link"
+        assert (row["session_id"], row["is_temporary"]) == (FIRST, True)
         assert FIRST in followed(row["url"])

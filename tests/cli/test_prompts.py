@@ -16,7 +16,7 @@ from tests.build import Home, prompt, reply, session_id, thread
 def typed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     assert main(["prompts", "--json", *words]) == ExitCode.SUCCESS
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return [str(row["text"]) for row in lines[1:]]
+    return [str(row["text"]) for row in lines]
 
 
 @pytest.mark.usefixtures("invented")

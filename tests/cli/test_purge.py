@@ -345,9 +345,9 @@ def test_a_person_is_asked_first(archive: Path, answer: str, *, is_left: bool) -
 def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["purge", FIRST, "--json", "--dry-run"]) == ExitCode.SUCCESS
 
-    begin, *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
-    assert begin["command"] == "purge"
-    assert len(rows) == done["files"] == 7
+    *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
+    assert done["type"] == "purge"
+    assert len(rows) == done["file_count"] == 7
     assert done["is_dry_run"] is True
     assert FIRST in sessions(archive)
 

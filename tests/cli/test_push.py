@@ -135,8 +135,8 @@ def test_a_push_goes_once_and_then_what_is_new(
 
     assert first.startswith("sent 3 sessions, 3 files, 24 lines: ")
     assert second == "sent nothing: the hub has it all\n"
-    assert (third["row"], third["lines"], third["sessions"]) == (
-        "pushed",
+    assert (third["type"], third["line_count"], third["session_ids"]) == (
+        "push",
         1,
         [session_id(1)],
     )
@@ -166,7 +166,7 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
     )
     assert every.startswith("sent nothing: all that was named was erased on the hub\n")
     assert "3 sessions erased on the hub and not sent again" in every
-    assert row["erased"] == [session_id(number) for number in range(3)]
+    assert row["erased_session_ids"] == [session_id(number) for number in range(3)]
 
 
 @pytest.mark.usefixtures("home")

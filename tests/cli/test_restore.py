@@ -243,16 +243,19 @@ def test_programs_get_the_plan_and_what_was_done(
 
     assert main(["restore", FIRST, "--json"]) == ExitCode.SUCCESS
 
-    begin, *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
-    assert begin["command"] == "restore"
+    *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
     assert {row["state"] for row in rows} == {"new"}
     size = sum(len(raw) for name, (raw, _) in before.items() if FIRST in name)
     assert done == {
-        "row": "restored",
-        "written": 7,
-        "same": 0,
-        "skipped": 0,
-        "bytes": size,
+        "type": "restore",
+        "written_count": 7,
+        "same_count": 0,
+        "skipped_count": 0,
+        "written_bytes": size,
+        "damaged_paths": [],
+        "refused_paths": [],
+        "copy_paths": [],
+        "is_dry_run": False,
     }
 
 
@@ -345,4 +348,4 @@ def test_what_a_restore_leaves_beside_files_is_not_taken_in(
 
     assert main(["ingest", "--json"]) == ExitCode.SUCCESS
 
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["new"] == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["new_count"] == 0

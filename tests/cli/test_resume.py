@@ -30,7 +30,7 @@ def claude(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def last(capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["list", "--json", "-n", "1"]) == ExitCode.SUCCESS
-    return str(json.loads(capsys.readouterr().out.splitlines()[1])["id"])
+    return str(json.loads(capsys.readouterr().out.splitlines()[0])["session_id"])
 
 
 def test_the_command_is_printed(
@@ -113,6 +113,6 @@ def test_without_the_program_that_is_said(
 def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["resume", "--json"]) == ExitCode.SUCCESS
 
-    row = json.loads(capsys.readouterr().out.splitlines()[1])
-    assert row["row"] == "resume"
+    row = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert row["type"] == "resume"
     assert row["directory"] == str(place / "shop")

@@ -84,14 +84,16 @@ def test_nothing_that_is_found_steers_a_terminal() -> None:
 
 def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(capsys, "--json", "walurs", "-lines")
-    begin, answer, found = map(json.loads, out.splitlines())
+    answer, found = map(json.loads, out.splitlines())
 
-    assert (begin["row"], begin["command"]) == ("begin", "search")
-    assert answer["repairs"] == [{"original": "walurs", "corrected": "walrus"}]
-    assert (answer["total"], answer["words"]) == (1, ["walrus"])
-    assert (found["number"], found["id"]) == (1, session_id(3))
-    (start, stop) = found["hits"][0]["excerpt"]["highlights"][0]
-    assert found["hits"][0]["excerpt"]["text"][start:stop].lower().startswith("walrus")
+    assert (answer["type"], found["type"]) == ("search", "match")
+    assert answer["corrections"] == [{"original": "walurs", "corrected": "walrus"}]
+    assert (answer["session_count"], answer["words"]) == (1, ["walrus"])
+    assert (found["number"], found["session_id"]) == (1, session_id(3))
+    assert [hit["number"] for hit in found["hits"]] == [1, 2][: len(found["hits"])]
+    excerpt = found["hits"][0]["excerpt"]
+    mark = excerpt["highlights"][0]
+    assert excerpt["text"][mark["start"] : mark["end"]].lower().startswith("walrus")
     assert {hit["part"] for hit in found["hits"]} <= {"prompt", "tool"}
 
 

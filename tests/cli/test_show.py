@@ -186,7 +186,7 @@ def test_json_is_one_object_a_line(
     )
 
     lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line)["row"] for line in lines][:2] == ["session", "turn"]
+    assert [json.loads(line)["type"] for line in lines][:2] == ["session", "turn"]
 
 
 @pytest.mark.parametrize("options", [(), ("--all", "--tools", "--thinking")])

@@ -73,10 +73,10 @@ def test_programs_get_the_damage_as_rows(
 
     assert main(["verify", "--json"]) == ExitCode.ARCHIVE_DAMAGED
 
-    _, bad, verdict = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (bad["row"], bad["start"], bad["stop"]) == ("damage", 0, 1400)
-    assert verdict["row"] == "verdict"
-    assert (verdict["is_sound"], verdict["whole_sources"]) == (False, 8)
+    bad, verdict = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (bad["type"], bad["start"], bad["end"]) == ("damage", 0, 1400)
+    assert verdict["type"] == "verification"
+    assert (verdict["is_sound"], verdict["intact_source_count"]) == (False, 8)
 
 
 def test_what_is_whole_can_still_be_restored(
@@ -234,15 +234,15 @@ def test_a_backup_can_be_made_while_something_is_written(
         assert db.execute("SELECT count(*) FROM source").fetchone() == (9,)
 
 
-def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("archive")
+def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["backup", "copy", "--json"]) == ExitCode.SUCCESS
     assert main(["rebuild", "--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["row"] for row in rows] == ["begin", "backup", "begin", "report"]
-    assert rows[1]["bytes"] > 0
-    assert rows[3]["sessions"] == 2
-    assert rows[0]["archive"] == str(archive)
+    assert [row["type"] for row in rows] == ["backup", "ingest_report"]
+    assert rows[0]["written_bytes"] > 0
+    assert rows[1]["session_count"] == 2
 
 
 def spoil_table(path: Path, *tables: str) -> None:

@@ -142,8 +142,7 @@ def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
     )
     assert child.stdout is not None
     rows = map(json.loads, child.stdout)
-    assert next(rows)["command"] == "watch"
-    known = {next(rows)["session"]["id"] for _ in range(2)}
+    known = {next(rows)["session"]["session_id"] for _ in range(2)}
 
     kept_home.session(session_id(7), thread(prompt("Watch me"), reply("I do")))
     row = next(rows)
@@ -151,7 +150,7 @@ def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
     told = child.communicate(timeout=LONG)[1].decode()
 
     assert known == {session_id(1), session_id(2)}
-    assert row["row"] == "touched"
+    assert row["type"] == "session_change"
     assert row["session"]["title"] == "Watch me"
     assert child.returncode == ExitCode.INTERRUPTED
     assert told == "\nstopped; what was told is in the archive\n"

@@ -66,8 +66,8 @@ def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json"]) == ExitCode.SUCCESS
 
-    rows = [json.loads(line)["row"] for line in capsys.readouterr().out.splitlines()]
-    assert rows == ["begin", *["session"] * 5]
+    rows = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
+    assert rows == ["session"] * 5
 
 
 def test_options_may_stand_before_a_command(
@@ -81,9 +81,8 @@ def test_options_may_stand_before_a_command(
         main(["--archive", str(other), "--json", "list", "-n", "1"]) == ExitCode.SUCCESS
     )
 
-    begin, session = capsys.readouterr().out.splitlines()
-    assert json.loads(begin)["archive"] == str(other)
-    assert json.loads(session)["row"] == "session"
+    (session,) = capsys.readouterr().out.splitlines()
+    assert json.loads(session)["type"] == "session"
 
 
 @pytest.mark.usefixtures("invented")
@@ -142,11 +141,10 @@ def test_help_about_nothing_is_asked_wrongly(
 
 def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "--json"]) == ExitCode.SUCCESS
-    begin, *rows = map(json.loads, capsys.readouterr().out.splitlines())
-    assert begin["command"] == "help"
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["topic"] for row in rows] == [*(row.name for row in COMMANDS), "query"]
     assert main(["help", "list", "--json"]) == ExitCode.SUCCESS
-    _, row = map(json.loads, capsys.readouterr().out.splitlines())
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["page"].startswith("Usage: bygones list")
 
 

@@ -70,7 +70,7 @@ def test_json_is_one_list_of_rows(tmp_path: Path) -> None:
         "".join(render_session(session, making(ExportFormat.JSON), RedactionLog()))
     )
 
-    assert [row["row"] for row in rows[:3]] == ["session", "turn", "message"]
+    assert [row["type"] for row in rows[:3]] == ["session", "turn", "message"]
 
 
 def test_every_format_has_its_ending() -> None:

@@ -10,10 +10,10 @@ from bygones.parse.harness_text import parse_user_text
 from bygones.reader import read_sessions
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog, redact_session
-from bygones.render.json import iter_json_rows
-from bygones.render.text.primitives import encode_row
 from bygones.render.text.session import TextOptions, render_text
 from bygones.render.walk import SessionView
+from bygones.schema.encoding import encode_object
+from bygones.schema.sessions import session_objects
 from tests.build import (
     SESSION,
     Home,
@@ -71,7 +71,7 @@ def session_with_secrets(folder: Path) -> Session:
 
 
 def render_all(session: Session) -> str:
-    rows = "".join(map(encode_row, iter_json_rows(session, VIEW, parse_user_text)))
+    rows = "".join(map(encode_object, session_objects(session, VIEW, parse_user_text)))
     return rows + render_text(
         session, VIEW, TextOptions(width=None, text_parser=parse_user_text)
     )

@@ -233,6 +233,7 @@ _NO_JSON_REASONS = {
     "serve": "it prints a link, and goes on; `open` gives one as a row",
     "migrate": "it prints what it compares as it goes on",
     "hub": "`hub token list` and `hub erase` take it",
+    "schema": "it prints JSON as it is",
 }
 """Why a command has nothing to tell in rows."""
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from bygones.json_rows import IngestReportRow
+    from msgspec import Struct
+
     from bygones.model.base import Problem
     from bygones.model.progress import IngestReport
 
@@ -71,25 +72,12 @@ def ingest_report_lines(report: IngestReport) -> Iterator[str]:
         yield f"took in {format_bytes(report.bytes)}, {records}; {sessions} touched"
 
 
-def ingest_report_row(report: IngestReport) -> IngestReportRow:
-    """Return an ingestion's report as a row."""
-    from bygones.json_rows import IngestReportRow
+def print_objects(objects: Iterable[Struct]) -> None:
+    """Print JSON objects, one per line."""
+    from bygones.schema.encoding import encode_object
 
-    return IngestReportRow(
-        files=report.files,
-        new=report.new,
-        grown=report.grown,
-        anew=report.rewritten,
-        moved=report.moved,
-        gone=report.gone,
-        back=report.returned,
-        unchanged=report.unchanged,
-        refused=report.refused,
-        problems=len(report.problems),
-        bytes=report.bytes,
-        records=report.records,
-        sessions=report.derived_sessions,
-    )
+    for value in objects:
+        sys.stdout.write(f"{encode_object(value)}\n")
 
 
 def format_age(time: datetime | None, now: datetime) -> str:

@@ -23,14 +23,15 @@ from bygones.redact.session import RedactionLog, redact_session
 from bygones.render.html.markup import Html, escape_line
 from bygones.render.html.page import PageFrame, render_session_page
 from bygones.render.html.session import HtmlOptions
-from bygones.render.json import iter_json_rows
 from bygones.render.markdown.session import render_session_markdown
 from bygones.render.numbers import MessagePricer
 from bygones.render.session_tree import UsagePricer
 from bygones.render.step_renderer import RenderOptions
-from bygones.render.text.primitives import encode_row, plain_text
+from bygones.render.text.primitives import plain_text
 from bygones.render.text.session import TextOptions, render_lines
 from bygones.render.walk import SHOW_ALL, SessionView, visible_positions
+from bygones.schema.encoding import encode_object
+from bygones.schema.sessions import session_objects
 
 _TEXT_WIDTH = 100
 
@@ -133,8 +134,10 @@ def _render_format(session: Session, options: ExportOptions) -> Iterator[str]:
             )
         case ExportFormat.JSON:
             between = "[\n"
-            for row in iter_json_rows(session, view, parse_user_text):
-                yield f"{between}{encode_row(row)}"
+            pricer = options.usage_pricer
+            cost = pricer(session.message_usages) if pricer else None
+            for value in session_objects(session, view, parse_user_text, cost=cost):
+                yield f"{between}{encode_object(value)}"
                 between = ",\n"
             yield "\n]\n"
         case ExportFormat.JSONL:

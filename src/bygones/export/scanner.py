@@ -19,8 +19,8 @@ from bygones.export.formats import ExportOptions, apply_redaction
 from bygones.model.sessions import Session
 from bygones.parse.harness_text import parse_user_text
 from bygones.redact.session import RedactionLog
-from bygones.render.json import iter_json_rows
-from bygones.render.text.primitives import encode_row
+from bygones.schema.encoding import to_dict
+from bygones.schema.sessions import session_objects
 
 __all__ = ["SCANNERS", "Scanner", "ScannerFinding", "find_scanner", "scan_sessions"]
 
@@ -154,10 +154,10 @@ def _write_texts(
     line = 1
     told = apply_redaction(session, options, RedactionLog())
     with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        for row in iter_json_rows(told, options.view, parse_user_text):
+        for value in session_objects(told, options.view, parse_user_text):
             starts.append(line)
-            records.append(str(getattr(row, "id", "") or session.id))
-            for text in _texts(msgspec.json.decode(encode_row(row))):
+            records.append(getattr(value, "message_id", session.id))
+            for text in _texts(to_dict(value)):
                 file.write(f"{text}\n")
                 line += text.count("\n") + 1
     return str(session.id), starts, records

@@ -11,7 +11,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from bygones.model.base import AgentId, SessionId, SourceKind
+from bygones.model.base import AgentId, Problem, SessionId, SourceKind
 
 NANOS_PER_DOLLAR = 10**9
 """Of the unit of money in a dollar."""
@@ -33,13 +33,7 @@ class Grouping(StrEnum):
     TOOL = "tool"
 
 
-class _UsageReportRow(
-    Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True
-):
-    """One line of JSON."""
-
-
-class UsageBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UsageBlock(Struct, frozen=True, kw_only=True):
     """Five hours from the first answer on, as Anthropic limits subscriptions."""
 
     started_at: datetime
@@ -54,7 +48,7 @@ class UsageBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
     projected_cost: int | None = None
 
 
-class UsageRow(_UsageReportRow, frozen=True, kw_only=True, tag="usage"):
+class UsageRow(Struct, frozen=True, kw_only=True):
     """What was spent in one day, in one project, with one model or the like."""
 
     key: str
@@ -90,7 +84,7 @@ class UsageRow(_UsageReportRow, frozen=True, kw_only=True, tag="usage"):
         return self.cache_read_tokens / context if context else 0.0
 
 
-class ToolRow(_UsageReportRow, frozen=True, kw_only=True, tag="tool"):
+class ToolRow(Struct, frozen=True, kw_only=True):
     """What the results of a tool put into contexts."""
 
     key: str
@@ -100,7 +94,7 @@ class ToolRow(_UsageReportRow, frozen=True, kw_only=True, tag="tool"):
     """By their length: four bytes are about one token."""
 
 
-class ReportedCostRow(_UsageReportRow, frozen=True, kw_only=True, tag="claim"):
+class ReportedCostRow(Struct, frozen=True, kw_only=True):
     """Claude Code's own total beside ours, for the sessions that have one."""
 
     session_count: int
@@ -120,7 +114,7 @@ class ReportedCostRow(_UsageReportRow, frozen=True, kw_only=True, tag="claim"):
     unpriced_tokens: int = 0
 
 
-class UsageReport(_UsageReportRow, frozen=True, kw_only=True, tag="usage-report"):
+class UsageReport(Struct, frozen=True, kw_only=True):
     """The answer to a question about usage; printed last, without its rows."""
 
     by: Grouping
@@ -135,7 +129,7 @@ class UsageReport(_UsageReportRow, frozen=True, kw_only=True, tag="usage-report"
     reported_cost: ReportedCostRow | None = None
 
 
-class ContextRow(_UsageReportRow, frozen=True, kw_only=True, tag="context"):
+class ContextRow(Struct, frozen=True, kw_only=True):
     """What was in context when a turn ended, or what a compaction made of it."""
 
     turn_number: int
@@ -156,7 +150,7 @@ class ContextRow(_UsageReportRow, frozen=True, kw_only=True, tag="context"):
     trigger: str | None = None
 
 
-class ContextReport(_UsageReportRow, frozen=True, kw_only=True, tag="context-report"):
+class ContextReport(Struct, frozen=True, kw_only=True):
     """How a session's context grew along its live branch; printed without its rows."""
 
     session_id: SessionId
@@ -166,20 +160,6 @@ class ContextReport(_UsageReportRow, frozen=True, kw_only=True, tag="context-rep
     cache_hit_rate: float
     """The share of all contexts that was read from the cache."""
     compaction_count: int
-
-
-USAGE_ROWS = (
-    UsageRow,
-    ToolRow,
-    ReportedCostRow,
-    UsageReport,
-    ContextRow,
-    ContextReport,
-)
-
-
-SURVEY_SCHEMA = 1
-"""Counts up when a row or a field changes its meaning or goes, not when one comes."""
 
 
 class _DescribedEnum(StrEnum):
@@ -264,22 +244,11 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     is_named_like_agent: bool = False
 
 
-class _SurveyRow(Struct, frozen=True, kw_only=True, tag_field="row"):
-    """One object of the output."""
+class _SurveyRow(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """A part of a survey, encoded as JSON unchanged."""
 
 
-class SurveyHeaderRow(_SurveyRow, frozen=True, kw_only=True, tag="inspect"):
-    """What the rows that follow are."""
-
-    schema: int = SURVEY_SCHEMA
-    bygones: str
-    paths: tuple[str, ...]
-    """The files and folders that were asked for."""
-
-
-class FileClassRow(
-    _SurveyRow, frozen=True, kw_only=True, tag="files", rename={"kind": "class"}
-):
+class FileClassRow(_SurveyRow, frozen=True, kw_only=True, tag="file_class"):
     """Transcripts of one class."""
 
     kind: FileClass
@@ -287,7 +256,7 @@ class FileClassRow(
     bytes: int
 
 
-class UnreadFilesRow(_SurveyRow, frozen=True, kw_only=True, tag="kept"):
+class UnreadFilesRow(_SurveyRow, frozen=True, kw_only=True, tag="unread_files"):
     """Files of one kind that lie beside transcripts and were not read."""
 
     kind: SourceKind
@@ -295,10 +264,10 @@ class UnreadFilesRow(_SurveyRow, frozen=True, kw_only=True, tag="kept"):
     bytes: int
 
 
-class RecordTypeRow(_SurveyRow, frozen=True, kw_only=True, tag="records"):
+class RecordTypeRow(_SurveyRow, frozen=True, kw_only=True, tag="record_type"):
     """Records of one type; ``subtype`` tells systems, attachments, progress apart."""
 
-    type: str
+    record_type: str
     subtype: str | None = None
     is_known: bool
     records: int
@@ -312,7 +281,7 @@ class VersionRow(_SurveyRow, frozen=True, kw_only=True, tag="version"):
     records: int
 
 
-class ContentRow(_SurveyRow, frozen=True, kw_only=True, tag="content"):
+class ContentRow(_SurveyRow, frozen=True, kw_only=True, tag="content_kind"):
     """Bytes of one kind."""
 
     kind: ContentKind
@@ -339,14 +308,25 @@ class ProblemRow(_SurveyRow, frozen=True, kw_only=True, tag="problem"):
 
     kind: str
     source: str
-    line: int | None
-    """Counted from one."""
+    line: int | None = None
+    """Counted from 1; null where it is not known, or if the whole file is meant."""
     offset: int
     length: int
     detail: str = ""
 
+    @classmethod
+    def from_problem(cls, problem: Problem) -> Self:
+        position = problem.position
+        return cls(
+            kind=problem.kind,
+            source=position.source_id,
+            offset=position.offset,
+            length=position.length,
+            detail=problem.detail,
+        )
 
-class ProblemKindRow(_SurveyRow, frozen=True, kw_only=True, tag="problems"):
+
+class ProblemKindRow(_SurveyRow, frozen=True, kw_only=True, tag="problem_kind"):
     """Problems of one kind, and the first few of them."""
 
     kind: str
@@ -355,7 +335,7 @@ class ProblemKindRow(_SurveyRow, frozen=True, kw_only=True, tag="problems"):
     examples: tuple[ProblemRow, ...]
 
 
-class SurveyTotalRow(_SurveyRow, frozen=True, kw_only=True, tag="total"):
+class SurveyTotalRow(_SurveyRow, frozen=True, kw_only=True, tag="survey"):
     """The sums; ``bytes`` is the sum of all content rows and of all files rows."""
 
     files: int
@@ -373,6 +353,19 @@ class SurveyTotalRow(_SurveyRow, frozen=True, kw_only=True, tag="total"):
     """Records left out of some count because it had too many different names."""
 
 
+SurveyObject = (
+    FileClassRow
+    | UnreadFilesRow
+    | RecordTypeRow
+    | VersionRow
+    | ContentRow
+    | DriftRow
+    | ProblemRow
+    | ProblemKindRow
+    | SurveyTotalRow
+)
+
+
 class Survey(Struct, frozen=True, kw_only=True):
     """What some files hold, in counts."""
 
@@ -386,7 +379,7 @@ class Survey(Struct, frozen=True, kw_only=True):
     total: SurveyTotalRow
 
 
-class LastVerification(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LastVerification(Struct, frozen=True, kw_only=True):
     """When an archive was last verified, and what that found."""
 
     verified_at: datetime

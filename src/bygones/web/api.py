@@ -1,6 +1,6 @@
-"""The interface for programs: the rows that commands print, in one JSON object.
+"""The web API: the objects that commands print with `--json`.
 
-Every answer is ``{"schema": …, "rows": […]}``; a row is what ``--json`` prints a line.
+Every response is `{"schema": 2, "items": […]}`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,32 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from starlette.responses import Response
 
 from bygones.errors import BadRequest, NotInArchive
-from bygones.json_rows import (
-    SCHEMA,
-    AnnotationRow,
-    FileChangeRow,
-    IngestProblemRow,
-    ProjectRow,
-    SearchMatchRow,
-    SearchSummaryRow,
-    SessionListRow,
+from bygones.model.reports import DriftRow, ProblemRow
+from bygones.model.sessions import Session
+from bygones.model.summary import Annotations, SessionSummary
+from bygones.render.walk import SessionView
+from bygones.schema.encoding import SCHEMA_VERSION, encode_object
+from bygones.schema.search import MatchObject, SearchObject, search_objects
+from bygones.schema.sessions import (
+    AgentRunObject,
+    BranchObject,
+    MessageObject,
+    TurnObject,
+    session_objects,
+)
+from bygones.schema.summaries import (
+    AnnotationsObject,
+    FileChangeObject,
+    ProjectObject,
+    SessionObject,
     summarize_edits,
 )
-from bygones.model.reports import DriftRow, ToolRow, UsageReport, UsageRow
-from bygones.model.sessions import Session
-from bygones.model.summary import Annotations
-from bygones.render import json as shown
-from bygones.render.json import iter_json_rows
-from bygones.render.text.primitives import encode_row
-from bygones.render.walk import SessionView
+from bygones.schema.usage import (
+    ToolUsageObject,
+    UsageObject,
+    UsageReportObject,
+    usage_objects,
+)
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES
 from bygones.web.pages.about import load_drift, load_problems
@@ -62,11 +70,11 @@ _DEFAULT_TURNS = 20
 _MAX_TAG_LENGTH = 100
 _MAX_TAGS = 50
 _LARGE_SESSION_LOCK = Lock()
-"""Is had by whoever has a very long session assembled."""
+"""Held while a very long session is assembled: one at a time."""
 
 
 class Parameter(NamedTuple):
-    """A value of a query, what it is and what it means."""
+    """A query parameter."""
 
     name: str
     description: str
@@ -82,11 +90,11 @@ def check_parameters(context: RequestContext, route: str) -> None:
             raise BadRequest(f"unknown parameter {name!r}; there are: {allowed}")
 
 
-def json_response(rows: Iterable[Struct]) -> Response:
-    """Return rows as an answer; what nobody sees in them is escaped."""
-    lines = ",".join(encode_row(row) for row in rows)
+def json_response(items: Iterable[Struct]) -> Response:
+    body = ",".join(map(encode_object, items))
     return Response(
-        f'{{"schema":{SCHEMA},"rows":[{lines}]}}', media_type="application/json"
+        f'{{"schema":{SCHEMA_VERSION},"items":[{body}]}}',
+        media_type="application/json",
     )
 
 
@@ -101,16 +109,18 @@ def sessions(context: RequestContext) -> Response:
     chosen = filters.select(context, known)[offset : offset + limit]
     with context.pool.archive() as archive:
         costs = archive.costs(chosen, context.app_state.prices)
-    return json_response(SessionListRow.of(one, costs.get(one.id)) for one in chosen)
+    return json_response(
+        SessionObject.from_summary(summary, costs.get(summary.id)) for summary in chosen
+    )
 
 
 def session(context: RequestContext) -> Response:
-    """Give turns of a session, as `bygones show --json` does."""
-    first = context.query_int("first", 0)
+    """Return turns of a session, as `bygones show --json` does."""
+    first = context.query_int("first", 1, 1)
     view = SessionView(
-        branch=context.query_int("branch", 0),
-        first_turn=first,
-        last_turn=context.query_int("last", first + _DEFAULT_TURNS - 1),
+        branch=context.query_int("branch", 1, 1) - 1,
+        first_turn=first - 1,
+        last_turn=context.query_int("last", first + _DEFAULT_TURNS - 1, 1) - 1,
         include_agents=context.query_flag("agents"),
         include_thinking=context.query_flag("thinking"),
         include_tools=context.query_flag("tools"),
@@ -118,16 +128,24 @@ def session(context: RequestContext) -> Response:
     listed = context.pool.session_summary(context.path_param("id"))
     if listed.message_count <= MAX_ASSEMBLED_MESSAGES:
         with context.pool.session(listed.id, listed) as held:
-            return _session_response(held.session, view)
-    # As large as it is, it is not kept, and there is one at a time.
+            return _session_response(context, listed, held.session, view)
     with _LARGE_SESSION_LOCK, context.pool.archive() as archive:
-        return _session_response(archive.session(listed.id), view)
+        return _session_response(context, listed, archive.session(listed.id), view)
 
 
-def _session_response(whole_session: Session, view: SessionView) -> Response:
-    if view.branch not in {one.number for one in whole_session.branches}:
-        raise NotInArchive("branch", str(view.branch))
-    return json_response(iter_json_rows(whole_session, view))
+def _session_response(
+    context: RequestContext,
+    summary: SessionSummary,
+    session: Session,
+    view: SessionView,
+) -> Response:
+    if view.branch not in {branch.number for branch in session.branches}:
+        raise NotInArchive("branch", str(view.branch + 1))
+    with context.pool.archive() as archive:
+        costs = archive.costs([summary], context.app_state.prices)
+    return json_response(
+        session_objects(session, view, summary=summary, cost=costs.get(summary.id))
+    )
 
 
 def annotate(context: RequestContext) -> Response:
@@ -135,16 +153,10 @@ def annotate(context: RequestContext) -> Response:
     change = _parse_change(context.body)
     with context.pool.archive() as archive:
         listed = archive.session_summary(context.path_param("id"))
-        told = archive.annotate([listed.id], change.apply_to)
+        changed = archive.annotate([listed.id], change.apply_to)
     context.pool.invalidate()
-    added = told.get(listed.id, Annotations())
-    row = AnnotationRow(
-        session=listed.id,
-        tags=added.tags,
-        note=added.note,
-        is_starred=added.is_starred,
-    )
-    return Response(encode_row(row), media_type="application/json")
+    annotations = changed.get(listed.id, Annotations())
+    return json_response([AnnotationsObject.from_annotations(listed.id, annotations)])
 
 
 class AnnotationChange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,7 +207,8 @@ def projects(context: RequestContext) -> Response:
     """List projects, the one last worked on first."""
     facts = context.pool.cached("projects", load_projects)
     return json_response(
-        ProjectRow.of(one.project, one.last_active_at, one.tokens) for one in facts
+        ProjectObject.from_project(one.project, one.last_active_at, one.usage)
+        for one in facts
     )
 
 
@@ -213,18 +226,13 @@ def search(context: RequestContext) -> Response:
         limit=context.query_int("limit", 10, 1, 50),
         offset=offset,
     )
-    rows = (
-        SearchMatchRow.of(number, one)
-        for number, one in enumerate(found.sessions, offset + 1)
-    )
-    return json_response((SearchSummaryRow.of(text, found), *rows))
+    return json_response(search_objects(text, found, offset))
 
 
 def usage(context: RequestContext) -> Response:
-    """Give what was spent, as `bygones usage --json` does."""
+    """Return tokens and costs, as `bygones usage --json` does."""
     report = usage_report(context)
-    rows: tuple[UsageRow | ToolRow | UsageReport, ...] = report.rows
-    return json_response((*rows, structs.replace(report, rows=())))
+    return json_response(usage_objects(report, report.rows))
 
 
 def files(context: RequestContext) -> Response:
@@ -239,24 +247,30 @@ def files(context: RequestContext) -> Response:
 
 def problems(context: RequestContext) -> Response:
     """List what is odd about files, and what this version does not know."""
-    told = context.pool.cached("problems", load_problems)
+    found = context.pool.cached("problems", load_problems)
     drift = context.pool.cached("drift", load_drift)
     return json_response(
-        (*(IngestProblemRow.of(problem) for _, problem in told), *drift)
+        (*(ProblemRow.from_problem(problem) for _, problem in found), *drift)
     )
 
 
 RESPONSE_TYPES: dict[str, tuple[type[Struct], ...]] = {
-    "sessions": (SessionListRow,),
-    "session": shown.JSON_TYPES,
-    "projects": (ProjectRow,),
-    "search": (SearchSummaryRow, SearchMatchRow),
-    "usage": (UsageRow, ToolRow, UsageReport),
-    "files": (FileChangeRow,),
-    "problems": (IngestProblemRow, DriftRow),
-    "annotate": (AnnotationRow,),
+    "sessions": (SessionObject,),
+    "session": (
+        SessionObject,
+        TurnObject,
+        MessageObject,
+        AgentRunObject,
+        BranchObject,
+    ),
+    "projects": (ProjectObject,),
+    "search": (SearchObject, MatchObject),
+    "usage": (UsageObject, ToolUsageObject, UsageReportObject),
+    "files": (FileChangeObject,),
+    "problems": (ProblemRow, DriftRow),
+    "annotate": (AnnotationsObject,),
 }
-"""The rows that may be in an answer, by the name of the function that gives it."""
+"""The objects that a response may contain, by the name of its handler."""
 
 _FILTER_PARAMETERS = (
     Parameter("q", "A query, in the language of `bygones search --syntax`."),
@@ -278,8 +292,8 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
         Parameter("limit", "How many, 500 at most.", "integer"),
     ),
     "session": (
-        Parameter("branch", "The number of a branch; 0 is the live one.", "integer"),
-        Parameter("first", "The number of the first turn.", "integer"),
+        Parameter("branch", "The number of a branch; 1 is the live one.", "integer"),
+        Parameter("first", "The number of the first turn, from 1.", "integer"),
         Parameter(
             "last",
             f"The number of the last turn; {_DEFAULT_TURNS} turns where it is left out.",

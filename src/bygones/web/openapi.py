@@ -1,4 +1,4 @@
-"""The description of the interface for programs, made from its tables and rows."""
+"""The OpenAPI description of the web API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from bygones import __version__
-from bygones.render import json as shown
+from bygones.schema.encoding import SCHEMA_VERSION
 from bygones.web import api
 from bygones.web.context import RequestContext
 
@@ -26,20 +26,17 @@ _Schema = dict[str, Any]
 
 
 def openapi(context: RequestContext) -> Response:
-    """Describe this interface, as OpenAPI."""
-    told = build_openapi(context.request.app.state.rows)
-    return Response(json.dumps(told), media_type="application/json")
+    """Return the OpenAPI description of this API."""
+    description = build_openapi(context.request.app.state.rows)
+    return Response(json.dumps(description), media_type="application/json")
 
 
 def build_openapi(routes: Iterable[RouteSpec]) -> _Schema:
-    """Return the description of all routes that programs ask."""
     known = {shape for shapes in api.RESPONSE_TYPES.values() for shape in shapes}
     shapes: list[type[Struct]] = sorted(
-        (known - _OPEN_TYPES) | {api.AnnotationChange}, key=_schema_name
+        known | {api.AnnotationChange}, key=lambda shape: shape.__name__
     )
     _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
-    for shape in _OPEN_TYPES:
-        components[_schema_name(shape)] = _open_schema(shape)
     components["Error"] = {
         "type": "object",
         "required": ["error", "hint"],
@@ -50,8 +47,8 @@ def build_openapi(routes: Iterable[RouteSpec]) -> _Schema:
         "info": {
             "title": "Bygones",
             "version": __version__,
-            "description": "What was said in Claude Code: the rows that commands print "
-            "with `--json`. Every request needs the cookie of an opened page.",
+            "description": "Conversations with Claude Code: the objects that commands "
+            "print with `--json`. Every request needs the cookie of an opened page.",
         },
         "paths": {
             row.path: {row.method.lower(): _operation(row)}
@@ -69,7 +66,7 @@ def _operation(route: RouteSpec) -> _Schema:
             "name": part,
             "in": "path",
             "required": True,
-            "description": "An id, or a beginning that only it has.",
+            "description": "An id, or a unique prefix of one.",
             "schema": {"type": "string", "minLength": 1},
         }
         for part in re.findall(r"{(\w+)}", route.path)
@@ -83,13 +80,13 @@ def _operation(route: RouteSpec) -> _Schema:
         }
         for one in api.PARAMETERS.get(name, ())
     ]
-    told: _Schema = {
+    operation: _Schema = {
         "operationId": name,
         "summary": (route.handler.__doc__ or "").strip(),
         "parameters": parameters,
         "responses": {
             "200": _json_content(
-                "The answer.", _response_schema(api.RESPONSE_TYPES[name], route.method)
+                "The response.", _response_schema(api.RESPONSE_TYPES[name])
             ),
             **{
                 status: _json_content(meaning, {"$ref": _REF.format(name="Error")})
@@ -99,17 +96,17 @@ def _operation(route: RouteSpec) -> _Schema:
     }
     if route.method == "POST":
         schema = {"$ref": _REF.format(name=api.AnnotationChange.__name__)}
-        told["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
-    return told
+    return operation
 
 
 _ERROR_RESPONSES = {
-    "400": "It cannot be understood.",
-    "404": "There is no such thing in the archive.",
-    "503": "Somebody else is writing to the archive, or it has no index.",
+    "400": "The request is not valid.",
+    "404": "The archive does not have it.",
+    "503": "Another process is writing to the archive, or it has no index.",
 }
 
 
@@ -120,37 +117,13 @@ def _json_content(description: str, schema: _Schema) -> _Schema:
     }
 
 
-def _response_schema(types: tuple[type[Struct], ...], method: str) -> _Schema:
-    rows = [{"$ref": _REF.format(name=_schema_name(shape))} for shape in types]
-    row = rows[0] if len(rows) == 1 else {"anyOf": rows}
-    if method == "POST":
-        return row
+def _response_schema(types: tuple[type[Struct], ...]) -> _Schema:
+    refs = [{"$ref": _REF.format(name=shape.__name__)} for shape in types]
     return {
         "type": "object",
-        "required": ["schema", "rows"],
+        "required": ["schema", "items"],
         "properties": {
-            "schema": {"type": "integer"},
-            "rows": {"type": "array", "items": row},
+            "schema": {"const": SCHEMA_VERSION},
+            "items": {"type": "array", "items": {"anyOf": refs}},
         },
     }
-
-
-def _schema_name(struct_type: type[Struct]) -> str:
-    """Return under which name the description has a shape."""
-    inside = "Show" if struct_type in _OPEN_TYPES else ""
-    return inside + struct_type.__name__
-
-
-_OPEN_TYPES = frozenset(shown.JSON_TYPES)
-"""Rows of sessions: they hold what was given to tools, which may be anything."""
-
-
-def _open_schema(struct_type: type[Struct]) -> _Schema:
-    tag = struct_type.__struct_config__.tag
-    told: _Schema = {
-        "type": "object",
-        "description": (struct_type.__doc__ or "").strip(),
-    }
-    if tag:
-        told |= {"required": ["row"], "properties": {"row": {"const": tag}}}
-    return told

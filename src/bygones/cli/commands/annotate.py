@@ -16,11 +16,12 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
+from bygones.cli.output import print_objects
 from bygones.cli.resolve import resolve_summary
 from bygones.cli.terminal import format_table
-from bygones.json_rows import AnnotationRow, HeaderRow, TagRow, print_row
 from bygones.model.summary import Annotations
 from bygones.render.text.primitives import sanitize_line
+from bygones.schema.summaries import AnnotationsObject, TagObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +46,6 @@ def annotate_sessions(
 
 
 def print_annotations(
-    command: str,
     options: CommonOptions,
     annotations: Mapping[str, tuple[SessionSummary, Annotations]],
     *,
@@ -53,18 +53,13 @@ def print_annotations(
 ) -> None:
     """Print sessions with what they are annotated with."""
     if as_json:
-        print_row(HeaderRow.of(command, options.folder))
-    for one, told in annotations.values():
-        if as_json:
-            row = AnnotationRow(
-                session=one.id,
-                tags=told.tags,
-                note=told.note,
-                is_starred=told.is_starred,
-            )
-            print_row(row)
-        elif not options.quiet:
-            _print_annotation(one, told)
+        print_objects(
+            AnnotationsObject.from_annotations(summary.id, added)
+            for summary, added in annotations.values()
+        )
+    elif not options.quiet:
+        for summary, added in annotations.values():
+            _print_annotation(summary, added)
 
 
 def _print_annotation(session: SessionSummary, annotations: Annotations) -> None:
@@ -113,7 +108,7 @@ def tag(
         return replace(told, tags=tuple(sorted({*kept, *(() if delete else wanted)})))
 
     found = annotate_sessions(options, (session,), change if wanted else None)
-    print_annotations("tag", options, found, as_json=as_json)
+    print_annotations(options, found, as_json=as_json)
 
 
 def _validate_tag(word: str) -> str:
@@ -129,9 +124,10 @@ def _print_all_tags(options: CommonOptions, *, as_json: bool) -> None:
             one for told in archive.annotations().values() for one in told.tags
         )
     if as_json:
-        print_row(HeaderRow.of("tag", options.folder))
-        for name, number in sorted(counts.items()):
-            print_row(TagRow(tag=name, sessions=number))
+        print_objects(
+            TagObject(tag=name, session_count=number)
+            for name, number in sorted(counts.items())
+        )
         return
     if not counts:
         if not options.quiet:
@@ -173,7 +169,7 @@ def note(
         return replace(told, note=text)
 
     found = annotate_sessions(options, (session,), change if text or delete else None)
-    print_annotations("note", options, found, as_json=as_json)
+    print_annotations(options, found, as_json=as_json)
 
 
 @click.command("star")
@@ -197,4 +193,4 @@ def star(
         return replace(told, is_starred=not delete)
 
     found = annotate_sessions(options, sessions, change)
-    print_annotations("star", options, found, as_json=as_json)
+    print_annotations(options, found, as_json=as_json)

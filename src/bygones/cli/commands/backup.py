@@ -14,10 +14,10 @@ from bygones.cli.context import (
     path_type,
     quiet_option,
 )
-from bygones.cli.output import explain_interrupt
-from bygones.json_rows import BackupRow, HeaderRow, print_row
+from bygones.cli.output import explain_interrupt, print_objects
 from bygones.render.numbers import format_bytes
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import BackupObject
 
 __all__ = ["backup"]
 
@@ -45,7 +45,6 @@ def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) ->
         with explain_interrupt("no copy was made; run it again"):
             written = archived.backup(place)
         if as_json:
-            print_row(HeaderRow.of("backup", archived.folder))
-            print_row(BackupRow(folder=str(place), bytes=written))
+            print_objects([BackupObject(folder=str(place), written_bytes=written)])
         elif not quiet:
             click.echo(f"{format_bytes(written)} in {plain(display_path(place))}")

@@ -11,13 +11,13 @@ import click
 
 from bygones.archive import Archive
 from bygones.cli.commands.demo_data import write_demo_home
-from bygones.cli.commands.list import SessionTable
+from bygones.cli.commands.list import SessionTable, print_sessions_json
 from bygones.cli.context import color_option, json_option, path_type
 from bygones.cli.open_archive import load_session_costs
-from bygones.cli.output import Console
+from bygones.cli.output import Console, print_objects
 from bygones.config import ARCHIVE_ENV, HOME_ENV
-from bygones.json_rows import DemoRow, HeaderRow, SessionListRow, print_row
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import DemoObject
 
 __all__ = ["demo"]
 
@@ -48,11 +48,9 @@ def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
         sessions = list(opened.sessions())
         spent = load_session_costs(opened, sessions)
     if as_json:
-        row = DemoRow(folder=str(place), home=str(home), archive=str(archive))
-        print_row(HeaderRow.of("demo", archive))
-        print_row(row)
-        for one in sessions:
-            print_row(SessionListRow.of(one, spent.get(one.id)))
+        made = DemoObject(folder=str(place), home=str(home), archive=str(archive))
+        print_objects([made])
+        print_sessions_json(sessions, spent)
         return
     screen.print_lines(SessionTable(screen, spent).lines(sessions))
     rewound = next(one for one in sessions if one.branch_count > 1)

@@ -26,7 +26,7 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console
+from bygones.cli.output import Console, print_objects
 from bygones.config import (
     DEFAULT_CLEANUP_DAYS,
     PATH_SETTINGS,
@@ -45,18 +45,16 @@ from bygones.errors import (
     PathNotFound,
     UnsupportedOnTeamStore,
 )
-from bygones.json_rows import (
-    DoctorRow,
-    ExpiringSessionRow,
-    HeaderRow,
-    RetentionRow,
-    print_row,
-)
 from bygones.model.base import SourceFile, SourceKind
 from bygones.render.headers import describe_verification
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_line, truncate_end, wrap_line
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import (
+    DoctorObject,
+    ExpiringSessionObject,
+    RetentionObject,
+)
 from bygones.sources.walk import discover_sources
 
 if TYPE_CHECKING:
@@ -114,21 +112,21 @@ _GROUP_AND_OTHERS_BITS = 0o077
 
 def collect_state(
     archive: Archive | None, homes: Sequence[Path], settings_errors: Sequence[str]
-) -> DoctorRow:
+) -> DoctorObject:
     """Return what is where, and how the archive is, if there is one."""
     told = find_settings_file(os.environ, Path.home())
-    alone = DoctorRow(
+    alone = DoctorObject(
         python=platform.python_version(),
-        engines={name: version(name) for name in _LIBRARIES},
-        settings=str(told) if told.is_file() else None,
-        wrong=tuple(settings_errors),
+        library_versions={name: version(name) for name in _LIBRARIES},
+        settings_path=str(told) if told.is_file() else None,
+        settings_errors=tuple(settings_errors),
     )
     return alone if archive is None else _add_archive_state(alone, archive, homes)
 
 
 def _add_archive_state(
-    row: DoctorRow, archive: Archive, homes: Sequence[Path]
-) -> DoctorRow:
+    row: DoctorObject, archive: Archive, homes: Sequence[Path]
+) -> DoctorObject:
     if is_store_url(archive.folder.as_posix()):
         raise UnsupportedOnTeamStore(archive.folder.name)
     kept = archive.sources()
@@ -141,16 +139,16 @@ def _add_archive_state(
         is_private=_is_private(archive.folder),
         has_index=archive.has_index,
         is_current=not homes or archive.is_current(homes),
-        is_erasing=archive.purge_pending,
-        verified=archive.last_verification,
-        sessions=sum(not one.is_empty for one in listed),
-        projects=len({one.project for one in listed if not one.is_empty}),
-        files=len(kept),
-        gone=sum(k.gone_ns is not None for k in kept),
-        claude_versions=_sort_versions({v for one in listed for v in one.versions}),
-        drift=len(archive.drift()) if archive.has_index else 0,
-        problems=sum(one.problem_count for one in listed),
-        odd_sessions=sum(one.problem_count > 0 for one in listed),
+        is_purge_pending=archive.purge_pending,
+        last_verification=archive.last_verification,
+        session_count=sum(not one.is_empty for one in listed),
+        project_count=len({one.project for one in listed if not one.is_empty}),
+        file_count=len(kept),
+        gone_file_count=sum(k.gone_ns is not None for k in kept),
+        versions=_sort_versions({v for one in listed for v in one.versions}),
+        drift_count=len(archive.drift()) if archive.has_index else 0,
+        problem_count=sum(one.problem_count for one in listed),
+        problem_session_count=sum(one.problem_count > 0 for one in listed),
     )
 
 
@@ -188,20 +186,20 @@ def list_current_sources(
 
 def read_retention_periods(
     files: Sequence[SourceFile], homes: Sequence[Path]
-) -> list[RetentionRow]:
+) -> list[RetentionObject]:
     """Return how long each home is kept, as far as its own settings say."""
     rows = []
     for home in homes:
         here = [one for one in files if one.home == home.as_posix()]
         days = read_cleanup_days(home)
         rows.append(
-            RetentionRow(
+            RetentionObject(
                 home=str(home),
-                files=len(here),
-                bytes=sum(one.size for one in here),
+                file_count=len(here),
+                size_bytes=sum(one.size for one in here),
                 days=DEFAULT_CLEANUP_DAYS if days is None else days,
-                is_set=days is not None,
-                settings=str(home / "settings.json"),
+                is_configured=days is not None,
+                settings_path=str(home / "settings.json"),
             )
         )
     return rows
@@ -210,9 +208,9 @@ def read_retention_periods(
 def find_expiring_sessions(
     archive: Archive | None,
     files: Sequence[SourceFile],
-    retention_rows: Sequence[RetentionRow],
+    retention_rows: Sequence[RetentionObject],
     now: datetime,
-) -> list[ExpiringSessionRow]:
+) -> list[ExpiringSessionObject]:
     """Return the sessions that Claude Code will delete, the next one first.
 
     Without an archive nobody knows what they are called, nor which are empty.
@@ -222,20 +220,20 @@ def find_expiring_sessions(
     if archive is not None:
         lines = archive.sessions() if archive.has_index else ()
         titles = {one.id: one.title.text for one in lines}
-    left: dict[str, ExpiringSessionRow] = {}
+    left: dict[str, ExpiringSessionObject] = {}
     for one in files:
         known = one.session_id in titles and one.home in periods
         if one.kind is not SourceKind.SESSION or one.session_id is None or not known:
             continue
         written = datetime.fromtimestamp(one.mtime_ns / 1e9, UTC)
         until = written + timedelta(days=periods[one.home]) - now
-        left[one.session_id] = ExpiringSessionRow(
-            session=one.session_id,
+        left[one.session_id] = ExpiringSessionObject(
+            session_id=one.session_id,
             title=titles[one.session_id],
             home=one.home,
-            days=max(until.days, 0),
+            days_left=max(until.days, 0),
         )
-    return sorted(left.values(), key=lambda row: row.days)
+    return sorted(left.values(), key=lambda row: row.days_left)
 
 
 def find_known_homes(
@@ -275,13 +273,17 @@ def wrap_lines(lines: Iterable[str], width: int) -> Iterator[str]:
         )
 
 
-def version_lines(state: DoctorRow, console: Console) -> Iterator[str]:
+def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
     """Yield what this program is, and what is wrong with what was set."""
-    engines = " · ".join(f"{name} {one}" for name, one in state.engines.items())
+    engines = " · ".join(
+        f"{name} {one}" for name, one in state.library_versions.items()
+    )
     yield f"bygones {__version__} · Python {state.python} · {engines}"
-    settings = plain(display_path(state.settings)) if state.settings else "none"
+    settings = (
+        plain(display_path(state.settings_path)) if state.settings_path else "none"
+    )
     yield f"settings: {settings}"
-    for one in map(plain, state.wrong):
+    for one in map(plain, state.settings_errors):
         told = (
             wrap_line(one, console.width, subsequent_indent=_HANGING_INDENT)
             if console.width
@@ -291,7 +293,7 @@ def version_lines(state: DoctorRow, console: Console) -> Iterator[str]:
 
 
 def archive_lines(
-    state: DoctorRow, options: CommonOptions, console: Console
+    state: DoctorObject, options: CommonOptions, console: Console
 ) -> Iterator[str]:
     """Yield how the archive is."""
     paint = console.style
@@ -304,56 +306,63 @@ def archive_lines(
         format_bytes(state.index_bytes) if state.has_index else "none: bygones rebuild"
     )
     yield f"  {format_bytes(state.archive_bytes)}, index {index}"
-    sessions = pluralize(state.sessions, "session")
-    yield f"  {sessions} in {pluralize(state.projects, 'project')}"
-    yield f"  {pluralize(state.files, 'file')}, {state.gone:,} of them deleted since"
-    if state.claude_versions:
-        first, last = state.claude_versions[0], state.claude_versions[-1]
+    sessions = pluralize(state.session_count, "session")
+    yield f"  {sessions} in {pluralize(state.project_count, 'project')}"
+    files = pluralize(state.file_count, "file")
+    yield f"  {files}, {state.gone_file_count:,} of them deleted since"
+    if state.versions:
+        first, last = state.versions[0], state.versions[-1]
         told = first if first == last else f"{first} to {last}"
         yield f"  written by Claude Code {sanitize_line(told)}"
     when = _verified_time(state, console)
-    told = f"  verified {describe_verification(state.verified, when)}"
-    is_bad = state.verified is not None and not state.verified.is_sound
+    told = f"  verified {describe_verification(state.last_verification, when)}"
+    is_bad = (
+        state.last_verification is not None and not state.last_verification.is_sound
+    )
     yield paint.warning(told) if is_bad else told
     if not state.is_private:
         yield paint.warning("  others on this machine can read it: chmod -R go= it")
-    if state.is_erasing:
+    if state.is_purge_pending:
         yield paint.warning("  a purge was stopped halfway: ask for it again")
     if not state.is_current:
         yield paint.warning("  the homes have something new: bygones ingest")
-    if state.problems:
-        odd = pluralize(state.odd_sessions, "session")
-        yield f"  {pluralize(state.problems, 'problem')} in {odd}: bygones inspect"
-    if state.drift:
-        kinds = pluralize(state.drift, "type or field", "types and fields")
+    if state.problem_count:
+        odd = pluralize(state.problem_session_count, "session")
+        yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones inspect"
+    if state.drift_count:
+        kinds = pluralize(state.drift_count, "type or field", "types and fields")
         yield f"  {kinds} that this version does not know, kept as they are"
 
 
-def _verified_time(state: DoctorRow, console: Console) -> str:
-    return console.format_time(state.verified.verified_at) if state.verified else ""
+def _verified_time(state: DoctorObject, console: Console) -> str:
+    return (
+        console.format_time(state.last_verification.verified_at)
+        if state.last_verification
+        else ""
+    )
 
 
-def home_lines(periods: Sequence[RetentionRow], console: Console) -> Iterator[str]:
+def home_lines(periods: Sequence[RetentionObject], console: Console) -> Iterator[str]:
     """Yield what is in the homes, and for how long."""
     yield ""
     yield console.style.heading("Homes")
     for row in periods:
-        files = pluralize(row.files, "file")
-        yield f"  {plain(display_path(row.home))}: {files}, {format_bytes(row.bytes)}"
-        told = "as set" if row.is_set else "unless told otherwise"
+        files = pluralize(row.file_count, "file")
+        yield f"  {plain(display_path(row.home))}: {files}, {format_bytes(row.size_bytes)}"
+        told = "as set" if row.is_configured else "unless told otherwise"
         yield f"    Claude Code deletes after {pluralize(row.days, 'day')}, {told}"
     if not periods:
         yield "  none found; --home names one"
 
 
 def deletion_lines(
-    state: DoctorRow,
-    periods: Sequence[RetentionRow],
-    expiring: Sequence[ExpiringSessionRow],
+    state: DoctorObject,
+    periods: Sequence[RetentionObject],
+    expiring: Sequence[ExpiringSessionObject],
     console: Console,
 ) -> Iterator[str]:
     """Yield what will be deleted next, and how to prevent it."""
-    soon = [row for row in expiring if row.days <= _SOON_DAYS]
+    soon = [row for row in expiring if row.days_left <= _SOON_DAYS]
     if not periods:
         return
     yield ""
@@ -361,8 +370,12 @@ def deletion_lines(
     near = pluralize(len(soon), "session")
     yield f"  {near} within {_SOON_DAYS} days, {len(expiring):,} in all"
     for row in expiring[:_MAX_LISTED]:
-        when = f"in {pluralize(row.days, 'day')}" if row.days else "at its next run"
-        name = console.style.location(sanitize_line(row.session)[:8])
+        when = (
+            f"in {pluralize(row.days_left, 'day')}"
+            if row.days_left
+            else "at its next run"
+        )
+        name = console.style.location(sanitize_line(row.session_id)[:8])
         title = sanitize_line(row.title)
         if console.width is not None:
             title = truncate_end(title, max(console.width - _TITLE_COLUMN, 1))
@@ -370,7 +383,7 @@ def deletion_lines(
     kept = "all of them are" if state.has_archive else "none of them is"
     yield f"  {kept} in the archive; to have Claude Code keep them as well, set"
     for home in periods:
-        yield f'    "cleanupPeriodDays": 3650  in {plain(display_path(home.settings))}'
+        yield f'    "cleanupPeriodDays": 3650  in {plain(display_path(home.settings_path))}'
 
 
 @click.command("doctor")
@@ -411,9 +424,7 @@ def _print_report(
         periods = read_retention_periods(files, homes)
         going = find_expiring_sessions(archive, files, periods, console.now)
     if as_json:
-        print_row(HeaderRow.of("doctor", options.folder))
-        for row in (found, *periods, *going):
-            print_row(row)
+        print_objects((found, *periods, *going))
         return
     lines = [
         *version_lines(found, console),

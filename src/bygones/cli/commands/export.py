@@ -27,7 +27,7 @@ from bygones.cli.context import (
     path_type,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt
+from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt, print_objects
 from bygones.cli.resolve import choose_branch, project_scope, resolve_names
 from bygones.cli.terminal import StagedProgressBar
 from bygones.config import find_prices_file, load_redact_settings
@@ -47,7 +47,6 @@ from bygones.export.formats import (
 )
 from bygones.export.report import RedactionReport
 from bygones.export.scanner import scan_sessions
-from bygones.json_rows import ExportRow, HeaderRow, print_row
 from bygones.model.base import SessionId
 from bygones.model.query import TimeRange
 from bygones.model.sessions import Session
@@ -57,6 +56,7 @@ from bygones.reader import read_sessions, read_source_file
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import format_bytes, pluralize
+from bygones.schema.commands import ExportObject
 from bygones.sources.paths import encode_path
 from bygones.usage.message_costs import make_message_pricer
 from bygones.usage.prices import load_prices
@@ -145,10 +145,7 @@ def run_export(
     if request.report is not None:
         write_atomic(request.report, [done.tally.to_jsonl()], private=True)
     if request.as_json:
-        print_row(
-            HeaderRow.of("export", options.folder if not request.source else None)
-        )
-        print_row(_result_row(request, done))
+        print_objects([_result_object(request, done)])
         return
     if request.to != _STDOUT:
         out.writelines(f"{path}\n" for path in done.files or (done.path,))
@@ -172,20 +169,19 @@ def validate_request(request: ExportRequest) -> None:
         raise click.UsageError("a second opinion is on what --redact leaves")
 
 
-def _result_row(request: ExportRequest, result: _ExportResult) -> ExportRow:
-    """Return what an export did, for programs."""
-    return ExportRow(
+def _result_object(request: ExportRequest, result: _ExportResult) -> ExportObject:
+    return ExportObject(
         path=encode_path(result.path),
         format=request.format,
         files=tuple(map(encode_path, result.files)),
-        sessions=result.sessions,
-        same=result.unchanged,
-        empty=result.empty,
-        bytes=result.bytes,
+        session_count=result.sessions,
+        unchanged_count=result.unchanged,
+        empty_count=result.empty,
+        written_bytes=result.bytes,
         is_redacted=request.redact,
-        hidden=dict(result.tally.counts),
-        private=result.tally.private_records,
-        report=encode_path(request.report) if request.report else None,
+        redactions=dict(result.tally.counts),
+        private_record_count=result.tally.private_records,
+        report_path=encode_path(request.report) if request.report else None,
     )
 
 

@@ -20,13 +20,13 @@ from bygones.cli.context import (
 )
 from bygones.cli.context import cwd as here_now
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console
+from bygones.cli.output import Console, print_objects
 from bygones.cli.resolve import find_search_result, resolve_session_id
 from bygones.cli.terminal import format_table, shorten_path
 from bygones.errors import NotInArchive
-from bygones.json_rows import FileChangeRow, HeaderRow, print_row, summarize_edits
 from bygones.render.text.primitives import sanitize_line, truncate_end, truncate_start
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.summaries import FileChangeObject, summarize_edits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,9 +40,9 @@ _MIN_WIDTH = 20
 _MIN_PATH_WIDTH = 8
 
 
-def file_cell(row: FileChangeRow, console: Console) -> str:
+def file_cell(row: FileChangeObject, console: Console) -> str:
     """Return a file as one would type it, and whether it was made."""
-    mark = " (new)" if row.is_new else ""
+    mark = " (new)" if row.is_new_file else ""
     return f"{_short_path(row.path, console)}{mark}"
 
 
@@ -53,7 +53,7 @@ def _short_path(path: str, console: Console) -> str:
 
 
 def session_cell(
-    row: FileChangeRow,
+    row: FileChangeObject,
     titles: Mapping[SessionId, str],
     edits: Sequence[IndexedEdit],
     console: Console,
@@ -64,7 +64,9 @@ def session_cell(
     if where and console.width is not None:
         where = truncate_start(where, max(console.width // 3, _MIN_WIDTH))
     where += "  " if where else ""
-    return f"{row.session[:8]}  {where}{sanitize_line(titles.get(row.session, ''))}"
+    return (
+        f"{row.session_id[:8]}  {where}{sanitize_line(titles.get(row.session_id, ''))}"
+    )
 
 
 def fit_lines(lines: Sequence[str], console: Console, *, by_path: bool) -> list[str]:
@@ -109,9 +111,7 @@ def files(
         titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
     rows = summarize_edits(edits)
     if as_json:
-        print_row(HeaderRow.of("files", options.folder))
-        for row in rows:
-            print_row(row)
+        print_objects(rows)
         return
     if not rows:
         nobody = f"no session changed {plain(name)}"
@@ -120,9 +120,9 @@ def files(
     head = ("WHEN", "+", "-", "FILE") if is_session else ("WHEN", "+", "-", "SESSION")
     cells = [
         (
-            screen.format_time(row.last),
-            f"+{row.added}",
-            f"-{row.removed}",
+            screen.format_time(row.last_changed_at),
+            f"+{row.added_lines}",
+            f"-{row.removed_lines}",
             file_cell(row, screen)
             if is_session
             else session_cell(row, titles, edits, screen),

@@ -10,8 +10,9 @@ import click
 
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.context import complete_topics, json_option
+from bygones.cli.output import print_objects
 from bygones.cli.terminal import output_width, print_paged
-from bygones.json_rows import HeaderRow, HelpRow, print_row
+from bygones.schema.commands import HelpObject
 
 __all__ = ["show_help"]
 
@@ -39,10 +40,11 @@ def show_help(context: click.Context, topic: str | None, *, as_json: bool) -> No
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
         raise click.UsageError(f"there is no help about {topic!r}{meant}")
     if as_json:
-        print_row(HeaderRow.of("help"))
-        for row in known.values() if topic is None else (known[topic],):
-            page = _help_page(context, topic) if topic is not None else ""
-            print_row(HelpRow(topic=row.name, summary=row.summary, page=page))
+        page = _help_page(context, topic) if topic is not None else ""
+        print_objects(
+            HelpObject(topic=spec.name, summary=spec.summary, page=page)
+            for spec in (known.values() if topic is None else (known[topic],))
+        )
         return
     lines = _help_page(context, topic).rstrip("\n").split("\n")
     print_paged(lines, is_terminal=sys.stdout.isatty())

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec import Struct
 
 from bygones.cli.commands.purge import confirm_erasure
 from bygones.cli.context import json_option
+from bygones.cli.output import print_objects
 from bygones.cli.terminal import format_table
 from bygones.config import find_prices_file
 from bygones.errors import ErasureOnHold, ExitCode
-from bygones.json_rows import OutputRow, print_row
 from bygones.model.base import SessionId
 from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import ErasureObject, TokenObject
 from bygones.team.access import AccessToken, TokenStore
 from bygones.team.contract import AccessRole, ErasureReceipt, ErasureSelector
 
@@ -31,59 +33,36 @@ if TYPE_CHECKING:
     from bygones.team.contract import TeamStore
 
 
-class TokenRow(OutputRow, frozen=True, kw_only=True, tag="token"):
-    """A token of a hub; itself it is nowhere."""
-
-    id: str
-    person: str
-    teams: tuple[str, ...]
-    role: AccessRole
-    label: str
-    made: datetime
-    revoked: datetime | None = None
-
-    @classmethod
-    def of(cls, token: AccessToken) -> TokenRow:
-        """Return what is kept of a token."""
-        return cls(
-            id=token.id,
-            person=token.person,
-            teams=token.teams,
-            role=token.role,
-            label=token.label,
-            made=token.created_at,
-            revoked=token.revoked_at,
-        )
-
-
-class EraseReceiptRow(OutputRow, frozen=True, kw_only=True, tag="erased"):
-    """The receipt of an erasure."""
+class StoredReceipt(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="row",
+    tag="erased",
+    omit_defaults=True,
+):
+    """The receipt of an erasure as the hub stores it; its fields never change."""
 
     erased: datetime
     person: str | None = None
-    """What was named; all of it had to fit."""
     session: SessionId | None = None
     project: str | None = None
     before: datetime | None = None
     sessions: tuple[SessionId, ...]
-    """Those that are gone."""
     files: int
     rows: int
     objects: int
-    """In the raw store."""
     held: tuple[SessionId, ...]
-    """Those that were held, and are still there."""
 
     @classmethod
-    def of(cls, receipt: ErasureReceipt, moment: datetime) -> EraseReceiptRow:
-        """Return the receipt of an erasure at a moment."""
-        named = receipt.selector
+    def from_receipt(cls, receipt: ErasureReceipt, now: datetime) -> StoredReceipt:
+        selector = receipt.selector
         return cls(
-            erased=moment,
-            person=named.person,
-            session=named.session,
-            project=named.project,
-            before=named.before,
+            erased=now,
+            person=selector.person,
+            session=selector.session,
+            project=selector.project,
+            before=selector.before,
             sessions=receipt.sessions,
             files=receipt.sources,
             rows=receipt.rows,
@@ -92,7 +71,32 @@ class EraseReceiptRow(OutputRow, frozen=True, kw_only=True, tag="erased"):
         )
 
 
-HUB_ROWS = (TokenRow, EraseReceiptRow)
+def _token_object(token: AccessToken) -> TokenObject:
+    return TokenObject(
+        token_id=token.id,
+        person=token.person,
+        teams=token.teams,
+        role=token.role,
+        label=token.label,
+        created_at=token.created_at,
+        revoked_at=token.revoked_at,
+    )
+
+
+def _erasure_object(receipt: ErasureReceipt, now: datetime) -> ErasureObject:
+    selector = receipt.selector
+    return ErasureObject(
+        erased_at=now,
+        person=selector.person,
+        session_id=selector.session,
+        project=selector.project,
+        before_at=selector.before,
+        session_ids=receipt.sessions,
+        file_count=receipt.sources,
+        row_count=receipt.rows,
+        blob_count=len(receipt.blob_addresses),
+        held_session_ids=receipt.held_sessions,
+    )
 
 
 STORE_VARIABLE = "BYGONES_HUB_STORE"
@@ -278,8 +282,7 @@ def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
     with open_hub(store, raw) as (engine, _):
         tokens = list(TokenStore(engine).list_tokens())
     if as_json:
-        for one in tokens:
-            print_row(TokenRow.of(one))
+        print_objects(map(_token_object, tokens))
         return
     for line in (
         format_table([_TOKEN_COLUMNS, *map(_token_cells, tokens)])
@@ -353,7 +356,7 @@ def erase(  # noqa: PLR0913 (one parameter an option, all by name)
         receipt = carry_out(engine, objects, selector, now=moment)
         _save_receipt(engine, receipt, moment)
     if as_json:
-        print_row(EraseReceiptRow.of(receipt, moment))
+        print_objects([_erasure_object(receipt, moment)])
     if receipt.held_sessions and not receipt.sources:
         raise ErasureOnHold(len(receipt.held_sessions))
     if not as_json:
@@ -376,7 +379,7 @@ def _print_receipt(receipt: ErasureReceipt) -> None:
 
 def _save_receipt(engine: TeamStore, receipt: ErasureReceipt, moment: datetime) -> None:
     """Have the hub remember what was erased, without a word of it."""
-    row = msgspec.json.encode(EraseReceiptRow.of(receipt, moment))
+    row = msgspec.json.encode(StoredReceipt.from_receipt(receipt, moment))
     engine.set_note("receipt", moment.isoformat(), row)
 
 

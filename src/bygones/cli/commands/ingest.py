@@ -21,14 +21,15 @@ from bygones.cli.output import (
     explain_interrupt,
     ingest_interrupted_message,
     ingest_report_lines,
-    ingest_report_row,
+    print_objects,
     print_problems,
 )
 from bygones.cli.terminal import StagedProgressBar
-from bygones.json_rows import HeaderRow, IngestProblemRow, print_row
 from bygones.model.progress import IngestReport
+from bygones.model.reports import ProblemRow
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import IngestReportObject
 
 __all__ = ["ingest"]
 
@@ -51,8 +52,6 @@ def ingest(
     bygones ingest --home ~/.claude --home /mnt/old/.claude
     """
     folder, paths = resolve_archive_folder(archive), find_homes(homes)
-    if as_json:
-        print_row(HeaderRow.of("ingest", folder))
     before = count_stored_bytes(folder)
     with (
         explain_interrupt(
@@ -62,13 +61,30 @@ def ingest(
     ):
         report = Archive.ingest(folder, paths, progress=bar, is_thorough=True)
     if as_json:
-        for problem in report.problems:
-            print_row(IngestProblemRow.of(problem))
-        print_row(ingest_report_row(report))
+        print_objects(map(ProblemRow.from_problem, report.problems))
+        print_objects([ingest_report_object(report)])
         return
     print_problems(report.problems)
     if not quiet:
         _print_summary(report, folder)
+
+
+def ingest_report_object(report: IngestReport) -> IngestReportObject:
+    return IngestReportObject(
+        file_count=report.files,
+        new_count=report.new,
+        grown_count=report.grown,
+        rewritten_count=report.rewritten,
+        moved_count=report.moved,
+        gone_count=report.gone,
+        returned_count=report.returned,
+        unchanged_count=report.unchanged,
+        refused_count=report.refused,
+        problem_count=len(report.problems),
+        stored_bytes=report.bytes,
+        record_count=report.records,
+        session_count=report.derived_sessions,
+    )
 
 
 def _print_summary(report: IngestReport, folder: Path) -> None:

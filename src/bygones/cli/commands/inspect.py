@@ -9,9 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import click
-import msgspec
 
-from bygones import __version__
 from bygones.cli.context import (
     color_option,
     cwd,
@@ -20,6 +18,7 @@ from bygones.cli.context import (
     json_option,
     path_type,
 )
+from bygones.cli.output import print_objects
 from bygones.cli.terminal import (
     ColorMode,
     ProgressBar,
@@ -39,7 +38,7 @@ from bygones.model.reports import (
     ProblemRow,
     RecordTypeRow,
     Survey,
-    SurveyHeaderRow,
+    SurveyObject,
     SurveyTotalRow,
     VersionRow,
 )
@@ -136,7 +135,7 @@ class SurveyPage:
 
     def _records(self, records: Sequence[RecordTypeRow]) -> Iterator[str]:
         rows = []
-        for kind, group in groupby(records, key=lambda row: row.type):
+        for kind, group in groupby(records, key=lambda row: row.record_type):
             found = list(group)
             rows.append((kind or _NO_NAME, *_total_cells(found)))
             if found[0].subtype or len(found) > 1:
@@ -305,10 +304,6 @@ def inspect(
     Problems are facts about the files, not failures: finding some ends with code 0.
     """
     places = resolve_inspected_paths(paths, homes)
-    if as_json:
-        _print_json(
-            SurveyHeaderRow(bygones=__version__, paths=tuple(map(encode_path, places)))
-        )
     on_terminal = sys.stdout.isatty()
     waiting: list[str] = []
     with ProgressBar(
@@ -321,9 +316,10 @@ def inspect(
                 waiting.append(_problem_line(problem))
                 return
             bar.clear()
-            click.echo(
-                msgspec.json.encode(problem) if as_json else _problem_line(problem)
-            )
+            if as_json:
+                print_objects([problem])
+            else:
+                click.echo(_problem_line(problem))
 
         found = inspect_transcripts(
             places,
@@ -331,8 +327,7 @@ def inspect(
             on_bytes_read=bar.advance,
         )
     if as_json:
-        for row in _survey_rows(found):
-            _print_json(row)
+        print_objects(_survey_objects(found))
     elif found.total.files or found.total.problems:
         if all_problems and found.problems:
             waiting.append("")
@@ -344,14 +339,15 @@ def inspect(
         raise NoTranscriptsFound(*places)
 
 
-def _survey_rows(result: Survey) -> Iterator[msgspec.Struct]:
-    for name in result.__struct_fields__:
-        rows = getattr(result, name)
-        yield from rows if isinstance(rows, tuple) else (rows,)
-
-
-def _print_json(row: msgspec.Struct) -> None:
-    click.echo(msgspec.json.encode(row))
+def _survey_objects(survey: Survey) -> Iterator[SurveyObject]:
+    yield from survey.files
+    yield from survey.unread_files
+    yield from survey.records
+    yield from survey.versions
+    yield from survey.content
+    yield from survey.drift
+    yield from survey.problems
+    yield survey.total
 
 
 def _problem_line(problem: ProblemRow) -> str:

@@ -12,6 +12,7 @@ import click
 
 import bygones
 from bygones.cli.context import display_path, json_option
+from bygones.cli.output import print_objects
 from bygones.cli.terminal import output_width
 from bygones.integrations.claude_code import (
     IntegrationChange,
@@ -20,9 +21,9 @@ from bygones.integrations.claude_code import (
     claude_paths,
     plan_changes,
 )
-from bygones.json_rows import HeaderRow, IntegrationRow, print_row
 from bygones.render.text.primitives import display_width
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import IntegrationObject
 from bygones.sources.paths import encode_path
 
 _STATE_TEXTS = {
@@ -93,7 +94,7 @@ def integrate(  # noqa: PLR0913 (one parameter an option, all by name)
     )
     does = add or (remove and yes)
     if as_json:
-        _print_rows(changes, apply_changes(changes) if does else ())
+        _print_json(changes, apply_changes(changes) if does else ())
         return
     if not does:
         print_planned_changes(changes, removing=remove)
@@ -106,20 +107,20 @@ def integrate(  # noqa: PLR0913 (one parameter an option, all by name)
         )
 
 
-def _print_rows(
-    changes: Sequence[IntegrationChange], done: Iterable[IntegrationChange]
+def _print_json(
+    changes: Sequence[IntegrationChange], applied: Iterable[IntegrationChange]
 ) -> None:
-    carried_out = list(done)
-    print_row(HeaderRow.of("integrate"))
-    for change in changes:
-        row = IntegrationRow(
-            what=change.description,
+    done = list(applied)
+    print_objects(
+        IntegrationObject(
+            description=change.description,
             path=encode_path(change.path),
             state=change.state,
             is_needed=change.is_needed,
-            is_done=change in carried_out,
+            is_done=change in done,
         )
-        print_row(row)
+        for change in changes
+    )
 
 
 def _plugin_folder() -> Path:

@@ -25,7 +25,7 @@ from bygones.cli.context import (
     unescape_words,
 )
 from bygones.cli.open_archive import load_session_costs, open_current
-from bygones.cli.output import Console
+from bygones.cli.output import Console, print_objects
 from bygones.render.numbers import format_cost, format_tokens
 from bygones.render.text.primitives import (
     display_width,
@@ -235,7 +235,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     \b
     bygones list --project . -n 50
     bygones list model:opus after:2w
-    bygones list --json | jq -r 'select(.agents > 3) | .id'
+    bygones list --json | jq -r 'select(.agent_count > 3) | .session_id'
     """
     screen = Console.for_stdout(color, iso=iso)
     is_page = limit is None and screen.is_terminal and not as_json
@@ -255,7 +255,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
         sessions = sessions[:most]
         spent = load_session_costs(archive, sessions)
     if as_json:
-        _print_rows(sessions, spent, options)
+        print_sessions_json(sessions, spent)
         return
     if sessions:
         screen.print_lines(SessionTable(screen, spent).lines(sessions))
@@ -294,13 +294,12 @@ def _select(
     return selection.sessions
 
 
-def _print_rows(
-    sessions: Iterable[SessionSummary],
-    costs: Mapping[SessionId, Cost],
-    options: CommonOptions,
+def print_sessions_json(
+    sessions: Iterable[SessionSummary], costs: Mapping[SessionId, Cost]
 ) -> None:
-    from bygones.json_rows import HeaderRow, SessionListRow, print_row
+    from bygones.schema.summaries import SessionObject
 
-    print_row(HeaderRow.of("list", options.folder))
-    for one in sessions:
-        print_row(SessionListRow.of(one, costs.get(one.id)))
+    print_objects(
+        SessionObject.from_summary(summary, costs.get(summary.id))
+        for summary in sessions
+    )

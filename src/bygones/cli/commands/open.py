@@ -15,9 +15,9 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.resolve import resolve_session_and_record
-from bygones.json_rows import HeaderRow, LinkRow, print_row
 from bygones.model.base import RecordId, SessionId
-from bygones.render.text.primitives import encode_row
+from bygones.schema.commands import LinkObject
+from bygones.schema.encoding import encode_object
 
 __all__ = ["open_page"]
 
@@ -47,12 +47,10 @@ def open_page(
     to = f"/session/{name}" + (f"?at={record}" if record else "")
     link = find_running_server(folder)
     line = (
-        partial(_format_link_row, name, record, is_served=link is None)
+        partial(_format_link, name, record, is_temporary=link is None)
         if as_json
         else str
     )
-    if as_json:
-        print_row(HeaderRow.of("open", folder))
     if link is not None:
         print_link(f"{link}&to={to}", open_browser=not no_browser, format_line=line)
         return
@@ -67,14 +65,13 @@ def open_page(
     )
 
 
-def _format_link_row(
-    session: str, record: str | None, link: str, *, is_served: bool
+def _format_link(
+    session_id: str, record_id: str | None, url: str, *, is_temporary: bool
 ) -> str:
-    return encode_row(
-        LinkRow(
-            url=link,
-            session=SessionId(session),
-            record=RecordId(record) if record else None,
-            is_served=is_served,
-        )
+    link = LinkObject(
+        url=url,
+        session_id=SessionId(session_id),
+        record_id=RecordId(record_id) if record_id else None,
+        is_temporary=is_temporary,
     )
+    return encode_object(link)

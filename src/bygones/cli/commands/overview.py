@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bygones.cli.commands.list import SessionTable
+from bygones.cli.commands.list import SessionTable, print_sessions_json
 from bygones.cli.context import CommonOptions
 from bygones.cli.context import cwd as here_now
 from bygones.cli.open_archive import load_session_costs, open_current
@@ -117,8 +117,4 @@ def _print_all(archive: Archive, console: Console, *, as_json: bool) -> None:
             SessionTable(console, spent).lines(sessions) if sessions else ()
         )
         return
-    from bygones.json_rows import HeaderRow, SessionListRow, print_row
-
-    print_row(HeaderRow.of("list", archive.folder))
-    for one in sessions:
-        print_row(SessionListRow.of(one, spent.get(one.id)))
+    print_sessions_json(sessions, spent)

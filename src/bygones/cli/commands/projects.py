@@ -16,13 +16,15 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console
+from bygones.cli.output import Console, print_objects
 from bygones.cli.terminal import format_table
-from bygones.json_rows import HeaderRow, ProjectRow, print_row
+from bygones.model.usage import Usage
 from bygones.render.numbers import format_bytes, format_tokens
+from bygones.schema.summaries import ProjectObject
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
+    from bygones.model.base import SessionId
 
 
 __all__ = ["projects"]
@@ -41,21 +43,18 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
     A project is the directory in which sessions were begun, as their records say.
     """
     with open_current(options) as archived:
-        rows = _project_rows(archived, empty=empty)
-        folder = archived.folder
+        rows = _project_objects(archived, empty=empty)
     if as_json:
-        print_row(HeaderRow.of("projects", folder))
-        for row in rows:
-            print_row(row)
+        print_objects(rows)
         return
     screen = Console.for_stdout(iso=iso)
     cells = [
         (
-            screen.format_time(row.last),
-            f"{row.sessions:,}",
-            format_tokens(row.tokens),
-            format_bytes(row.bytes),
-            display_path(row.path) if row.path else f"? {' '.join(row.keys)}",
+            screen.format_time(row.last_active_at),
+            f"{row.session_count:,}",
+            format_tokens(row.tokens.total),
+            format_bytes(row.source_bytes),
+            display_path(row.path) if row.path else f"? {' '.join(row.project_keys)}",
         )
         for row in rows
     ]
@@ -64,18 +63,16 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
     screen.print_lines(fit_lines(lines, screen, by_path=True))
 
 
-def _project_rows(archive: Archive, *, empty: bool) -> list[ProjectRow]:
-    last: dict[str, datetime | None] = {}
-    spent: dict[str, int] = {}
-    for one in archive.sessions(include_empty=empty):
-        last[one.id] = one.ended_at
-        spent[one.id] = one.usage.total
-    rows = [
-        ProjectRow.of(
-            project,
-            max(filter(None, (last.get(s) for s in project.session_ids)), default=None),
-            sum(spent.get(s, 0) for s in project.session_ids),
-        )
-        for project in archive.projects(include_empty=empty)
-    ]
-    return sorted(rows, key=lambda row: row.last or _OLDEST, reverse=True)
+def _project_objects(archive: Archive, *, empty: bool) -> list[ProjectObject]:
+    ended: dict[SessionId, datetime | None] = {}
+    usages: dict[SessionId, Usage] = {}
+    for summary in archive.sessions(include_empty=empty):
+        ended[summary.id] = summary.ended_at
+        usages[summary.id] = summary.usage
+    found = []
+    for project in archive.projects(include_empty=empty):
+        listed = [id_ for id_ in project.session_ids if id_ in usages]
+        last = max(filter(None, (ended[id_] for id_ in listed)), default=None)
+        usage = sum((usages[id_] for id_ in listed), Usage())
+        found.append(ProjectObject.from_project(project, last, usage))
+    return sorted(found, key=lambda row: row.last_active_at or _OLDEST, reverse=True)

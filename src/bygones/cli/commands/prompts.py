@@ -21,32 +21,20 @@ from bygones.cli.context import (
     unescape_words,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console
+from bygones.cli.output import Console, print_objects
 from bygones.cli.resolve import resolve_project_scope
-from bygones.json_rows import HeaderRow, PromptListRow, print_row
 from bygones.render.text.primitives import (
     sanitize,
     sanitize_line,
     truncate_end,
     wrap_line,
 )
+from bygones.schema.summaries import PromptObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bygones.model.summary import IndexedPrompt, SessionSummary
-
-
-def prompt_row(prompt: IndexedPrompt, summary: SessionSummary) -> PromptListRow:
-    """Return a prompt as programs get it."""
-    return PromptListRow(
-        id=prompt.id,
-        session=prompt.session_id,
-        project=summary.project,
-        time=prompt.sent_at,
-        branch=prompt.branch_number,
-        text=prompt.text,
-    )
+    from bygones.model.summary import IndexedPrompt
 
 
 def format_prompt(
@@ -127,10 +115,14 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
         found = archive.prompts(wanted, project=resolve_project_scope(archive, project))
         found = islice(found, limit and min(limit, sys.maxsize))
         if as_json:
-            print_row(HeaderRow.of("prompts", options.folder))
-            lines = {one.id: one for one in archive.sessions(include_empty=True)}
-            for prompt in found:
-                print_row(prompt_row(prompt, lines[prompt.session_id]))
+            projects = {
+                summary.id: summary.project
+                for summary in archive.sessions(include_empty=True)
+            }
+            print_objects(
+                PromptObject.from_prompt(prompt, projects[prompt.session_id])
+                for prompt in found
+            )
             return
         shown = list(found)
     if not shown and not options.quiet:

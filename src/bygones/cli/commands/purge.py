@@ -21,15 +21,16 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_indexed
+from bygones.cli.output import print_objects
 from bygones.cli.resolve import LAST, newest_session, resolve_project_scope
 from bygones.cli.terminal import StagedProgressBar, output_width
 from bygones.errors import ExitCode, NotInArchive
 from bygones.integrations.statusline_cache import clear_statusline_cache
-from bygones.json_rows import FileActionRow, HeaderRow, PurgeRow, print_row
 from bygones.model.base import SessionId
 from bygones.model.summary import SessionSummary
 from bygones.render.numbers import format_bytes, format_time, pluralize
 from bygones.render.text.primitives import sanitize_line, truncate_end
+from bygones.schema.commands import FileObject, PurgeObject
 from bygones.store.archive_db import StoredSource
 
 _MAX_LISTED = 10
@@ -250,9 +251,10 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
             sources, shared = [*sources, *shared], []
         count = sum(kept.size for kept in sources)
         if as_json:
-            print_row(HeaderRow.of("purge", archived.folder))
-            for kept in sources:
-                print_row(FileActionRow(path=kept.id, bytes=kept.size))
+            print_objects(
+                FileObject(path=kept.id, size_bytes=kept.size, state=None)
+                for kept in sources
+            )
         else:
             print_plan(chosen, gone, len(sources), count)
             print_related(archived.related_sessions(ids), shared)
@@ -262,13 +264,12 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
                 confirm_erasure(yes=yes)
             erase_sources(archived, sources, ids)
         if as_json:
-            print_row(
-                PurgeRow(
-                    sessions=len(chosen),
-                    files=len(sources),
-                    bytes=count,
-                    is_dry_run=dry_run,
-                )
+            result = PurgeObject(
+                session_count=len(chosen),
+                file_count=len(sources),
+                erased_bytes=count,
+                is_dry_run=dry_run,
             )
+            print_objects([result])
         elif (ids or is_left) and not dry_run:
             click.echo("erased; what Claude Code still has of it is not taken in again")

@@ -14,12 +14,13 @@ import click
 
 from bygones.cli.context import CommonOptions, archive_options, find_homes, json_option
 from bygones.cli.open_archive import open_current
+from bygones.cli.output import print_objects
 from bygones.cli.terminal import StagedProgressBar, format_table
 from bygones.config import PushSettings, get_machine_id, load_push_settings
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
-from bygones.json_rows import HeaderRow, PushRow, print_row
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import PushObject
 
 if TYPE_CHECKING:
     from bygones.hub.client import PushReport
@@ -101,25 +102,24 @@ def _project_lines(report: PushReport) -> Iterator[str]:
     yield from (f"  {line}" for line in format_table(rows, align=" rrrr"))
 
 
-def push_report_row(report: PushReport, *, is_dry_run: bool) -> PushRow:
-    """Return a push as a row."""
-    return PushRow(
-        is_dry=is_dry_run,
-        sessions=tuple(sorted(report.sessions)),
-        files=report.files,
-        lines=report.lines,
-        bytes=report.bytes,
-        packed=report.sent_bytes,
-        parcels=report.requests,
-        hidden=dict(report.redactions),
-        private=report.private_records,
-        foreign=report.foreign_lines,
-        shared=report.shared_files,
-        too_long=report.long_lines,
-        damaged=report.damaged_files,
-        unnamed=report.unnameable_files,
-        refused=report.erased_files,
-        erased=tuple(sorted(report.erased_sessions)),
+def push_report_object(report: PushReport, *, is_dry_run: bool) -> PushObject:
+    return PushObject(
+        is_dry_run=is_dry_run,
+        session_ids=tuple(sorted(report.sessions)),
+        file_count=report.files,
+        line_count=report.lines,
+        redacted_bytes=report.bytes,
+        sent_bytes=report.sent_bytes,
+        request_count=report.requests,
+        redactions=dict(report.redactions),
+        private_record_count=report.private_records,
+        foreign_line_count=report.foreign_lines,
+        shared_file_count=report.shared_files,
+        long_line_count=report.long_lines,
+        damaged_file_count=report.damaged_files,
+        unnameable_file_count=report.unnameable_files,
+        erased_file_count=report.erased_files,
+        erased_session_ids=tuple(sorted(report.erased_sessions)),
     )
 
 
@@ -142,8 +142,6 @@ def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -
     told = load_push_settings(os.environ, Path.home())
     _check_settings(told, is_dry_run=dry_run)
     open_current(options).close()
-    if as_json:
-        print_row(HeaderRow.of("push", options.folder))
     if watch and not dry_run:
         _push_continuously(told, options, as_json=as_json)
     else:
@@ -177,7 +175,7 @@ def _push_once(
             host=get_machine_id(),
         )
     if as_json:
-        print_row(push_report_row(done, is_dry_run=is_dry_run))
+        print_objects([push_report_object(done, is_dry_run=is_dry_run)])
     elif not options.quiet or is_dry_run:
         for line in push_report_lines(done, settings.hub, is_dry_run=is_dry_run):
             click.echo(line)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bygones.archive import Archive
+from bygones.cli.commands.ingest import ingest_report_object
 from bygones.cli.context import (
     archive_option,
     json_option,
@@ -16,12 +17,11 @@ from bygones.cli.context import (
 from bygones.cli.output import (
     INDEX_INTERRUPTED,
     explain_interrupt,
-    ingest_report_row,
+    print_objects,
     print_problems,
 )
 from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveDamaged
-from bygones.json_rows import HeaderRow, print_row
 from bygones.render.numbers import pluralize
 
 __all__ = ["rebuild"]
@@ -43,8 +43,7 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
     with explain_interrupt(INDEX_INTERRUPTED), StagedProgressBar() as bar:
         report = Archive.rebuild(folder, progress=bar)
     if as_json:
-        print_row(HeaderRow.of("rebuild", folder))
-        print_row(ingest_report_row(report))
+        print_objects([ingest_report_object(report)])
     elif not quiet:
         records = pluralize(report.records, "record")
         click.echo(

@@ -176,6 +176,11 @@ COMMANDS = (
         "Say what transcripts hold: records, versions, problems, drift.",
     ),
     CommandSpec(
+        "schema",
+        "bygones.cli.commands.schema",
+        "Print the JSON Schemas of what --json prints.",
+    ),
+    CommandSpec(
         "demo",
         "bygones.cli.commands.demo",
         "Make a small invented home to try everything with.",

@@ -20,11 +20,10 @@ from bygones.cli.context import (
     open_without_ingest,
     path_type,
 )
-from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt
+from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt, print_objects
 from bygones.cli.resolve import ResolvedNames, resolve_names
 from bygones.cli.terminal import StagedProgressBar, format_table
 from bygones.errors import ExitCode
-from bygones.json_rows import FileActionRow, HeaderRow, RestoreRow, print_row
 from bygones.maintenance.relocate import cwd_rewriter
 from bygones.maintenance.restore import (
     LineRewriter,
@@ -34,6 +33,7 @@ from bygones.maintenance.restore import (
 )
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import FileObject, RestoreObject
 from bygones.store.archive_db import StoredSource
 
 
@@ -143,21 +143,20 @@ def _print_skipped(paths: Sequence[str]) -> None:
     sys.stderr.write("\nhint: --overwrite replaces them and keeps copies\n")
 
 
-def result_rows(
+def _result_objects(
     plans: Sequence[PlannedFile], done: RestoreResult | None
-) -> Iterator[FileActionRow | RestoreRow]:
-    """Yield a plan, and what was done of it, as rows."""
+) -> Iterator[FileObject | RestoreObject]:
     for plan in plans:
-        yield FileActionRow(path=plan.path, bytes=plan.size, state=plan.state.value)
+        yield FileObject(path=plan.path, size_bytes=plan.size, state=plan.state)
     result = done or RestoreResult()
-    yield RestoreRow(
-        written=result.written,
-        same=result.same,
-        skipped=len(result.skipped),
-        bytes=result.bytes,
-        damaged=tuple(result.damaged),
-        refused=tuple(path for path, _ in result.refused),
-        copies=tuple(result.copies),
+    yield RestoreObject(
+        written_count=result.written,
+        same_count=result.same,
+        skipped_count=len(result.skipped),
+        written_bytes=result.bytes,
+        damaged_paths=tuple(result.damaged),
+        refused_paths=tuple(path for path, _ in result.refused),
+        copy_paths=tuple(result.copies),
         is_dry_run=done is None,
     )
 
@@ -237,9 +236,7 @@ def restore(  # noqa: PLR0913 (one parameter an option, all by name)
             carry_out = partial(archived.restore, overwrite=overwrite, rewrite=rewrite)
             done = None if dry_run else carry_out(plans, progress=bar)
     if as_json:
-        print_row(HeaderRow.of("restore", archived.folder))
-        for row in result_rows(plans, done):
-            print_row(row)
+        print_objects(_result_objects(plans, done))
     elif done is None:
         print_plan(plans, sys.stdout)
     else:

@@ -20,10 +20,11 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
+from bygones.cli.output import print_objects
 from bygones.cli.resolve import LAST, resolve_summary
 from bygones.errors import ResumeFailed
-from bygones.json_rows import HeaderRow, ResumeRow, print_row
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import ResumeObject
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
@@ -57,57 +58,56 @@ def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) ->
         if run:
             _restore_files(archive, way)
     if as_json:
-        print_row(HeaderRow.of("resume", options.folder))
-        print_row(way)
+        print_objects([way])
     elif not run:
         click.echo(_shell_command(way, options))
     if run:
         _run_claude(way)
 
 
-def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeRow:
+def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
     kept = archive.sources(sessions=[session.id])
     own = [k for k in kept if k.kind.is_transcript and k.agent is None]
     # The newest copy is the one that goes on; Claude Code looks for it by directory.
     own.sort(key=lambda k: (k.session == session.id, k.mtime_ns), reverse=True)
     home = own[0].home if own else ""
-    return ResumeRow(
-        session=session.id,
+    return ResumeObject(
+        session_id=session.id,
         directory=session.project,
         home=home if Path(home) != Path.home() / ".claude" else None,
         is_deleted=bool(own) and not os.path.lexists(own[0].id),
     )
 
 
-def _restore_files(archive: Archive, plan: ResumeRow) -> None:
+def _restore_files(archive: Archive, plan: ResumeObject) -> None:
     if not plan.is_deleted:
         return
-    plans = archive.plan_restore(archive.sources(sessions=[plan.session]))
+    plans = archive.plan_restore(archive.sources(sessions=[plan.session_id]))
     done = archive.restore(plans)
     sys.stderr.write(f"restored {done.written:,} of the session's files\n")
 
 
-def _shell_command(plan: ResumeRow, options: CommonOptions) -> str:
+def _shell_command(plan: ResumeObject, options: CommonOptions) -> str:
     steps = []
     if plan.is_deleted:
         where = ["--archive", str(options.archive)] if options.archive else []
-        steps.append(shlex.join(["bygones", "restore", *where, plan.session]))
+        steps.append(shlex.join(["bygones", "restore", *where, plan.session_id]))
     if plan.directory is not None:
         steps.append(shlex.join(["cd", plan.directory]))
     home = f"{_HOME_VARIABLE}={shlex.quote(plan.home)} " if plan.home else ""
-    steps.append(home + shlex.join(["claude", "--resume", plan.session]))
+    steps.append(home + shlex.join(["claude", "--resume", plan.session_id]))
     return plain(" && ".join(steps))
 
 
-def _run_claude(plan: ResumeRow) -> None:
+def _run_claude(plan: ResumeObject) -> None:
     program = shutil.which("claude")
     if program is None:
         raise ResumeFailed("it is not installed, or not found")
     if plan.directory is None or not Path(plan.directory).is_dir():
         raise ResumeFailed(f"{plan.directory} is not there any more")
     where = display_path(plan.directory)
-    sys.stderr.write(plain(f"claude --resume {plan.session}, in {where}") + "\n")
+    sys.stderr.write(plain(f"claude --resume {plan.session_id}, in {where}") + "\n")
     surroundings = {**os.environ, **({_HOME_VARIABLE: plan.home} if plan.home else {})}
-    words = [program, "--resume", plan.session]
+    words = [program, "--resume", plan.session_id]
     done = subprocess.run(words, cwd=plan.directory, env=surroundings, check=False)  # noqa: S603 (as asked)
     raise click.exceptions.Exit(done.returncode)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import click
 from msgspec import Struct
@@ -24,7 +24,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.last_search import save_results
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import format_age
+from bygones.cli.output import format_age, print_objects
 from bygones.cli.output import format_iso_time as iso
 from bygones.cli.terminal import (
     ColorMode,
@@ -33,7 +33,6 @@ from bygones.cli.terminal import (
     output_width,
     print_paged,
 )
-from bygones.json_rows import HeaderRow, SearchMatchRow, SearchSummaryRow, print_row
 from bygones.model.query import Part
 from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, SessionMatch
 from bygones.query.parser import parse_query
@@ -196,16 +195,6 @@ def result_notes(results: SearchResults, offset: int) -> Iterator[str]:
         yield f"{told}; --page shows more" if results.session_count > shown else told
 
 
-def print_results_json(
-    text: str, results: SearchResults, folder: Path, offset: int
-) -> None:
-    """Print what was asked for and found, numbered behind an offset."""
-    print_row(HeaderRow.of("search", folder))
-    print_row(SearchSummaryRow.of(text, results))
-    for number, one in enumerate(results.sessions, offset + 1):
-        print_row(SearchMatchRow.of(number, one))
-
-
 def _print_query_help(
     context: click.Context, _: click.Parameter, is_requested: bool
 ) -> None:
@@ -281,7 +270,9 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
         folder = archived.folder
     save_results(folder, found, offset)
     if as_json:
-        print_results_json(text, found, folder, offset)
+        from bygones.schema.search import search_objects
+
+        print_objects(search_objects(text, found, offset))
         return
     on_screen = sys.stdout.isatty()
     setting = SearchResultsPage(

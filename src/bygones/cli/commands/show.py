@@ -20,7 +20,7 @@ from bygones.cli.context import (
     complete_names_or_paths,
     json_option,
 )
-from bygones.cli.output import Console, style_spans
+from bygones.cli.output import Console, print_objects, style_spans
 from bygones.cli.resolve import (
     check_record_on_branch,
     choose_branch,
@@ -33,17 +33,18 @@ from bygones.model.base import Position
 from bygones.model.query import Part
 from bygones.parse.harness_text import parse_user_text
 from bygones.reader import read_sessions
-from bygones.render.json import iter_json_rows
-from bygones.render.text.primitives import encode_row, sanitize_json
+from bygones.render.text.primitives import sanitize_json
 from bygones.render.text.session import TextOptions, render_lines
 from bygones.render.walk import SessionView, find_message_index
 from bygones.render.walk import trim_around_record as window
+from bygones.schema.sessions import session_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bygones.model.sessions import Session
-    from bygones.model.summary import IndexedRecord
+    from bygones.model.summary import IndexedRecord, SessionSummary
+    from bygones.model.usage import Cost
 
 
 _MESSAGES_BEFORE = 2
@@ -58,6 +59,9 @@ class ShownSession(NamedTuple):
     record: IndexedRecord | None = None
     hit_part: Part | None = None
     """What the record is, if it was named as a hit of the last search."""
+    summary: SessionSummary | None = None
+    """What the archive lists about the session."""
+    cost: Cost | None = None
 
 
 def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
@@ -81,19 +85,20 @@ def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
 
 @contextmanager
 def open_named_session(
-    name: str, session: str | None, options: CommonOptions
+    name: str, session: str | None, options: CommonOptions, *, priced: bool = False
 ) -> Iterator[ShownSession]:
-    """Give the session that is meant, and the record by which it was found.
+    """Open the named session, and the record by which it was named.
 
-    It can be read while the context lasts.
+    It can be read until the context ends. With `priced` its cost is computed.
     """
     if not name.strip():
         raise click.UsageError(EMPTY_PATH_MESSAGE)
     path = Path(name)
     if session is not None or os.path.lexists(path) or path.name != name:
-        yield ShownSession(choose_session(read_sessions(path.expanduser()), session))
+        chosen = choose_session(read_sessions(path.expanduser()), session)
+        yield ShownSession(chosen, cost=_compute_cost(chosen) if priced else None)
         return
-    from bygones.cli.open_archive import open_current
+    from bygones.cli.open_archive import load_session_costs, open_current
 
     try:
         archive = open_current(options)
@@ -102,10 +107,23 @@ def open_named_session(
             raise
         raise PathNotFound(path) from error
     with archive:
-        lately = find_search_result(name, archive)
+        result = find_search_result(name, archive)
+        loaded, record = load_named_session(archive, name)
+        summary = archive.session_summary(loaded.id)
         yield ShownSession(
-            *load_named_session(archive, name), lately.part if lately else None
+            loaded,
+            record,
+            result.part if result else None,
+            summary,
+            load_session_costs(archive, [summary]).get(loaded.id) if priced else None,
         )
+
+
+def _compute_cost(session: Session) -> Cost | None:
+    from bygones.cli.open_archive import load_user_prices_or_warn
+
+    prices = load_user_prices_or_warn()
+    return prices.compute_cost(session.message_usages) if prices else None
 
 
 def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> None:
@@ -207,8 +225,8 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
     bygones show transcript.jsonl --json
     """
     screen = Console.for_stdout(color)
-    with open_named_session(name, session, options) as shown:
-        found, record, _ = shown
+    with open_named_session(name, session, options, priced=as_json) as shown:
+        found, record = shown.session, shown.record
         if raw:
             print_raw(shown, around, is_terminal=screen.is_terminal)
             return
@@ -226,8 +244,15 @@ def show(  # noqa: PLR0913 (one parameter an option, all by name)
         part = window(found, view.branch, around) if around else found
         view = view if around else view_around_hit(shown, view)
         if as_json:
-            for row in iter_json_rows(part, view, parse_user_text):
-                sys.stdout.write(f"{encode_row(row)}\n")
+            print_objects(
+                session_objects(
+                    part,
+                    view,
+                    parse_user_text,
+                    summary=shown.summary,
+                    cost=shown.cost,
+                )
+            )
             return
         _print_session(part, view, screen)
 

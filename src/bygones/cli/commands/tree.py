@@ -14,11 +14,11 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import load_user_prices_or_warn, open_current
-from bygones.cli.output import Console, style_spans
+from bygones.cli.output import Console, print_objects, style_spans
 from bygones.cli.resolve import load_named_session
-from bygones.json_rows import HeaderRow, TreeRow, print_row
 from bygones.render.headers import render_header
 from bygones.render.session_tree import UsagePricer, iter_tree_lines, render_tree_line
+from bygones.schema.sessions import TreeLineObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +52,10 @@ def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> 
         prices = load_user_prices_or_warn()
         pricer = prices.compute_cost if prices else None
         if as_json:
-            print_row(HeaderRow.of("tree", options.folder))
-            for mark in iter_tree_lines(found, pricer):
-                print_row(TreeRow.of(mark))
+            print_objects(
+                TreeLineObject.from_line(found.id, line)
+                for line in iter_tree_lines(found, pricer)
+            )
             return
         rows = _tree_rows(found, screen, pricer)
         coloured = screen.style.is_colored

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -26,6 +25,7 @@ from bygones.cli.context import (
     unescape_words,
 )
 from bygones.cli.open_archive import open_current
+from bygones.cli.output import print_objects
 from bygones.cli.resolve import resolve_session_id
 from bygones.cli.terminal import (
     ColorMode,
@@ -35,7 +35,6 @@ from bygones.cli.terminal import (
     print_paged,
 )
 from bygones.config import LocalTimezone
-from bygones.json_rows import HeaderRow, print_row
 from bygones.model.query import Query, TimeRange
 from bygones.model.reports import (
     NANOS_PER_DOLLAR,
@@ -61,13 +60,13 @@ from bygones.render.numbers import (
 )
 from bygones.render.text.primitives import (
     display_width,
-    encode_row,
     sanitize_line,
     truncate_end,
     truncate_start,
     wrap_line,
 )
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.usage import usage_objects
 
 
 def build_query(
@@ -107,15 +106,6 @@ _MONEY_FIELDS = frozenset({"cost", "estimated_cost", "cost_per_hour", "projected
 
 
 ReportRows = Sequence[UsageRow | ToolRow | ContextRow]
-
-
-def print_json(
-    report: UsageReport | ContextReport, rows: ReportRows, folder: Path
-) -> None:
-    """Print some rows, and behind them the report without its rows."""
-    print_row(HeaderRow.of("usage", folder))
-    for row in (*rows, structs.replace(report, rows=())):
-        sys.stdout.write(f"{encode_row(row)}\n")
 
 
 def print_csv(rows: ReportRows) -> None:
@@ -538,10 +528,9 @@ def usage(  # noqa: PLR0913 (one parameter an option, all by name)
 
             prices = load_user_prices()
             report = archive.usage(by, query=wanted, zone=place, now=now, prices=prices)
-        folder = archive.folder
     if as_json or as_csv:
         rows = limit_rows(report, limit)
-        print_json(report, rows, folder) if as_json else print_csv(rows)
+        print_objects(usage_objects(report, rows)) if as_json else print_csv(rows)
         return
     on_screen = sys.stdout.isatty()
     table = UsageTable(

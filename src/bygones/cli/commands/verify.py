@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from bygones.cli.context import (
     quiet_option,
     resolve_archive_folder,
 )
-from bygones.cli.output import explain_interrupt
+from bygones.cli.output import explain_interrupt, print_objects
 from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveInUse, ExitCode, IndexNotFound
-from bygones.json_rows import DamageRow, HeaderRow, VerifyRow, print_row
 from bygones.maintenance.verify import VerificationResult
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.commands import DamageObject, VerificationObject
 
 _MAX_LISTED = 20
 """Damages that are told one by one."""
@@ -94,7 +95,7 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
     with explain_interrupt("nothing was changed"), StagedProgressBar() as bar:
         verdict = Archive.verify(folder, deep=deep, progress=bar, now=now)
     if as_json:
-        _print_json(verdict, folder)
+        print_objects([*_damage_objects(verdict), _result_object(verdict)])
     elif not quiet or not verdict.is_sound:
         print_report(verdict, folder)
     if not verdict.is_saved and not quiet:
@@ -107,27 +108,30 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
         raise IndexNotFound(folder)
 
 
-def _print_json(verdict: VerificationResult, folder: Path) -> None:
-    print_row(HeaderRow.of("verify", folder))
-    for damage in (*verdict.damages, *verdict.gaps):
-        row = DamageRow(
-            source=damage.source,
-            generation=damage.generation,
-            start=damage.start,
-            stop=damage.stop,
-            reason=damage.reason,
-        )
-        print_row(row)
-    print_row(
-        VerifyRow(
-            is_sound=verdict.is_sound,
-            sources=verdict.sources,
-            whole_sources=verdict.intact_sources,
-            chunks=verdict.chunks,
-            bytes=verdict.bytes,
-            damages=len(verdict.damages) + len(verdict.gaps),
-            database=verdict.database,
-            is_compared=verdict.is_index_compared,
-            differences=tuple(verdict.differences),
-        )
+def _damage_objects(result: VerificationResult) -> Iterator[DamageObject]:
+    for damages, is_gap in ((result.damages, False), (result.gaps, True)):
+        for damage in damages:
+            yield DamageObject(
+                source=damage.source,
+                generation=damage.generation,
+                start=damage.start,
+                end=damage.stop,
+                reason=damage.reason,
+                is_gap=is_gap,
+            )
+
+
+def _result_object(result: VerificationResult) -> VerificationObject:
+    return VerificationObject(
+        is_sound=result.is_sound,
+        source_count=result.sources,
+        intact_source_count=result.intact_sources,
+        chunk_count=result.chunks,
+        verified_bytes=result.bytes,
+        damage_count=len(result.damages) + len(result.gaps),
+        database=result.database,
+        has_index=result.has_index,
+        is_index_current=result.is_index_current,
+        is_index_compared=result.is_index_compared,
+        differences=tuple(result.differences),
     )

@@ -20,16 +20,16 @@ from bygones.cli.context import (
     resolve_archive_folder,
 )
 from bygones.cli.open_archive import load_session_costs
-from bygones.cli.output import ingest_report_lines
+from bygones.cli.output import ingest_report_lines, print_objects
 from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveInUse, ExitCode
-from bygones.json_rows import HeaderRow, SessionChangedRow, SessionListRow, print_row
 from bygones.model.progress import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_line
 from bygones.render.text.primitives import sanitize_name as plain
+from bygones.schema.summaries import SessionChangeObject, SessionObject
 from bygones.watch import watch as keep_current
 
 __all__ = ["watch"]
@@ -56,9 +56,7 @@ def watch(
     are looked for; --poll does so from the beginning.
     """
     folder, paths = resolve_archive_folder(archive), find_homes(homes)
-    if as_json:
-        print_row(HeaderRow.of("watch", folder))
-    else:
+    if not as_json:
         for line in _ingest_once(folder, paths):
             if not quiet:
                 click.echo(line)
@@ -101,9 +99,8 @@ class _ChangePrinter:
         now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
         for one, cost in self._changed_sessions(report):
             if self._as_json:
-                print_row(
-                    SessionChangedRow(time=now, session=SessionListRow.of(one, cost))
-                )
+                session = SessionObject.from_summary(one, cost)
+                print_objects([SessionChangeObject(changed_at=now, session=session)])
             elif not self._quiet:
                 gained = pluralize(one.message_count, "message")
                 title = sanitize_line(one.title.text)

@@ -13,9 +13,6 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-import msgspec
-from msgspec import Struct
-
 _INVISIBLE_CHARS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for the tab and the newline
     "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
@@ -124,33 +121,6 @@ def _escape_json(match: re.Match[str]) -> str:
     return "".join(
         f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)
     )
-
-
-def encode_row(row: Struct) -> str:
-    """Return a row as one line of JSON, every control character escaped."""
-    try:
-        text = msgspec.json.encode(row)
-    except UnicodeEncodeError:
-        # A file's name need not be valid text, and ids may be taken from it.
-        text = msgspec.json.encode(_replace_surrogates(row))
-    return sanitize_json(text.decode())
-
-
-def _replace_surrogates(value: object) -> object:
-    """Return a value as dicts and lists, with texts that can be written."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, tuple):
-        return [_replace_surrogates(one) for one in value]
-    if isinstance(value, Struct):
-        tag = value.__struct_config__.tag
-        fields = {
-            field.encode_name: _replace_surrogates(getattr(value, field.name))
-            for field in msgspec.structs.fields(value)
-            if getattr(value, field.name) is not field.default
-        }
-        return ({"row": tag} if tag else {}) | fields
-    return value
 
 
 class SpanStyle(StrEnum):

@@ -26,6 +26,7 @@ from bygones.model.query import (
 )
 from bygones.model.reports import NANOS_PER_DOLLAR, UsageReport, UsageRow
 from bygones.model.summary import Project, SessionSummary
+from bygones.model.usage import Usage
 from bygones.query.parser import and_terms, parse_query
 from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.html.markup import (
@@ -467,24 +468,26 @@ class ProjectActivity(Struct, frozen=True):
 
     project: Project
     last_active_at: datetime | None
-    tokens: int
+    usage: Usage
 
 
 def load_projects(archive: Archive) -> tuple[ProjectActivity, ...]:
     """Return all projects, the one last worked on first."""
-    known: dict[SessionId, tuple[datetime | None, int]] = {}
+    known: dict[SessionId, tuple[datetime | None, Usage]] = {}
 
     def noted() -> Iterator[SessionSummary]:
         # One by one: all of them at once would take much memory.
         for one in archive.sessions():
-            known[one.id] = one.ended_at, one.usage.total
+            known[one.id] = one.ended_at, one.usage
             yield one
 
     rows = []
     for project in group_into_projects(noted()):
         own = [known[name] for name in project.session_ids]
         last = max((ended for ended, _ in own if ended), default=None)
-        rows.append(ProjectActivity(project, last, sum(spent for _, spent in own)))
+        rows.append(
+            ProjectActivity(project, last, sum((used for _, used in own), Usage()))
+        )
     return tuple(
         sorted(rows, key=lambda row: row.last_active_at or _MIN_DATETIME, reverse=True)
     )
@@ -508,7 +511,7 @@ def projects_page(context: RequestContext) -> Response:
                     )
                 ),
                 escape_line(f"{len(project.session_ids):,}"),
-                escape_line(format_tokens(row.tokens)),
+                escape_line(format_tokens(row.usage.total)),
                 escape_line(format_bytes(project.source_bytes)),
                 time_tag(row.last_active_at, context.now),
             )

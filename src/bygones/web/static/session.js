@@ -589,12 +589,12 @@ async function annotate(change) {
   });
   if (!answer.ok) { say("that could not be kept"); return null; }
   say("kept");
-  return answer.json();
+  return (await answer.json()).items[0];
 }
 const star = document.querySelector('[data-act="star"]');
 async function toggleStar() {
   const told = await annotate({ is_starred: star.getAttribute("aria-pressed") !== "true" });
-  if (told) star.setAttribute("aria-pressed", String(told.is_starred ?? false));
+  if (told) star.setAttribute("aria-pressed", String(told.is_starred));
 }
 if (star) {
   star.addEventListener("click", toggleStar);

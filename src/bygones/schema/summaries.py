@@ -1,0 +1,218 @@
+"""Sessions, projects and what else is listed, without the text of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import UNSET, UnsetType
+
+from bygones.model.base import ProjectKey, RecordId, SessionId
+from bygones.model.query import Flag
+from bygones.model.summary import (
+    Annotations,
+    IndexedEdit,
+    IndexedPrompt,
+    Lineage,
+    Project,
+    SessionSummary,
+    TitleKind,
+)
+from bygones.model.usage import Cost, Usage
+from bygones.schema.encoding import JsonObject, TokenCounts, portable_id, to_usd
+
+
+class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
+    """A session."""
+
+    session_id: SessionId
+    title: str
+    title_kind: TitleKind
+    """Where the title comes from."""
+    project: str | None
+    """The directory in which it was started."""
+    project_keys: tuple[ProjectKey, ...]
+    """The folders below `projects` of a home that contain it."""
+    started_at: datetime | None
+    ended_at: datetime | None
+    prompt_count: int
+    message_count: int
+    """Prompts and answers on the live branch."""
+    agent_count: int
+    branch_count: int
+    models: tuple[str, ...]
+    versions: tuple[str, ...]
+    """Versions of Claude Code."""
+    git_branches: tuple[str, ...]
+    entrypoints: tuple[str, ...]
+    flags: tuple[Flag, ...]
+    tags: tuple[str, ...]
+    note: str
+    is_starred: bool
+    is_empty: bool
+    """Whether it has neither a prompt nor an answer."""
+    tokens: TokenCounts
+    """All branches and agents included."""
+    web_search_count: int
+    cost_usd: float | None
+    """Agents included."""
+    unpriced_tokens: int
+    """Tokens without a known price, which the cost does not include."""
+    lineage: tuple[Lineage, ...]
+    """Sessions with which it shares records."""
+    problem_count: int
+    source_bytes: int
+    directories: tuple[str, ...] | UnsetType = UNSET
+    """All working directories; from `show` only."""
+    sources: tuple[str, ...] | UnsetType = UNSET
+    """Its files, relative to their home; from `show` only."""
+
+    @classmethod
+    def from_summary(
+        cls, summary: SessionSummary, cost: Cost | None = None
+    ) -> SessionObject:
+        cost = cost or Cost()
+        return cls(
+            session_id=summary.id,
+            title=summary.title.text,
+            title_kind=summary.title.kind,
+            project=summary.project,
+            project_keys=summary.project_keys,
+            started_at=summary.started_at,
+            ended_at=summary.ended_at,
+            prompt_count=summary.prompt_count,
+            message_count=summary.message_count,
+            agent_count=summary.agent_count,
+            branch_count=summary.branch_count,
+            models=summary.models,
+            versions=summary.versions,
+            git_branches=summary.git_branches,
+            entrypoints=summary.entrypoints,
+            flags=summary.flags,
+            tags=summary.tags,
+            note=summary.note,
+            is_starred=summary.is_starred,
+            is_empty=summary.is_empty,
+            tokens=TokenCounts.from_usage(summary.usage),
+            web_search_count=summary.usage.web_searches,
+            cost_usd=to_usd(cost.nano_usd),
+            unpriced_tokens=cost.unpriced_tokens,
+            lineage=summary.lineage,
+            problem_count=summary.problem_count,
+            source_bytes=summary.source_bytes,
+        )
+
+
+class SessionChangeObject(JsonObject, frozen=True, kw_only=True, tag="session_change"):
+    """A session that `watch` saw grow."""
+
+    changed_at: datetime
+    session: SessionObject
+
+
+class ProjectObject(JsonObject, frozen=True, kw_only=True, tag="project"):
+    """A project: the directory in which sessions were started."""
+
+    path: str | None
+    project_keys: tuple[ProjectKey, ...]
+    session_count: int
+    last_active_at: datetime | None
+    tokens: TokenCounts
+    source_bytes: int
+
+    @classmethod
+    def from_project(
+        cls, project: Project, last_active_at: datetime | None, usage: Usage
+    ) -> ProjectObject:
+        return cls(
+            path=project.path,
+            project_keys=project.project_keys,
+            session_count=len(project.session_ids),
+            last_active_at=last_active_at,
+            tokens=TokenCounts.from_usage(usage),
+            source_bytes=project.source_bytes,
+        )
+
+
+class PromptObject(JsonObject, frozen=True, kw_only=True, tag="prompt"):
+    """A prompt, exactly as it was typed."""
+
+    record_id: RecordId
+    session_id: SessionId
+    project: str | None
+    sent_at: datetime | None
+    branch: int
+    """1 is the live branch; prompts on others were rewound."""
+    text: str
+
+    @classmethod
+    def from_prompt(cls, prompt: IndexedPrompt, project: str | None) -> PromptObject:
+        return cls(
+            record_id=portable_id(prompt.id),
+            session_id=prompt.session_id,
+            project=project,
+            sent_at=prompt.sent_at,
+            branch=prompt.branch_number + 1,
+            text=prompt.text,
+        )
+
+
+class FileChangeObject(JsonObject, frozen=True, kw_only=True, tag="file_change"):
+    """A file that a session changed."""
+
+    path: str
+    session_id: SessionId
+    change_count: int
+    """On all branches and by all agents."""
+    added_lines: int
+    removed_lines: int
+    is_new_file: bool
+    first_changed_at: datetime | None
+    last_changed_at: datetime | None
+
+
+def summarize_edits(edits: Iterable[IndexedEdit]) -> list[FileChangeObject]:
+    """Return one object per file and session, in order of the first change."""
+    groups: dict[tuple[str, SessionId], list[IndexedEdit]] = {}
+    for edit in edits:
+        groups.setdefault((edit.path, edit.session_id), []).append(edit)
+    return [
+        FileChangeObject(
+            path=path,
+            session_id=session_id,
+            change_count=len(group),
+            added_lines=sum(edit.added_lines for edit in group),
+            removed_lines=sum(edit.removed_lines for edit in group),
+            is_new_file=any(edit.is_new_file for edit in group),
+            first_changed_at=group[0].edited_at,
+            last_changed_at=group[-1].edited_at,
+        )
+        for (path, session_id), group in groups.items()
+    ]
+
+
+class AnnotationsObject(JsonObject, frozen=True, kw_only=True, tag="annotations"):
+    """The tags, the note and the star of a session."""
+
+    session_id: SessionId
+    tags: tuple[str, ...]
+    note: str
+    is_starred: bool
+
+    @classmethod
+    def from_annotations(
+        cls, session_id: SessionId, annotations: Annotations
+    ) -> AnnotationsObject:
+        return cls(
+            session_id=session_id,
+            tags=annotations.tags,
+            note=annotations.note,
+            is_starred=annotations.is_starred,
+        )
+
+
+class TagObject(JsonObject, frozen=True, kw_only=True, tag="tag"):
+    """A tag and the number of sessions that have it."""
+
+    tag: str
+    session_count: int
