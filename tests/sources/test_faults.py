@@ -16,8 +16,6 @@ from bygones.model.base import Position, Problem, SourceFile, SourceId
 from bygones.sources.fingerprint import (
     detect_change,
     fingerprint_bytes,
-    fingerprint_source,
-    hash_prefix,
 )
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
@@ -36,9 +34,7 @@ def first(source: SourceId) -> object:
 ASKING: list[Callable[[SourceId], object]] = [
     first,
     lambda source: read_at(Position(source, 0, 0, 1)),
-    lambda source: fingerprint_source(source, 0),
     lambda source: detect_change(source, MARK),
-    lambda source: hash_prefix(source, 1),
 ]
 every_question = pytest.mark.parametrize("ask", ASKING)
 

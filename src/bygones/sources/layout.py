@@ -1,9 +1,8 @@
-"""What the place of a file says about it: the map of Claude's folders.
+"""The layout of a Claude Code home: what a file is, by its name and folder.
 
-Pure functions on names; nothing here touches a disk. A *place* is a folder's role. A
-walk starts in one, :func:`descend` gives the place of each folder below, and
-:func:`classify` says which files of a place are sources. Only what is named here is
-ever read: credentials, settings and keys are not, and so stay closed.
+Pure functions on names, without I/O. `classify_dir` returns the role of a folder from
+that of its parent, `classify_file` decides which files in a folder are sources. Only
+those are ever read; credentials, settings and keys are not among them.
 """
 
 from __future__ import annotations
@@ -23,37 +22,18 @@ from bygones.model.base import (
     SourceKind,
 )
 
-__all__ = [
-    "ANY_DIR",
-    "HISTORY_FILE",
-    "HOME_MARKERS",
-    "HOME_SOURCE_DIRS",
-    "REPLACED_FILE_SUFFIX",
-    "TEMP_FILE_PREFIX",
-    "DirInfo",
-    "DirKind",
-    "FileRole",
-    "classify_dir",
-    "classify_file",
-    "detect_home",
-    "is_home",
-    "is_secret_file",
-]
-
 
 class DirKind(Enum):
-    """The role of a folder."""
-
-    ANY = "any folder: transcripts at any depth, also a project's own folder"
-    HOME = "a home: only the folders named here are looked at"
-    PROJECTS = "the folder whose folders are projects"
-    SESSION = "the folder named after a session"
-    AGENTS = "below subagents"
-    SINGLE_KIND = "every file is of the kind that the place names"
+    ANY = "transcripts at any depth, also the folder of a project"
+    HOME = "a home: only known folders are searched"
+    PROJECTS = "contains one folder per project"
+    SESSION = "belongs to one session"
+    AGENTS = "below `subagents`"
+    SINGLE_KIND = "contains files of one kind, `DirInfo.source_kind`"
 
 
 class DirInfo(Struct, frozen=True, gc=False):
-    """A folder's shelf, and what its path says about the files in it."""
+    """The role of a folder, and what its path says about the files in it."""
 
     dir_kind: DirKind
     project_key: ProjectKey | None = None
@@ -62,7 +42,7 @@ class DirInfo(Struct, frozen=True, gc=False):
 
 
 class FileRole(Struct, frozen=True, gc=False):
-    """What a file is by its name and place."""
+    """What a file is, by its name and folder."""
 
     kind: SourceKind
     session_id: SessionId | None = None
@@ -86,7 +66,7 @@ HOME_MARKERS = frozenset(
         "todos",
     }
 )
-"""Names of which a home has several and any other folder hardly two."""
+"""A home contains several of these names; other folders hardly two."""
 
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 _TODO_FILE = re.compile(rf"({UUID_PATTERN.pattern})-agent-([A-Za-z0-9_-]+)\.json")
@@ -105,19 +85,19 @@ HOME_SOURCE_DIRS = frozenset({"projects", *_HOME_SUBDIR_KINDS})
 HISTORY_FILE = "history.jsonl"
 _SIDECAR_FILES = frozenset({"custom-title.json", "sessions-index.json"})
 TEMP_FILE_PREFIX = ".bygones-"
-"""Begins the names of files that we write and then move into their places."""
+"""Prefix of temporary files that are renamed when they are complete."""
 REPLACED_FILE_SUFFIX = ".before-restore"
-"""What is behind the name of a file that gave way to one that was restored."""
+"""Suffix of a file that a restore replaced."""
 _IGNORED_PREFIXES = (".DS_Store", "._", TEMP_FILE_PREFIX)
-"""What macOS leaves beside files when a tree is copied, and what we do."""
+"""Files that macOS creates when a tree is copied, and our own temporary files."""
 _REPLACED_FILE = re.compile(rf".+{re.escape(REPLACED_FILE_SUFFIX)}(?:-\d+)?")
 
 
 def is_home(name: str, entries: AbstractSet[str]) -> bool:
-    """Whether a folder with this name and these names in it is a home.
+    """Whether a folder with this name and these entries is a Claude Code home.
 
-    One sign is not enough: people have folders called ``projects`` of their own, and
-    repositories have a ``.claude`` that is no home.
+    One marker is not enough: users have other folders named `projects`, and repositories
+    have a `.claude` folder that is not a home.
     """
     return len(entries & HOME_MARKERS) + (name == ".claude") > 1 and (
         "projects" in entries or name == ".claude"
@@ -125,12 +105,12 @@ def is_home(name: str, entries: AbstractSet[str]) -> bool:
 
 
 def is_secret_file(name: str) -> bool:
-    """Whether a file of this name may hold secrets and must stay closed."""
+    """Whether a file of this name may contain secrets and must not be opened."""
     return _SECRET_FILE.fullmatch(name) is not None
 
 
 def detect_home(directory: DirInfo, name: str, entries: AbstractSet[str]) -> DirInfo:
-    """Return the place of a folder once the names in it are known."""
+    """Return the role of a folder, given its entries."""
     if directory.dir_kind is DirKind.ANY and is_home(name, entries):
         return DirInfo(DirKind.HOME)
     return directory
@@ -139,10 +119,10 @@ def detect_home(directory: DirInfo, name: str, entries: AbstractSet[str]) -> Dir
 def classify_dir(
     parent: DirInfo, name: str, siblings: Container[str] = ()
 ) -> DirInfo | None:
-    """Return the place of the folder ``name`` in ``place``; ``None``: not looked at.
+    """Return the role of the folder `name` in `parent`; `None` if it is ignored.
 
-    ``beside`` holds the other names in the folder: ``x/`` beside ``x.jsonl`` is the
-    folder of that session even if ``x`` is no session id.
+    `siblings` are the other names in `parent`: `x/` next to `x.jsonl` is the folder of
+    that session even if `x` is not a session id.
     """
     match parent.dir_kind:
         case DirKind.HOME:
@@ -158,7 +138,7 @@ def classify_dir(
 
 
 def classify_file(directory: DirInfo, name: str) -> FileRole | None:
-    """Return what the file ``name`` in ``place`` is; ``None``: not a source."""
+    """Return what the file `name` in `directory` is; `None` if it is not a source."""
     if name.startswith(_IGNORED_PREFIXES) or (
         REPLACED_FILE_SUFFIX in name and _REPLACED_FILE.fullmatch(name)
     ):
@@ -180,11 +160,11 @@ def _home_subdir(name: str) -> DirInfo | None:
 
 
 def _single_kind_subdir(parent: DirInfo, name: str) -> DirInfo:
-    of_session = parent.source_kind is SourceKind.FILE_HISTORY or (
-        # A task list belongs to a session or to a team, whose name is no id.
+    belongs_to_session = parent.source_kind is SourceKind.FILE_HISTORY or (
+        # Task lists belong to a session or to a team, whose name is not a UUID.
         parent.source_kind is SourceKind.TASK and UUID_PATTERN.fullmatch(name)
     )
-    if of_session and parent.session_id is None:
+    if belongs_to_session and parent.session_id is None:
         return DirInfo(
             parent.dir_kind, session_id=SessionId(name), source_kind=parent.source_kind
         )

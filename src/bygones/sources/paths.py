@@ -1,4 +1,4 @@
-"""The homes that a user's environment names."""
+"""Claude Code homes, project keys, and paths as text."""
 
 from __future__ import annotations
 
@@ -10,39 +10,38 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bygones.model.base import ProjectKey
+from bygones.sources.layout import HOME_MARKERS, is_home
 
 
 def find_homes(environ: Mapping[str, str], user_home: Path) -> tuple[Path, ...]:
-    """Return the homes that exist, each once, in the order in which they count.
+    """Return the existing homes, each once, in order of precedence.
 
-    ``CLAUDE_CONFIG_DIR`` replaces the usual places, as it does for Claude Code; it may
-    name several folders parted by commas, and a ``projects`` folder stands for the
-    home around it. Otherwise the homes are ``~/.claude`` and ``~/.config/claude``.
+    By default these are `~/.claude` and `~/.config/claude`. As in Claude Code,
+    `CLAUDE_CONFIG_DIR` replaces them; it may name several folders separated by commas,
+    and for a `projects` folder the home is its parent.
     """
     configured = environ.get("CLAUDE_CONFIG_DIR", "").strip()
     if configured:
         candidates = tuple(_homes_from_config(configured, user_home))
     else:
         candidates = (user_home / ".claude", user_home / ".config" / "claude")
-    by_place: dict[str, Path] = {}
+    by_real_path: dict[str, Path] = {}
     for path in filter(_is_dir, candidates):
-        by_place.setdefault(os.path.realpath(path), path)
-    return tuple(by_place.values())
+        by_real_path.setdefault(os.path.realpath(path), path)
+    return tuple(by_real_path.values())
 
 
 def resolve_home(path: Path) -> Path:
-    """Return the home whose ``projects`` folder a path is, or else the path."""
-    above = path.parent
+    """Return the parent if `path` is the `projects` folder of a home, else `path`."""
+    parent = path.parent
     if not _is_projects_dir(path):
         return path
-    from bygones.sources.layout import HOME_MARKERS, is_home
-
-    signs = {sign for sign in HOME_MARKERS if os.path.lexists(above / sign)}
-    return above if is_home(above.name, signs) else path
+    markers = {name for name in HOME_MARKERS if os.path.lexists(parent / name)}
+    return parent if is_home(parent.name, markers) else path
 
 
 def symlinked_projects(home: Path) -> tuple[Path, ...]:
-    """Return where a home's transcripts are, if a link puts them elsewhere."""
+    """Return the target of a home's `projects` folder if that is a symbolic link."""
     projects = home / "projects"
     if not os.path.islink(projects) or not _is_dir(projects):  # noqa: PTH114 (no error)
         return ()
@@ -50,7 +49,7 @@ def symlinked_projects(home: Path) -> tuple[Path, ...]:
 
 
 def _homes_from_config(value: str, user_home: Path) -> Iterator[Path]:
-    # A folder may have a comma in its name, so the whole value is tried first.
+    # A folder name may contain a comma, so try the whole value first.
     for part in (
         (value,) if _is_dir(_normalize_existing(value, user_home)) else value.split(",")
     ):
@@ -60,7 +59,7 @@ def _homes_from_config(value: str, user_home: Path) -> Iterator[Path]:
 
 
 def _normalize_existing(text: str, user_home: Path) -> Path:
-    """Return the path in the form Claude Code uses (NFC), or as given if only so."""
+    """Return the path normalized to NFC, as Claude Code does, unless only `text` exists."""
     composed = _expand_user(unicodedata.normalize("NFC", text), user_home)
     given = _expand_user(text, user_home)
     return given if not _is_dir(composed) and _is_dir(given) else composed
@@ -84,14 +83,14 @@ def _is_dir(path: Path) -> bool:
 
 
 _PRIVATE_USE_BASE = 0xEF00
-"""Byte ``0xNN`` (never below 0x80) is written as the character ``U+EFNN``."""
+"""An invalid byte `0xNN` (always above 0x7F) is encoded as the character `U+EFNN`."""
 
 _NEEDS_ESCAPE = "[\udc80-\udcff\uef80-\uefff]"
 _ESCAPED = "[\uef80-\uefff]"
 
 
 def encode_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as text with forward slashes, fit for ids, JSON and databases."""
+    """Return a path as valid Unicode with forward slashes, for ids, JSON and SQL."""
     native = os.fspath(path)
     if os.sep != "/":
         native = native.replace(os.sep, "/")
@@ -102,16 +101,16 @@ def encode_path(path: str | os.PathLike[str]) -> str:
 
 
 def decode_path(text: str) -> str:
-    """Return the path to open for a text that :func:`path_text` made."""
+    """Return the native path for a text from `encode_path`."""
     if text.isascii():
         return text
-    hidden = re.sub(
-        _ESCAPED, lambda found: chr(ord(found[0]) - _PRIVATE_USE_BASE + 0xDC00), text
+    unescaped = re.sub(
+        _ESCAPED, lambda match: chr(ord(match[0]) - _PRIVATE_USE_BASE + 0xDC00), text
     )
     try:
-        return os.fsdecode(hidden.encode("utf-8", "surrogateescape"))
+        return os.fsdecode(unescaped.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
-        return text  # not made by path_text, so it names no file
+        return text  # not from encode_path, so there is no such file
 
 
 def _escape(character: str) -> str:
@@ -126,11 +125,10 @@ _LAST_BMP_CHARACTER = "\uffff"
 
 
 def project_key(path: str) -> ProjectKey:
-    """Return the name of the folder in which Claude Code keeps a path's sessions.
+    """Return the name of the folder in which Claude Code stores a project's sessions.
 
-    ``path`` is the real path (links resolved) on the machine that wrote it; Windows
-    paths work anywhere. Different paths may share a key, so there is no way back: a
-    project's path comes from its records.
+    `path` must have its symbolic links resolved. Windows paths work on any system.
+    Different paths may have the same key, so a key cannot be decoded.
     """
     canonical = unicodedata.normalize("NFC", path)
     key = _NON_ALPHANUMERIC.sub(_to_dashes, canonical)
@@ -140,12 +138,12 @@ def project_key(path: str) -> ProjectKey:
 
 
 def _to_dashes(match: re.Match[str]) -> str:
-    # Claude Code counts UTF-16 units: a character beyond them is two.
+    # Claude Code replaces UTF-16 code units: other characters are two of them.
     return "--" if match[0] > _LAST_BMP_CHARACTER else "-"
 
 
 def _rolling_hash(text: str) -> int:
-    """Return the absolute value of JavaScript's ``h = (h << 5) - h + unit | 0``."""
+    """Return the absolute value of `h = (h << 5) - h + unit | 0` in JavaScript."""
     value = 0
     for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
         value = (31 * value + unit) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""DISCOVER: one walk through a folder, one ``stat`` a file, no content read."""
+"""Finds the source files in a folder, with one `stat` per file and without opening any."""
 
 from __future__ import annotations
 
@@ -26,45 +26,42 @@ from bygones.sources.layout import (
 from bygones.sources.lines import problem_from_error, source_problem
 from bygones.sources.paths import encode_path
 
-__all__ = ["discover_sources", "is_source", "locate_dir"]
-
 _INT64_MAX = 2**63 - 1
 
 
 class _WalkedDir(Struct, frozen=True):
-    """A folder of the walk, found but perhaps not listed yet."""
+    """A folder that the walk found."""
 
     native_path: str
     path: str
-    """Its path as text, without a slash at the end."""
+    """The encoded path, without a trailing slash."""
     name: str
     info: DirInfo
 
 
 class _WalkRoot(Struct, frozen=True):
-    """Where the walk began."""
+    """The folder that the walk started in."""
 
     path: str
-    """The walked folder, as sources name it."""
+    """The encoded path."""
     prefix_length: int
-    """How many characters of a source's id come before its relative path."""
+    """Characters of a source's id before its relative path."""
     real_path: str
-    """The folder with all links resolved."""
+    """The path with all symbolic links resolved."""
     info: DirInfo
 
 
 def discover_sources(path: Path) -> Iterator[SourceFile | Problem]:
-    """Yield what a home, a folder of transcripts or a single file holds.
+    """Yield the sources in a home, a folder of transcripts or a single file.
 
-    Lazy. The files of a folder come before its folders, each sorted by name, so the
-    order depends on the names only. A file is found once: links within the folder
-    are passed over because what they lead to is found itself, links out of it are
-    problems. A file named by ``path`` itself is taken whatever its name is, unless
-    it may hold secrets.
+    Files come before folders, both sorted by name. Each file is found once: symbolic
+    links within the folder are ignored because their target is found itself, links out
+    of the folder are problems. If `path` is a file, it is a source whatever its name is,
+    unless it may contain secrets.
     """
     source = SourceId(encode_path(path))
     try:
-        # "a/../b" is "b" only where "a" is no link.
+        # "a/../b" is "b" only if "a" is not a symbolic link.
         native = Path(os.path.realpath(path)) if ".." in path.parts else path.absolute()
         source = SourceId(encode_path(native))
         status = native.stat()
@@ -74,14 +71,14 @@ def discover_sources(path: Path) -> Iterator[SourceFile | Problem]:
     if stat.S_ISDIR(status.st_mode):
         yield from _walk(native)
     elif stat.S_ISREG(status.st_mode):
-        # Files are opened without following links, so the file itself is named.
+        # Files are opened without following links, so resolve them here.
         yield _single_file(Path(os.path.realpath(native)), status)
     else:
         yield source_problem("not-a-file", source, "not a regular file")
 
 
 def is_source(path: Path) -> bool:
-    """Whether a walk would take a file with this path, by its name and place."""
+    """Whether a walk would find a file with this path, by its name and folder."""
     return classify_file(locate_dir(path.parent), encode_path(path.name)) is not None
 
 
@@ -90,16 +87,16 @@ def _walk(path: Path) -> Iterator[SourceFile | Problem]:
     root = None
     pending = [_WalkedDir(str(path), text, path.name, locate_dir(path))]
     while pending:
-        found = pending.pop()
-        children, problem = _list_dir(found)
+        folder = pending.pop()
+        children, problem = _list_dir(folder)
         if problem:
             yield problem
-        folder = _with_detected_home(found, children)
+        folder = _with_detected_home(folder, children)
         root = root or _make_root(folder)
         for child in children:
-            seen = _check_entry(child, folder, root)
-            if seen is not None:
-                yield seen
+            source = _check_entry(child, folder, root)
+            if source is not None:
+                yield source
         pending.extend(_subdirs(children, folder))
 
 
@@ -109,7 +106,7 @@ def _make_root(folder: _WalkedDir) -> _WalkRoot:
 
 
 def _list_dir(folder: _WalkedDir) -> tuple[list[os.DirEntry[str]], Problem | None]:
-    """Return what could be listed of a folder, by name, and what stopped it."""
+    """Return the entries of a folder sorted by name, and the problem if it failed."""
     children: list[os.DirEntry[str]] = []
     problem = None
     try:
@@ -133,7 +130,7 @@ def _with_detected_home(
 def _check_entry(
     child: os.DirEntry[str], folder: _WalkedDir, root: _WalkRoot
 ) -> SourceFile | Problem | None:
-    """Return the source or the problem that a name in a folder is, if it is one."""
+    """Return the source or the problem that an entry of a folder is, if any."""
     name = encode_path(child.name)
     role = classify_file(folder.info, name)
     source = SourceId(f"{folder.path}/{name}")
@@ -143,41 +140,42 @@ def _check_entry(
         if role is None:
             return None
         if child.is_dir(follow_symlinks=False):
-            is_odd = name.endswith(".jsonl")
-            return source_problem("not-a-file", source, "a folder") if is_odd else None
+            is_transcript = name.endswith(".jsonl")
+            problem = source_problem("not-a-file", source, "a folder")
+            return problem if is_transcript else None
         status = child.stat(follow_symlinks=False)
     except OSError as error:
         return problem_from_error(error, source)
     if not stat.S_ISREG(status.st_mode):
         return source_problem("not-a-file", source, "not a regular file")
-    where = (root.path, source[root.prefix_length :])
-    return _make_source(source, where, (role, folder.info), status)
+    home_and_path = (root.path, source[root.prefix_length :])
+    return _make_source(source, home_and_path, (role, folder.info), status)
 
 
 def _subdirs(
     children: list[os.DirEntry[str]], folder: _WalkedDir
 ) -> Iterator[_WalkedDir]:
-    """Yield the folders to go on with, last first: they are taken from the end."""
+    """Yield the folders to walk, in reverse order for a stack."""
     folders = [child for child in children if _is_dir(child)]
-    beside = {child.name for child in children} if folders else ()
+    siblings = {child.name for child in children} if folders else ()
     for child in reversed(folders):
         name = encode_path(child.name)
-        below = classify_dir(folder.info, name, beside)
-        if below is not None:
-            yield _WalkedDir(child.path, f"{folder.path}/{name}", name, below)
+        info = classify_dir(folder.info, name, siblings)
+        if info is not None:
+            yield _WalkedDir(child.path, f"{folder.path}/{name}", name, info)
 
 
 def _is_dir(child: os.DirEntry[str]) -> bool:
     try:
         return child.is_dir(follow_symlinks=False)
     except OSError:
-        return False  # reported when it was seen
+        return False  # _check_entry reports it
 
 
 def _symlink_problem(
     child: os.DirEntry[str], source: SourceId, info: DirInfo, root: _WalkRoot
 ) -> Problem | None:
-    """Return the problem with a link, if it stands where a source could be."""
+    """Return the problem with a symbolic link, if it could be a source."""
     name = encode_path(child.name)
     is_source = classify_file(info, name) is not None
     try:
@@ -185,30 +183,28 @@ def _symlink_problem(
     except OSError as error:
         is_expected = is_source or info.dir_kind in {DirKind.HOME, DirKind.PROJECTS}
         return problem_from_error(error, source) if is_expected else None
-    is_folder = child.is_dir()
-    matters = classify_dir(info, name) is not None if is_folder else is_source
-    if not matters or _is_inside_walk(target, root, is_dir=is_folder):
+    is_dir = child.is_dir()
+    is_relevant = classify_dir(info, name) is not None if is_dir else is_source
+    if not is_relevant or _is_inside_walk(target, root, is_dir=is_dir):
         return None
     return source_problem("link-out", source, f"leads to {encode_path(target)}")
 
 
 def _is_inside_walk(target: str, root: _WalkRoot, *, is_dir: bool) -> bool:
-    """Whether the walk comes by ``target`` without the link."""
+    """Whether the walk finds `target` without the link."""
     if target == root.real_path:
         return True
-    inside = root.real_path.rstrip(os.sep) + os.sep
-    if not target.startswith(inside):
+    prefix = root.real_path.rstrip(os.sep) + os.sep
+    if not target.startswith(prefix):
         return False
-    *above, last = encode_path(target[len(inside) :]).split("/")
-    place = root.info
-    for name in above:
-        below = classify_dir(place, name)
-        if below is None:
-            return False
-        place = below
-    return (
-        classify_dir(place, last) if is_dir else classify_file(place, last)
-    ) is not None
+    *parents, last = encode_path(target[len(prefix) :]).split("/")
+    info: DirInfo | None = root.info
+    for name in parents:
+        info = classify_dir(info, name) if info is not None else None
+    if info is None:
+        return False
+    found = classify_dir(info, last) if is_dir else classify_file(info, last)
+    return found is not None
 
 
 def _single_file(path: Path, status: os.stat_result) -> SourceFile | Problem:
@@ -218,11 +214,11 @@ def _single_file(path: Path, status: os.stat_result) -> SourceFile | Problem:
         return source_problem(
             "unreadable", source, "may hold secrets and is never read"
         )
-    place = locate_dir(path.parent)
-    role = classify_file(place, name) or FileRole(
+    info = locate_dir(path.parent)
+    role = classify_file(info, name) or FileRole(
         SourceKind.SESSION, SessionId(path.stem)
     )
-    return _make_source(source, (folder, name), (role, place), status)
+    return _make_source(source, (folder, name), (role, info), status)
 
 
 def _make_source(
@@ -232,7 +228,7 @@ def _make_source(
     status: os.stat_result,
 ) -> SourceFile:
     home, path = home_and_path
-    role, place = role_and_dir
+    role, info = role_and_dir
     return SourceFile(
         id=source,
         home=home,
@@ -242,22 +238,22 @@ def _make_source(
         mtime_ns=_clamp_to_int64(status.st_mtime_ns),
         inode=_clamp_to_int64(status.st_ino),
         ctime_ns=_clamp_to_int64(status.st_ctime_ns),
-        project_key=place.project_key,
+        project_key=info.project_key,
         session_id=role.session_id,
         agent_id=role.agent_id,
     )
 
 
 def locate_dir(path: Path) -> DirInfo:
-    """Return the place of a folder by its name and the names of all above it."""
-    place = ANY_DIR
+    """Return the role of a folder, by its name and the names of its parents."""
+    info = ANY_DIR
     for folder in reversed((path, *path.parents)):
-        below = classify_dir(place, encode_path(folder.name)) or ANY_DIR
-        signs = {sign for sign in HOME_MARKERS if os.path.lexists(folder / sign)}
-        place = detect_home(below, folder.name, signs)
-    return place
+        info = classify_dir(info, encode_path(folder.name)) or ANY_DIR
+        markers = {name for name in HOME_MARKERS if os.path.lexists(folder / name)}
+        info = detect_home(info, folder.name, markers)
+    return info
 
 
 def _clamp_to_int64(number: int) -> int:
-    """Return the nearest number that a database can hold: times may be any."""
+    """Return the nearest number that SQLite can store: a file may have any time."""
     return max(-_INT64_MAX, min(number, _INT64_MAX))
