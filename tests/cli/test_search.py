@@ -104,7 +104,7 @@ def test_what_is_odd_about_an_answer_is_told_apart(
 
     assert "walurs stands nowhere; looked for walrus" in errors
     assert "nowhere in what is searched: zzyzx" in errors
-    assert "colour: is no field" in errors
+    assert "colour: is not a field" in errors
     assert told(capsys, "zzyzx")[1].endswith("nothing found\n")
 
 

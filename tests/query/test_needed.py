@@ -13,7 +13,7 @@ from bygones.query.regex_literals import (
     RequiredLiteral,
     extract_glob_literals,
     extract_literals,
-    split_fragments,
+    split_words,
 )
 
 
@@ -55,7 +55,7 @@ def test_a_pattern_needs(
 
 
 def test_only_what_is_bounded_is_a_word() -> None:
-    told = list(split_fragments(RequiredLiteral("ction reset by pe")))
+    told = list(split_words(RequiredLiteral("ction reset by pe")))
 
     assert [one.text for one in told] == ["ction", "reset", "by", "pe"]
     assert [one.is_word_start for one in told] == [False, True, True, True]
@@ -104,5 +104,5 @@ def _stands(piece: RequiredLiteral, text: str) -> bool:
         else any(word.startswith(one.text) for word in words)
         if one.is_word_start
         else any(one.text in word for word in words)
-        for one in split_fragments(piece)
+        for one in split_words(piece)
     )

@@ -366,7 +366,7 @@ class SessionMatch(Struct, frozen=True, kw_only=True):
     summary: SessionSummary
     highlighted_title: Excerpt
     """Its title, with the words marked that were looked for."""
-    score: float
+    score: float = 0.0
     matched_words: tuple[str, ...] = ()
     """The words of the query that it has."""
     hit_count: int = 0

@@ -1,7 +1,7 @@
-"""The one table of the query language: its forms, its fields and its times.
+"""The query language as tables: syntax forms, fields and times.
 
-The parser, the help text, the page in the documentation, the hints of the search
-box and the description for agents are all made from it.
+The parser, the help text, the reference documentation, the hints of the search box and
+the tool description for agents are all generated from them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from bygones.model.summary import Role
 
 
 class FieldType(StrEnum):
-    """How a field's value is compared; upper and lower case never differ."""
+    """How a field's value is compared; case is ignored, except for directories."""
 
     TEXT = "words"
-    """Searched as text: words, phrases, beginnings of words."""
+    """Searched as text: words, phrases, prefixes."""
     SUBSTRING = "part of it"
-    """A piece of the whole; with ``*``, whole parts of a path up to its end."""
+    """A part of the value; with ``*``, whole path components up to the end."""
     DIRECTORY = "part of a path, or a directory"
-    """As above; an absolute path or ``~/…`` is that directory and all below it."""
+    """The same; an absolute path or ``~/…`` is that directory and all below it."""
     EXACT = "name"
-    """The whole of it; with ``*``, what fits."""
+    """The whole value; ``*`` matches anything."""
     PREFIX = "beginning"
-    """The beginning of it."""
+    """The beginning of the value."""
     CHOICE = "one of a few"
     TIME = "time"
 
@@ -55,7 +55,7 @@ class FieldLevel(StrEnum):
 
 
 class QueryField(Struct, frozen=True, kw_only=True):
-    """A name before the colon, what it means, and a query that shows it."""
+    """A field: its name, what it means, and an example."""
 
     name: str
     meaning: str
@@ -66,13 +66,13 @@ class QueryField(Struct, frozen=True, kw_only=True):
     """Values of another level than the field's."""
     choices: tuple[str, ...] = ()
     mistaken_names: tuple[str, ...] = ()
-    """Names that people try instead; only used to suggest this one."""
+    """Names that users try instead; only used to suggest this one."""
     fallback_field: str = ""
-    """The field that is meant by a value which this one does not have."""
+    """The field that a value which this one does not have is meant for."""
 
     @property
     def is_text(self) -> bool:
-        """Whether it is searched as text; the others let through or keep out."""
+        """Whether it is searched as text; the other fields only filter."""
         return self.value_type is FieldType.TEXT
 
     def level_of(self, value: str) -> FieldLevel:
@@ -81,7 +81,7 @@ class QueryField(Struct, frozen=True, kw_only=True):
 
 
 class SyntaxForm(Struct, frozen=True):
-    """A way to write something, what it means, and an example."""
+    """A form of the syntax, what it means, and an example."""
 
     syntax: str
     meaning: str
@@ -298,9 +298,9 @@ TIME_FORMS = (
 )
 
 RESULT_FIELDS = {"tool": "answers", "file": "answers.file", "cmd": "answers.cmd"}
-"""What fields of a call are called beside what only the answer to one can be.
+"""The fields that the fields of a call become in a query about results.
 
-Names with a point cannot be typed: they are written as the fields of the call.
+Names with a dot cannot be typed: they are formatted as the fields of the call.
 """
 
 FIELDS_BY_NAME: Mapping[str, QueryField] = {
@@ -345,18 +345,18 @@ _MARGIN = 2
 
 
 class QueryHint(Struct, frozen=True):
-    """Something that can be typed into a query."""
+    """Something that can be typed into a query, for the search box."""
 
     insert: str
-    """What to put into the query; a value is still to come behind a colon."""
+    """The text to insert; after a colon the user types a value."""
     meaning: str
     example: str
     choices: tuple[str, ...] = ()
-    """All values that there are, for a field that has only a few."""
+    """All values, for a field that has only a few."""
 
 
 def list_hints() -> tuple[QueryHint, ...]:
-    """Return the forms, then the fields, in the table's order."""
+    """Return hints for all syntax forms, then for all fields."""
     forms = [
         QueryHint(form.syntax, form.meaning, form.example) for form in SYNTAX_FORMS
     ]
@@ -368,7 +368,7 @@ def list_hints() -> tuple[QueryHint, ...]:
 
 
 def format_query_help(width: int = 80) -> str:
-    """Return the whole language on a page of this many columns."""
+    """Return the reference of the query language as text."""
     forms = [(form.syntax, form.meaning, form.example) for form in SYNTAX_FORMS]
     fields = [
         (f"{field.name}:", _describe_field(field), field.example) for field in FIELDS

@@ -1,6 +1,6 @@
-"""Says whether a text matches a query, with nothing but the text and its facts.
+"""Decide whether a text or a session matches a query.
 
-Slow and plain on purpose: what the store finds is compared with it in tests.
+This is simple rather than fast: tests compare the results of the search engine with it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from bygones.model.sessions import Session
 
 Stemmer = Callable[[str], str]
-"""Returns what the forms of a term have in common."""
+"""Returns the stem that the forms of a term have in common."""
 
 
 class SearchableText(Struct, frozen=True, kw_only=True):
-    """One text of a session, with all that a query can ask about it."""
+    """One text of a session, with all fields that a query can ask about."""
 
     session_id: SessionId
     project: str | None = None
@@ -65,7 +65,7 @@ class SearchableText(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     started_at: datetime | None = None
     flags: frozenset[Flag] = frozenset()
-    """What is true of the session as a whole."""
+    """Flags of the session as a whole."""
 
     role: Role | None = None
     part: Part
@@ -73,15 +73,15 @@ class SearchableText(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     result_tools: tuple[str, ...] = ()
-    """The tools that gave it back."""
+    """The tools that returned it."""
     result_paths: tuple[str, ...] = ()
     result_commands: tuple[str, ...] = ()
-    """What the calls name that it answers."""
+    """The paths and commands of the calls that returned it."""
     agent_id: AgentId | None = None
-    """The agent run in which it was said."""
+    """The agent run that it is part of."""
     agent_type: str | None = None
     is_rewound: bool = False
-    """Said on a branch that was left."""
+    """Whether it is on an abandoned branch."""
     is_error: bool = False
     sent_at: datetime | None = None
     has: frozenset[HasValue] = frozenset()
@@ -91,11 +91,10 @@ class SearchableText(Struct, frozen=True, kw_only=True):
 def matches_text(
     query: Query, candidate: SearchableText, analyzer: Analyzer, stemmer: Stemmer = str
 ) -> bool:
-    """Whether a text is what a query asks for.
+    """Whether a text matches a query.
 
-    A word that has no terms, such as a sign, asks for nothing: it is left out as if
-    it had not been typed, and a query of nothing else matches everything. Plain words
-    are found in all their forms, what is quoted only as it stands.
+    A word without terms, such as punctuation, is ignored; a query of nothing else
+    matches everything. Plain words match in all their forms, phrases only as written.
     """
     if query.root is None:
         return True
@@ -103,7 +102,7 @@ def matches_text(
 
 
 class _TermCache:
-    """Turns texts into terms, the same text once."""
+    """Splits texts into terms, each text once."""
 
     def __init__(self, analyzer: Analyzer, stemmer: Stemmer) -> None:
         self.analyzer = analyzer
@@ -128,17 +127,19 @@ class _TermCache:
 
 
 def _evaluate(term: Term, candidate: SearchableText, terms: _TermCache) -> bool | None:
-    """Whether a term holds; nothing, if it asks for nothing."""
+    """Whether a term matches; none if it is to be ignored."""
     if isinstance(term, Not):
-        held = _evaluate(term.term, candidate, terms)
-        return None if held is None else not held
+        result = _evaluate(term.term, candidate, terms)
+        return None if result is None else not result
     if isinstance(term, And | Or):
-        each = [_evaluate(part, candidate, terms) for part in term.terms]
-        return _combine(each, any if isinstance(term, Or) else all)
+        results = [_evaluate(part, candidate, terms) for part in term.terms]
+        return _combine(results, any if isinstance(term, Or) else all)
     if isinstance(term, Words):
-        found = expand_words(term.words, terms.analyzer)
-        each = [terms.contains(one, candidate.text) if one else None for one in found]
-        return _combine(each, all)
+        results = [
+            terms.contains(variants, candidate.text) if variants else None
+            for variants in expand_words(term.words, terms.analyzer)
+        ]
+        return _combine(results, all)
     if isinstance(term, Regex):
         return compile_regex(term.pattern).search(candidate.text) is not None
     if isinstance(term, Phrase | Prefix):
@@ -149,26 +150,26 @@ def _evaluate(term: Term, candidate: SearchableText, terms: _TermCache) -> bool 
 def _combine(
     results: Iterable[bool | None], combine: Callable[[Iterable[bool]], bool]
 ) -> bool | None:
-    asking = [held for held in results if held is not None]
-    return combine(asking) if asking else None
+    known = [result for result in results if result is not None]
+    return combine(known) if known else None
 
 
 def _contains(
     term: Word | Phrase | Prefix, text: str, terms: _TermCache
 ) -> bool | None:
-    """Whether a term stands in a text: a word in any form, else as it is written."""
+    """Whether a text contains a word in any form, or a phrase or prefix as written."""
     if isinstance(term, Word):
-        one = expand_word(term.text, terms.analyzer)
-        return terms.contains(one, text) if one else None
-    wanted, there = terms.terms(term.text), terms.terms(text)
-    if not wanted:
+        variants = expand_word(term.text, terms.analyzer)
+        return terms.contains(variants, text) if variants else None
+    run, text_terms = terms.terms(term.text), terms.terms(text)
+    if not run:
         return None
     if isinstance(term, Phrase):
-        return _contains_run(wanted, there)
-    *whole, start = wanted
+        return _contains_run(run, text_terms)
+    *whole, start = run
     return any(
-        found.startswith(start) and there[at - len(whole) : at] == tuple(whole)
-        for at, found in enumerate(there)
+        found.startswith(start) and text_terms[at - len(whole) : at] == tuple(whole)
+        for at, found in enumerate(text_terms)
         if at >= len(whole)
     )
 
@@ -187,10 +188,9 @@ def _evaluate_field(
     terms: _TermCache,
 ) -> bool | None:
     if isinstance(term, FieldTerm):
-        texts = _field_texts(candidate)[term.field]
-        # No text at all says no word, but a sign asks for nothing even there.
-        asked = [_contains(term.term, text, terms) for text in ("", *texts)]
-        return _combine(asked, any)
+        # Without a text no word matches, but punctuation is ignored even then.
+        texts = ("", *_field_texts(candidate)[term.field])
+        return _combine([_contains(term.term, text, terms) for text in texts], any)
     if isinstance(term, TimeRange):
         return _is_within(term, candidate.sent_at or candidate.started_at)
     if is_main_agent(term):
@@ -198,8 +198,8 @@ def _evaluate_field(
     if term.field == "project" and term.value in candidate.project_keys:
         return True
     field = FIELDS_BY_NAME[term.field]
-    facts = _field_values(candidate)[term.field]
-    return any(value_matches(field, term.value, there) for there in facts)
+    values = _field_values(candidate)[term.field]
+    return any(value_matches(field, term.value, value) for value in values)
 
 
 def _field_texts(candidate: SearchableText) -> dict[str, Iterable[str]]:
@@ -240,16 +240,16 @@ def _field_values(candidate: SearchableText) -> dict[str, Iterable[str | None]]:
 
 
 def _all_flags(candidate: SearchableText) -> frozenset[Flag]:
-    of_text = {
+    text_flags = {
         Flag.ERROR: candidate.is_error,
         Flag.REWOUND: candidate.is_rewound,
         Flag.AGENT: candidate.agent_id is not None,
     }
-    return candidate.flags | {flag for flag, is_so in of_text.items() if is_so}
+    return candidate.flags | {flag for flag, is_set in text_flags.items() if is_set}
 
 
 def value_matches(field: QueryField, expected: str, actual: str | None) -> bool:
-    """Whether a fact is what a field's value asks for."""
+    """Whether the value of a field matches the one in a query."""
     if actual is None:
         return False
     if field.value_type is FieldType.DIRECTORY and _is_directory(expected):

@@ -1,4 +1,4 @@
-"""Makes terms in normal form out of terms in normal form."""
+"""Parse the text of a query into a tree in normal form, and format a tree as text."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from bygones.model.query import (
     Words,
 )
 from bygones.query.fields import FIELDS_BY_NAME, RESULT_FIELDS, FieldType, QueryField
+from bygones.query.times import ReferenceTime, parse_period
 from bygones.query.tokens import (
     NoteCollector,
     QueryToken,
@@ -47,7 +48,7 @@ _RESULT_MARKERS = (FieldValue("is", Flag.ERROR), FieldValue("in", Part.RESULT))
 
 
 def and_terms(terms: Iterable[Term]) -> Term | None:
-    """Return what asks for all of them; nothing, if there are none."""
+    """Return the conjunction of terms in normal form; none if there are no terms."""
     words: list[str] = []
     others: list[Term] = []
     for term in terms:
@@ -61,7 +62,7 @@ def and_terms(terms: Iterable[Term]) -> Term | None:
 
 
 def or_terms(terms: Iterable[Term]) -> Term | None:
-    """Return what asks for one of them at least; nothing, if there are none."""
+    """Return the disjunction of terms in normal form; none if there are no terms."""
     flat: list[Term] = []
     for term in terms:
         flat.extend(term.terms if isinstance(term, Or) else (term,))
@@ -69,14 +70,14 @@ def or_terms(terms: Iterable[Term]) -> Term | None:
 
 
 def negate_term(term: Term) -> Term:
-    """Return what asks for the opposite."""
+    """Return the negation of a term in normal form."""
     return term.term if isinstance(term, Not) else Not(term)
 
 
 def apply_to_results(term: Term | None) -> Term | None:
-    """Return a term in which what is said of a call is meant of what it gave back.
+    """Return a term in which fields of a call refer to its result, where that is meant.
 
-    That is so beside what only an answer can be: no call is an error, or a result.
+    ``tool:Bash is:error`` means results of Bash, because a call cannot be an error.
     """
     if not isinstance(term, And) or not any(
         part in _RESULT_MARKERS for part in term.terms
@@ -119,69 +120,70 @@ _OPERAND_ENDS = {
 
 
 def parse_query(text: str, *, now: datetime, zone: tzinfo) -> Query:
-    """Return the tree of a query, and notes on how it was read.
+    """Parse a query, with notes about how it was understood.
 
-    Times are resolved: ``now`` is the moment they are told from, and days begin when
-    they begin in ``zone``. Takes time in proportion to the text.
+    Relative times refer to ``now``, and days start as they do in ``zone``. The time it
+    takes is proportional to the length of the text.
 
-    :raises QueryError: with the place of what cannot be.
+    Raises `QueryError` with the position of what is invalid.
     """
     if len(text) > MAX_LENGTH:
         raise QueryTooLong(text, MAX_LENGTH)
     notes = NoteCollector()
-    found = _drop_unpaired_parentheses(text, tokenize(text, notes), notes)
-    found = _resolve_operators(text, found, notes)
-    root = _Parser(text, found, now, zone).parse_conjunction(None)
+    tokens = _drop_unpaired_parentheses(text, tokenize(text, notes), notes)
+    tokens = _resolve_operators(text, tokens, notes)
+    root = _Parser(text, tokens, now, zone).parse_conjunction(None)
     return Query(apply_to_results(root), notes.sorted_notes)
 
 
 def _drop_unpaired_parentheses(
     text: str, tokens: list[QueryToken], notes: NoteCollector
 ) -> list[QueryToken]:
-    """Return the tokens without parentheses that lack their other half."""
+    """Return the tokens without unbalanced parentheses."""
     opened: list[int] = []
-    stray: set[int] = set()
-    pairs: list[tuple[int, int]] = []
+    unpaired: set[int] = set()
     for index, token in enumerate(tokens):
         if token.kind is TokenKind.OPEN:
             opened.append(index)
         elif token.kind is TokenKind.CLOSE and opened:
-            pairs.append((opened.pop(), index))
+            opened.pop()
         elif token.kind is TokenKind.CLOSE:
-            stray.add(index)
-    stray.update(opened)
-    for index in sorted(stray):
+            unpaired.add(index)
+    unpaired.update(opened)
+    for index in sorted(unpaired):
         sentence = "a parenthesis without its other half is left out"
         notes.add(QueryNoteKind.UNMATCHED_PARENTHESIS, tokens[index].start, 1, sentence)
     depth = 0
     for index, token in enumerate(tokens):
-        if index in stray:
+        if index in unpaired:
             continue
         depth += (token.kind is TokenKind.OPEN) - (token.kind is TokenKind.CLOSE)
         if depth > MAX_DEPTH:
             raise QueryTooDeep(QuerySpan(text, token.start, 1), MAX_DEPTH)
-    return [token for index, token in enumerate(tokens) if index not in stray]
+    return [token for index, token in enumerate(tokens) if index not in unpaired]
 
 
 def _resolve_operators(
     text: str, tokens: list[QueryToken], notes: NoteCollector
 ) -> list[QueryToken]:
-    """Return the tokens with operators that have something to act on.
+    """Return the tokens with operators that have operands; the others become words.
 
-    The others become words. ``AND`` says what is so anyway, and is left out.
+    ``AND`` is the default and is dropped.
     """
-    kept: list[QueryToken] = []
+    reversed_tokens: list[QueryToken] = []
     levels: list[dict[TokenKind, QueryToken]] = [{}]
     for index in range(len(tokens) - 1, -1, -1):
         token = tokens[index]
-        begins = bool(kept) and kept[-1].kind in _OPERAND_STARTS
-        ends = index > 0 and tokens[index - 1].kind in _OPERAND_ENDS
-        if token.kind is TokenKind.FIELD and not begins:
+        has_right = (
+            bool(reversed_tokens) and reversed_tokens[-1].kind in _OPERAND_STARTS
+        )
+        has_left = index > 0 and tokens[index - 1].kind in _OPERAND_ENDS
+        if token.kind is TokenKind.FIELD and not has_right:
             raise empty_field_error(text, token.start, FIELDS_BY_NAME[token.text])
-        if token.kind is TokenKind.NOT and not begins:
+        if token.kind is TokenKind.NOT and not has_right:
             continue
         if token.kind in {TokenKind.AND, TokenKind.OR}:
-            if not (begins and ends):
+            if not (has_left and has_right):
                 sentence = f"{token.text} without something on both sides is a word"
                 notes.add(
                     QueryNoteKind.DANGLING_OPERATOR, token.start, token.length, sentence
@@ -196,9 +198,9 @@ def _resolve_operators(
         elif token.kind is TokenKind.OPEN:
             _note_mixed_operators(levels.pop(), notes)
         if token.kind is not TokenKind.AND:
-            kept.append(token)
+            reversed_tokens.append(token)
     _note_mixed_operators(levels.pop(), notes)
-    return kept[::-1]
+    return reversed_tokens[::-1]
 
 
 def _note_mixed_operators(
@@ -275,14 +277,12 @@ class _Parser:
         if field.is_text:
             return FieldTerm(field.name, _text_term(token))
         if field.value_type is FieldType.TIME:
-            from bygones.query.times import ReferenceTime, parse_period
-
-            meant = parse_period(
+            period = parse_period(
                 field.name, token.text, ReferenceTime(self.now, self.zone)
             )
-            if meant is None:
+            if period is None:
                 raise InvalidTime(self._location(token), field=field.name)
-            return meant
+            return period
         if field.value_type is FieldType.CHOICE:
             return FieldValue(field.name, self._parse_choice(token, field))
         return FieldValue(field.name, token.text)
@@ -318,7 +318,7 @@ def _text_term(token: QueryToken) -> Word | Phrase | Prefix:
 
 
 def _is_punctuation(term: Term) -> bool:
-    """Whether it is a sign that no text can be without."""
+    """Whether a term is punctuation alone, which no text is searched for."""
     return (
         isinstance(term, Words)
         and len(term.words) == 1
@@ -326,7 +326,7 @@ def _is_punctuation(term: Term) -> bool:
     )
 
 
-# These cannot begin a regular expression, whatever follows them.
+# These cannot start a regular expression, whatever follows them.
 _HARMLESS_SLASH = re.compile(r"/[/*]|/$|/[^/\\\s]+/[^\s)]")
 _QUOTE = re.compile('["“”„]')
 
@@ -334,8 +334,8 @@ _QUOTE = re.compile('["“”„]')
 def format_query(term: Term | None) -> str:
     """Return the text of a tree in normal form.
 
-    Times are written as moments, so the text means the same on any day. It may be
-    longer than what was typed, as a field of a group is written before each value.
+    Times are absolute, so that the text means the same on any day. It may be longer
+    than what was typed: the field of a group is repeated for each value.
     """
     if isinstance(term, And):
         return " ".join(map(_format_alternatives, term.terms))
@@ -351,14 +351,14 @@ def _format_alternatives(term: Term) -> str:
 
 
 def _format_operand(term: Term) -> str:
-    """Return text to which an operator beside it applies as a whole."""
+    """Return a text to which an operator applies as a whole."""
     if isinstance(term, Words) and len(term.words) == 1:
         return _format_word(term.words[0])
     if isinstance(term, Words | And | Or):
         return _format_group(term)
     if isinstance(term, Not):
         excluded = _format_operand(term.term)
-        # Two dashes begin a word, such as an option's name; a letter may be one.
+        # Two dashes start an option's name, and one with a letter may be an option.
         is_option = excluded.startswith("-") or len(excluded) == 1
         return f"-\\{excluded}" if is_option else f"-{excluded}"
     if isinstance(term, Regex):
@@ -371,7 +371,7 @@ def _format_operand(term: Term) -> str:
 def _format_group(term: Term) -> str:
     inside = format_query(term)
     last = inside.rsplit(maxsplit=1)[-1]
-    # A word that opens a parenthesis would take the group's for its other half.
+    # A word with an open parenthesis would be closed by that of the group.
     gap = " " if last.count("(") > last.count(")") else ""
     return f"({inside}{gap})"
 

@@ -1,4 +1,4 @@
-"""Regular expressions that every engine understands alike, in linear time."""
+"""Check regular expressions: only what every engine supports, in linear time."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["RegexProblem", "check_regex", "compile_regex"]
-
 MAX_PATTERN_LENGTH = 1_000
 MAX_GROUPS = 50
-"""Python's compiler calls itself for each group within a group."""
+"""Python's compiler recurses into nested groups."""
 _SAFE_REPEATS = 20
-"""Repetitions that cannot take long, whatever is repeated."""
+"""Repetitions that are fast, whatever is repeated."""
 _MAX_WILDCARD_REPEATS = 2
-"""How often any sign may be repeated without end in one pattern."""
+"""Unlimited repetitions of any character that a pattern may have."""
 MAX_REPEAT = 1_000
-"""What the linear engines allow; they copy what is repeated."""
+"""The limit of linear-time engines, which copy what is repeated."""
 
 _SPECIAL_SYNTAX = re.compile(
     r"""
@@ -35,7 +33,7 @@ _SPECIAL_SYNTAX = re.compile(
 
 
 class RegexProblem(Struct, frozen=True):
-    """What is wrong with a pattern, and where."""
+    """Why a pattern is rejected, and the position of the reason."""
 
     start: int
     length: int
@@ -43,7 +41,7 @@ class RegexProblem(Struct, frozen=True):
 
 
 def check_regex(pattern: str) -> RegexProblem | None:
-    """Return the first fault of a pattern, or nothing if it can be used."""
+    """Return the first problem of a pattern, or none if it is valid."""
     if len(pattern) > MAX_PATTERN_LENGTH or pattern.count("(") > MAX_GROUPS:
         detail = f"more than {MAX_PATTERN_LENGTH:,} characters or {MAX_GROUPS} groups"
         return RegexProblem(0, len(pattern), detail)
@@ -62,38 +60,38 @@ def check_regex(pattern: str) -> RegexProblem | None:
 
 
 def _may_backtrack(pattern: str) -> bool:
-    """Whether Python's engine may try more ways than anybody can wait for.
+    """Whether Python's engine may backtrack catastrophically.
 
-    So it is where something is repeated that can be cut into repetitions in several
-    ways, and where many repetitions of any sign follow each other.
+    It may if a repeated group can be split into repetitions in several ways, or if
+    many unlimited repetitions of any character follow each other.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parsed = _parser.parse(pattern)
-    anything = 0
-    waiting: list[tuple[Any, bool]] = [(parsed, False)]
-    while waiting:
-        found, is_repeated = waiting.pop()
-        for kind, value in found:
+    wildcard_repeats = 0
+    pending: list[tuple[Any, bool]] = [(parsed, False)]
+    while pending:
+        sequence, is_repeated = pending.pop()
+        for kind, value in sequence:
             name = str(kind)
             if name in {"MAX_REPEAT", "MIN_REPEAT"}:
                 least, most, inner = value
                 if is_repeated and least != most:
                     return True
                 is_open = most > _SAFE_REPEATS
-                anything += is_open and _is_wildcard(inner)
-                waiting.append((inner, is_repeated or is_open))
+                wildcard_repeats += is_open and _is_wildcard(inner)
+                pending.append((inner, is_repeated or is_open))
             elif name == "SUBPATTERN":
-                waiting.append((value[-1], is_repeated))
+                pending.append((value[-1], is_repeated))
             elif name == "BRANCH":
                 if is_repeated and not _have_distinct_starts(value[1]):
                     return True
-                waiting.extend((branch, is_repeated) for branch in value[1])
-    return anything > _MAX_WILDCARD_REPEATS
+                pending.extend((branch, is_repeated) for branch in value[1])
+    return wildcard_repeats > _MAX_WILDCARD_REPEATS
 
 
 def _is_wildcard(inner: Any) -> bool:  # noqa: ANN401 (the parser's own values)
-    """Whether one sign of nearly any kind is repeated."""
+    """Whether a pattern is a single character of nearly any kind."""
     kinds = [str(kind) for kind, _ in inner]
     if kinds == ["IN"]:
         return any(str(kind) == "NEGATE" for kind, _ in inner[0][1])
@@ -101,16 +99,16 @@ def _is_wildcard(inner: Any) -> bool:  # noqa: ANN401 (the parser's own values)
 
 
 def _have_distinct_starts(branches: Any) -> bool:  # noqa: ANN401 (as above)
-    """Whether the first sign tells which branch is taken."""
+    """Whether the first character decides which branch matches."""
     firsts = [str(branch[0]) if len(branch) else "" for branch in branches]
     literal = all(first.startswith("(LITERAL") for first in firsts)
     return literal and len(set(firsts)) == len(firsts)
 
 
 def compile_regex(pattern: str) -> re.Pattern[str]:
-    """Return a pattern for use; upper and lower case are the same to it."""
+    """Return a compiled pattern that ignores case."""
     with warnings.catch_warnings():
-        # What may change its meaning in a later Python is the writer's choice.
+        # Syntax that may change its meaning in a later Python is accepted.
         warnings.simplefilter("ignore")
         return re.compile(pattern, re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""What must stand in a text that a pattern finds: letters, and where words end."""
+"""Find the literal texts that every match of a pattern contains."""
 
 from __future__ import annotations
 
@@ -8,49 +8,37 @@ from collections.abc import Iterator, Sequence
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-__all__ = [
-    "LiteralChoice",
-    "RequiredLiteral",
-    "WordFragment",
-    "extract_glob_literals",
-    "extract_literals",
-    "split_fragments",
-]
-
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR_CATEGORIES = {"CATEGORY_SPACE", "CATEGORY_NOT_WORD"}
-_WORD_EDGES = {"AT_BOUNDARY", "AT_BEGINNING", "AT_BEGINNING_STRING", "AT_END"}
-_WORD_EDGES |= {"AT_END_STRING"}
+_WORD_EDGES = {
+    "AT_BOUNDARY",
+    "AT_BEGINNING",
+    "AT_BEGINNING_STRING",
+    "AT_END",
+    "AT_END_STRING",
+}
 
 
 class RequiredLiteral(NamedTuple):
-    """Signs that must stand one behind the other."""
+    """Characters that a text has to contain in a row."""
 
     text: str
     is_word_start: bool = False
-    """Whether no word can go on before it."""
+    """Whether no word can continue before it."""
     is_word_end: bool = False
-    """Whether no word can go on behind it."""
+    """Whether no word can continue after it."""
 
 
 class LiteralChoice(NamedTuple):
-    """Pieces of which those of one way must be there."""
+    """Alternatives: a text has to contain all literals of one of them."""
 
     alternatives: tuple[tuple[RequiredLiteral | LiteralChoice, ...], ...]
 
 
-class WordFragment(NamedTuple):
-    """Letters and digits of a piece that are a word, or the end or middle of one."""
-
-    text: str
-    is_word_start: bool
-    is_word_end: bool
-
-
-def split_fragments(literal: RequiredLiteral) -> Iterator[WordFragment]:
-    """Yield the words of a piece, or what is known of them, in order."""
+def split_words(literal: RequiredLiteral) -> Iterator[RequiredLiteral]:
+    """Yield the words in a literal, in lower case; some may be parts of words."""
     for found in _WORD.finditer(literal.text):
-        yield WordFragment(
+        yield RequiredLiteral(
             found[0].lower(),
             found.start() > 0 or literal.is_word_start,
             found.end() < len(literal.text) or literal.is_word_end,
@@ -58,21 +46,21 @@ def split_fragments(literal: RequiredLiteral) -> Iterator[WordFragment]:
 
 
 def extract_glob_literals(value: str, *, is_whole: bool) -> tuple[RequiredLiteral, ...]:
-    """Return the pieces of a value in which a star stands for anything.
+    """Return the literals of a value in which ``*`` matches anything.
 
-    ``is_whole`` says that nothing of a word stands before or behind it.
+    ``is_whole`` says that no word continues before or after the value.
     """
     parts = value.split("*")
     last = len(parts) - 1
     return tuple(
-        RequiredLiteral(part, is_whole and at == 0, is_whole and at == last)
-        for at, part in enumerate(parts)
+        RequiredLiteral(part, is_whole and index == 0, is_whole and index == last)
+        for index, part in enumerate(parts)
         if part
     )
 
 
 def extract_literals(pattern: str) -> tuple[RequiredLiteral | LiteralChoice, ...]:
-    """Return what every text has in which a regular expression is found."""
+    """Return the literals that every match of a regular expression contains."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parsed = _parser.parse(pattern, re.IGNORECASE)
@@ -80,7 +68,7 @@ def extract_literals(pattern: str) -> tuple[RequiredLiteral | LiteralChoice, ...
 
 
 class _LiteralExtractor:
-    """Joins the signs of a sequence to pieces."""
+    """Joins consecutive literal characters of a parsed pattern."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -106,9 +94,9 @@ class _LiteralExtractor:
             self._literals += _LiteralExtractor().extract(value[2])
         elif kind == "BRANCH":
             self._flush()
-            ways = [tuple(_LiteralExtractor().extract(branch)) for branch in value[1]]
-            if all(ways):
-                self._literals.append(LiteralChoice(tuple(ways)))
+            branches = [tuple(_LiteralExtractor().extract(b)) for b in value[1]]
+            if all(branches):
+                self._literals.append(LiteralChoice(tuple(branches)))
         else:
             self._flush()
 
@@ -121,13 +109,13 @@ class _LiteralExtractor:
 
 
 def _is_separator(kind: str, value: Any) -> bool:  # noqa: ANN401 (as above)
-    """Whether it can only be a sign between words."""
+    """Whether a character class contains only characters that separate words."""
     if kind != "IN":
         return False
     return all(
-        (str(one) == "CATEGORY" and str(what) in _SEPARATOR_CATEGORIES)
-        or (str(one) == "LITERAL" and not chr(what).isalnum())
-        for one, what in value
+        (str(item) == "CATEGORY" and str(argument) in _SEPARATOR_CATEGORIES)
+        or (str(item) == "LITERAL" and not chr(argument).isalnum())
+        for item, argument in value
     )
 
 

@@ -1,7 +1,7 @@
-"""The ways in which a word can stand in a text, and which words count.
+"""Variants of a word, and stop words.
 
-People type ``parse transcript``, ``parse_transcript`` or ``parseTranscript`` and mean
-the same. An index that splits nothing is asked for all of them.
+``parse transcript``, ``parse_transcript`` and ``parseTranscript`` mean the same, but the
+index has them as different terms: a query searches for all of them.
 """
 
 from __future__ import annotations
@@ -11,20 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-__all__ = [
-    "STOP_WORDS",
-    "Analyzer",
-    "TermRun",
-    "WordVariants",
-    "drop_stop_words",
-    "expand_word",
-    "expand_words",
-]
-
 Analyzer = Callable[[str], Sequence[str]]
-"""Turns a text into the terms that are compared, in the text's order."""
+"""Splits a text into the terms that are compared, in the order of the text."""
 TermRun = tuple[str, ...]
-"""Terms that stand one right behind the other."""
+"""Consecutive terms."""
 
 STOP_WORDS = frozenset(
     (
@@ -37,7 +27,7 @@ STOP_WORDS = frozenset(
         *("why", "will", "with", "would", "you", "your"),
     )
 )
-"""Words that say nothing of what a text is about."""
+"""Words that say nothing about the topic of a text."""
 
 _CAMEL_CASE_PART = re.compile(
     r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_]+?(?=[A-Z]|\b|_)"
@@ -48,10 +38,9 @@ _JOINED_WORD = re.compile(r"[^\W_]+(?:[_-]+[^\W_]+)+")
 
 
 class WordVariants(Struct, frozen=True):
-    """A word as it was typed, and the runs of terms that it may stand as.
+    """A word as it was typed, and the runs of terms as which it may be written.
 
-    The first run is the word itself. A run of one term also stands for the other forms
-    of that term.
+    The first run is the word itself. A run of one term includes its other forms.
     """
 
     word: str
@@ -59,30 +48,30 @@ class WordVariants(Struct, frozen=True):
 
 
 def expand_word(word: str, analyzer: Analyzer) -> WordVariants | None:
-    """Return how a word may stand in a text; nothing, if it has no terms."""
+    """Return the variants of a word; none if it has no terms."""
     word = _POSSESSIVE.sub("", word)
-    own = tuple(analyzer(word))
-    if not own:
+    terms = tuple(analyzer(word))
+    if not terms:
         return None
-    runs = {own: None}
+    runs = {terms: None}
     if _CAMEL_CASE.search(word):
         runs[tuple(analyzer(" ".join(_CAMEL_CASE_PART.findall(word))))] = None
-    if len(own) > 1 and _JOINED_WORD.fullmatch(word.strip("_-")):
-        runs[tuple(analyzer("".join(own)))] = None
+    if len(terms) > 1 and _JOINED_WORD.fullmatch(word.strip("_-")):
+        runs[tuple(analyzer("".join(terms)))] = None
     return WordVariants(word, tuple(run for run in runs if run))
 
 
 def expand_words(
     words: Sequence[str], analyzer: Analyzer
 ) -> tuple[WordVariants | None, ...]:
-    """Return how words typed behind each other may stand in a text.
+    """Return the variants of consecutive words.
 
-    Two neighbours may stand as one word, which then says both.
+    Two neighbours may be written as one word, which is then a variant of both.
     """
-    found = [expand_word(word, analyzer) for word in words]
+    variants = [expand_word(word, analyzer) for word in words]
     return tuple(
-        one and WordVariants(one.word, (*one.runs, *_neighbor_runs(found, at)))
-        for at, one in enumerate(found)
+        one and WordVariants(one.word, (*one.runs, *_neighbor_runs(variants, index)))
+        for index, one in enumerate(variants)
     )
 
 
@@ -103,10 +92,10 @@ def _is_joinable(term: str) -> bool:
 
 
 def drop_stop_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that say what a query is about, each once.
+    """Return the words of a query without stop words and duplicates.
 
-    Common words are left out, unless there are no others.
+    If there are only stop words, they stay.
     """
-    once = dict.fromkeys(words)
-    telling = tuple(word for word in once if word.lower() not in STOP_WORDS)
-    return telling or tuple(once)
+    unique = dict.fromkeys(words)
+    significant = tuple(word for word in unique if word.lower() not in STOP_WORDS)
+    return significant or tuple(unique)

@@ -1,4 +1,4 @@
-"""Times as people type them, against a clock and a zone that the caller brings."""
+"""Parse times such as ``2w`` or ``last month``, relative to a given time and zone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from msgspec import Struct
 
 from bygones.model.query import TimeRange
-
-__all__ = ["ReferenceTime", "parse_period"]
 
 _DAY = timedelta(days=1)
 _WEEK = timedelta(weeks=1)
@@ -23,40 +21,40 @@ _NAMED = re.compile(r"(last|this)[ _-](week|month|year)")
 
 
 class ReferenceTime(Struct, frozen=True):
-    """The moment at which a query is read, and the zone in which days begin."""
+    """The time to which relative times refer, and the zone in which days start."""
 
     time: datetime
     zone: tzinfo
 
     @property
     def local_time(self) -> datetime:
-        """What a clock on the wall shows; it knows no zone."""
+        """The local time, without a zone."""
         return self.time.astimezone(self.zone).replace(tzinfo=None, fold=0)
 
     def to_utc(self, local_time: datetime) -> datetime:
-        """Return the moment at which the clock shows this for the first time.
+        """Return when a clock first shows a local time.
 
-        An hour that the clock skips is the moment of the skip or behind it.
+        A time in an hour that the clock skips is that of the change, or after it.
         """
         return local_time.replace(tzinfo=self.zone).astimezone(UTC)
 
 
 class _TimeSpan(Struct, frozen=True):
     anchor: datetime
-    """What *before* and *after* mean."""
+    """The time that *before* and *after* refer to."""
     start: datetime
     end: datetime
 
 
 def parse_period(field: str, text: str, now: ReferenceTime) -> TimeRange | None:
-    """Return what ``before``, ``after`` or ``on`` this time is, if it is one.
+    """Return the range of ``before``, ``after`` or ``on`` a time; none if it is invalid.
 
-    *Before* ends where *after* begins: at the beginning of what is named.
+    *Before* ends where *after* starts: at the start of the named period.
     """
     try:
         return _find_period(field, text, now)
     except (OverflowError, ValueError):
-        return None  # a day that no calendar has, or a year beyond all of them
+        return None  # a date that does not exist, or a year out of range
 
 
 def _find_period(field: str, text: str, now: ReferenceTime) -> TimeRange | None:
@@ -75,9 +73,9 @@ def _find_period(field: str, text: str, now: ReferenceTime) -> TimeRange | None:
 
 
 def _period_between(first: _TimeSpan, last: _TimeSpan) -> TimeRange | None:
-    # From a moment to the same moment is empty, but not the wrong way round.
-    is_moment = last.start == last.end
-    if first.start > last.end or (first.start == last.end and not is_moment):
+    # From an instant to the same instant is empty, but not reversed.
+    is_instant = last.start == last.end
+    if first.start > last.end or (first.start == last.end and not is_instant):
         return None
     return TimeRange(first.start, last.end)
 
@@ -109,8 +107,7 @@ def _instant_span(time: datetime, now: ReferenceTime) -> _TimeSpan:
 def _calendar_span(
     now: ReferenceTime, year: int, month: int | None, day: int | None
 ) -> _TimeSpan:
-    # A clock on the wall knows no zone.
-    start = datetime(year, month or 1, day or 1)  # noqa: DTZ001
+    start = datetime(year, month or 1, day or 1)  # noqa: DTZ001 (local time)
     if day:
         end = start + _DAY
     elif month:
@@ -126,11 +123,11 @@ def _relative_span(count: int, unit: str, now: ReferenceTime) -> _TimeSpan:
         at = (now.time - step).astimezone(UTC)
         return _TimeSpan(at, at, at + step / max(count, 1))
     if unit in {"d", "w"}:
-        wall = now.local_time - count * (_DAY if unit == "d" else _WEEK)
+        local = now.local_time - count * (_DAY if unit == "d" else _WEEK)
     else:
-        wall = _months_back(now.local_time, count * (12 if unit == "y" else 1))
-    day = _local_span(_midnight(wall), _midnight(wall) + _DAY, now)
-    return _TimeSpan(now.to_utc(wall), day.start, day.end)
+        local = _months_back(now.local_time, count * (12 if unit == "y" else 1))
+    day = _local_span(_midnight(local), _midnight(local) + _DAY, now)
+    return _TimeSpan(now.to_utc(local), day.start, day.end)
 
 
 def _months_back(local_time: datetime, count: int) -> datetime:

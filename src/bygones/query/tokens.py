@@ -1,8 +1,9 @@
-"""Gathers what is to be said about how a query was read."""
+"""Split the text of a query into tokens, and collect notes about it."""
 
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from enum import Enum, auto
 from functools import lru_cache
 from unicodedata import category
@@ -12,9 +13,10 @@ from msgspec import Struct
 from bygones.errors import InvalidRegex, MissingFieldValue, QuerySpan
 from bygones.model.query import QueryNote, QueryNoteKind
 from bygones.query.fields import FIELDS, FIELDS_BY_NAME, FieldType, QueryField
+from bygones.query.regex import check_regex
 
 MAX_NOTES = 10
-"""More would not be read, and pasted text could earn thousands."""
+"""More would not be read, and pasted text could produce thousands."""
 
 _INTENDED_FIELDS = {
     name: field.name for field in FIELDS for name in (field.name, *field.mistaken_names)
@@ -22,24 +24,24 @@ _INTENDED_FIELDS = {
 
 
 class NoteCollector:
-    """Notes on one query, each sentence once."""
+    """Collects notes about one query, each message once."""
 
     def __init__(self) -> None:
         self._notes: dict[str, QueryNote] = {}
 
     @property
     def sorted_notes(self) -> tuple[QueryNote, ...]:
-        """The notes, in the order of their places."""
+        """The notes in the order of their offsets."""
         return tuple(sorted(self._notes.values(), key=lambda note: note.offset))
 
     def add(self, kind: QueryNoteKind, start: int, length: int, text: str) -> None:
-        """Keep a note, unless there are enough."""
+        """Add a note, unless there are enough."""
         self._append(QueryNote(kind=kind, offset=start, length=length, message=text))
 
     def add_unknown_field(self, start: int, name: str, *, is_pasted: bool) -> None:
-        """Keep a note that ``name:`` is no field, with the one that may be meant.
+        """Add a note that ``name:`` is not a field, with the one that may be meant.
 
-        In what was pasted there are colons of all kinds: there it must be a near one.
+        Pasted text has colons of all kinds: there only names close to a field count.
         """
         if len(self._notes) >= MAX_NOTES:
             return
@@ -51,7 +53,7 @@ class NoteCollector:
                 kind=QueryNoteKind.UNKNOWN_FIELD,
                 offset=start,
                 length=len(name) + 1,
-                message=f"{name}: is no field, so it is read as words"
+                message=f"{name}: is not a field, so it is read as words"
                 + (f"; did you mean {close}:?" if close else ""),
                 suggestion=f"{close}:" if close else "",
             )
@@ -64,18 +66,14 @@ class NoteCollector:
 
 @lru_cache(maxsize=64)
 def suggest_field(name: str) -> str | None:
-    """Return the name of the field that this name may be meant to be."""
-    from difflib import get_close_matches
-
+    """Return the field that is most likely meant by an unknown name."""
     name = name.casefold()
     close = get_close_matches(name, _INTENDED_FIELDS, n=1, cutoff=0.75)
     return _INTENDED_FIELDS[close[0]] if close else None
 
 
 def suggest_value(field: QueryField, value: str) -> str:
-    """Return what to write for a value that a field does not have, or nothing."""
-    from difflib import get_close_matches
-
+    """Return a replacement for a value that a field does not have, or an empty text."""
     for other in FIELDS:
         if value in other.choices:
             return f"{other.name}:{value}"
@@ -93,19 +91,17 @@ _LEADING_PUNCTUATION = re.compile(r"[^\w]*")
 _SPOKEN_TIME = re.compile(
     r"(?:last|this)\s+(?:week|month|year)(?=[\s)]|$)", re.IGNORECASE
 )
-# A path or a comment has a slash inside, a star behind the first or a space there.
+# Other than a path or a comment: no space or star after the first slash.
 _REGEX = re.compile(r"/(?![\s*])((?:[^/\\]|\\.)+)(?<!\s)/(?=[\s)]|$)", re.DOTALL)
 
 
 _NON_VALUE_CHARS = "/:\\"
-"""Behind a colon: an address, a name in a namespace, a path."""
+"""After a colon: a URL, a name in a namespace, a path."""
 _MAX_TYPED_WORDS = 5
-"""Words of a query that was likely typed; a line that is pasted has more."""
+"""Words of a query that was typed; a pasted line has more."""
 
 
 class TokenKind(Enum):
-    """What a token is."""
-
     WORD = auto()
     PREFIX = auto()
     PHRASE = auto()
@@ -119,7 +115,7 @@ class TokenKind(Enum):
 
 
 class QueryToken(Struct, frozen=True, gc=False):
-    """A piece of a query, what it says, and where it stands."""
+    """A token of a query, with its position in the text."""
 
     kind: TokenKind
     text: str
@@ -130,21 +126,21 @@ class QueryToken(Struct, frozen=True, gc=False):
 def tokenize(text: str, notes: NoteCollector) -> list[QueryToken]:
     """Return the tokens of a query, in order.
 
-    Parentheses may lack their other half, and operators something to act on; a
-    field is followed by a token or an ``OPEN`` that lacks its other half.
+    Parentheses may be unbalanced and operators may lack operands; a field is followed
+    by a token, or by an ``OPEN`` that may be unbalanced.
     """
     return _Tokenizer(text, notes).tokenize()
 
 
 def empty_field_error(text: str, start: int, field: QueryField) -> MissingFieldValue:
-    """Return the error that the field at this place has no value."""
-    place = QuerySpan(text, start, len(field.name) + 1)
-    return MissingFieldValue(place, field=field.name, example=field.example)
+    """Return the error for a field without a value."""
+    span = QuerySpan(text, start, len(field.name) + 1)
+    return MissingFieldValue(span, field=field.name, example=field.example)
 
 
 def has_word_characters(text: str) -> bool:
-    """Whether there is a letter, a digit or a picture in it."""
-    return any(sign.isalnum() or category(sign) == "So" for sign in text)
+    """Whether a text has a letter, a digit or a symbol such as an emoji."""
+    return any(char.isalnum() or category(char) == "So" for char in text)
 
 
 class _Tokenizer:
@@ -154,7 +150,7 @@ class _Tokenizer:
         self.notes = notes
         self.tokens: list[QueryToken] = []
         self.field_stack: list[QueryField | None] = []
-        """For each open parenthesis, the field whose values stand in it."""
+        """For each open parenthesis, the field whose values are inside."""
 
     def tokenize(self) -> list[QueryToken]:
         at = self._skip_space(0)
@@ -181,24 +177,24 @@ class _Tokenizer:
         return end
 
     def _read_token(self, at: int) -> int:
-        sign = self.text[at]
-        if sign == "(":
+        char = self.text[at]
+        if char == "(":
             self.field_stack.append(self.current_field)
-            return self._add(TokenKind.OPEN, sign, at, at + 1)
-        if sign == ")":
+            return self._add(TokenKind.OPEN, char, at, at + 1)
+        if char == ")":
             del self.field_stack[-1:]
-            return self._add(TokenKind.CLOSE, sign, at, at + 1)
-        if _QUOTE.match(sign):
+            return self._add(TokenKind.CLOSE, char, at, at + 1)
+        if _QUOTE.match(char):
             return self._read_phrase(at)
-        if sign == "\\":
+        if char == "\\":
             end = self._find_word_end(at + 1)
-            return self._add(TokenKind.WORD, self.text[at + 1 : end] or sign, at, end)
+            return self._add(TokenKind.WORD, self.text[at + 1 : end] or char, at, end)
         if (
-            sign == "-"
+            char == "-"
             and self.last_kind is not TokenKind.FIELD
             and self._is_exclusion(at + 1)
         ):
-            return self._add(TokenKind.NOT, sign, at, at + 1)
+            return self._add(TokenKind.NOT, char, at, at + 1)
         return self._read_field(at) or self._read_regex(at) or self._read_word(at)
 
     def _read_phrase(self, at: int) -> int:
@@ -214,7 +210,7 @@ class _Tokenizer:
         return self._add(TokenKind.PHRASE, inside, at, closing.end())
 
     def _is_exclusion(self, at: int) -> bool:
-        """Whether a dash before this place excludes what stands there."""
+        """Whether a dash before this offset excludes what follows."""
         following = self.text[at : at + 1]
         if following == "(" or _QUOTE.match(following):
             return True
@@ -222,14 +218,14 @@ class _Tokenizer:
             return False
         word = self.text[at : self._find_word_end(at)]
         if self.is_pasted and len(word) == 1:
-            # Few exclude a letter; in a line that was pasted it is an option.
+            # Hardly ever an excluded letter: in a pasted line it is an option.
             return False
         if has_word_characters(word):
             return True
         return self.current_field is None and bool(_REGEX.match(self.text, at))
 
     def _read_field(self, at: int) -> int | None:
-        """Read a field's name, and a time of two words behind it."""
+        """Read a field's name, or a time of two words after one."""
         if self.current_field is not None:
             spoken = _SPOKEN_TIME.match(self.text, at)
             if (
@@ -244,10 +240,10 @@ class _Tokenizer:
         if found is None:
             return None
         field = FIELDS_BY_NAME.get(found[1])
-        # An address or a name in a namespace is no field, whatever it begins with.
+        # A URL or a name in a namespace is not a field, whatever it starts with.
         if field is None or self.text.startswith(("//", ":"), found.end()):
-            behind = self.text[found.end() : found.end() + 1]
-            if behind.strip() and behind not in _NON_VALUE_CHARS:
+            following = self.text[found.end() : found.end() + 1]
+            if following.strip() and following not in _NON_VALUE_CHARS:
                 self.notes.add_unknown_field(at, found[1], is_pasted=self.is_pasted)
             return None
         following = self.text[found.end() : found.end() + 1]
@@ -261,11 +257,10 @@ class _Tokenizer:
         found = _REGEX.match(self.text, at)
         if found is None:
             return None
-        from bygones.query.regex import check_regex
-
-        if fault := check_regex(found[1]):
-            place = QuerySpan(self.text, found.start(1) + fault.start, fault.length)
-            raise InvalidRegex(place, detail=fault.detail)
+        if problem := check_regex(found[1]):
+            start = found.start(1) + problem.start
+            span = QuerySpan(self.text, start, problem.length)
+            raise InvalidRegex(span, detail=problem.detail)
         return self._add(TokenKind.REGEX, found[1], at, found.end())
 
     def _read_word(self, at: int) -> int:
@@ -290,33 +285,33 @@ class _Tokenizer:
             sentence = "NOT is read as a word; to exclude, put - before a word"
             self.notes.add(QueryNoteKind.DANGLING_OPERATOR, at, 3, sentence)
         elif word == "-":
-            sentence = "a - with a space behind it is read as a word"
+            sentence = "a - with a space after it is read as a word"
             self.notes.add(QueryNoteKind.DANGLING_OPERATOR, at, 1, sentence)
         elif "*" in word:
-            sentence = "a * counts at the end of a word only"
+            sentence = "a * only counts at the end of a word"
             self.notes.add(
                 QueryNoteKind.MISPLACED_STAR, at + word.index("*"), 1, sentence
             )
 
     def _find_word_end(self, at: int) -> int:
-        """Return where a word ends: at a space, or a ``)`` that it did not open."""
+        """Return the end of a word: a space, or a ``)`` that it did not open."""
         depth = 0
         for end in range(at, len(self.text)):
-            sign = self.text[end]
-            if sign.isspace() or (sign == ")" and not depth):
+            char = self.text[end]
+            if char.isspace() or (char == ")" and not depth):
                 return end
-            depth += (sign == "(") - (sign == ")")
+            depth += (char == "(") - (char == ")")
         return len(self.text)
 
 
 def _strip_star(word: str) -> str:
-    """Return what a word with a star behind it begins with, or nothing."""
+    """Return a word without the star at its end; empty if it has none."""
     if not _STARRED.fullmatch(word):
         return ""
     stem = _LEADING_PUNCTUATION.sub("", word[:-1], count=1)
-    signs = word[: -1 - len(stem)]
-    named = _FIELD_NAME.match(stem)
-    # Without the signs before it, it might read as a field or end a group.
-    if "(" in signs or (named and named[1] in FIELDS_BY_NAME):
+    punctuation = word[: -1 - len(stem)]
+    field = _FIELD_NAME.match(stem)
+    # Without the punctuation it could be read as a field, or close a group.
+    if "(" in punctuation or (field and field[1] in FIELDS_BY_NAME):
         return ""
     return stem if has_word_characters(stem) else ""

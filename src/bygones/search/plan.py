@@ -1,17 +1,16 @@
-"""From a query to questions for the engine, and what must be looked at besides.
+"""Plan a search: turn a query into engine queries, and conditions to check besides.
 
-A condition is settled in one of four ways: by the session alone, by the kind of text
-alone, by the engine, or by opening each text that the engine offers. The last is
-always right and always slow, so the others are used where they are exact.
+A condition is checked in one of four ways: with the session's summary, with the kind of
+a text, by the engine, or by opening each text that the engine finds. The last way is
+always correct and always slow, so the others are used where they are exact.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,10 +40,9 @@ from bygones.query.matcher import SearchableText, is_main_agent, matches_text
 from bygones.query.regex_literals import (
     LiteralChoice,
     RequiredLiteral,
-    WordFragment,
     extract_glob_literals,
     extract_literals,
-    split_fragments,
+    split_words,
 )
 from bygones.query.terms import (
     TermRun,
@@ -54,36 +52,37 @@ from bygones.query.terms import (
     expand_words,
 )
 from bygones.search.texts import EDIT_TOOLS, ROLE_BY_PART
-
-if TYPE_CHECKING:  # protocols take long to make
-    from bygones.store.protocols import EngineQuery, SearchEngine
-
+from bygones.store.protocols import EngineQuery, SearchEngine
 
 _IDENTIFIER = re.compile(
     r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d"
 )
 _MIN_VERBATIM_TERMS, _MAX_VERBATIM_TERMS = 3, 30
-"""Terms of a sentence that are looked for as they were typed."""
-_HAS_EDIT = FieldValue("has", HasValue.EDIT)
+"""Terms of a sentence that is also searched for as it was typed."""
 _MIN_SIGNIFICANT_WORDS = 5
-"""Words of half a sentence that make it more than a way of saying something."""
+"""Words that half a sentence needs to be more than a common expression."""
+_HAS_EDIT = FieldValue("has", HasValue.EDIT)
 _REWOUND_FACTS = (FieldValue("is", Flag.REWOUND), FieldValue("branch", "rewound"))
 _LIVE_BRANCH = FieldValue("branch", "live")
+_MAX_TERM_LENGTH = 32
+"""Characters up to which a word is certainly one term of the index."""
+_MIN_FRAGMENT_LENGTH = 3
+"""Characters of a part of a word that make it worth searching for."""
 
 
 class ScoredTerm(Struct, frozen=True):
-    """Something that is looked for and scored: a word, a phrase, a beginning."""
+    """Something that is searched for and scored: a word, a phrase, a prefix."""
 
     label: str
     query: EngineQuery
     variants: tuple[TermRun, ...]
-    """How it may be written."""
+    """The ways in which it may be written."""
     indexed_variants: tuple[TermRun, ...]
-    """The same with all forms that the index knows of single words."""
+    """The same, with all forms of single words that the index has."""
     variant_queries: tuple[EngineQuery, ...] = ()
-    """The same question in parts: whoever answers one of them answers it."""
+    """The query in parts: their union is the same."""
     is_exact: bool = False
-    """Whether forms of it do not count."""
+    """Whether other forms of the words do not count."""
     is_plain_word: bool = True
     """Whether it is a plain word of the query, which may be missing."""
     is_prefix: bool = False
@@ -96,35 +95,35 @@ class SearchPlan(Struct, frozen=True):
 
     terms: tuple[ScoredTerm, ...]
     required: EngineQuery | None
-    """What every text must fit; none, where the engine cannot tell."""
+    """What every text has to match; none if the engine cannot decide it."""
     session_conditions: tuple[Term, ...]
     kind_conditions: tuple[Term, ...]
     text_conditions: tuple[Term, ...]
-    """What only a look at the text can tell."""
+    """Conditions that can only be checked by opening the text."""
     regexes: tuple[str, ...]
     verbatim: tuple[EngineQuery, ...]
-    """The plain words as they were typed, side by side; then what is most of them."""
+    """The plain words side by side, as typed; then half of them."""
     has_only_words: bool
-    """Whether nothing but plain words is asked for."""
+    """Whether the query consists of plain words alone."""
     is_covered_by_terms: bool
-    """Whether every text that fits has one of the units in it."""
+    """Whether every matching text has one of the terms in it."""
 
     @property
     def is_session_only(self) -> bool:
-        """Whether nothing is asked for that is said: a list of sessions answers it."""
+        """Whether the query has conditions on sessions alone."""
         return not (
             self.terms or self.text_conditions or self.kind_conditions or self.required
         )
 
     @property
     def plain_words(self) -> tuple[ScoredTerm, ...]:
-        """The plain words."""
-        return tuple(unit for unit in self.terms if unit.is_plain_word)
+        """The terms that are plain words."""
+        return tuple(term for term in self.terms if term.is_plain_word)
 
     def indexed_variants(self, *, is_prefix: bool) -> tuple[TermRun, ...]:
-        """Return as what words stand, or as what they begin."""
-        units = (unit for unit in self.terms if unit.is_prefix is is_prefix)
-        return tuple(run for unit in units for run in unit.indexed_variants)
+        """Return all forms of the terms that are prefixes, or that are not."""
+        terms = (term for term in self.terms if term.is_prefix is is_prefix)
+        return tuple(run for term in terms for run in term.indexed_variants)
 
 
 class _ConditionQuery(NamedTuple):
@@ -138,108 +137,113 @@ def plan_search(
     engine: SearchEngine,
     rewound_records: Callable[[], Sequence[int]],
 ) -> SearchPlan:
-    """Return how to answer a query of which these words count.
+    """Return the plan for a query of which these plain words count.
 
-    ``rewound`` gives the records on branches that were left.
+    ``rewound_records`` returns the records on abandoned branches.
     """
-    asker = _QueryBuilder(engine, rewound_records)
-    units = [
-        asker.make_term(one) for one in expand_words(words, engine.tokenize) if one
+    builder = _QueryBuilder(engine, rewound_records)
+    terms = [
+        builder.make_term(variants)
+        for variants in expand_words(words, engine.tokenize)
+        if variants
     ]
-    if 2 * sum(unit.is_identifier for unit in units) < len(units):
-        # A name in a sentence is one of its words.
-        units = [replace(unit, is_identifier=False) for unit in units]
+    if 2 * sum(term.is_identifier for term in terms) < len(terms):
+        # An identifier in a sentence is one of its words.
+        terms = [replace(term, is_identifier=False) for term in terms]
     conditions: dict[FieldLevel, list[Term]] = {level: [] for level in FieldLevel}
-    must: list[EngineQuery] = []
-    for term in query.conditions:
-        if (kind := _implied_kind(term)) is not None:
+    required: list[EngineQuery] = []
+    for condition in query.conditions:
+        if (kind := _implied_kind(condition)) is not None:
             conditions[FieldLevel.KIND].append(kind)
-        level = term_level(term)
+        level = term_level(condition)
         if level is not FieldLevel.TEXT:
-            conditions[level].append(term)
+            conditions[level].append(condition)
             continue
-        found = asker.build(term)
-        if found.query is not None:
-            must.append(found.query)
-        if not found.is_exact:
-            conditions[FieldLevel.TEXT].append(term)
-        units += asker.iter_terms(term)
+        built = builder.build(condition)
+        if built.query is not None:
+            required.append(built.query)
+        if not built.is_exact:
+            conditions[FieldLevel.TEXT].append(condition)
+        terms += builder.iter_terms(condition)
     text_conditions = conditions[FieldLevel.TEXT]
-    if len(units) == len(must) == len(query.conditions) == 1 and not text_conditions:
-        # The one condition is the one unit, and need not be asked for twice.
-        must = [] if _implies_term(query.conditions[0]) else must
+    if len(terms) == len(required) == len(query.conditions) == 1 and (
+        not text_conditions and _implies_term(query.conditions[0])
+    ):
+        # The only condition is the only term, which is searched for anyway.
+        required = []
     return SearchPlan(
-        terms=tuple(units),
-        required=engine.all_of(must) if must else None,
+        terms=tuple(terms),
+        required=engine.all_of(required) if required else None,
         session_conditions=tuple(conditions[FieldLevel.SESSION]),
         kind_conditions=tuple(conditions[FieldLevel.KIND]),
         text_conditions=tuple(text_conditions),
         regexes=tuple(_iter_regexes(query.root)),
         verbatim=tuple(_verbatim_queries(query.plain_words, engine)),
-        has_only_words=bool(units) and not query.conditions,
-        is_covered_by_terms=bool(units) and any(map(_implies_term, query.conditions)),
+        has_only_words=bool(terms) and not query.conditions,
+        is_covered_by_terms=bool(terms) and any(map(_implies_term, query.conditions)),
     )
 
 
 def _verbatim_queries(
     sentence: Sequence[str], engine: SearchEngine
 ) -> Iterator[EngineQuery]:
-    """Yield the words of a sentence as one run, then as the halves of it.
+    """Yield a query for the words of a sentence in a row, then for its halves.
 
-    A line that was pasted may be longer than what is searched of a result, or begin
-    with what changes from time to time. A name that may stand in several ways
-    (``TypeError``, ``type error``) is meant as it was typed first.
+    A pasted line may be longer than what is indexed of a result, or start with
+    something that changes, such as a time. An identifier with several variants
+    (``TypeError``, ``type error``) is searched for first as it was typed.
     """
     terms = [term for word in sentence for term in engine.tokenize(word)]
-    is_name = len(sentence) == 1 and _has_variants(sentence[0], engine)
-    runs = (
+    is_identifier = len(sentence) == 1 and _has_variants(sentence[0], engine)
+    whole = (
         [terms[:_MAX_VERBATIM_TERMS]]
-        if is_name or len(terms) >= _MIN_VERBATIM_TERMS
+        if is_identifier or len(terms) >= _MIN_VERBATIM_TERMS
         else []
     )
     middle = len(terms) // 2
     halves = [
-        terms[:middle][:_MAX_VERBATIM_TERMS],
-        terms[middle:][:_MAX_VERBATIM_TERMS],
-    ]
-    halves = [
         half
-        for half in halves
+        for half in (
+            terms[:middle][:_MAX_VERBATIM_TERMS],
+            terms[middle:][:_MAX_VERBATIM_TERMS],
+        )
         if len(set(drop_stop_words(half))) >= _MIN_SIGNIFICANT_WORDS
     ]
-    for some in (runs, halves):
-        known = [
-            engine.match_phrase(run) for run in some if all(map(engine.frequency, run))
+    for runs in (whole, halves):
+        queries = [
+            engine.match_phrase(run) for run in runs if all(map(engine.frequency, run))
         ]
-        if known:
-            yield engine.any_of(known)
+        if queries:
+            yield engine.any_of(queries)
 
 
 def _has_variants(word: str, engine: SearchEngine) -> bool:
-    """Whether a word of one term may stand as several."""
-    one = expand_word(word, engine.tokenize)
-    return one is not None and len(one.runs) > 1 == len(one.runs[0])
+    """Whether a word of one term may also be written as several terms."""
+    variants = expand_word(word, engine.tokenize)
+    return variants is not None and len(variants.runs) > 1 == len(variants.runs[0])
 
 
 def relax_query(query: Query, words: Sequence[str]) -> Query:
-    """Return the query that a hit must match: all conditions, and one of the words."""
-    ways = [Words((word,)) for word in words]
+    """Return the query that a hit has to match: all conditions, and one of the words."""
+    alternatives = [Words((word,)) for word in words]
     # Two neighbours may be written as one word.
-    for one, other in itertools.pairwise(words):
-        if one.isalpha() and other.isalpha():
-            ways.append(Words((one + other,)))
-    either = Or(tuple(ways)) if len(ways) > 1 else ways[0] if ways else None
-    terms = (*((either,) if either else ()), *query.conditions)
-    return Query(And(terms) if len(terms) > 1 else terms[0] if terms else None)
+    for first, second in pairwise(words):
+        if first.isalpha() and second.isalpha():
+            alternatives.append(Words((first + second,)))
+    terms: list[Term] = list(query.conditions)
+    if alternatives:
+        any_word = Or(tuple(alternatives)) if len(alternatives) > 1 else alternatives[0]
+        terms.insert(0, any_word)
+    return Query(And(tuple(terms)) if len(terms) > 1 else terms[0] if terms else None)
 
 
 def matching_kinds(terms: Sequence[Term]) -> frozenset[int]:
-    """Return the kinds of text, as in buckets, of which terms hold."""
+    """Return the kinds of text, as in text keys, that match all terms."""
     parts = (*Part, Part.RESULT)
-    found = set()
+    kinds = set()
     for code, part in enumerate(parts):
-        for bit, agent in ((0, None), (8, AgentId(""))):
-            subject = SearchableText(
+        for agent_bit, agent in ((0, None), (8, AgentId(""))):
+            text = SearchableText(
                 session_id=SessionId(""),
                 part=part,
                 role=ROLE_BY_PART.get(part),
@@ -247,13 +251,13 @@ def matching_kinds(terms: Sequence[Term]) -> frozenset[int]:
                 agent_id=agent,
                 has=frozenset({HasValue.THINKING} if part is Part.THINKING else ()),
             )
-            if all(matches_text(Query(term), subject, str.split) for term in terms):
-                found.add(code + bit)
-    return frozenset(found)
+            if all(matches_text(Query(term), text, str.split) for term in terms):
+                kinds.add(code + agent_bit)
+    return frozenset(kinds)
 
 
 def _implies_term(term: Term) -> bool:
-    """Whether a text can fit only if it has a unit of this term."""
+    """Whether every text that matches has a scored term of this condition."""
     if isinstance(term, Or):
         return all(map(_implies_term, term.terms))
     if isinstance(term, And):
@@ -262,7 +266,7 @@ def _implies_term(term: Term) -> bool:
 
 
 def _implied_kind(term: Term) -> Term | None:
-    """Return what tells the only kinds of text of which a term can hold, if any."""
+    """Return a condition on kinds that every text which matches a term meets."""
     if isinstance(term, FieldTerm) and term.field == "cmd":
         return FieldValue("in", Part.TOOL)
     if (
@@ -275,9 +279,9 @@ def _implied_kind(term: Term) -> Term | None:
     if term == FieldValue("has", HasValue.IMAGE):
         return Not(FieldValue("role", Role.ASSISTANT))
     if term.field == "agent":
-        return FieldValue("is", Flag.AGENT) if not is_main_agent(term) else None
-    is_of_calls = term.field in {"tool", "file"} or term == _HAS_EDIT
-    return FieldValue("in", Part.TOOL) if is_of_calls else None
+        return None if is_main_agent(term) else FieldValue("is", Flag.AGENT)
+    is_about_calls = term.field in {"tool", "file"} or term == _HAS_EDIT
+    return FieldValue("in", Part.TOOL) if is_about_calls else None
 
 
 def _iter_regexes(term: Term | None) -> Iterator[str]:
@@ -289,7 +293,7 @@ def _iter_regexes(term: Term | None) -> Iterator[str]:
 
 
 class _QueryBuilder:
-    """Makes questions: exact ones, or such that find at least what is asked for."""
+    """Builds engine queries: exact ones, or ones that find at least the matches."""
 
     def __init__(
         self, engine: SearchEngine, rewound_records: Callable[[], Sequence[int]]
@@ -302,11 +306,11 @@ class _QueryBuilder:
     ) -> ScoredTerm:
         runs = [
             run
-            for way in word.runs
+            for variant in word.runs
             for run in (
-                [(form,) for form in self._engine.word_forms(way[0])]
-                if len(way) == 1
-                else [way]
+                [(form,) for form in self._engine.word_forms(variant[0])]
+                if len(variant) == 1
+                else [variant]
             )
         ]
         return ScoredTerm(
@@ -321,93 +325,94 @@ class _QueryBuilder:
 
     def _any_run(self, runs: Sequence[TermRun]) -> EngineQuery:
         single = [run[0] for run in runs if len(run) == 1]
-        asked = [self._engine.match_phrase(run) for run in runs if len(run) > 1]
+        queries = [self._engine.match_phrase(run) for run in runs if len(run) > 1]
         if single:
-            asked.append(self._engine.match_terms(single))
-        return self._engine.any_of(asked) if asked else self._engine.match_none()
+            queries.append(self._engine.match_terms(single))
+        return self._engine.any_of(queries) if queries else self._engine.match_none()
 
     def iter_terms(self, term: Term) -> Iterator[ScoredTerm]:
-        """Yield what a condition looks for, to be scored with the words."""
+        """Yield what a condition searches for, to be scored together with the words."""
         if isinstance(term, And | Or):
             for part in term.terms:
                 yield from self.iter_terms(part)
         elif isinstance(term, Words):
-            for one in expand_words(term.words, self._engine.tokenize):
-                if one:
-                    yield self.make_term(one, is_plain_word=False)
+            for variants in expand_words(term.words, self._engine.tokenize):
+                if variants:
+                    yield self.make_term(variants, is_plain_word=False)
         elif isinstance(term, Phrase | Prefix):
             run = tuple(self._engine.tokenize(term.text))
             if run:
-                begun = isinstance(term, Prefix)
-                asked = self._text_query(term).query or self._engine.match_none()
+                is_prefix = isinstance(term, Prefix)
+                query = self._text_query(term).query or self._engine.match_none()
                 yield ScoredTerm(
                     term.text,
-                    asked,
+                    query,
                     (run,),
                     (run,),
-                    self._engine.match_prefix_phrase_parts(run) if begun else (asked,),
+                    self._engine.match_prefix_phrase_parts(run)
+                    if is_prefix
+                    else (query,),
                     is_exact=True,
                     is_plain_word=False,
-                    is_prefix=begun,
+                    is_prefix=is_prefix,
                 )
         elif isinstance(term, FieldTerm) and term.field == "cmd":
-            inner = term.term
-            plain = Words((inner.text,)) if isinstance(inner, Word) else inner
-            yield from self.iter_terms(plain)
+            yield from self.iter_terms(_unscoped(term))
 
     def build(self, term: Term) -> _ConditionQuery:
-        """Return the question for a term, and whether it is exact."""
+        """Return the query for a condition, and whether it is exact."""
         if isinstance(term, Words | Phrase | Prefix):
             return self._text_query(term)
         if isinstance(term, Not):
-            found = self.build(term.term)
-            if found.query is None or not found.is_exact:
+            built = self.build(term.term)
+            if built.query is None or not built.is_exact:
                 return _ConditionQuery(None, is_exact=False)
-            return _ConditionQuery(self._engine.none_of(found.query), is_exact=True)
+            return _ConditionQuery(self._engine.none_of(built.query), is_exact=True)
         if isinstance(term, And | Or):
             return self._combine(term)
         if term in _REWOUND_FACTS or term == _LIVE_BRANCH:
-            left = self._engine.in_records(self._rewound_records())
-            asked = self._engine.none_of(left) if term == _LIVE_BRANCH else left
-            return _ConditionQuery(asked, is_exact=True)
+            rewound = self._engine.in_records(self._rewound_records())
+            is_live = term == _LIVE_BRANCH
+            query = self._engine.none_of(rewound) if is_live else rewound
+            return _ConditionQuery(query, is_exact=True)
         return _ConditionQuery(self._prefilter(term), is_exact=False)
 
     def _prefilter(
         self, term: Regex | FieldTerm | FieldValue | TimeRange
     ) -> EngineQuery | None:
-        """Return a question that finds at least what a term does, if there is one."""
+        """Return a query that finds at least what matches a term, if there is one."""
         if isinstance(term, FieldTerm) and term.field == "cmd":
-            inner = term.term
-            plain = Words((inner.text,)) if isinstance(inner, Word) else inner
-            return self._text_query(plain).query
+            return self._text_query(_unscoped(term)).query
         if isinstance(term, Regex):
             return build_prefilter(extract_literals(term.pattern), self._engine)
         if term == _HAS_EDIT:
             return self._engine.match_terms([name.lower() for name in EDIT_TOOLS])
         if isinstance(term, FieldValue) and term.field in {"tool", "file"}:
-            # With a star a path is meant from a folder on, and to its end.
+            # With a star, a path has to match from a directory up to its end.
             is_whole = term.field == "tool" or "*" in term.value
-            pieces = extract_glob_literals(term.value, is_whole=is_whole)
-            return build_prefilter(pieces, self._engine)
+            literals = extract_glob_literals(term.value, is_whole=is_whole)
+            return build_prefilter(literals, self._engine)
         return None
 
     def _combine(self, term: And | Or) -> _ConditionQuery:
-        found = [self.build(part) for part in term.terms]
-        exact = all(one.is_exact for one in found)
-        asked = [one.query for one in found if one.query is not None]
+        built = [self.build(part) for part in term.terms]
+        is_exact = all(one.is_exact for one in built)
+        queries = [one.query for one in built if one.query is not None]
         if isinstance(term, And):
-            return _ConditionQuery(self._engine.all_of(asked) if asked else None, exact)
-        if len(asked) < len(found):
+            query = self._engine.all_of(queries) if queries else None
+            return _ConditionQuery(query, is_exact)
+        if len(queries) < len(built):
             return _ConditionQuery(None, is_exact=False)
-        return _ConditionQuery(self._engine.any_of(asked), exact)
+        return _ConditionQuery(self._engine.any_of(queries), is_exact)
 
     def _text_query(self, term: Words | Phrase | Prefix) -> _ConditionQuery:
-        """Return the question for what stands in a text; signs ask for nothing."""
+        """Return the query for words in a text; punctuation alone gives none."""
         engine = self._engine
         if isinstance(term, Words):
-            found = expand_words(term.words, engine.tokenize)
-            asked = [self.make_term(one).query for one in found if one]
-            return _ConditionQuery(engine.all_of(asked) if asked else None, bool(asked))
+            variants = expand_words(term.words, engine.tokenize)
+            queries = [self.make_term(one).query for one in variants if one]
+            query = engine.all_of(queries) if queries else None
+            return _ConditionQuery(query, is_exact=bool(queries))
         run = engine.tokenize(term.text)
         if not run:
             return _ConditionQuery(None, is_exact=False)
@@ -418,64 +423,57 @@ class _QueryBuilder:
         return _ConditionQuery(engine.match_phrase(run), is_exact=True)
 
 
-if TYPE_CHECKING:  # protocols take long to make
-    from bygones.store.protocols import EngineQuery, SearchEngine
-
-
-_MAX_TERM_LENGTH = 32
-"""Letters up to which a word is surely one term, whatever it is part of."""
-_MIN_FRAGMENT_LENGTH = 3
-"""Letters of a piece of a word that are worth looking for."""
+def _unscoped(term: FieldTerm) -> Words | Phrase | Prefix:
+    """Return the words of a field as a condition on the whole text."""
+    return Words((term.term.text,)) if isinstance(term.term, Word) else term.term
 
 
 def build_prefilter(
     literals: Sequence[RequiredLiteral | LiteralChoice], engine: SearchEngine
 ) -> EngineQuery | None:
-    """Return a question that finds at least the texts which have all pieces, if any.
+    """Return a query that finds at least the texts that have all literals, if any.
 
-    Whole words are asked for, in their order. Where there are none, a beginning is;
-    what may be the middle of a word last, as all words must be looked through for it.
+    Whole words are searched for, in their order. If there are none, the beginning of a
+    word is; the middle of one only then, because that scans all terms of the index.
     """
-    words = [one for piece in literals for one in _word_queries(piece, engine)]
+    words = [query for one in literals for query in _word_queries(one, engine)]
     if words:
         return engine.all_of(words)
-    known = [one for piece in literals for one in _usable_fragments(piece)]
-    begun = [one.text for one in known if one.is_word_start]
-    if begun:
-        return engine.match_prefix_phrase([max(begun, key=len)])
-    inner = [one.text for one in known]
-    return engine.match_substring(max(inner, key=len)) if inner else None
+    fragments = [word for one in literals for word in _usable_fragments(one)]
+    prefixes = [one.text for one in fragments if one.is_word_start]
+    if prefixes:
+        return engine.match_prefix_phrase([max(prefixes, key=len)])
+    substrings = [one.text for one in fragments]
+    return engine.match_substring(max(substrings, key=len)) if substrings else None
 
 
 def _word_queries(
     literal: RequiredLiteral | LiteralChoice, engine: SearchEngine
 ) -> Iterator[EngineQuery]:
     if isinstance(literal, LiteralChoice):
-        ways = [build_prefilter(way, engine) for way in literal.alternatives]
-        if all(way is not None for way in ways):
-            yield engine.any_of(ways)
+        queries = [build_prefilter(some, engine) for some in literal.alternatives]
+        if all(query is not None for query in queries):
+            yield engine.any_of(queries)
         return
-    for is_whole, group in groupby(split_fragments(literal), _is_whole_word):
+    for is_whole, group in groupby(split_words(literal), _is_whole_word):
         if is_whole:
             yield engine.match_phrase([one.text for one in group])
 
 
-def _is_whole_word(fragment: WordFragment) -> bool:
+def _is_whole_word(word: RequiredLiteral) -> bool:
     return (
-        fragment.is_word_start
-        and fragment.is_word_end
-        and fragment.text.isascii()
-        and len(fragment.text) <= _MAX_TERM_LENGTH
+        word.is_word_start
+        and word.is_word_end
+        and word.text.isascii()
+        and len(word.text) <= _MAX_TERM_LENGTH
     )
 
 
 def _usable_fragments(
     literal: RequiredLiteral | LiteralChoice,
-) -> Iterator[WordFragment]:
+) -> Iterator[RequiredLiteral]:
     if isinstance(literal, RequiredLiteral):
-        for one in split_fragments(literal):
-            if (
-                one.text.isascii()
-                and _MIN_FRAGMENT_LENGTH <= len(one.text) <= _MAX_TERM_LENGTH
-            ):
-                yield one
+        for word in split_words(literal):
+            is_usable = _MIN_FRAGMENT_LENGTH <= len(word.text) <= _MAX_TERM_LENGTH
+            if is_usable and word.text.isascii():
+                yield word

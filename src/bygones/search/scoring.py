@@ -1,9 +1,9 @@
-"""How well sessions answer a query: a pure function of counts, lengths and times.
+"""Score sessions: a pure function of counts, lengths and times.
 
-Two views of a session are added up. One counts the records that have a word, in all
-that was said and done; the other measures them against how much was said, and looks
-at prompts, answers and thoughts only. Each view is BM25F: the parts of a session are
-weighed before a word's count is saturated, so that a word in many parts is one word.
+A score is the sum of two BM25F scores with different profiles. One counts records with
+a word in all parts of a session; the other only in prompts, replies and thinking, and
+normalises by their length in characters. In BM25F the parts are weighted before a
+word's count is saturated, so that a word in many parts counts as one word.
 """
 
 from __future__ import annotations
@@ -16,32 +16,21 @@ from msgspec import Struct
 
 from bygones.model.query import KIND_TO_PART, KINDS_PER_SESSION, Part
 
-__all__ = [
-    "CorpusNorms",
-    "PartLengths",
-    "SessionScores",
-    "TermCounts",
-    "idf",
-    "recency_bonus",
-    "score_sessions",
-    "term_contribution",
-]
-
 PartLengths = Sequence[int]
-"""Of a session: how many records, then how many characters, for each part in order."""
+"""Of a session: the number of records, then of characters, for each part in order."""
 _PART_OFFSETS = {part: 2 * number for number, part in enumerate(Part)}
 
 
 class ScoringProfile(Struct, frozen=True, kw_only=True):
-    """A way to look at sessions."""
+    """The parameters of a BM25F score."""
 
     weights: Mapping[Part, float]
     saturation: float
-    """Records from which a word's weight grows no more than half as fast."""
+    """Weighted count at which a word has half of its largest score (BM25's k1)."""
     length_norm: float
-    """How much long sessions are held to have a word by chance: from 0 to 1."""
+    """How much long sessions are penalised, from 0 to 1 (BM25's b)."""
     is_by_characters: bool
-    """Whether length is counted in characters, else in records."""
+    """Whether length is the number of characters, not of records."""
 
 
 PROFILES = (
@@ -72,7 +61,7 @@ PROFILES = (
         is_by_characters=True,
     ),
 )
-"""Found by measuring: see benchmarks/bench_relevance.py."""
+"""Tuned by measuring: see benchmarks/bench_relevance.py."""
 
 IDENTIFIER_PROFILE = ScoringProfile(
     weights={
@@ -88,36 +77,36 @@ IDENTIFIER_PROFILE = ScoringProfile(
     length_norm=0.3,
     is_by_characters=False,
 )
-"""For a word that is a tool's name, a path or an identifier: its use counts."""
+"""For tool names, paths and identifiers: calls that use them count most."""
 
 
 RECENCY_HALF_LIFE_DAYS = 90
-"""A session this much older than the newest has half of what being new gives."""
+"""A session this much older than the newest one has half of the recency bonus."""
 _RECENCY_WEIGHT = 0.04
-"""What being new gives: less than any word does."""
+"""The largest recency bonus: less than any word contributes."""
 _MAX_CACHED_NORMS = 100_000
-"""Buckets of which it is remembered what a record is worth there."""
+"""Text keys whose norms are cached."""
 _BATCH_SIZE = 1_000
-"""Sessions that are summed up together."""
+"""Sessions that are summed at once."""
 MAX_STRICT_WORDS = 3
-"""Up to so many words, sessions that have more of them come first, whatever else."""
+"""With at most this many words, sessions that have more of them come first."""
 
 
 class TermCounts(Struct, frozen=True):
-    """A word of a query: how rare it is, and where it was counted."""
+    """A term of a query: how rare it is, and in which texts it appears."""
 
     idf: float
     counts: Mapping[int, int]
-    """Records that have it, by their bucket."""
+    """The number of records that have it, by text key."""
     is_identifier: bool = False
-    """Whether it is a tool's name, a path or an identifier."""
+    """Whether it is a tool name, a path or an identifier."""
 
 
 class LengthNorms(dict[int, tuple[float, float]]):
-    """What one record with a word is worth in each bucket, found when asked for.
+    """The weights of one record with a word, by text key, computed on demand.
 
-    Two views are looked at together: they are asked for by the ten thousand. Not all
-    are remembered for good: there are millions in a large archive.
+    The weights of both profiles are computed together, because a search needs ten
+    thousands of them. The cache is bounded: a large archive has millions of keys.
     """
 
     def __init__(
@@ -127,35 +116,35 @@ class LengthNorms(dict[int, tuple[float, float]]):
         sums: PartLengths,
     ) -> None:
         self._lengths = lengths
-        one, other = (
-            [_length_scale(view, part, sums) for part in KIND_TO_PART]
-            for view in profiles
+        first, second = (
+            [_length_scale(profile, part, sums) for part in KIND_TO_PART]
+            for profile in profiles
         )
-        self._scales = list(zip(one, other, strict=True))
+        self._scales = list(zip(first, second, strict=True))
 
-    def __missing__(self, bucket: int) -> tuple[float, float]:
-        """Find it once."""
-        one, other = self._scales[bucket % KINDS_PER_SESSION]
-        amounts = self._lengths.get(bucket // KINDS_PER_SESSION)
-        if amounts:
-            weight, flat, slope, at = one
-            first = weight / (flat + slope * (amounts[at] or 1))
-            weight, flat, slope, at = other
-            worth = first, weight / (flat + slope * (amounts[at] or 1))
+    def __missing__(self, text_key: int) -> tuple[float, float]:
+        """Compute the weights of a text key."""
+        first, second = self._scales[text_key % KINDS_PER_SESSION]
+        lengths = self._lengths.get(text_key // KINDS_PER_SESSION)
+        if lengths:
+            weight, flat, slope, at = first
+            first_weight = weight / (flat + slope * (lengths[at] or 1))
+            weight, flat, slope, at = second
+            weights = first_weight, weight / (flat + slope * (lengths[at] or 1))
         else:
-            worth = one[0], other[0]
+            weights = first[0], second[0]
         if len(self) >= _MAX_CACHED_NORMS:
             self.clear()
-        self[bucket] = worth
-        return worth
+        self[text_key] = weights
+        return weights
 
 
 def _length_scale(
     profile: ScoringProfile, part: Part, sums: PartLengths
 ) -> tuple[float, float, float, int]:
-    """Return a part's weight, and how length takes from it: flat, by length, of what.
+    """Return a part's weight, and how to divide it by length: flat, slope, offset.
 
-    The sums are those of all sessions, and their number.
+    ``sums`` are the lengths of all sessions together, and the number of sessions.
     """
     at = _PART_OFFSETS[part] + profile.is_by_characters
     average = sums[at] / sums[-1]
@@ -166,18 +155,18 @@ def _length_scale(
 
 
 class CorpusNorms(Struct, frozen=True):
-    """What sessions are measured against: made once for an index."""
+    """The length norms of all sessions of an index."""
 
     by_profile: LengthNorms
     for_identifiers: LengthNorms
 
     @classmethod
     def from_lengths(cls, lengths: Mapping[int, PartLengths]) -> CorpusNorms:
-        """Return the measures for sessions that say so much."""
+        """Return the norms for sessions of these lengths."""
         sums = [0] * 2 * len(Part)
         rows = iter(lengths.values())
-        while some := list(islice(rows, _BATCH_SIZE)):
-            sums = [sum(column) for column in zip(sums, *some, strict=True)]
+        while batch := list(islice(rows, _BATCH_SIZE)):
+            sums = [sum(column) for column in zip(sums, *batch, strict=True)]
         sums.append(len(lengths) or 1)
         return cls(
             LengthNorms(PROFILES, lengths, sums),
@@ -186,13 +175,13 @@ class CorpusNorms(Struct, frozen=True):
 
 
 def idf(sessions: float, total: int) -> float:
-    """Return how telling a word is that stands in so many sessions of all."""
+    """Return the inverse document frequency of a word that is in so many sessions."""
     sessions = min(sessions, total)
     return math.log(1 + (total - sessions + 0.5) / (sessions + 0.5))
 
 
 class SessionScores(Struct, frozen=True):
-    """How well sessions answer, and which of them have each of the words."""
+    """The scores of sessions, and the sessions that have each term."""
 
     by_session: dict[int, float]
     sessions_by_term: tuple[frozenset[int], ...]
@@ -201,47 +190,49 @@ class SessionScores(Struct, frozen=True):
 def score_sessions(
     terms: Sequence[TermCounts], norms: CorpusNorms, verbatim: Collection[int] = ()
 ) -> SessionScores:
-    """Return how well each session answers, the best at most 1 for each view.
+    """Return the scores of all sessions that have a term.
 
-    Only sessions that have a word are there. Those that have the ``whole`` query as it
-    was typed come before all others.
+    The scores of each profile are scaled so that the best is 1. Sessions that have the
+    query ``verbatim`` come before all others.
     """
-    weighed = [_weigh(word, norms) for word in terms]
-    having = tuple(frozenset(views[0]) for views in weighed)
+    weights = [_weigh(term, norms) for term in terms]
+    sessions_by_term = tuple(frozenset(by_profile[0]) for by_profile in weights)
     sums: list[dict[int, float]] = []
-    for number, view in enumerate(PROFILES):
-        # Sums of one word need no adding up.
-        summed = _saturate(terms[0], weighed[0][number], view) if terms else {}
-        for word, views in zip(terms[1:], weighed[1:], strict=True):
-            for session, score in _saturate(word, views[number], view).items():
-                summed[session] = summed.get(session, 0.0) + score
-        sums.append(summed)
+    for number, profile in enumerate(PROFILES):
+        # The first term needs no additions.
+        scores = _saturate(terms[0], weights[0][number], profile) if terms else {}
+        for term, by_profile in zip(terms[1:], weights[1:], strict=True):
+            for session, score in _saturate(term, by_profile[number], profile).items():
+                scores[session] = scores.get(session, 0.0) + score
+        sums.append(scores)
     first, second = sums
-    one = 1 / (max(first.values(), default=0.0) or 1.0)
-    other = 1 / (max(second.values(), default=0.0) or 1.0)
-    total = {s: score * one + second[s] * other for s, score in first.items()}
+    first_scale = 1 / (max(first.values(), default=0.0) or 1.0)
+    second_scale = 1 / (max(second.values(), default=0.0) or 1.0)
+    total = {
+        session: score * first_scale + second[session] * second_scale
+        for session, score in first.items()
+    }
     if 1 < len(terms) <= MAX_STRICT_WORDS:
-        # So few words are meant to be there all of them.
-        for sessions in having:
+        # Of so few words, all are meant to be there.
+        for sessions in sessions_by_term:
             for session in sessions:
                 total[session] += len(PROFILES)
     for session in verbatim:
         if session in total:
             total[session] += len(PROFILES) * (1 + MAX_STRICT_WORDS)
-    return SessionScores(total, having)
+    return SessionScores(total, sessions_by_term)
 
 
 def term_contribution(term: TermCounts, session: int, norms: CorpusNorms) -> float:
-    """Return what a word gives to a session in both views, before they are levelled."""
-    own = range(
-        session * KINDS_PER_SESSION, session * KINDS_PER_SESSION + KINDS_PER_SESSION
-    )
-    counts = {bucket: term.counts[bucket] for bucket in own if bucket in term.counts}
-    views = _weigh(TermCounts(term.idf, counts, term.is_identifier), norms)
+    """Return what a term adds to a session's score, before profiles are scaled."""
+    first_key = session * KINDS_PER_SESSION
+    keys = range(first_key, first_key + KINDS_PER_SESSION)
+    counts = {key: term.counts[key] for key in keys if key in term.counts}
+    by_profile = _weigh(TermCounts(term.idf, counts, term.is_identifier), norms)
     return sum(
         score
-        for view, weights in zip(PROFILES, views, strict=True)
-        for score in _saturate(term, weights, view).values()
+        for profile, weights in zip(PROFILES, by_profile, strict=True)
+        for score in _saturate(term, weights, profile).values()
     )
 
 
@@ -253,22 +244,22 @@ def _saturate(
 
 
 def _weigh(term: TermCounts, corpus: CorpusNorms) -> tuple[dict[int, float], ...]:
-    """Return how much of a word each session has, in each view."""
+    """Return the weighted count of a term in each session, for each profile."""
     norms = corpus.for_identifiers if term.is_identifier else corpus.by_profile
-    one: dict[int, float] = {}
-    other: dict[int, float] = {}
-    for bucket, count in term.counts.items():
-        first, second = norms[bucket]
-        session = bucket // KINDS_PER_SESSION
-        if session in one:
-            one[session] += count * first
-            other[session] += count * second
+    first: dict[int, float] = {}
+    second: dict[int, float] = {}
+    for text_key, count in term.counts.items():
+        first_weight, second_weight = norms[text_key]
+        session = text_key // KINDS_PER_SESSION
+        if session in first:
+            first[session] += count * first_weight
+            second[session] += count * second_weight
         else:
-            one[session] = count * first
-            other[session] = count * second
-    return one, other
+            first[session] = count * first_weight
+            second[session] = count * second_weight
+    return first, second
 
 
 def recency_bonus(age_days: float) -> float:
-    """Return what a session's age adds to its score; mild, and halved by and by."""
+    """Return what a session's age adds to its score; it halves with each half-life."""
     return _RECENCY_WEIGHT * math.pow(0.5, max(age_days, 0.0) / RECENCY_HALF_LIFE_DAYS)

@@ -1,4 +1,4 @@
-"""Titles: texts of sessions that no record holds, searched in memory."""
+"""Statistics of all sessions that searches need: loaded once and kept in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,27 +24,30 @@ from bygones.search.plan import ScoredTerm
 from bygones.search.scoring import CorpusNorms, recency_bonus
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
+from bygones.store.protocols import SearchFacts, StoreReader
 from bygones.store.text_index import stem_prefix, stem_word
 from bygones.store.tokenizer import strip_accents
 
+T = TypeVar("T")
+_DAY_MS = 86_400_000
 _MAX_CACHED_TITLES = 8_192
-"""Titles of which the words are remembered."""
+"""Titles whose terms are cached."""
 _MAX_CACHED_STEMS = 512
-"""Words of which it is remembered which titles have them."""
+"""Stems for which the titles that have them are cached."""
 
 
 class _TitleForms(Struct, frozen=True):
-    """The forms of a word that titles have, and the sessions that these are of."""
+    """The forms of a word that titles have, and the sessions with such titles."""
 
     forms: frozenset[str]
     sessions: array[int]
 
 
 class TitleIndex:
-    """The titles that sessions were given, by their words.
+    """Finds explicit titles by their words.
 
-    Of all titles only those are cut into words in which letters of a query stand.
-    Searches of several threads may ask at once.
+    A title is split into terms only if it contains the letters of a query. Searches in
+    several threads may use it at the same time.
     """
 
     def __init__(self, titles: Sequence[tuple[int, str]], analyzer: Analyzer) -> None:
@@ -54,88 +57,88 @@ class TitleIndex:
         self._terms_by_title: dict[int, TermRun] = {}
         self._forms_by_stem: dict[str, _TitleForms] = {}
 
-    @cached_property
-    def _lines(self) -> tuple[str, array[int]]:
-        """All titles, small and without accents, a line each; where each one begins."""
-        lines = [title.replace("\n", " ").lower() for title in self._titles]
-        # Together they take as long as three of them would.
-        strange = [at for at, line in enumerate(lines) if not line.isascii()]
-        joined = "\n".join([self._titles[at].replace("\n", " ") for at in strange])
-        for at, line in zip(strange, strip_accents(joined).split("\n"), strict=False):
-            lines[at] = line.lower()
-        text = "\n".join((*lines, ""))
-        lengths = (len(line) + 1 for line in (*lines, ""))
-        return text, array("q", accumulate(lengths, initial=0))
-
-    def _terms(self, at: int) -> TermRun:
-        found = self._terms_by_title.get(at)
-        if found is None:
-            if len(self._terms_by_title) >= _MAX_CACHED_TITLES:
-                self._terms_by_title.clear()
-            found = self._terms_by_title[at] = tuple(self._analyzer(self._titles[at]))
-        return found
-
-    def _titles_containing(self, letters: str) -> Iterator[int]:
-        """Yield the titles in which letters stand one behind the other."""
-        text, begins = self._lines
-        place = text.find(letters)
-        while place >= 0:
-            line = bisect_right(begins, place)
-            yield line - 1
-            place = text.find(letters, begins[line])
-
-    def _find_forms(self, term: str) -> _TitleForms:
-        """Return the sessions whose title has some form of a term, and which."""
-        stem = stem_word(term)
-        found = self._forms_by_stem.get(stem)
-        if found is None:
-            if len(self._forms_by_stem) >= _MAX_CACHED_STEMS:
-                self._forms_by_stem.clear()
-            # Whole before others see it: searches of several threads ask.
-            found = self._forms_by_stem[stem] = self._scan_forms(stem)
-        return found
-
-    def _scan_forms(self, stem: str) -> _TitleForms:
-        start = stem_prefix(stem)
-        forms: set[str] = set()
-        sessions = array("q")
-        for at in self._titles_containing(start):
-            near = (one for one in self._terms(at) if one.startswith(start))
-            own = [one for one in near if stem_word(one) == stem]
-            if own:
-                forms.update(own)
-                sessions.append(self._numbers[at])
-        return _TitleForms(frozenset(forms), sessions)
-
     def matched_runs(self, term: ScoredTerm) -> Iterator[TermRun]:
-        """Yield the forms that titles have of a unit's words."""
-        for way in term.variants if not term.is_exact else ():
-            if len(way) == 1:
-                yield from ((form,) for form in self._find_forms(way[0]).forms)
+        """Yield the forms of a term's words that titles have."""
+        for variant in term.variants if not term.is_exact else ():
+            if len(variant) == 1:
+                yield from ((form,) for form in self._find_forms(variant[0]).forms)
 
     def has_term(self, term: str) -> bool:
         """Whether a title has some form of a term."""
         return bool(self._find_forms(term).sessions)
 
     def sessions_matching(self, term: ScoredTerm) -> set[int]:
-        """Return the sessions whose title has what a unit looks for."""
+        """Return the sessions whose title has a term; one without variants is in all."""
         if not term.variants:
             return set(self._numbers)
         return {
             session
-            for way in term.variants
-            for session in self._sessions_with(way, term)
+            for variant in term.variants
+            for session in self._sessions_with(variant, term)
         }
 
     def _sessions_with(self, variant: TermRun, term: ScoredTerm) -> Iterator[int]:
         if len(variant) == 1 and not term.is_exact:
             yield from self._find_forms(variant[0]).sessions
             return
-        stands = _contains_prefix if term.is_prefix else _contains_run
-        rarest = max(variant, key=len)
-        for at in self._titles_containing(rarest):
-            if stands(variant, self._terms(at)):
-                yield self._numbers[at]
+        contains = _contains_prefix if term.is_prefix else _contains_run
+        longest = max(variant, key=len)
+        for index in self._titles_containing(longest):
+            if contains(variant, self._terms(index)):
+                yield self._numbers[index]
+
+    @cached_property
+    def _lines(self) -> tuple[str, array[int]]:
+        """All titles in lower case without accents, one per line, and their offsets."""
+        lines = [title.replace("\n", " ").lower() for title in self._titles]
+        # Accents are stripped from all titles at once, which is far faster.
+        accented = [index for index, line in enumerate(lines) if not line.isascii()]
+        joined = "\n".join([self._titles[at].replace("\n", " ") for at in accented])
+        for at, line in zip(accented, strip_accents(joined).split("\n"), strict=False):
+            lines[at] = line.lower()
+        text = "\n".join((*lines, ""))
+        lengths = (len(line) + 1 for line in (*lines, ""))
+        return text, array("q", accumulate(lengths, initial=0))
+
+    def _terms(self, index: int) -> TermRun:
+        terms = self._terms_by_title.get(index)
+        if terms is None:
+            if len(self._terms_by_title) >= _MAX_CACHED_TITLES:
+                self._terms_by_title.clear()
+            terms = tuple(self._analyzer(self._titles[index]))
+            self._terms_by_title[index] = terms
+        return terms
+
+    def _titles_containing(self, letters: str) -> Iterator[int]:
+        text, starts = self._lines
+        offset = text.find(letters)
+        while offset >= 0:
+            next_line = bisect_right(starts, offset)
+            yield next_line - 1
+            offset = text.find(letters, starts[next_line])
+
+    def _find_forms(self, term: str) -> _TitleForms:
+        """Return the sessions whose title has some form of a term, and these forms."""
+        stem = stem_word(term)
+        found = self._forms_by_stem.get(stem)
+        if found is None:
+            if len(self._forms_by_stem) >= _MAX_CACHED_STEMS:
+                self._forms_by_stem.clear()
+            # Complete before it is visible to searches in other threads.
+            found = self._forms_by_stem[stem] = self._scan_forms(stem)
+        return found
+
+    def _scan_forms(self, stem: str) -> _TitleForms:
+        prefix = stem_prefix(stem)
+        forms: set[str] = set()
+        sessions = array("q")
+        for index in self._titles_containing(prefix):
+            candidates = (t for t in self._terms(index) if t.startswith(prefix))
+            own_forms = [term for term in candidates if stem_word(term) == stem]
+            if own_forms:
+                forms.update(own_forms)
+                sessions.append(self._numbers[index])
+        return _TitleForms(frozenset(forms), sessions)
 
 
 def _contains_run(run: TermRun, terms: TermRun) -> bool:
@@ -154,19 +157,11 @@ def _contains_prefix(run: TermRun, terms: TermRun) -> bool:
     )
 
 
-if TYPE_CHECKING:  # protocols take long to make
-    from bygones.store.protocols import SearchFacts, StoreReader
-
-
-T = TypeVar("T")
-_DAY_MS = 86_400_000
-
-
 class SessionGroup(Struct, frozen=True):
-    """Sessions of which the same can be told, but for their names."""
+    """Sessions with the same fields, except for their ids and titles."""
 
     sample: SearchableText
-    """Any of them."""
+    """The fields of one of them."""
     numbers: array[int]
     ids: list[SessionId]
     titles: list[str]
@@ -185,26 +180,26 @@ class SessionGroup(Struct, frozen=True):
 
 
 class SearchStats:
-    """What is known of all sessions as they were when this was made.
+    """What searches need to know of all sessions, as they were when it was made.
 
-    Searches of several threads may ask it at once, each with connections of its own.
+    Searches in several threads may use it, each with connections of its own.
     """
 
     def __init__(self, reader: StoreReader) -> None:
-        # The words first: what they name is looked up in the index they belong to.
+        # The engine first: its numbers are looked up in the index that it belongs to.
         self.engine = reader.engine()
         with reader.read_transaction():
-            places = reader.search_facts
-            self.families = places.families()
-            self.ended_ms = places.end_times()
-            self.norms = CorpusNorms.from_lengths(places.text_lengths())
-            self.titles = TitleIndex(places.given_titles(), self.engine.tokenize)
+            facts = reader.search_facts
+            self.families = facts.families()
+            self.ended_ms = facts.end_times()
+            self.norms = CorpusNorms.from_lengths(facts.text_lengths())
+            self.titles = TitleIndex(facts.given_titles(), self.engine.tokenize)
         newest = max(self.ended_ms.values(), default=0)
         self.recency = {
             session: recency_bonus((newest - ended) / _DAY_MS)
             for session, ended in self.ended_ms.items()
         }
-        """What its age adds to each session."""
+        """What a session's age adds to its score."""
         self._lock = allocate_lock()
         self._loaded: dict[Callable[[SearchFacts], object], object] = {}
 
@@ -213,16 +208,16 @@ class SearchStats:
         return self._load_once(_load_time_spans, facts)
 
     def session_groups(self, facts: SearchFacts) -> list[SessionGroup]:
-        """Return all sessions, gathered by what can be asked about them."""
+        """Return all sessions, grouped by their fields."""
         return self._load_once(_load_session_groups, facts)
 
     def _load_once(self, load: Callable[[SearchFacts], T], facts: SearchFacts) -> T:
-        """Return what only some searches need, read when it is first asked for."""
+        """Return what only some searches need; it is loaded for the first of them."""
         with self._lock:
             if load not in self._loaded:
                 self._loaded[load] = load(facts)
-            found: T = self._loaded[load]  # type: ignore[assignment]
-            return found
+            value: T = self._loaded[load]  # type: ignore[assignment]
+            return value
 
 
 def _load_time_spans(facts: SearchFacts) -> Mapping[int, tuple[int, int]]:
@@ -230,36 +225,32 @@ def _load_time_spans(facts: SearchFacts) -> Mapping[int, tuple[int, int]]:
 
 
 def _load_session_groups(facts: SearchFacts) -> list[SessionGroup]:
-    found: dict[tuple[object, ...], SessionGroup] = {}
-    for number, listed in facts.numbered_summaries():
-        one = make_session_text(listed)
+    groups: dict[tuple[object, ...], SessionGroup] = {}
+    for number, summary in facts.numbered_summaries():
+        text = make_session_text(summary)
         key = (
-            one.project,
-            one.project_keys,
-            one.models,
-            one.git_branches,
-            one.entrypoints,
-            one.tags,
-            one.flags,
+            text.project,
+            text.project_keys,
+            text.models,
+            text.git_branches,
+            text.entrypoints,
+            text.tags,
+            text.flags,
         )
-        same = found.get(key)
-        if same is None:
-            same = found[key] = SessionGroup(one, array("q"), [], [])
-        same.numbers.append(number)
-        same.ids.append(one.session_id)
-        same.titles.append(one.title)
-    return list(found.values())
-
-
-if TYPE_CHECKING:  # protocols take long to make
-    from bygones.store.protocols import StoreReader
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = SessionGroup(text, array("q"), [], [])
+        group.numbers.append(number)
+        group.ids.append(text.session_id)
+        group.titles.append(text.title)
+    return list(groups.values())
 
 
 class SharedSearchStats:
-    """Keeps one value for all who search a folder, and makes it anew as that grows.
+    """Shares statistics between all searchers of an archive, and renews them.
 
-    It looks through connections of its own: only one that has read something can tell
-    whether it was changed since.
+    It has connections of its own: only a connection that has read something can tell
+    whether the database changed since.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -270,7 +261,7 @@ class SharedSearchStats:
         self._data_version = 0
 
     def refresh(self) -> None:
-        """See what has come: what is known is made anew then, once it is asked for."""
+        """Drop the statistics if the archive has changed; they are loaded on demand."""
         with self._lock:
             if self._reader is None:
                 return
@@ -280,9 +271,9 @@ class SharedSearchStats:
                 self._stats = None
 
     def stats_for(self, reader: StoreReader) -> SearchStats | None:
-        """Return what is known of the index that a shelf stands on.
+        """Return the statistics of the index that a reader has open.
 
-        Nothing if that has given way to another: its numbers mean other sessions.
+        None if there is a newer index: its numbers mean other sessions.
         """
         with self._lock:
             try:
@@ -290,7 +281,7 @@ class SharedSearchStats:
                     ArchiveDir(self._folder)
                 )
                 if self._stats is None:
-                    # Whatever is written from here on is seen by the next look.
+                    # What is written from here on is noticed by the next refresh.
                     self._data_version = own.archive_dir.data_version
                     self._stats = SearchStats(own)
             except BaseException:
@@ -303,11 +294,11 @@ class SharedSearchStats:
             return self._stats if is_same else None
 
     def _release(self) -> None:
-        shelf, self._reader, self._stats = self._reader, None, None
-        if shelf is not None:
-            shelf.close()
+        reader, self._reader, self._stats = self._reader, None, None
+        if reader is not None:
+            reader.close()
 
     def close(self) -> None:
-        """Let go of what is known; whoever searches goes on with what they have."""
+        """Release the statistics; running searches keep what they have."""
         with self._lock:
             self._release()
