@@ -19,6 +19,7 @@ from bygones.model.query import Query, Term
 from bygones.model.summary import SessionSummary
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.archive_tables import is_purge_pending, with_annotations
+from bygones.store.encoding import id_key
 from bygones.store.local_reader import LocalReader, find_session
 
 # Most questions are small; what answers the large ones is imported when they are asked.
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import tzinfo
 
-    from bygones.ingest.conversations import Conversation
     from bygones.ingest.loading import StoreLoader
     from bygones.maintenance.purge import PurgeResult
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
@@ -41,18 +41,19 @@ if TYPE_CHECKING:
         LastVerification,
         UsageReport,
     )
-    from bygones.model.sessions import Session
+    from bygones.model.sessions import Conversation, Session
     from bygones.model.summary import (
         Annotations,
         IndexedEdit,
         IndexedPrompt,
         IndexedRecord,
+        MatchPositions,
         Project,
         SearchResults,
         SessionSelection,
     )
     from bygones.model.usage import Cost
-    from bygones.search.service import MatchPositions, Searcher
+    from bygones.search.service import Searcher
     from bygones.search.stats import SharedSearchStats
     from bygones.store.archive_db import StoredSource
     from bygones.store.protocols import StoreReader
@@ -132,6 +133,16 @@ class Archive:
         elif not is_store_url(str(folder)):
             folder = Path(folder).expanduser()
         return cls(folder, shared_stats)
+
+    @staticmethod
+    def shared_stats(folder: str | Path) -> SharedSearchStats:
+        """Return search statistics that several open archives of a folder share.
+
+        Pass the result to :meth:`open`; searches then load them once for all.
+        """
+        from bygones.search.stats import SharedSearchStats
+
+        return SharedSearchStats(Path(folder))
 
     @classmethod
     def from_store(cls, reader: StoreReader, name: str = "team") -> Self:
@@ -421,6 +432,11 @@ class Archive:
         return self._searcher.match_positions(
             query, self._reader.sessions.session_number(session)
         )
+
+    @staticmethod
+    def record_number(record_id: str) -> int:
+        """Return the number by which `MatchPositions` names a record."""
+        return id_key(record_id)
 
     @property
     def _searcher(self) -> Searcher:

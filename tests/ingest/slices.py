@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bygones.archive import Archive
-from bygones.ingest.conversations import AssembledConversation, Conversation
-from bygones.model.sessions import Session
+from bygones.ingest.conversations import AssembledConversation
+from bygones.model.sessions import Conversation, Session
 
 __all__ = ["check", "talks"]
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.model.base import Line
+from bygones.model.path_text import decode_path, encode_path
 from bygones.sources.lines import read_lines
-from bygones.sources.paths import decode_path, encode_path
 from bygones.sources.walk import discover_sources
 from tests.sources.trees import found
 

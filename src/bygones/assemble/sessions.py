@@ -37,13 +37,10 @@ from bygones.model.sessions import (
     FileEdit,
     Message,
     Session,
-    ToolCall,
     walk_agents,
 )
 from bygones.model.summary import Loader, Role
 from bygones.model.usage import Usage
-
-EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 
 
 def collect_edits(
@@ -55,7 +52,7 @@ def collect_edits(
         for turn in branch.own_turns:
             for message in turn.messages:
                 for call in message.tool_calls:
-                    path = edited_path(call)
+                    path = call.edited_path
                     if path is None:
                         continue
                     facts = call.result_facts
@@ -75,13 +72,6 @@ def collect_edits(
                         )
                     )
     return tuple(edits)
-
-
-def edited_path(call: ToolCall) -> str | None:
-    """Return the file that a call changed; `None` if it failed or has no result."""
-    if call.name not in EDITING_TOOLS or call.is_error or not call.has_result:
-        return None
-    return (call.result_facts.path if call.result_facts else None) or call.path or None
 
 
 T = TypeVar("T", bound=str)

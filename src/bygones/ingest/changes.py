@@ -20,10 +20,10 @@ from bygones.model.base import (
     SourceId,
     SourceKind,
 )
+from bygones.model.path_text import decode_path, encode_path
 from bygones.model.progress import IngestReport
 from bygones.sources.fingerprint import SourceChange, SourceFingerprint, detect_change
 from bygones.sources.lines import read_at, read_lines
-from bygones.sources.paths import decode_path, encode_path
 from bygones.sources.snapshot import (
     ModifiedFile,
     ModifiedFiles,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bygones.assemble.sessions import assemble_preview
 from bygones.errors import NotInArchive
@@ -32,7 +32,7 @@ from bygones.store.derived_tables import DerivedTables, decode_summary
 from bygones.store.messages import MessageRange, messages_checksum
 
 if TYPE_CHECKING:
-    from bygones.model.sessions import Message, Session
+    from bygones.model.sessions import Conversation, Message, Session
     from bygones.model.summary import Loader
     from bygones.store.archive_db import StoredSource
     from bygones.store.messages import MessageStore, SessionPreview
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AssembledConversation",
-    "Conversation",
     "PreviewConversation",
     "StoredConversation",
     "open_conversation",
@@ -50,40 +49,6 @@ _OpenSession = Callable[[SessionId], "Session"]
 _CanSum = Callable[[ModelUsage], bool]
 _WINDOW_SIZE = 256
 """Messages that are read at once where a turn is longer than a window."""
-
-
-class Conversation(Protocol):
-    """A session, or an agent run in it, read by windows."""
-
-    @property
-    def facts(self) -> ConversationHeader:
-        """What is told of it without its messages."""
-        ...
-
-    @property
-    def agent_ids(self) -> Sequence[str]:
-        """The ids of all agent runs of the session."""
-        ...
-
-    def window(self, branch: int, start: int, stop: int) -> MessageWindow:
-        """Return the messages of a branch from one number up to another."""
-        ...
-
-    def messages(
-        self, branch: int, names: Sequence[str] = ()
-    ) -> Iterator[tuple[int, Message]]:
-        """Yield messages of a branch with their numbers.
-
-        With names only those that may hold one of them, and perhaps some beside.
-        """
-        ...
-
-    def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:
-        """Return what is behind a window of the last turn that begins in it.
-
-        It is told as a sum only where that ``is_even``.
-        """
-        ...
 
 
 def open_conversation(
@@ -98,7 +63,12 @@ def open_conversation(
     if isinstance(derived, DerivedTables):
         number = derived.session_number(session)
         if number is not None and derived.messages.has_session(number):
-            return StoredConversation(derived.messages, (number, agent), loader)
+            return StoredConversation(
+                derived.messages,
+                (number, agent),
+                loader,
+                lambda: open_session(session),
+            )
         if number is not None and not agent:
             with reader.read_transaction():
                 begun = _load_preview(reader, derived, number, loader)
@@ -178,6 +148,19 @@ class AssembledConversation:
             self.facts = build_conversation_header(session)
         self.session = session
 
+    @property
+    def is_assembled(self) -> bool:
+        """Whether all messages are in memory."""
+        return True
+
+    def load_session(self) -> Session:
+        """Return all of it."""
+        return self.session
+
+    def agent(self, agent: str) -> Conversation:
+        """Return an agent run of the session."""
+        return AssembledConversation(self.session, agent)
+
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
         """Return the messages of a branch from one number up to another."""
         _check_branch(self.facts, branch)
@@ -218,14 +201,17 @@ class PreviewConversation:
         return AssembledConversation(self._open())
 
     @property
-    def session(self) -> Session:
-        """All of it."""
+    def is_assembled(self) -> bool:
+        """Whether more than the preview was needed."""
+        return "_cut" in self.__dict__
+
+    def load_session(self) -> Session:
+        """Return the whole session, assembled on the first call."""
         return self._cut.session
 
-    @property
-    def is_assembled(self) -> bool:
-        """Whether more was asked for."""
-        return "_cut" in self.__dict__
+    def agent(self, agent: str) -> Conversation:
+        """Return an agent run of the session."""
+        return self._cut.agent(agent)
 
     @property
     def agent_ids(self) -> Sequence[str]:
@@ -270,11 +256,17 @@ class StoredConversation:
     """A conversation that the index has."""
 
     def __init__(
-        self, message_store: MessageStore, key: tuple[int, str], loader: Loader
+        self,
+        message_store: MessageStore,
+        key: tuple[int, str],
+        loader: Loader,
+        open_session: Callable[[], Session],
     ) -> None:
         self._message_store = message_store
         self._key = key
         self._loader = loader
+        self._open_session = open_session
+        self._assembled: AssembledConversation | None = None
         number, agent = key
         facts = message_store.load_facts(number, agent)
         if facts is None:
@@ -282,9 +274,29 @@ class StoredConversation:
         self.facts = facts
 
     @property
+    def is_assembled(self) -> bool:
+        """Whether :meth:`load_session` was called."""
+        return self._assembled is not None
+
+    @property
     def agent_ids(self) -> Sequence[str]:
         """The ids of all agent runs of the session."""
         return self._message_store.agent_ids(self._key[0])
+
+    def load_session(self) -> Session:
+        """Return the whole session, assembled on the first call."""
+        if self._assembled is None:
+            self._assembled = AssembledConversation(self._open_session(), self._key[1])
+        return self._assembled.session
+
+    def agent(self, agent: str) -> Conversation:
+        """Return an agent run of the session."""
+        if self._assembled is not None:
+            return self._assembled.agent(agent)
+        key = (self._key[0], agent)
+        return StoredConversation(
+            self._message_store, key, self._loader, self._open_session
+        )
 
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
         """Return the messages of a branch from one number up to another."""

@@ -16,10 +16,10 @@ from bygones.ingest.indexer import Indexer, derive_sessions, line_block, rebuild
 from bygones.ingest.workers import WorkerPool
 from bygones.memory import gc_paused, trim_heap
 from bygones.model.base import Problem, SourceFile
+from bygones.model.path_text import decode_path, encode_path
 from bygones.model.progress import IngestReport, NullProgress, ProgressReporter
 from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.sources.lines import read_line_blocks
-from bygones.sources.paths import decode_path, encode_path
 from bygones.sources.walk import discover_sources
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir

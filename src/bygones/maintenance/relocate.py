@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from bygones.model.base import SourceKind
-from bygones.sources.paths import decode_path, project_key
+from bygones.model.path_text import decode_path
+from bygones.sources.paths import project_key
 from bygones.store.archive_db import StoredSource
 
 __all__ = [

@@ -6,9 +6,10 @@ their loader when it is asked for, so that a session costs its structure only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
+from typing import Protocol
 
 from msgspec import Raw, Struct, structs
 
@@ -47,6 +48,7 @@ from bygones.model.summary import (
 from bygones.model.usage import ReportedCost, Usage
 
 _PROMPT_ORIGINS = frozenset({Origin.PERSON, Origin.CALLER})
+_EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
@@ -84,6 +86,14 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
     def has_result(self) -> bool:
         """Whether a result is there."""
         return self.result_position is not None
+
+    @property
+    def edited_path(self) -> str | None:
+        """The file that it changed; ``None`` if it failed or has no result yet."""
+        if self.name not in _EDITING_TOOLS or self.is_error or not self.has_result:
+            return None
+        facts = self.result_facts
+        return (facts.path if facts else None) or self.path or None
 
     @property
     def tool_use(self) -> ToolUseBlock | None:
@@ -764,3 +774,52 @@ def walk_agents(runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
             seen.add(run.id)
             yield run
             stack.extend(reversed(run.agents))
+
+
+class Conversation(Protocol):
+    """A session, or an agent run in it, that is read in windows of messages."""
+
+    @property
+    def facts(self) -> ConversationHeader:
+        """What is known of it without its messages."""
+        ...
+
+    @property
+    def agent_ids(self) -> Sequence[str]:
+        """The ids of all agent runs of the session."""
+        ...
+
+    @property
+    def is_assembled(self) -> bool:
+        """Whether all its messages are in memory."""
+        ...
+
+    def load_session(self) -> Session:
+        """Return it as a whole session, assembled on the first call."""
+        ...
+
+    def agent(self, agent: str) -> Conversation:
+        """Return an agent run of the session."""
+        ...
+
+    def window(self, branch: int, start: int, stop: int) -> MessageWindow:
+        """Return the messages of a branch from one number up to another."""
+        ...
+
+    def messages(
+        self, branch: int, names: Sequence[str] = ()
+    ) -> Iterator[tuple[int, Message]]:
+        """Yield the messages of a branch with their numbers.
+
+        With names: at least those messages that contain one of them.
+        """
+        ...
+
+    def rest_of_turn(
+        self, window: MessageWindow, can_sum: Callable[[ModelUsage], bool]
+    ) -> TurnRemainder:
+        """Return what follows a window in the last turn that starts in it.
+
+        Usages are summed only where ``can_sum`` allows it.
+        """
+        ...

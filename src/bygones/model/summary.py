@@ -387,6 +387,21 @@ class SpellingCorrection(Struct, frozen=True):
     corrected: str
 
 
+class MatchPositions(Struct, frozen=True):
+    """The records of one session that match a query.
+
+    Records are numbered by `Archive.record_number`.
+    """
+
+    record_numbers: frozenset[int] = frozenset()
+    is_partial: bool = False
+    """Whether there may be more: not every record could be searched."""
+    runs: tuple[tuple[str, ...], ...] = ()
+    """The index terms that matched; those of a run follow each other."""
+    prefixes: tuple[tuple[str, ...], ...] = ()
+    """Runs whose last term is the prefix of a word."""
+
+
 class SearchResults(Struct, frozen=True, kw_only=True):
     """The answer to a query."""
 

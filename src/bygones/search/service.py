@@ -11,6 +11,7 @@ from bygones.model.base import SessionId
 from bygones.model.query import And, Phrase, Query, Words
 from bygones.model.summary import (
     CountBound,
+    MatchPositions,
     SearchResults,
     SessionMatch,
     SpellingCorrection,
@@ -23,7 +24,6 @@ from bygones.search.ranking import RankedSessions, SessionRanker, SortOrder
 from bygones.search.results import ResultBuilder
 from bygones.search.stats import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
-from bygones.store.encoding import id_key
 from bygones.store.protocols import StoreReader
 
 MAX_WORDS = 32
@@ -36,23 +36,6 @@ class _PageRequest(Struct, frozen=True):
     hits_per_session: int
     sort: SortOrder
     redact: Callable[[str], str]
-
-
-class MatchPositions(Struct, frozen=True):
-    """The records of a session that match a query, by the keys of their ids."""
-
-    record_numbers: frozenset[int] = frozenset()
-    is_partial: bool = False
-    """Whether there may be more: not all texts could be looked at."""
-    runs: tuple[TermRun, ...] = ()
-    """The forms in which the words appear: consecutive terms."""
-    prefixes: tuple[TermRun, ...] = ()
-    """The same, where the last term is the beginning of a word."""
-
-    @staticmethod
-    def record_number(record: str) -> int:
-        """Return the key of a record's id."""
-        return id_key(record)
 
 
 class MatchingSessions(Struct, frozen=True):

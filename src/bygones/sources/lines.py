@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bygones.model.base import Line, Position, Problem, SourceFile, SourceId
-from bygones.sources.paths import decode_path
+from bygones.model.path_text import decode_path
 
 # Do not block on a pipe that is named like a transcript, and do not follow a link that
 # replaced a file after the walk.

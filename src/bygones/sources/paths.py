@@ -82,42 +82,6 @@ def _is_dir(path: Path) -> bool:
         return False
 
 
-_PRIVATE_USE_BASE = 0xEF00
-"""An invalid byte `0xNN` (always above 0x7F) is encoded as the character `U+EFNN`."""
-
-_NEEDS_ESCAPE = "[\udc80-\udcff\uef80-\uefff]"
-_ESCAPED = "[\uef80-\uefff]"
-
-
-def encode_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as valid Unicode with forward slashes, for ids, JSON and SQL."""
-    native = os.fspath(path)
-    if os.sep != "/":
-        native = native.replace(os.sep, "/")
-    if native.isascii():
-        return native
-    text = os.fsencode(native).decode("utf-8", "surrogateescape")
-    return re.sub(_NEEDS_ESCAPE, lambda match: _escape(match[0]), text)
-
-
-def decode_path(text: str) -> str:
-    """Return the native path for a text from `encode_path`."""
-    if text.isascii():
-        return text
-    unescaped = re.sub(
-        _ESCAPED, lambda match: chr(ord(match[0]) - _PRIVATE_USE_BASE + 0xDC00), text
-    )
-    try:
-        return os.fsdecode(unescaped.encode("utf-8", "surrogateescape"))
-    except UnicodeEncodeError:
-        return text  # not from encode_path, so there is no such file
-
-
-def _escape(character: str) -> str:
-    raw = character.encode("utf-8", "surrogateescape")
-    return "".join(chr(_PRIVATE_USE_BASE + byte) for byte in raw)
-
-
 _MAX_KEY_LENGTH = 200
 _BASE36_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NON_ALPHANUMERIC = re.compile("[^A-Za-z0-9]")

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.model.base import Problem, SessionId, SourceFile, SourceId, SourceKind
+from bygones.model.path_text import encode_path
 from bygones.sources.layout import (
     ANY_DIR,
     HOME_MARKERS,
@@ -24,7 +25,6 @@ from bygones.sources.layout import (
     is_secret_file,
 )
 from bygones.sources.lines import problem_from_error, source_problem
-from bygones.sources.paths import encode_path
 
 _INT64_MAX = 2**63 - 1
 

@@ -11,13 +11,13 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
-from bygones.assemble.sessions import edited_path
+from bygones.archive import Archive
 from bygones.errors import NotInArchive
-from bygones.ingest.conversations import Conversation
 from bygones.model.sessions import (
     PREVIEW_MESSAGES,
     AgentRun,
     BranchSummary,
+    Conversation,
     ConversationHeader,
     Message,
     MessageWindow,
@@ -39,7 +39,6 @@ from bygones.render.walk import (
     WalkStep,
     walk_window,
 )
-from bygones.search.service import MatchPositions
 from bygones.web.images import EmbeddedImage, iter_embedded_images, link_images
 from bygones.web.layout import build_url
 from bygones.web.pool import OpenSession
@@ -203,7 +202,7 @@ class ConversationView:
         for at, message in self._conversation.messages(self.branch.number, [path]):
             if at >= self.branch.shared_count:
                 calls = message.tool_calls
-                yield from (call for call in calls if edited_path(call) == path)
+                yield from (call for call in calls if call.edited_path == path)
 
     def iter_agent_runs(self) -> Iterator[AgentRun]:
         """Yield the runs that were called here, and those below them."""
@@ -365,7 +364,7 @@ def _iter_record_locations(
     for at, message in messages:
         place = (at, make_element_id("m", message.id))
         for record in message.record_ids:
-            yield MatchPositions.record_number(record), place
+            yield Archive.record_number(record), place
 
 
 def _iter_outline(messages: Iterable[tuple[int, Message]]) -> Iterator[OutlineEntry]:
@@ -389,7 +388,7 @@ def _iter_outline(messages: Iterable[tuple[int, Message]]) -> Iterator[OutlineEn
                     yield OutlineEntry(
                         OutlineEntryKind.AGENT, at, make_element_id("a", run.id), title
                     )
-            path = edited_path(call)
+            path = call.edited_path
             if call.is_error:
                 told = f"{call.name} {call.label}"[:_MAX_LABEL]
                 yield OutlineEntry(OutlineEntryKind.ERROR, at, there, told)

@@ -16,16 +16,9 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from bygones.archive import Archive
-from bygones.ingest.conversations import (
-    AssembledConversation,
-    Conversation,
-    PreviewConversation,
-    StoredConversation,
-)
 from bygones.memory import trim_heap
-from bygones.model.sessions import Session
+from bygones.model.sessions import Conversation, Session
 from bygones.model.summary import SessionSummary
-from bygones.search.stats import SharedSearchStats
 
 __all__ = ["ArchivePool", "OpenSession"]
 
@@ -94,30 +87,25 @@ class OpenSession:
         self.cache: dict[str, object] = {}
         """What was worked out about it, by name."""
         self._gc_paused = gc_paused
-        self._session: Session | None = None
         self._conversation: Conversation | None = None
 
     @property
     def session(self) -> Session:
-        """All of it, assembled when it is first asked for."""
-        if self._session is None:
-            talk = self.conversation()
-            with self._gc_paused():
-                if isinstance(talk, PreviewConversation | AssembledConversation):
-                    self._session = talk.session
-                else:
-                    self._session = self.archive.session(self.summary.id)
-        return self._session
+        """The whole session, assembled on first use."""
+        conversation = self.conversation()
+        if conversation.is_assembled:
+            return conversation.load_session()
+        with self._gc_paused():
+            return conversation.load_session()
 
     def conversation(self, agent: str = "") -> Conversation:
-        """Return it, or an agent run in it, to be read by windows."""
+        """Return it, or one of its agent runs, to be read in windows."""
         if self._conversation is None:
             self._conversation = self.archive.conversation(self.summary.id)
         if not agent:
             return self._conversation
-        if self._session is None and isinstance(self._conversation, StoredConversation):
-            return self.archive.conversation(self.summary.id, agent)
-        return AssembledConversation(self.session, agent)
+        with self._gc_paused():
+            return self._conversation.agent(agent)
 
     def release(self) -> None:
         """Let go of all that was made of it: nobody reads it, and nobody will.
@@ -126,15 +114,13 @@ class OpenSession:
         """
         self.is_released = True
         self.cache.clear()
-        self._session = self._conversation = None
+        self._conversation = None
 
     @property
     def loaded_messages(self) -> int:
-        """How many messages it keeps in memory."""
-        talk = self._conversation
-        is_whole = self._session is not None or isinstance(talk, AssembledConversation)
-        is_whole |= isinstance(talk, PreviewConversation) and talk.is_assembled
-        return self.summary.message_count if is_whole else 0
+        """How many messages it holds in memory."""
+        is_loaded = self._conversation is not None and self._conversation.is_assembled
+        return self.summary.message_count if is_loaded else 0
 
 
 class ArchivePool:
@@ -151,9 +137,9 @@ class ArchivePool:
         self.folder = folder
         self._max_idle = max_idle
         self._max_open_sessions = max_open_sessions
-        commons = self._search_stats = SharedSearchStats(folder or Path())
+        shared_stats = self._search_stats = Archive.shared_stats(folder or Path())
         self._open_archive = open_archive or (
-            lambda: Archive.open(folder or Path(), commons)
+            lambda: Archive.open(folder or Path(), shared_stats)
         )
         self._idle: list[_Lease] = []
         self._idle_unsearched: list[_Lease] = []

@@ -48,6 +48,7 @@ from bygones.export.formats import (
 from bygones.export.report import RedactionReport
 from bygones.export.scanner import scan_sessions
 from bygones.model.base import SessionId
+from bygones.model.path_text import encode_path
 from bygones.model.query import TimeRange
 from bygones.model.sessions import Session
 from bygones.query.matcher import overlaps
@@ -57,7 +58,6 @@ from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.schema.commands import ExportObject
-from bygones.sources.paths import encode_path
 from bygones.usage.message_costs import make_message_pricer
 from bygones.usage.prices import load_prices
 

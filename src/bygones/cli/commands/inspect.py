@@ -32,6 +32,7 @@ from bygones.cli.terminal import (
 )
 from bygones.errors import NoTranscriptsFound, PathNotFound
 from bygones.inspection import inspect_transcripts, total_transcript_size
+from bygones.model.path_text import encode_path
 from bygones.model.reports import (
     DriftRow,
     ProblemKindRow,
@@ -50,7 +51,6 @@ from bygones.render.text.primitives import (
 from bygones.render.text.primitives import (
     sanitize_name as plain,
 )
-from bygones.sources.paths import encode_path
 
 _BAR_WIDTH = 20
 _NO_NAME = "(none)"

@@ -21,10 +21,10 @@ from bygones.integrations.claude_code import (
     claude_paths,
     plan_changes,
 )
+from bygones.model.path_text import encode_path
 from bygones.render.text.primitives import display_width
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.commands import IntegrationObject
-from bygones.sources.paths import encode_path
 
 _STATE_TEXTS = {
     (False, PartState.MISSING): "would add",

@@ -14,12 +14,12 @@ from bygones import __version__
 from bygones.archive import Archive
 from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
 from bygones.model.base import PROBLEM_KINDS, Problem, SessionId, SourceKind
+from bygones.model.path_text import encode_path
 from bygones.model.reports import DriftRow
 from bygones.model.summary import SessionSummary
 from bygones.render.headers import describe_verification
 from bygones.render.html.markup import Html, escape_line, escape_text, join_html, tag
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.sources.paths import encode_path
 from bygones.web.context import RequestContext
 from bygones.web.layout import (
     PageMeta,

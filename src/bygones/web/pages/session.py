@@ -21,7 +21,7 @@ from starlette.responses import (
 from bygones.errors import NotInArchive
 from bygones.model.base import SessionId
 from bygones.model.sessions import ConversationHeader, Message
-from bygones.model.summary import SessionSummary
+from bygones.model.summary import MatchPositions, SessionSummary
 from bygones.model.usage import Cost, sum_costs
 from bygones.render.headers import window_header_facts
 from bygones.render.html.markup import (
@@ -42,7 +42,6 @@ from bygones.render.numbers import pluralize
 from bygones.render.step_renderer import RenderOptions
 from bygones.render.text.primitives import sanitize, sanitize_line
 from bygones.render.tool_detail import format_json
-from bygones.search.service import MatchPositions
 from bygones.usage.costs import SessionCosts
 from bygones.usage.message_costs import has_single_price, make_message_pricer
 from bygones.web.context import RequestContext
