@@ -460,6 +460,16 @@ class Archive:
 
         return find_project(self.projects(include_empty=True), name)
 
+    def project_at(self, directory: str | Path) -> Project | None:
+        """Return the project of a directory: its own, or that of the nearest parent."""
+        path = Path(directory).expanduser().absolute()
+        real_path = Path(os.path.realpath(path))
+        known = {project.path: project for project in self.projects(include_empty=True)}
+        for place in (path, real_path, *real_path.parents, *path.parents):
+            if str(place) in known:
+                return known[str(place)]
+        return None
+
     def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
         """Return the sessions that called each tool, their agents included."""
         from bygones.usage.filter import sessions_by_tool

@@ -15,8 +15,8 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.cli.main import main
+from bygones.integrations.statusline import build_status_line
 from bygones.integrations.statusline_cache import StatusLineCache
-from bygones.mcp.statusline import build_status_line
 from tests.build import (
     CWD,
     Home,

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.model.base import Line, Problem
+from bygones.model.harness_text import parse_user_text
 from bygones.model.nodes import LocatedRecord
 from bygones.model.records import UnknownRecord
 from bygones.parse.decode import SalvagedObject, salvage_line
 from bygones.parse.full import parse_line, parse_record, unknown_fields
-from bygones.parse.harness_text import parse_user_text
 from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.loader import parse_outcome
 from bygones.parse.texts import extract_text_spans

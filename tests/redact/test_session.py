@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
-from bygones.parse.harness_text import parse_user_text
 from bygones.reader import read_sessions
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog, redact_session

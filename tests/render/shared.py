@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session, ToolCall
-from bygones.parse.harness_text import parse_user_text
 from bygones.reader import read_sessions
 from bygones.render.session_tree import TreeLineKind, iter_tree_lines
 from bygones.render.text.session import TextOptions, render_text

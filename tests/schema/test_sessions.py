@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
-from bygones.parse.harness_text import parse_user_text
 from bygones.render.walk import SessionView
 from bygones.schema.encoding import encode_object
 from bygones.schema.registry import OBJECT_TYPES

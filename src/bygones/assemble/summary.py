@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from bygones.errors import AmbiguousSelector, NotInArchive
 from bygones.model.base import ProjectKey, RecordId, SessionId
@@ -17,6 +18,7 @@ from bygones.model.nodes import (
 from bygones.model.query import Flag
 from bygones.model.sessions import Session
 from bygones.model.summary import Project, SessionSummary, Title, TitleKind
+from bygones.model.usage import Usage
 
 _TITLE_LIMIT = 200
 """Characters of a prompt that is used as title."""
@@ -170,11 +172,20 @@ class _ProjectBuilder:
         self._keys: dict[ProjectKey, None] = {}
         self._sessions: list[SessionId] = []
         self._size = 0
+        self._last_active_at: datetime | None = None
+        self._usage = Usage()
 
     def add(self, session: Session | SessionSummary) -> None:
         self._keys.update(dict.fromkeys(session.project_keys))
         self._sessions.append(session.id)
         self._size += _session_size(session)
+        if isinstance(session, SessionSummary):
+            self._usage += session.usage
+        else:
+            self._usage += session.total_usage
+        if session.ended_at is not None:
+            last = self._last_active_at or session.ended_at
+            self._last_active_at = max(last, session.ended_at)
 
     @property
     def project(self) -> Project:
@@ -183,6 +194,8 @@ class _ProjectBuilder:
             project_keys=tuple(self._keys),
             session_ids=tuple(self._sessions),
             source_bytes=self._size,
+            last_active_at=self._last_active_at,
+            usage=self._usage,
         )
 
 

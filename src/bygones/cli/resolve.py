@@ -53,13 +53,11 @@ def resolve_project(archive: Archive, name: str) -> Project:
     """
     if not _is_path(name):
         return archive.project(name)
-    place = Path(os.path.realpath(Path(name).expanduser()))
-    for path in (Path(name).expanduser().absolute(), place, *place.parents):
-        try:
-            return archive.project(str(path))
-        except NotInArchive:
-            continue
-    raise NotInArchive("project", str(place))
+    project = archive.project_at(name)
+    if project is None:
+        place = os.path.realpath(Path(name).expanduser())
+        raise NotInArchive("project", place)
+    return project
 
 
 def resolve_project_scope(archive: Archive, name: str | None) -> str | None:

@@ -16,8 +16,8 @@ from bygones.export.files import (
     open_nothing,
     write_atomic,
 )
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
-from bygones.parse.harness_text import parse_user_text
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog, redact_session
 from bygones.render.html.markup import Html, escape_line

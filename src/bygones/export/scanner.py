@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from bygones.errors import ScannerFailed, ScannerNotFound
 from bygones.export.formats import ExportOptions, apply_redaction
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
-from bygones.parse.harness_text import parse_user_text
 from bygones.redact.session import RedactionLog
 from bygones.schema.encoding import to_dict
 from bygones.schema.sessions import session_objects

@@ -19,6 +19,7 @@ from bygones.model.base import (
     SourceKind,
     require_valid_text,
 )
+from bygones.model.harness_text import parse_user_text
 from bygones.model.metadata import FileVersion
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
@@ -30,7 +31,6 @@ from bygones.model.nodes import (
 from bygones.model.records import TextBlock
 from bygones.model.sessions import Session
 from bygones.model.summary import IndexedPrompt, IndexedRecord, Loader
-from bygones.parse.harness_text import parse_user_text
 from bygones.parse.loader import RecordLoader
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import split_lines

@@ -20,6 +20,7 @@ from bygones.integrations.json_edit import (
     parse_object,
     remove_owned,
 )
+from bygones.store.connect import fsync_folder
 
 __all__ = [
     "ClaudePaths",
@@ -244,8 +245,6 @@ def apply_changes(changes: Sequence[IntegrationChange]) -> list[IntegrationChang
 
 
 def _write_file(path: Path, content: bytes) -> None:
-    from bygones.store.connect import fsync_folder
-
     # Settings are often a link into somebody's own folder of such files.
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True)

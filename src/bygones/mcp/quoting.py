@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from bygones.archive import Archive
@@ -271,14 +270,6 @@ def short_record_id(id_: str) -> str:
     """Return the beginning of a record's id, as rows cite it."""
     name = id_[:_SHORT_LENGTH]
     return name if _PLAIN_ID.fullmatch(name) else "?"
-
-
-def find_project(archive: Archive, directory: Path) -> str | None:
-    """Return the project of a directory: it, or the next above it that is known."""
-    known = {listed.project for listed in archive.sessions(include_empty=True)}
-    return next(
-        (str(p) for p in (directory, *directory.parents) if str(p) in known), None
-    )
 
 
 def short_session_id(archive: Archive, summary: SessionSummary) -> str:

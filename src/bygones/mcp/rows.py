@@ -13,17 +13,22 @@ from bygones.mcp.quoting import (
     short_session_id,
 )
 from bygones.model.base import RecordId, SessionId
+from bygones.model.harness_text import parse_user_text
 from bygones.model.nodes import Origin
 from bygones.model.query import And, FieldValue, Not, Part, Phrase, Query, Term
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, FileEdit, Message, Session, ToolCall, Turn
 from bygones.model.summary import Hit, IndexedEdit, Role, SearchResults, SessionMatch
-from bygones.parse.harness_text import parse_user_text
 from bygones.query.parser import and_terms
 from bygones.render.headers import agent_facts, search_notes
 from bygones.render.message_text import describe_block, prompt_text
 from bygones.render.numbers import format_duration, format_time_range, pluralize
-from bygones.render.text.primitives import plain_text, sanitize, sanitize_line
+from bygones.render.text.primitives import (
+    plain_text,
+    sanitize,
+    sanitize_line,
+    truncate_line,
+)
 from bygones.render.text.system_messages import MessageLayout, TextSystemMessages
 from bygones.render.tool_detail import render_input, render_result
 from bygones.render.tool_line import ToolCallFormatter, render_tool_line
@@ -47,12 +52,6 @@ def _prefix_lines(text: str, prefix: str) -> list[str]:
 def is_own_tool(tool: str) -> bool:
     """Whether a call asked for what was recalled before; its output is no history."""
     return tool.startswith("mcp__") and _OWN_TOOL in tool
-
-
-def truncate_line(text: str, max_chars: int) -> str:
-    """Return the beginning of a text on one line, and whether there is more."""
-    line = sanitize_line(text[: max_chars * 4])
-    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
 class _IndependentCallLines(ToolCallFormatter):

@@ -26,7 +26,6 @@ from bygones.mcp.quoting import (
     QuotedRow,
     QuotedSlice,
     build_answer,
-    find_project,
     find_start,
     parse_cursor,
     short_session_id,
@@ -201,7 +200,8 @@ class ToolService:
         return redact_session(session, self._redactor)
 
     def _current_project(self, archive: Archive) -> str | None:
-        return find_project(archive, self._caller.directory)
+        project = archive.project_at(self._caller.directory)
+        return project.path if project else None
 
     def _summary_row(self, archive: Archive, summary: SessionSummary) -> QuotedRow:
         facts = [

@@ -203,6 +203,8 @@ class Project(Struct, frozen=True, kw_only=True):
     session_ids: tuple[SessionId, ...] = ()
     source_bytes: int = 0
     """Bytes of its sources."""
+    last_active_at: datetime | None = None
+    usage: Usage = Usage()
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from bygones.model.base import (
     Problem,
     wire_name,
 )
+from bygones.model.harness_text import display_text, parse_user_text
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
     LightBlock,
@@ -50,7 +51,6 @@ from bygones.parse.decode import (
     replace_invalid_utf8,
     salvage_line,
 )
-from bygones.parse.harness_text import display_text, parse_user_text
 from bygones.parse.node_facts import NodeFacts, text_digest, user_text_facts
 from bygones.parse.usage import parse_billing, parse_progress_usage, parse_usage
 

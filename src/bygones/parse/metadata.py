@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS, AgentId, ToolUseId, WireStruct
+from bygones.model.harness_text import display_text, parse_user_text, typed_text
 from bygones.model.metadata import (
     VISIBLE_ATTACHMENT_TYPES,
     AgentNameRecord,
@@ -54,7 +55,6 @@ from bygones.model.nodes import (
 from bygones.model.records import CompactionMetadata, SystemRecord
 from bygones.parse.decode import content_text, replace_invalid_utf8
 from bygones.parse.full import parse_record
-from bygones.parse.harness_text import display_text, parse_user_text, typed_text
 from bygones.parse.node_facts import NodeFacts, user_text_facts
 from bygones.parse.usage import parse_reported_cost
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS
+from bygones.model.harness_text import typed_text
 from bygones.model.nodes import (
     IndexField,
     LightBlock,
@@ -31,7 +32,6 @@ from bygones.parse.decode import (
     raw_size,
     replace_invalid_utf8,
 )
-from bygones.parse.harness_text import typed_text
 
 TEXT_LIMIT = 16 * 1024 * 1024
 """Characters of one record that are indexed; all its bytes are archived."""

@@ -18,7 +18,7 @@ from bygones.model.summary import (
     SessionSummary,
     TitleKind,
 )
-from bygones.model.usage import Cost, Usage
+from bygones.model.usage import Cost
 from bygones.schema.encoding import JsonObject, TokenCounts, portable_id, to_usd
 
 
@@ -121,15 +121,13 @@ class ProjectObject(JsonObject, frozen=True, kw_only=True, tag="project"):
     source_bytes: int
 
     @classmethod
-    def from_project(
-        cls, project: Project, last_active_at: datetime | None, usage: Usage
-    ) -> ProjectObject:
+    def from_project(cls, project: Project) -> ProjectObject:
         return cls(
             path=project.path,
             project_keys=project.project_keys,
             session_count=len(project.session_ids),
-            last_active_at=last_active_at,
-            tokens=TokenCounts.from_usage(usage),
+            last_active_at=project.last_active_at,
+            tokens=TokenCounts.from_usage(project.usage),
             source_bytes=project.source_bytes,
         )
 

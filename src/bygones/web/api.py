@@ -205,11 +205,8 @@ def _is_valid_note(note: str) -> bool:
 
 def projects(context: RequestContext) -> Response:
     """List projects, the one last worked on first."""
-    facts = context.pool.cached("projects", load_projects)
-    return json_response(
-        ProjectObject.from_project(one.project, one.last_active_at, one.usage)
-        for one in facts
-    )
+    found = context.pool.cached("projects", load_projects)
+    return json_response(map(ProjectObject.from_project, found))
 
 
 def search(context: RequestContext) -> Response:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
-from bygones.parse.harness_text import parse_user_text
 from bygones.render.html.session import (
     HtmlFragment,
     HtmlOptions,

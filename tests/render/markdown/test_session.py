@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
-from bygones.parse.harness_text import parse_user_text
 from bygones.render.markdown.session import render_session_markdown
 from bygones.render.step_renderer import RenderOptions
 from bygones.render.walk import SessionView

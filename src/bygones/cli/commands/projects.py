@@ -18,13 +18,11 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
 from bygones.cli.terminal import format_table
-from bygones.model.usage import Usage
 from bygones.render.numbers import format_bytes, format_tokens
 from bygones.schema.summaries import ProjectObject
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
-    from bygones.model.base import SessionId
 
 
 __all__ = ["projects"]
@@ -64,15 +62,5 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
 
 
 def _project_objects(archive: Archive, *, empty: bool) -> list[ProjectObject]:
-    ended: dict[SessionId, datetime | None] = {}
-    usages: dict[SessionId, Usage] = {}
-    for summary in archive.sessions(include_empty=empty):
-        ended[summary.id] = summary.ended_at
-        usages[summary.id] = summary.usage
-    found = []
-    for project in archive.projects(include_empty=empty):
-        listed = [id_ for id_ in project.session_ids if id_ in usages]
-        last = max(filter(None, (ended[id_] for id_ in listed)), default=None)
-        usage = sum((usages[id_] for id_ in listed), Usage())
-        found.append(ProjectObject.from_project(project, last, usage))
+    found = map(ProjectObject.from_project, archive.projects(include_empty=empty))
     return sorted(found, key=lambda row: row.last_active_at or _OLDEST, reverse=True)

@@ -29,7 +29,7 @@ def statusline(*, now: str | None) -> None:
         print_status_line()
         return
     from bygones.config import find_prices_file, resolve_archive_location
-    from bygones.mcp.statusline import build_status_line
+    from bygones.integrations.statusline import build_status_line
 
     asked = now.encode("utf-8", "surrogateescape")
     moment = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)

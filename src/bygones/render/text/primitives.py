@@ -89,6 +89,12 @@ def sanitize_line(text: str) -> str:
     return sanitize(_WHITESPACE.sub(" ", _COLOR_SEQUENCE.sub("", text)).strip())
 
 
+def truncate_line(text: str, max_chars: int) -> str:
+    """Return text sanitized on one line of at most `max_chars`, with an ellipsis."""
+    line = sanitize_line(text[: max_chars * 4])
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+
+
 def sanitize_name(text: str) -> str:
     r"""Return a name with everything escaped that is not a printable sign.
 

@@ -12,7 +12,6 @@ from msgspec.structs import force_setattr
 from starlette.responses import HTMLResponse, Response
 
 from bygones.archive import Archive
-from bygones.assemble.summary import group_into_projects
 from bygones.model.base import SessionId
 from bygones.model.query import (
     FieldTerm,
@@ -26,7 +25,6 @@ from bygones.model.query import (
 )
 from bygones.model.reports import NANOS_PER_DOLLAR, UsageReport, UsageRow
 from bygones.model.summary import Project, SessionSummary
-from bygones.model.usage import Usage
 from bygones.query.parser import and_terms, parse_query
 from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.html.markup import (
@@ -463,42 +461,21 @@ _MAX_NOTE = 120
 _MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
 
 
-class ProjectActivity(Struct, frozen=True):
-    """A project, when it was last worked on, and what was spent on it."""
-
-    project: Project
-    last_active_at: datetime | None
-    usage: Usage
-
-
-def load_projects(archive: Archive) -> tuple[ProjectActivity, ...]:
+def load_projects(archive: Archive) -> tuple[Project, ...]:
     """Return all projects, the one last worked on first."""
-    known: dict[SessionId, tuple[datetime | None, Usage]] = {}
-
-    def noted() -> Iterator[SessionSummary]:
-        # One by one: all of them at once would take much memory.
-        for one in archive.sessions():
-            known[one.id] = one.ended_at, one.usage
-            yield one
-
-    rows = []
-    for project in group_into_projects(noted()):
-        own = [known[name] for name in project.session_ids]
-        last = max((ended for ended, _ in own if ended), default=None)
-        rows.append(
-            ProjectActivity(project, last, sum((used for _, used in own), Usage()))
-        )
     return tuple(
-        sorted(rows, key=lambda row: row.last_active_at or _MIN_DATETIME, reverse=True)
+        sorted(
+            archive.projects(),
+            key=lambda project: project.last_active_at or _MIN_DATETIME,
+            reverse=True,
+        )
     )
 
 
 def projects_page(context: RequestContext) -> Response:
     """Answer with the list of projects."""
-    rows = context.pool.cached("projects", load_projects)
     lines = []
-    for row in rows:
-        project = row.project
+    for project in context.pool.cached("projects", load_projects):
         path = project.path or ""
         name = escape_line(project.name)
         to = build_url(project=path) if path else ""
@@ -511,9 +488,9 @@ def projects_page(context: RequestContext) -> Response:
                     )
                 ),
                 escape_line(f"{len(project.session_ids):,}"),
-                escape_line(format_tokens(row.usage.total)),
+                escape_line(format_tokens(project.usage.total)),
                 escape_line(format_bytes(project.source_bytes)),
-                time_tag(row.last_active_at, context.now),
+                time_tag(project.last_active_at, context.now),
             )
         )
     heads = ("Project", "Sessions", "Tokens", "Size", "Last")
