@@ -45,7 +45,7 @@ def test_a_slip_is_mended_where_it_is_looked_for_and_not_where_it_is_excluded(
     assert main(["list", "rety"]) == ExitCode.SUCCESS
     told = capsys.readouterr()
     assert RETRY in told.out
-    assert told.err == "note: rety stands nowhere; looked for retry\n"
+    assert told.err == "note: no match for rety; searched for retry instead\n"
 
     assert main(["list", "--", "-rety"]) == ExitCode.SUCCESS
     told = capsys.readouterr()

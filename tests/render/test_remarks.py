@@ -13,7 +13,7 @@ def test_what_stands_nowhere_is_told_in_brief() -> None:
 
     nowhere, missing = search_notes(found)
 
-    assert nowhere == "teh stands nowhere; looked for the"
+    assert nowhere == "no match for teh; searched for the instead"
     assert len(missing) < 120
 
 

@@ -1,4 +1,4 @@
-"""The lines above the rest: of a session, an agent run, a branch beside the way."""
+"""Facts about sessions, agents and branches, and notes on searches and checks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ from bygones.render.text.primitives import (
 )
 
 _MAX_NAMES = 3
-"""Names of one kind that are told; the others are counted."""
+"""Names that are listed; further ones are counted."""
 _QUOTE_WIDTH = 40
-"""Columns of a prompt that is quoted to tell a branch from others."""
 
 
 def render_header(
@@ -47,10 +46,7 @@ def render_header(
     *,
     cost: Cost | None = None,
 ) -> Iterator[StyledLine]:
-    """Yield what one wants to know of a session before reading it.
-
-    What all of it cost is told where somebody asked for that.
-    """
+    """Yield the title and the facts above a session; ``cost`` is shown if given."""
     title = sanitize_line(session.title.text) or session.id
     yield styled_line(
         StyledSpan(
@@ -66,7 +62,7 @@ def render_header(
 def session_header_facts(
     session: Session, branch: Branch, zone: tzinfo | None, cost: Cost | None = None
 ) -> tuple[list[str], ...]:
-    """Return what is told above a session, line by line; empty facts are left out."""
+    """Return the facts above a session, one list per line; facts may be empty."""
     prompts = sum(1 for message in branch.messages if message.is_prompt)
     calls = sum(len(message.tool_calls) for message in branch.messages)
     agents = sum(1 for run in session.all_agents if run.kind.is_shown)
@@ -84,7 +80,7 @@ def window_header_facts(
     zone: tzinfo | None,
     cost: Cost | None = None,
 ) -> tuple[list[str], ...]:
-    """Return the same where a session is read by windows."""
+    """Return the same facts for a session that is read in windows."""
     others = len(session.branches) - 1
     counts = [
         *_count_facts(
@@ -98,7 +94,7 @@ def window_header_facts(
 def _header_facts(
     session: Session | ConversationHeader,
     counts: list[str],
-    spent: list[str],
+    usage: list[str],
     zone: tzinfo | None,
 ) -> tuple[list[str], ...]:
     return (
@@ -106,15 +102,15 @@ def _header_facts(
         _time_facts(session, zone),
         _software_facts(session),
         counts,
-        spent,
+        usage,
         _lineage_facts(session),
     )
 
 
 def _location_facts(session: Session | ConversationHeader) -> list[str]:
-    where = [session.project or ""]
     branches = [name for name in session.git_branches if name != "HEAD"]
-    return [*where, f"git {_abbreviate_list(branches)}" if branches else ""]
+    git = f"git {_abbreviate_list(branches)}" if branches else ""
+    return [session.project or "", git]
 
 
 def _time_facts(
@@ -122,27 +118,20 @@ def _time_facts(
 ) -> list[str]:
     if session.started_at is None or session.ended_at is None:
         return []
-    lasted = session.ended_at - session.started_at
     return [
         format_time_range(session.started_at, session.ended_at, zone),
-        format_duration(lasted),
+        format_duration(session.ended_at - session.started_at),
     ]
 
 
 def _software_facts(session: Session | ConversationHeader) -> list[str]:
     versions = session.versions
-    spoken = (
-        versions[0] if len(versions) == 1 else " to ".join(_first_and_last(versions))
-    )
+    version_range = " to ".join(dict.fromkeys((*versions[:1], *versions[-1:])))
     return [
         _abbreviate_list(session.models),
-        f"Claude Code {spoken}" if versions else "",
+        f"Claude Code {version_range}" if versions else "",
         _abbreviate_list([name for name in session.entrypoints if name != "cli"]),
     ]
-
-
-def _first_and_last(versions: Sequence[str]) -> list[str]:
-    return [versions[0], versions[-1]] if versions else []
 
 
 def _count_facts(prompts: int, calls: int, agents: int, others: int) -> list[str]:
@@ -174,10 +163,11 @@ def _usage_facts(usage: Usage, cost: Cost | None) -> list[str]:
 
 
 def _lineage_facts(session: Session | ConversationHeader) -> list[str]:
-    told = [
-        f"{one.kind.replace('-', ' ')} {one.session_id[:8]}" for one in session.lineage
+    relatives = [
+        f"{link.kind.replace('-', ' ')} {link.session_id[:8]}"
+        for link in session.lineage
     ]
-    return [f"session {session.id}", *told]
+    return [f"session {session.id}", *relatives]
 
 
 def _abbreviate_list(names: Sequence[str]) -> str:
@@ -186,16 +176,13 @@ def _abbreviate_list(names: Sequence[str]) -> str:
 
 
 def wrap_facts(facts: Sequence[str], max_width: int | None) -> Iterator[str]:
-    """Yield facts behind each other, on as many lines as they need."""
+    """Yield facts separated by dots, on as many lines as they need."""
     line = ""
-    for fact in facts:
-        told = sanitize_line(fact)
-        if not told:
-            continue
-        longer = f"{line} · {told}" if line else told
+    for fact in filter(None, map(sanitize_line, facts)):
+        longer = f"{line} · {fact}" if line else fact
         if max_width is not None and display_width(longer) > max_width and line:
             yield line
-            longer = told
+            longer = fact
         line = longer
     if line:
         yield line
@@ -207,7 +194,6 @@ def agent_name(run: AgentRun) -> str:
 
 
 def agent_facts(run: AgentRun) -> list[str]:
-    """Return how an agent run went, in a few words each."""
     return [
         run.status,
         "in the background" if run.is_background else "",
@@ -219,40 +205,41 @@ def agent_facts(run: AgentRun) -> list[str]:
 
 
 def describe_branch(branch: Branch | BranchSummary) -> str:
-    """Return what a branch beside the way is."""
+    """Describe a branch by its number of prompts, its first prompt and its tokens."""
     if isinstance(branch, BranchSummary):
-        count, quote = branch.own_prompt_count, branch.preview
+        count, preview = branch.own_prompt_count, branch.preview
     else:
         prompts = branch.prompts
-        count, quote = len(prompts), prompts[0].preview if prompts else ""
-    head = truncate_end(sanitize_line(quote), _QUOTE_WIDTH)
+        count, preview = len(prompts), prompts[0].preview if prompts else ""
+    quote = truncate_end(sanitize_line(preview), _QUOTE_WIDTH)
     facts = [
-        pluralize(count, "prompt") + (f" (“{head}”)" if head else ""),
+        pluralize(count, "prompt") + (f" (“{quote}”)" if quote else ""),
         f"{format_tokens(branch.usage.total)} tokens" if branch.usage.total else "",
     ]
     return ", ".join(filter(None, facts))
 
 
 _MAX_TERM_LENGTH = 40
-"""Signs of a word that are told: what was pasted may be of any length."""
+"""Longer words are cut off; pasted text may have any length."""
 
 
 def search_notes(results: SearchResults) -> Iterator[str]:
-    """Yield how a query was read, and what was not found or not looked at."""
+    """Yield how a query was interpreted, and what was not found or not searched."""
     for note in results.notes:
         yield note.message
     if results.is_empty_query:
-        yield "there is nothing in it to look for; these are the newest sessions"
+        yield "the query is empty; these are the newest sessions"
     if results.is_phrase_relaxed:
-        yield "the quoted words stand nowhere side by side; looked for each"
-    for one in results.corrections:
-        original = _truncate_term(one.original)
-        yield f"{original} stands nowhere; looked for {_truncate_term(one.corrected)}"
+        yield "no match for the quoted phrase; searched for its words instead"
+    for correction in results.corrections:
+        original = _truncate_term(correction.original)
+        corrected = _truncate_term(correction.corrected)
+        yield f"no match for {original}; searched for {corrected} instead"
     if results.missing_words:
-        told = ", ".join(map(_truncate_term, results.missing_words))
-        yield f"nowhere in what is searched: {told} (of results, only the beginning is)"
+        words = ", ".join(map(_truncate_term, results.missing_words))
+        yield f"no match for {words} (only the start of tool results is searched)"
     if results.is_partial:
-        yield "there was too much to look at all of it; narrow it down"
+        yield "too many matches to check all of them; narrow the query down"
 
 
 def _truncate_term(word: str) -> str:
@@ -260,18 +247,18 @@ def _truncate_term(word: str) -> str:
 
 
 def describe_verification(verification: LastVerification | None, when: str) -> str:
-    """Return what is known of the last verification; ``when`` tells how long ago."""
+    """Describe the result of the last verification; ``when`` is how long ago it was."""
     if verification is None:
         return "never: bygones verify reads every byte"
     deep = " and the index equal to a rebuild" if verification.is_deep else ""
     files = pluralize(verification.source_count, "file")
-    told = f"{files}, {format_bytes(verification.verified_bytes)}"
+    scope = f"{files}, {format_bytes(verification.verified_bytes)}"
     if not verification.is_sound:
         damages = pluralize(max(verification.damage_count, 1), "damage")
-        return f"{when}: {damages} in {told}; bygones verify tells where"
+        return f"{when}: {damages} in {scope}; bygones verify tells where"
     since = (
         f"; {format_bytes(verification.unverified_bytes)} came since"
         if verification.unverified_bytes
         else ""
     )
-    return f"{when}: {told} sound{deep}{since}"
+    return f"{when}: {scope} sound{deep}{since}"

@@ -1,4 +1,4 @@
-"""Numbers for the eye: tokens, durations, times, counts."""
+"""Format numbers for people: tokens, costs, sizes, durations, times."""
 
 from __future__ import annotations
 
@@ -6,24 +6,12 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # numbers are set in many places that know nothing else
+if TYPE_CHECKING:  # this module is imported at start-up, the model is not
     from bygones.model.sessions import Message, ModelUsage
     from bygones.model.usage import Cost
 
-__all__ = [
-    "MessagePricer",
-    "format_bytes",
-    "format_cost",
-    "format_duration",
-    "format_time",
-    "format_time_range",
-    "format_tokens",
-    "format_usd",
-    "pluralize",
-]
-
 MessagePricer = Callable[[Iterable["Message | ModelUsage"]], int | None]
-"""Tells what messages cost in billionths of a dollar; none where that is not known."""
+"""Returns the cost of messages in nano-dollars; ``None`` if it is unknown."""
 
 _THOUSAND = 1000
 _CENT = 10**7
@@ -31,10 +19,10 @@ _UNITS = ("", "k", "M", "G")
 
 
 def format_tokens(count: int) -> str:
-    """Return a number of tokens in two or three digits and a unit.
+    """Format a number of tokens with two or three digits and a unit.
 
-    >>> tokens(950), tokens(4123), tokens(41_234), tokens(1_234_567)
-    ('950', '4.1k', '41k', '1.2M')
+    >>> format_tokens(950), format_tokens(4123), format_tokens(41_234)
+    ('950', '4.1k', '41k')
     """
     amount = float(count)
     for unit in _UNITS:
@@ -46,9 +34,9 @@ def format_tokens(count: int) -> str:
 
 
 def format_usd(nanos: int) -> str:
-    """Return billionths of a dollar in dollars and cents, a trace of it as such.
+    """Format nano-dollars as dollars and cents.
 
-    >>> money(1_234_567_000_000), money(4_000_000), money(0)
+    >>> format_usd(1_234_567_000_000), format_usd(4_000_000), format_usd(0)
     ('$1,234.57', '<$0.01', '$0.00')
     """
     cents = (abs(nanos) + _CENT // 2) // _CENT
@@ -59,12 +47,14 @@ def format_usd(nanos: int) -> str:
 
 
 def format_cost(cost: Cost | None) -> str:
-    """Return a cost in dollars; with a plus where a part of it has no price.
+    """Format a cost in dollars, with a plus if a part of it has no price.
 
     >>> from bygones.model.usage import Cost
-    >>> price(Cost(nanos=4 * 10**9)), price(Cost(nanos=4 * 10**9, unpriced_tokens=9))
-    ('$4.00', '$4.00+')
-    >>> price(Cost(unpriced_tokens=9)), price(None)
+    >>> format_cost(Cost(nano_usd=4 * 10**9))
+    '$4.00'
+    >>> format_cost(Cost(nano_usd=4 * 10**9, unpriced_tokens=9))
+    '$4.00+'
+    >>> format_cost(Cost(unpriced_tokens=9)), format_cost(None)
     ('unknown', '')
     """
     if cost is None:
@@ -75,7 +65,6 @@ def format_cost(cost: Cost | None) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes in the unit that suits it."""
     if count < _THOUSAND:
         return f"{count} B"
     text = format_tokens(count)
@@ -83,20 +72,20 @@ def format_bytes(count: int) -> str:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Return a duration in its two largest units.
+    """Format a duration with its two largest units.
 
-    >>> lasting(timedelta(seconds=0.4)), lasting(timedelta(seconds=75))
+    >>> format_duration(timedelta(seconds=0.4)), format_duration(timedelta(seconds=75))
     ('0.4s', '1m 15s')
-    >>> lasting(timedelta(hours=5, minutes=3)), lasting(timedelta(days=3, hours=4))
-    ('5h 03m', '3d 4h')
+    >>> format_duration(timedelta(hours=5, minutes=3))
+    '5h 03m'
     """
     seconds = duration.total_seconds()
     if seconds < 9.95:  # noqa: PLR2004 (would be rounded to ten)
         return f"{max(seconds, 0):.1f}s"
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004 (a minute)
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
+    rounded = round(seconds)
+    if rounded < 60:  # noqa: PLR2004 (a minute)
+        return f"{rounded}s"
+    minutes, rest = divmod(rounded, 60)
     if minutes < 60:  # noqa: PLR2004 (an hour)
         return f"{minutes}m {rest:02}s"
     hours, minutes = divmod(minutes, 60)
@@ -106,9 +95,9 @@ def format_duration(duration: timedelta) -> str:
 
 
 def pluralize(count: int, singular: str, plural: str = "") -> str:
-    """Return a number with the word for one or for many.
+    """Return a number and a noun.
 
-    >>> several(1, "call"), several(2, "call"), several(0, "branch", "branches")
+    >>> pluralize(1, "call"), pluralize(2, "call"), pluralize(0, "branch", "branches")
     ('1 call', '2 calls', '0 branches')
     """
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
@@ -117,18 +106,17 @@ def pluralize(count: int, singular: str, plural: str = "") -> str:
 def format_time(
     time: datetime, zone: tzinfo | None, same_day_as: datetime | None = None
 ) -> str:
-    """Return a time of day, with the day unless ``since`` is on the same.
+    """Format date and time; only the time if ``same_day_as`` is on the same day.
 
-    Without a zone the time is that of the machine.
+    Without a zone, the local time is used.
     """
-    here = time.astimezone(zone)
-    if same_day_as is not None and same_day_as.astimezone(zone).date() == here.date():
-        return f"{here:%H:%M}"
-    return f"{here:%Y-%m-%d %H:%M}"
+    local = time.astimezone(zone)
+    if same_day_as is not None and same_day_as.astimezone(zone).date() == local.date():
+        return f"{local:%H:%M}"
+    return f"{local:%Y-%m-%d %H:%M}"
 
 
 def format_time_range(start: datetime, end: datetime, zone: tzinfo | None) -> str:
-    """Return from when to when something lasted."""
-    begun = format_time(start, zone)
-    ended = format_time(end, zone, start)
-    return begun if begun.endswith(ended) else f"{begun} to {ended}"
+    first = format_time(start, zone)
+    last = format_time(end, zone, start)
+    return first if first.endswith(last) else f"{first} to {last}"

@@ -1,4 +1,4 @@
-"""What calls were given and what they brought, as far as a line about them needs it."""
+"""Inputs and results of tool calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS
-from bygones.model.outcomes import CURRENT_TOOL_NAMES, build_hunks
+from bygones.model.outcomes import (
+    CURRENT_TOOL_NAMES,
+    PlanOutcome,
+    QuestionOutcome,
+    TaskOutcome,
+    TodoOutcome,
+    build_hunks,
+)
 from bygones.model.sessions import ToolCall
 from bygones.render.message_text import result_text
 from bygones.render.text.primitives import SpanStyle, StyledSpan, sanitized_lines
@@ -18,14 +25,12 @@ T = TypeVar("T")
 
 
 class TextEdit(Struct, frozen=True):
-    """A text and what was put in its place."""
-
     old_string: str | None = None
     new_string: str | None = None
 
 
 class TodoItem(Struct, frozen=True):
-    """One thing to do, of any of the tools that keep a list of them."""
+    """An entry of a todo or task list, as the different tools write it."""
 
     id: str | int | None = None
     content: str | None = None
@@ -34,18 +39,26 @@ class TodoItem(Struct, frozen=True):
     active_form: str | None = msgspec.field(default=None, name="activeForm")
 
 
-class UserQuestion(Struct, frozen=True):
-    """A question that was put to the person."""
+class QuestionOption(Struct, frozen=True):
+    label: str | None = None
+    description: str | None = None
 
+
+class UserQuestion(Struct, frozen=True):
     question: str | None = None
     header: str | None = None
+    options: list[QuestionOption] | None = None
+
+    @property
+    def text(self) -> str:
+        return self.question or self.header or ""
 
 
 QuestionAnswers = dict[str, str | list[str] | None]
 
 
 class ToolInput(Struct, frozen=True):
-    """The fields of all tools' inputs that are shown on a line."""
+    """The fields that are shown of all tools' inputs."""
 
     command: str | None = None
     file_path: str | None = None
@@ -84,7 +97,7 @@ _decode_scalar = msgspec.json.Decoder(str | int | float | bool).decode
 
 
 def parse_tool_input(call: ToolCall) -> ToolInput:
-    """Return a call's input, opened now; what does not fit is left out."""
+    """Load and decode the input of a call; fields of another type are left out."""
     raw = call.input
     try:
         return _decode_input(raw)
@@ -93,22 +106,21 @@ def parse_tool_input(call: ToolCall) -> ToolInput:
 
 
 def _parse_valid_fields(raw: Raw) -> ToolInput:
-    """Return the fields of an odd input that have the expected form."""
     try:
-        given = _decode_fields(raw)
+        raw_fields = _decode_fields(raw)
     except DECODE_ERRORS:
         return ToolInput()
-    known = {field.encode_name: field for field in msgspec.structs.fields(ToolInput)}
-    found = {}
-    for name, value in given.items():
-        field = known.get(name)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(ToolInput)}
+    values = {}
+    for name, value in raw_fields.items():
+        field = fields.get(name)
         if field is not None:
-            found[field.name] = decode_or_none(value, field.type)
-    return ToolInput(**found)
+            values[field.name] = decode_or_none(value, field.type)
+    return ToolInput(**values)
 
 
 def decode_or_none(raw: Raw | bytes, type_: type[T]) -> T | None:
-    """Return raw JSON as a value of a type, or ``None`` if it is not one."""
+    """Decode JSON; return ``None`` if it does not match the type."""
     try:
         return (
             msgspec.json.decode(raw, type=type_, strict=False) if bytes(raw) else None
@@ -118,27 +130,83 @@ def decode_or_none(raw: Raw | bytes, type_: type[T]) -> T | None:
 
 
 def summarize_input(call: ToolCall) -> str:
-    """Return the small values of an input, as ``name=value``, for any tool at all."""
+    """Return the scalar values of an input as ``name=value``, for any tool."""
     try:
-        given = _decode_fields(call.input)
+        raw_fields = _decode_fields(call.input)
     except DECODE_ERRORS:
         return ""
-    found = []
-    for name, raw in given.items():
+    parts = []
+    for name, raw in raw_fields.items():
         try:
             value = _decode_scalar(raw)
         except DECODE_ERRORS:
             continue
-        found.append(f"{name}={value}")
-    return " ".join(found)
+        parts.append(f"{name}={value}")
+    return " ".join(parts)
+
+
+def find_todos(call: ToolCall) -> list[TodoItem]:
+    """Return the entries of a todo list after the call."""
+    outcome = call.outcome
+    todos = None
+    if isinstance(outcome, TodoOutcome):
+        todos = decode_or_none(outcome.new_todos, list[TodoItem])
+    return todos or parse_tool_input(call).todos or []
+
+
+def find_tasks(call: ToolCall) -> list[TodoItem]:
+    """Return the entries of a task list that a call returned."""
+    outcome = call.outcome
+    if not isinstance(outcome, TaskOutcome):
+        return []
+    return decode_or_none(outcome.tasks, list[TodoItem]) or []
+
+
+def find_plan(call: ToolCall) -> str:
+    outcome = call.outcome
+    plan = outcome.plan if isinstance(outcome, PlanOutcome) else None
+    return plan or parse_tool_input(call).plan or ""
+
+
+def find_questions(call: ToolCall) -> tuple[list[UserQuestion], QuestionAnswers]:
+    """Return the questions of a call and the answers by question."""
+    outcome = call.outcome
+    questions = parse_tool_input(call).questions or []
+    answers: QuestionAnswers = {}
+    if isinstance(outcome, QuestionOutcome):
+        if not questions:
+            questions = decode_or_none(outcome.questions, list[UserQuestion]) or []
+        answers = decode_or_none(outcome.answers, QuestionAnswers) or {}
+    return questions, answers
+
+
+def find_web_pages(results: Raw) -> Iterator[WebPage]:
+    """Yield the pages that a web search found, in any of the forms it has had."""
+    for raw in decode_or_none(results, list[Raw]) or ():
+        result = decode_or_none(raw, _WebSearchResult)
+        if result is not None:
+            yield from result.content or ()
+            if not result.content and result.url:
+                yield WebPage(result.title, result.url)
+
+
+class WebPage(Struct, frozen=True):
+    title: str | None = None
+    url: str | None = None
+
+
+class _WebSearchResult(Struct, frozen=True):
+    content: list[WebPage] | None = None
+    title: str | None = None
+    url: str | None = None
 
 
 _INLINE_COMMAND_CHARS = 40
-"""Signs of a command that its own line shows whole, however narrow the terminal."""
+"""Shorter commands are shown completely by the line of the call."""
 
 
 def render_input(call: ToolCall) -> Iterator[StyledSpan]:
-    """Yield the lines of a call's input: a command, a diff, or any JSON."""
+    """Yield the lines of an input: a command, a diff, or formatted JSON."""
     name = CURRENT_TOOL_NAMES.get(call.name, call.name)
     fields = parse_tool_input(call)
     if name in {"Bash", "PowerShell"} and fields.command:
@@ -151,7 +219,6 @@ def render_input(call: ToolCall) -> Iterator[StyledSpan]:
 
 
 def render_result(call: ToolCall) -> Iterator[StyledSpan]:
-    """Yield the lines of a call's result; a long one comes from its own file."""
     text = output_text(call)
     if text:
         yield from _render_lines(
@@ -160,7 +227,7 @@ def render_result(call: ToolCall) -> Iterator[StyledSpan]:
 
 
 def output_text(call: ToolCall) -> str:
-    """Return what a call answered as one text, opened now."""
+    """Load the result of a call as text; a long one is stored in its own file."""
     return call.stored_output or result_text(call.result)
 
 
@@ -186,7 +253,7 @@ _DIFF_STYLES = {"+": SpanStyle.ADDED, "-": SpanStyle.REMOVED}
 
 
 def format_json(raw: bytes) -> str:
-    """Return JSON on lines of its own; what is none as it stands."""
+    """Indent JSON; bytes that are not JSON are returned unchanged."""
     if not raw or raw == b"{}":
         return ""
     try:

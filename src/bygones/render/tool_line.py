@@ -1,4 +1,4 @@
-"""One line about each call: what was asked of the tool, and how that ended."""
+"""Describe each tool call in one line: what it did, and how it ended."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from datetime import timedelta
 from difflib import SequenceMatcher
 from enum import StrEnum
 
-from msgspec import Raw, Struct, structs
+from msgspec import Struct, structs
 
 from bygones.model.outcomes import (
     CURRENT_TOOL_NAMES,
     BashOutcome,
     EditOutcome,
     FileSearchOutcome,
-    PlanOutcome,
-    QuestionOutcome,
     TaskOutcome,
     TextOutcome,
-    TodoOutcome,
     WebFetchOutcome,
     WebSearchOutcome,
     WorkflowOutcome,
@@ -40,21 +37,24 @@ from bygones.render.text.primitives import (
     wrap_markdown,
 )
 from bygones.render.tool_detail import (
-    QuestionAnswers,
     TextEdit,
     TodoItem,
-    UserQuestion,
     decode_or_none,
+    find_plan,
+    find_questions,
+    find_tasks,
+    find_todos,
+    find_web_pages,
     parse_tool_input,
     summarize_input,
 )
 
 _SLOW_CALL = timedelta(seconds=10)
-"""A call that took longer says how long."""
+"""Calls that take longer show their duration."""
 _DIFF_LIMIT = 500
-"""Lines of a text up to which it is compared line by line."""
+"""Longer texts are not compared line by line."""
 _NOTE_LIMIT = 200
-"""Signs of a command that its call holds unopened."""
+"""Length of the label of a call; a longer command has to be loaded."""
 _EXIT_CODE = re.compile(r"\s*(?:Error:\s*)?Exit code (-?\d+)\s*")
 _ERROR_TAGS = re.compile(r"</?tool_use_error>|</?error>")
 _REFUSAL_PHRASES = (
@@ -68,14 +68,12 @@ _NOTABLE_OUTCOME_KEYS = (
     b'"interrupted":true',
     b'"interrupted": true',
 )
-"""How the outcome of a command is written that has something to tell."""
+"""Outcomes of commands without these keys need not be loaded."""
 _UNTIMED_TOOLS = {"AskUserQuestion", "ExitPlanMode", "Agent"}
-"""Tools that wait for a person, or say themselves how long they took."""
+"""Tools that wait for a person, or that report their own duration."""
 
 
 class ToolCallState(StrEnum):
-    """How a call ended."""
-
     DONE = "done"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
@@ -100,32 +98,32 @@ class ToolCallState(StrEnum):
 
 
 class ToolCallLine(Struct, frozen=True, kw_only=True):
-    """A call in one line, nothing of it made harmless yet."""
+    """A call in one line; the texts are not sanitized yet."""
 
     name: str
     subject: str = ""
     is_path: bool = False
-    """Whether the end of the subject tells more than its beginning."""
+    """Whether the end of the subject matters more than its start."""
     facts: tuple[str, ...] = ()
     added: int = 0
     removed: int = 0
     state: ToolCallState = ToolCallState.DONE
     error: str = ""
-    """The first line of what went wrong."""
+    """The first line of the error."""
     extra_lines: tuple[str, ...] = ()
-    """Lines of their own: questions with their answers."""
+    """Questions and answers, which have lines of their own."""
 
 
 class ToolCallFormatter:
-    """Makes the lines of one session's calls, in order: tasks are counted along."""
+    """Formats the calls of a session in order, keeping track of its task list."""
 
     def __init__(self, project: str | None = None) -> None:
         self._project = project.rstrip("/\\") if project else None
         self.task_statuses: dict[str, str] = {}
-        """The status of each task met so far."""
+        """Status by task id."""
 
     def format_call(self, call: ToolCall) -> ToolCallLine:
-        """Return the line about a call; opens of it what the line needs."""
+        """Format a call; loads what the line needs."""
         name = CURRENT_TOOL_NAMES.get(call.name, call.name)
         error = _error_text(call) if call.is_error else ""
         state = _call_state(call, error)
@@ -133,31 +131,32 @@ class ToolCallFormatter:
             line = _CONTEXT_FORMATTERS[name](call, self)
         else:
             line = _FORMATTERS.get(name, _generic_line)(call)
-        trouble = _ERROR_TAGS.sub("", error) if state is ToolCallState.FAILED else ""
-        exit_code = _EXIT_CODE.match(trouble)
+        error = _ERROR_TAGS.sub("", error) if state is ToolCallState.FAILED else ""
+        exit_code = _EXIT_CODE.match(error)
         facts = list(line.facts)
         if exit_code:
             facts.insert(0, f"exit {exit_code[1]}")
-            trouble = trouble[exit_code.end() :]
-        took = _call_duration(call)
-        if took is not None and took >= _SLOW_CALL and name not in _UNTIMED_TOOLS:
-            facts.append(format_duration(took))
+            error = error[exit_code.end() :]
+        duration = _call_duration(call)
+        is_slow = duration is not None and duration >= _SLOW_CALL
+        if duration is not None and is_slow and name not in _UNTIMED_TOOLS:
+            facts.append(format_duration(duration))
         return structs.replace(
             line,
             state=state,
             facts=tuple(fact for fact in facts if fact),
-            error=_first_line(trouble),
+            error=_first_line(error),
         )
 
     def shorten_path(self, path: str | None) -> str:
-        """Return a path as seen from the project's folder."""
+        """Return a path relative to the folder of the project."""
         if not path or self._project is None or not path.startswith(self._project):
             return path or ""
         rest = path[len(self._project) :]
         return rest[1:] or "." if rest[:1] in {"/", "\\", ""} else path
 
     def task_progress(self) -> str:
-        """Return how many of the tasks met so far are done."""
+        """Return how many of the tasks so far are done."""
         return _progress_label(
             [s for s in self.task_statuses.values() if s != "deleted"]
         )
@@ -165,16 +164,15 @@ class ToolCallFormatter:
 
 def _bash_line(call: ToolCall) -> ToolCallLine:
     facts = []
-    run = call.result_facts.run_id if call.result_facts else None
-    if run:
-        facts.append(f"in the background as {run}")
+    run_id = call.result_facts.run_id if call.result_facts else None
+    if run_id:
+        facts.append(f"in the background as {run_id}")
     elif call.result_position and call.loader.outcome_contains(
         call.result_position, *_NOTABLE_OUTCOME_KEYS
     ):
         outcome = call.outcome
         if isinstance(outcome, BashOutcome):
-            meaning = outcome.return_code_interpretation
-            facts.append(meaning or "")
+            facts.append(outcome.return_code_interpretation or "")
             facts.append("interrupted" if outcome.interrupted else "")
     command = call.label
     if len(command) >= _NOTE_LIMIT or not command:
@@ -182,7 +180,7 @@ def _bash_line(call: ToolCall) -> ToolCallLine:
     return ToolCallLine(name="$", subject=command, facts=tuple(facts))
 
 
-def _read_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
+def _read_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
     outcome = call.read_extent
     facts = []
     if outcome is not None and outcome.file is not None:
@@ -196,26 +194,26 @@ def _read_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
         elif file.num_lines is not None:
             facts.append(pluralize(file.num_lines, "line"))
         elif outcome.type and outcome.type != "text":
-            amount = file.original_size
+            size = file.original_size
             facts.append(
-                f"{outcome.type}, {format_bytes(amount)}" if amount else outcome.type
+                f"{outcome.type}, {format_bytes(size)}" if size else outcome.type
             )
     return ToolCallLine(
         name="Read",
-        subject=_display_path(call, lines),
+        subject=_display_path(call, formatter),
         is_path=True,
         facts=tuple(facts),
     )
 
 
-def _edit_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
+def _edit_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
     facts = call.result_facts
     added, removed = (facts.added_lines, facts.removed_lines) if facts else (0, 0)
     if not (facts and facts.has_patch) and call.has_result and not call.is_error:
         added, removed = _count_changed_lines(call)
     return ToolCallLine(
         name=call.name,
-        subject=_display_path(call, lines),
+        subject=_display_path(call, formatter),
         is_path=True,
         facts=("new",) if facts and facts.is_new_file else (),
         added=added,
@@ -223,19 +221,19 @@ def _edit_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
     )
 
 
-def _display_path(call: ToolCall, lines: ToolCallFormatter) -> str:
+def _display_path(call: ToolCall, formatter: ToolCallFormatter) -> str:
     path = (
         call.path
         or (call.result_facts.path if call.result_facts else None)
         or call.label
     )
-    return lines.shorten_path(path)
+    return formatter.shorten_path(path)
 
 
-def _search_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
-    given = parse_tool_input(call)
-    where = " ".join(filter(None, (lines.shorten_path(given.path), given.glob)))
-    subject = given.pattern or call.label
+def _search_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
+    fields = parse_tool_input(call)
+    scope = " ".join(filter(None, (formatter.shorten_path(fields.path), fields.glob)))
+    subject = fields.pattern or call.label
     outcome = call.outcome
     facts: list[str] = []
     if isinstance(outcome, FileSearchOutcome):
@@ -250,7 +248,7 @@ def _search_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
         facts.append("cut off" if outcome.truncated else "")
     return ToolCallLine(
         name=call.name,
-        subject=f"{subject} in {where}" if where else subject,
+        subject=f"{subject} in {scope}" if scope else subject,
         facts=tuple(facts),
     )
 
@@ -269,57 +267,51 @@ def _web_search_line(call: ToolCall) -> ToolCallLine:
     outcome = call.outcome
     facts: tuple[str, ...] = ()
     if isinstance(outcome, WebSearchOutcome):
-        facts = (pluralize(_count_web_results(outcome.results), "page"),)
+        count = sum(1 for _ in find_web_pages(outcome.results))
+        facts = (pluralize(count, "page"),)
     return ToolCallLine(name="WebSearch", subject=call.label, facts=facts)
 
 
 def _todo_line(call: ToolCall) -> ToolCallLine:
-    outcome = call.outcome
-    tasks = None
-    if isinstance(outcome, TodoOutcome):
-        tasks = decode_or_none(outcome.new_todos, list[TodoItem])
-    tasks = tasks or parse_tool_input(call).todos or []
-    now = next((t for t in tasks if t.status == "in_progress"), None)
-    subject = (now.active_form or now.content or "") if now else ""
-    facts = (_progress_label([task.status or "" for task in tasks]) or "emptied",)
+    todos = find_todos(call)
+    current = next((todo for todo in todos if todo.status == "in_progress"), None)
+    subject = (current.active_form or current.content or "") if current else ""
+    facts = (_progress_label([todo.status or "" for todo in todos]) or "emptied",)
     return ToolCallLine(name="Todo", subject=subject, facts=facts)
 
 
-def _task_create_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
+def _task_create_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
     outcome = call.outcome
     task = None
     if isinstance(outcome, TaskOutcome):
         task = decode_or_none(outcome.task, TodoItem)
-    given = parse_tool_input(call)
     if call.has_result and not call.is_error:
         key = str(task.id) if task and task.id is not None else call.id
-        lines.task_statuses.setdefault(key, "pending")
+        formatter.task_statuses.setdefault(key, "pending")
     number = f"#{task.id} " if task and task.id is not None else ""
-    subject = number + (given.subject or call.label)
-    return ToolCallLine(name="Task", subject=subject, facts=(lines.task_progress(),))
+    subject = number + (parse_tool_input(call).subject or call.label)
+    progress = formatter.task_progress()
+    return ToolCallLine(name="Task", subject=subject, facts=(progress,))
 
 
-def _task_update_line(call: ToolCall, lines: ToolCallFormatter) -> ToolCallLine:
-    given = parse_tool_input(call)
-    key = str(given.task if given.task is not None else given.task_id or "")
-    if given.status and not call.is_error:
-        lines.task_statuses[key] = given.status
-    change = (given.status or "changed").replace("_", " ")
-    subject = f"#{key} {change}" + (f": {given.subject}" if given.subject else "")
-    return ToolCallLine(name="Task", subject=subject, facts=(lines.task_progress(),))
+def _task_update_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
+    fields = parse_tool_input(call)
+    key = str(fields.task if fields.task is not None else fields.task_id or "")
+    if fields.status and not call.is_error:
+        formatter.task_statuses[key] = fields.status
+    change = (fields.status or "changed").replace("_", " ")
+    subject = f"#{key} {change}" + (f": {fields.subject}" if fields.subject else "")
+    progress = formatter.task_progress()
+    return ToolCallLine(name="Task", subject=subject, facts=(progress,))
 
 
 def _task_list_line(call: ToolCall) -> ToolCallLine:
-    outcome = call.outcome
-    tasks = None
-    if isinstance(outcome, TaskOutcome):
-        tasks = decode_or_none(outcome.tasks, list[TodoItem])
-    share = _progress_label([task.status or "" for task in tasks]) if tasks else ""
-    return ToolCallLine(name="Tasks", facts=(share,))
+    statuses = [task.status or "" for task in find_tasks(call)]
+    return ToolCallLine(name="Tasks", facts=(_progress_label(statuses),))
 
 
 def _task_output_line(call: ToolCall) -> ToolCallLine:
-    given = parse_tool_input(call)
+    fields = parse_tool_input(call)
     outcome = call.outcome
     facts: tuple[str, ...] = ()
     if isinstance(outcome, TaskOutcome):
@@ -327,77 +319,68 @@ def _task_output_line(call: ToolCall) -> ToolCallLine:
         facts = ((task.status or "") if task else "",)
     elif isinstance(outcome, BashOutcome):
         facts = (outcome.status or "",)
-    which = given.task_id or given.bash_id or given.shell_id or given.agent
-    name = (
-        "Output"
-        if CURRENT_TOOL_NAMES.get(call.name, call.name) == "TaskOutput"
-        else "Stop"
+    task_id = fields.task_id or fields.bash_id or fields.shell_id or fields.agent
+    is_output = CURRENT_TOOL_NAMES.get(call.name, call.name) == "TaskOutput"
+    return ToolCallLine(
+        name="Output" if is_output else "Stop",
+        subject=str(task_id or call.label),
+        facts=facts,
     )
-    return ToolCallLine(name=name, subject=str(which or call.label), facts=facts)
 
 
 def _question_line(call: ToolCall) -> ToolCallLine:
-    outcome = call.outcome
-    asked = parse_tool_input(call).questions or []
-    answers: QuestionAnswers = {}
-    if isinstance(outcome, QuestionOutcome):
-        asked = asked or decode_or_none(outcome.questions, list[UserQuestion]) or []
-        answers = decode_or_none(outcome.answers, QuestionAnswers) or {}
-    more = []
-    for question in asked:
-        words = question.question or question.header or ""
-        answer = answers.get(words)
+    questions, answers = find_questions(call)
+    is_single = len(questions) == 1
+    extra_lines = []
+    for question in questions:
+        answer = answers.get(question.text)
         chosen = ", ".join(answer) if isinstance(answer, list) else answer
-        if len(asked) > 1:
-            more.append(words)
+        if not is_single:
+            extra_lines.append(question.text)
         if chosen:
-            more.append(f"→ {chosen}")
-    single = len(asked) == 1
-    is_open = call.has_result and not call.is_error and not answers
+            extra_lines.append(f"→ {chosen}")
+    is_unanswered = call.has_result and not call.is_error and not answers
     return ToolCallLine(
-        name="Question" if single else "Questions",
-        subject=(asked[0].question or asked[0].header or "") if single else "",
-        facts=("not answered",) if is_open else (),
-        extra_lines=tuple(more),
+        name="Question" if is_single else "Questions",
+        subject=questions[0].text if is_single else "",
+        facts=("not answered",) if is_unanswered else (),
+        extra_lines=tuple(extra_lines),
     )
 
 
 def _plan_line(call: ToolCall) -> ToolCallLine:
-    outcome = call.outcome
-    plan = outcome.plan if isinstance(outcome, PlanOutcome) else None
-    plan = plan or parse_tool_input(call).plan or ""
-    approved = call.has_result and not call.is_error
+    plan = find_plan(call)
+    is_approved = call.has_result and not call.is_error
     return ToolCallLine(
         name="Plan",
         subject=_first_line(plan).lstrip("# "),
         facts=(
             pluralize(len(plan.splitlines()), "line") if plan else "",
-            "approved" if approved else "",
+            "approved" if is_approved else "",
         ),
     )
 
 
 def _skill_line(call: ToolCall) -> ToolCallLine:
-    given = parse_tool_input(call)
-    name = given.skill or given.command or call.label
-    subject = f"{name} {given.args or ''}".strip()
+    fields = parse_tool_input(call)
+    name = fields.skill or fields.command or call.label
+    subject = f"{name} {fields.args or ''}".strip()
     return ToolCallLine(name="Skill", subject=subject)
 
 
 def _agent_line(call: ToolCall) -> ToolCallLine:
-    given = parse_tool_input(call)
-    kind = given.subagent_type or next(
-        (r.agent_type for r in call.agents if r.agent_type), None
+    fields = parse_tool_input(call)
+    agent_type = fields.subagent_type or next(
+        (run.agent_type for run in call.agents if run.agent_type), None
     )
-    words = given.description or call.label
-    subject = f"{kind}: {words}" if kind and words else kind or words
+    subject = ": ".join(filter(None, (agent_type, fields.description or call.label)))
     facts: list[str] = []
     if not call.agents and call.result_facts is not None:
-        told = call.result_facts
-        if told.duration_ms is not None:
-            facts.append(format_duration(timedelta(milliseconds=told.duration_ms)))
-        if told.tool_call_count is not None:
-            facts.append(pluralize(told.tool_call_count, "call"))
+        result = call.result_facts
+        if result.duration_ms is not None:
+            facts.append(format_duration(timedelta(milliseconds=result.duration_ms)))
+        if result.tool_call_count is not None:
+            facts.append(pluralize(result.tool_call_count, "call"))
     return ToolCallLine(name="Agent", subject=subject, facts=tuple(facts))
 
 
@@ -447,14 +430,14 @@ def _call_duration(call: ToolCall) -> timedelta | None:
 
 
 def _count_changed_lines(call: ToolCall) -> tuple[int, int]:
-    """Return the lines added and removed, where no patch says so."""
-    given = parse_tool_input(call)
-    changes = given.edits or []
-    if given.old_string is not None or given.new_string is not None:
-        changes = [TextEdit(given.old_string, given.new_string)]
-    elif given.content is not None or given.new_source is not None:
-        changes = [TextEdit(_original_content(call), given.content or given.new_source)]
-    counts = [_diff_counts(change.old_string, change.new_string) for change in changes]
+    """Count added and removed lines of a call without a patch."""
+    fields = parse_tool_input(call)
+    edits = fields.edits or []
+    if fields.old_string is not None or fields.new_string is not None:
+        edits = [TextEdit(fields.old_string, fields.new_string)]
+    elif fields.content is not None or fields.new_source is not None:
+        edits = [TextEdit(_original_content(call), fields.content or fields.new_source)]
+    counts = [_diff_counts(edit.old_string, edit.new_string) for edit in edits]
     return sum(added for added, _ in counts), sum(removed for _, removed in counts)
 
 
@@ -465,31 +448,15 @@ def _original_content(call: ToolCall) -> str:
 
 def _diff_counts(old: str | None, new: str | None) -> tuple[int, int]:
     before, after = (old or "").splitlines(), (new or "").splitlines()
-    same = 0
-    while same < min(len(before), len(after)) and before[same] == after[same]:
-        same += 1
-    before, after = before[same:], after[same:]
+    common = 0
+    while common < min(len(before), len(after)) and before[common] == after[common]:
+        common += 1
+    before, after = before[common:], after[common:]
     if max(len(before), len(after)) > _DIFF_LIMIT:
         return len(after), len(before)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    same = sum(block.size for block in matcher.get_matching_blocks())
-    return len(after) - same, len(before) - same
-
-
-def _count_web_results(results: Raw) -> int:
-    """Return how many pages a web search found, in any of the forms it has had."""
-    count = 0
-    for found in decode_or_none(results, list[Raw]) or ():
-        inner = decode_or_none(found, _WebResults)
-        count += (
-            len(inner.content) if inner and inner.content else bool(inner and inner.url)
-        )
-    return count
-
-
-class _WebResults(Struct, frozen=True):
-    content: list[Raw] | None = None
-    url: str | None = None
+    matching = sum(block.size for block in matcher.get_matching_blocks())
+    return len(after) - matching, len(before) - matching
 
 
 def _progress_label(statuses: Sequence[str]) -> str:
@@ -509,7 +476,7 @@ _CONTEXT_FORMATTERS: dict[
     "TaskCreate": _task_create_line,
     "TaskUpdate": _task_update_line,
 }
-"""Who makes the lines that depend on the project's folder or on other calls."""
+"""For tools whose line depends on the project folder or on other calls."""
 _FORMATTERS: dict[str, Callable[[ToolCall], ToolCallLine]] = {
     "Bash": _bash_line,
     "PowerShell": _bash_line,
@@ -525,53 +492,52 @@ _FORMATTERS: dict[str, Callable[[ToolCall], ToolCallLine]] = {
     "Agent": _agent_line,
     "Workflow": _workflow_line,
 }
-"""Who makes the others; a tool in neither is shown by what it was given."""
+"""For the other known tools; unknown tools show their input."""
 
 
 _MAX_LINE_WIDTH = 240
-"""Columns of a line where no terminal limits it."""
+"""Used if there is no terminal."""
 _MIN_SUBJECT_WIDTH = 12
-"""Columns that a subject gets at least."""
 
 
 def render_tool_line(line: ToolCallLine, max_width: int | None) -> Iterator[StyledLine]:
-    """Yield the line about a call, and those that belong to it."""
-    limit = max_width or _MAX_LINE_WIDTH
-    tail = _status_spans(line)
-    name = truncate_end(sanitize_line(line.name), limit // 2)
-    taken = 2 + display_width(name) + sum(display_width(span.text) for span in tail)
+    """Yield the line of a call, its extra lines and its error."""
+    width = max_width or _MAX_LINE_WIDTH
+    status = _status_spans(line)
+    name = truncate_end(sanitize_line(line.name), width // 2)
+    used = 2 + display_width(name) + sum(display_width(span.text) for span in status)
     subject = sanitize_line(line.subject)
     if subject:
-        fit = truncate_start if line.is_path else truncate_end
-        subject = " " + fit(subject, max(limit - taken - 1, _MIN_SUBJECT_WIDTH))
-    yield styled_line("  ", StyledSpan(name, SpanStyle.TOOL), subject, *tail)
-    for words in line.extra_lines:
-        for span in wrap_markdown(
-            sanitize_line(words), limit - 4 if max_width else None
-        ):
+        truncate = truncate_start if line.is_path else truncate_end
+        subject = " " + truncate(subject, max(width - used - 1, _MIN_SUBJECT_WIDTH))
+    yield styled_line("  ", StyledSpan(name, SpanStyle.TOOL), subject, *status)
+    for text in line.extra_lines:
+        extra_width = width - 4 if max_width else None
+        for span in wrap_markdown(sanitize_line(text), extra_width):
             yield styled_line("    ", span)
     if line.error:
-        trouble = truncate_end(sanitize_line(line.error), limit - 6)
+        error = truncate_end(sanitize_line(line.error), width - 6)
         yield styled_line(
-            StyledSpan("    ╰ ", SpanStyle.META), StyledSpan(trouble, SpanStyle.WARNING)
+            StyledSpan("    ╰ ", SpanStyle.META), StyledSpan(error, SpanStyle.WARNING)
         )
 
 
 def _status_spans(line: ToolCallLine) -> list[StyledSpan]:
     spans = []
     facts = [sanitize_line(fact) for fact in line.facts]
-    is_bad = line.state is not ToolCallState.DONE
-    has_code = line.state is ToolCallState.FAILED and any(
-        f.startswith("exit ") for f in facts
+    is_highlighted = line.state is not ToolCallState.DONE
+    has_exit_code = line.state is ToolCallState.FAILED and any(
+        fact.startswith("exit ") for fact in facts
     )
     if line.added:
         spans.append(StyledSpan(f" +{line.added}", SpanStyle.ADDED))
     if line.removed:
         spans.append(StyledSpan(f" \N{MINUS SIGN}{line.removed}", SpanStyle.REMOVED))
-    if is_bad and not has_code:
+    if is_highlighted and not has_exit_code:
         facts.insert(0, line.state.label)
     for number, fact in enumerate(facts):
-        gap = "  " if number == 0 else " · "
-        style = SpanStyle.WARNING if is_bad and number == 0 else SpanStyle.META
-        spans += [StyledSpan(gap, SpanStyle.META), StyledSpan(fact, style)]
+        is_first = number == 0
+        separator = StyledSpan("  " if is_first else " · ", SpanStyle.META)
+        style = SpanStyle.WARNING if is_highlighted and is_first else SpanStyle.META
+        spans += [separator, StyledSpan(fact, style)]
     return spans

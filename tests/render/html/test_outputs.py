@@ -32,7 +32,7 @@ def test_a_long_output_folds_and_nothing_of_it_is_lost(text: str) -> None:
 
 
 def test_what_no_page_can_hold_is_counted() -> None:
-    assert "more signs" in render_output("y" * 1_100_000)
+    assert "more characters" in render_output("y" * 1_100_000)
 
 
 PICTURES = {

@@ -82,7 +82,7 @@ def test_calls_fold_only_if_they_are_asked_for(tmp_path: Path) -> None:
     assert "- **$** `` ls `x` ``" in sheet(session, SessionView())
     assert "line 39" in sheet(session)
     assert "line 40" not in sheet(session)
-    assert "more signs" in sheet(session)
+    assert "more characters" in sheet(session)
 
 
 def test_things_to_do_are_a_checklist(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a picture is, told by its first bytes and by nothing that is said of it."""
+"""Render tool calls as HTML: their inputs, outputs, images and diffs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from bygones.model.outcomes import (
     CURRENT_TOOL_NAMES,
     BashOutcome,
     PatchHunk,
-    PlanOutcome,
-    QuestionOutcome,
-    TaskOutcome,
-    TodoOutcome,
     WebFetchOutcome,
     WebSearchOutcome,
     build_hunks,
@@ -41,7 +37,14 @@ from bygones.render.text.primitives import sanitize
 from bygones.render.tool_detail import (
     QuestionAnswers,
     TodoItem,
+    UserQuestion,
+    WebPage,
     decode_or_none,
+    find_plan,
+    find_questions,
+    find_tasks,
+    find_todos,
+    find_web_pages,
     format_json,
     parse_tool_input,
 )
@@ -54,16 +57,18 @@ _IMAGE_SIGNATURES = (
     ("image/webp", re.compile(rb"RIFF....WEBP", re.DOTALL)),
 )
 _SIGNATURE_LENGTH = 16
-"""Signs of base64 in which a picture says what it is."""
+"""Base64 characters that contain the signature of an image."""
 
 
 def detect_image_type(content: bytes) -> str:
-    """Return what a picture is; nothing of what is none that we know."""
-    return next((kind for kind, sign in _IMAGE_SIGNATURES if sign.match(content)), "")
+    """Return the media type of an image by its signature; empty if it is unknown."""
+    return next(
+        (name for name, signature in _IMAGE_SIGNATURES if signature.match(content)), ""
+    )
 
 
 def detect_base64_image_type(data: str) -> str:
-    """Return what a picture is that stands here as base64, without blanks."""
+    """Return the media type of an image in base64 without whitespace."""
     try:
         return detect_image_type(a2b_base64(data[:_SIGNATURE_LENGTH]))
     except ValueError:
@@ -73,9 +78,9 @@ def detect_base64_image_type(data: str) -> str:
 _MAX_LINES = 24
 _MAX_CHARS = 3_000
 _SLACK_LINES = 8
-"""Lines that are shown rather than hidden behind a fold of their own."""
+"""So few further lines are shown instead of being folded."""
 MAX_OUTPUT_CHARS = 1_000_000
-"""Signs of one output that a page holds at most."""
+"""Characters of an output that a page contains at most."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 _MAX_IMAGE_CHARS = 4_000_000
 
@@ -83,28 +88,32 @@ _MAX_IMAGE_CHARS = 4_000_000
 def render_output(
     value: str, css_class: str = "output", max_chars: int = MAX_OUTPUT_CHARS
 ) -> Html:
-    """Return a text that was printed; a long one folds after its first lines.
+    """Render output; long output is folded after its first lines.
 
-    Of what folds a page holds ``most`` signs: :func:`unheld` stands for more, if that
-    is less than any page holds.
+    If the folded part is longer than ``max_chars``, the page does not contain it and a
+    script requests it when it is unfolded.
     """
     value = value.strip("\n")
     if not value.strip():
         return EMPTY_HTML
-    at = _cut_position(value)
+    at = _fold_position(value)
     if at is None:
         return tag("pre", escape_text(value), kind=css_class)
     first, rest = value[:at], value[at:].removeprefix("\n")
-    count = rest.count("\n") + 1
-    told = pluralize(count, "more line") if count > 1 else f"{len(rest):,} more signs"
+    line_count = rest.count("\n") + 1
+    label = (
+        f"Show {pluralize(line_count, 'more line')}"
+        if line_count > 1
+        else f"Show {len(rest):,} more characters"
+    )
     shown = tag("pre", escape_text(first), kind=css_class)
     if len(rest) > max_chars < MAX_OUTPUT_CHARS:
-        return join_html((shown, render_deferred(f"Show {told}")))
-    lost = len(rest) - MAX_OUTPUT_CHARS
-    if lost > 0:
-        rest = f"{rest[:MAX_OUTPUT_CHARS]}\n… {lost:,} more signs"
+        return join_html((shown, render_deferred(label)))
+    dropped = len(rest) - MAX_OUTPUT_CHARS
+    if dropped > 0:
+        rest = f"{rest[:MAX_OUTPUT_CHARS]}\n… {dropped:,} more characters"
     folded = render_details(
-        escape_line(f"Show {told}"),
+        escape_line(label),
         tag("pre", escape_text(rest), kind=css_class),
         "more",
     )
@@ -112,14 +121,14 @@ def render_output(
 
 
 def render_deferred(label: str) -> Html:
-    """Return what stands for something that the page asks for when it is unfolded."""
+    """Render a placeholder whose content a script requests when it is unfolded."""
     return Html(
         f'<details class="more" data-rest><summary>{escape_line(label)}</summary></details>'
     )
 
 
-def _cut_position(value: str) -> int | None:
-    """Return where a text is cut, or ``None`` if it is short enough."""
+def _fold_position(value: str) -> int | None:
+    """Return where a text is folded, or ``None`` if it is short enough."""
     at = -1
     for _ in range(_MAX_LINES):
         at = value.find("\n", at + 1)
@@ -127,8 +136,8 @@ def _cut_position(value: str) -> int | None:
             return None if len(value) <= 2 * _MAX_CHARS else _MAX_CHARS
         if at > _MAX_CHARS:
             return _MAX_CHARS if len(value) > 2 * _MAX_CHARS else None
-    is_close = value.count("\n", at + 1) < _SLACK_LINES
-    return None if is_close and len(value) <= 2 * _MAX_CHARS else at
+    has_few_more = value.count("\n", at + 1) < _SLACK_LINES
+    return None if has_few_more and len(value) <= 2 * _MAX_CHARS else at
 
 
 def render_result(
@@ -137,7 +146,7 @@ def render_result(
     css_class: str,
     max_chars: int = MAX_OUTPUT_CHARS,
 ) -> Html:
-    """Return what a tool answered; a long answer comes from its own file."""
+    """Render the result of a tool; ``stored`` is a long result from its own file."""
     content = tool_result.content if tool_result else None
     if stored is not None:
         return render_output(stored, css_class, max_chars)
@@ -155,43 +164,40 @@ def _render_result_block(block: Block, css_class: str, max_chars: int) -> Html:
 
 
 def render_media_blocks(blocks: Iterable[Block]) -> Html:
-    """Return the blocks that are no text: pictures, and notes on everything else."""
+    """Render the blocks that are not text."""
     return join_html(
         render_media(block) for block in blocks if not isinstance(block, TextBlock)
     )
 
 
 def render_media(block: Block) -> Html:
-    """Return a picture that came with a message; never one that lies elsewhere."""
+    """Render an embedded image, or describe a block; nothing external is loaded."""
     note = escape_line(describe_block(block))
     if not isinstance(block, ImageBlock) or block.source is None:
         return tag("p", note, kind="note") if note else EMPTY_HTML
-    source = block.source
-    coded = "".join((source.data or "").split())
-    # Whatever it is called: a browser would show nothing of what is no picture.
-    kind = detect_base64_image_type(coded)
-    if not kind or not _BASE64.match(coded):
+    data = "".join((block.source.data or "").split())
+    # The declared type is not trusted.
+    media_type = detect_base64_image_type(data)
+    if not media_type or not _BASE64.match(data):
         return tag("p", note, kind="note")
-    if len(coded) > _MAX_IMAGE_CHARS:
-        told = (
-            f"a picture of {format_bytes(len(coded) * 3 // 4)}, too large for this page"
-        )
-        return tag("p", escape_line(told), kind="note")
+    if len(data) > _MAX_IMAGE_CHARS:
+        size = format_bytes(len(data) * 3 // 4)
+        text = f"a picture of {size}, too large for this page"
+        return tag("p", escape_line(text), kind="note")
     return Html(
-        f'<img src="data:{kind};base64,{coded}" alt="{note}" '
+        f'<img src="data:{media_type};base64,{data}" alt="{note}" '
         'loading="lazy" decoding="async">'
     )
 
 
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _MAX_COMPARED_LENGTH = 400
-"""Signs of a line beyond which its words are not compared."""
+"""Words of longer lines are not compared."""
 _MIN_COMMON_SHARE = 0.35
-"""The share of a line that must stay for the rest of it to be marked."""
+"""If less of a line is unchanged, changed words are not highlighted."""
 
 
 def render_diff(hunks: Sequence[PatchHunk]) -> Html:
-    """Return hunks as one block of lines."""
     parts = [part for hunk in hunks for part in _render_hunk(hunk)]
     return Html(f'<pre class="diff">{"".join(parts)}</pre>') if parts else Html("")
 
@@ -199,24 +205,23 @@ def render_diff(hunks: Sequence[PatchHunk]) -> Html:
 def _render_hunk(hunk: PatchHunk) -> Iterator[str]:
     if hunk.old_start or hunk.new_start:
         yield f"<i>@@ line {max(hunk.new_start, 1)} @@</i>"
-    gone: list[str] = []
-    for sign, run in groupby(hunk.lines, key=lambda line: line[:1]):
-        lines = list(run)
-        if sign == "-":
-            gone = lines
+    removed: list[str] = []
+    for marker, group in groupby(hunk.lines, key=lambda line: line[:1]):
+        lines = list(group)
+        if marker == "-":
+            removed = lines
             continue
-        if sign == "+":
-            yield from _render_replacement(gone, lines)
+        if marker == "+":
+            yield from _render_replacement(removed, lines)
         else:
-            yield from _render_replacement(gone, [])
-            # Without a sign, a line only says something about the file.
+            yield from _render_replacement(removed, [])
             yield f"<span>{escape_text(chr(10).join(lines))}</span>"
-        gone = []
-    yield from _render_replacement(gone, [])
+        removed = []
+    yield from _render_replacement(removed, [])
 
 
 def _render_replacement(removed: Sequence[str], added: Sequence[str]) -> Iterator[str]:
-    """Yield lines that went, then those that came in their place."""
+    """Yield removed lines, then those that replace them."""
     if len(removed) == len(added):
         pairs = [
             _highlight_changes(old, new)
@@ -230,7 +235,7 @@ def _render_replacement(removed: Sequence[str], added: Sequence[str]) -> Iterato
 
 
 def _highlight_changes(old: str, new: str) -> tuple[str, str]:
-    """Return two lines with the words between their same beginning and end marked."""
+    """Highlight the words between the common start and end of two lines."""
     old, new = sanitize(old), sanitize(new)
     if max(len(old), len(new)) > _MAX_COMPARED_LENGTH:
         return escape_sanitized(old), escape_sanitized(new)
@@ -242,32 +247,34 @@ def _highlight_changes(old: str, new: str) -> tuple[str, str]:
     tail = 0
     while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
         tail += 1
-    same = sum(map(len, (*before[:head], *(before[-tail:] if tail else ()))))
-    if same < _MIN_COMMON_SHARE * max(len(old), len(new)):
+    common = sum(map(len, (*before[:head], *(before[-tail:] if tail else ()))))
+    if common < _MIN_COMMON_SHARE * max(len(old), len(new)):
         return escape_sanitized(old), escape_sanitized(new)
     return _highlight_middle(old[:1], before, head, tail), _highlight_middle(
         new[:1], after, head, tail
     )
 
 
-def _highlight_middle(sign: str, line: Sequence[str], head: int, tail: int) -> str:
-    end = len(line) - tail
-    first, middle, last = line[:head], line[head:end], line[end:]
-    marked = f"<b>{escape_sanitized(''.join(middle))}</b>" if middle else ""
-    before, after = escape_sanitized("".join(first)), escape_sanitized("".join(last))
-    return f"{escape_sanitized(sign)}{before}{marked}{after}"
+def _highlight_middle(marker: str, words: Sequence[str], head: int, tail: int) -> str:
+    end = len(words) - tail
+    before, middle, after = (
+        escape_sanitized("".join(part))
+        for part in (words[:head], words[head:end], words[end:])
+    )
+    highlighted = f"<b>{middle}</b>" if middle else ""
+    return f"{escape_sanitized(marker)}{before}{highlighted}{after}"
 
 
 _INLINE_COMMAND_CHARS = 100
-"""Signs of a command that its line shows whole."""
+"""Shorter commands are shown completely by the line of the call."""
 _MAX_AGENT_TEXT_CHARS = 12_000
-"""Signs of what an agent said that are shown as text; more is cut as outputs are."""
+"""Longer prompts and answers of agents are shown as output."""
 _OPEN_DIFF_LINES = 60
-"""Lines of a diff that is open from the beginning."""
+"""Longer diffs are folded."""
 
 
 class ToolCallBody(Struct, frozen=True):
-    """What stands behind a call's line."""
+    """What is shown when a call is unfolded."""
 
     html: Html
     is_open: bool = False
@@ -280,10 +287,7 @@ def render_tool_call(
     has_agent_below: bool = False,
     max_chars: int = MAX_OUTPUT_CHARS,
 ) -> Html:
-    """Return a call; ``is_followed`` if the agent that it started is shown behind.
-
-    Of what folds at the end of an output, the page holds ``most`` signs.
-    """
+    """Render a call; without its body if the agent that it started follows."""
     name = CURRENT_TOOL_NAMES.get(call.name, call.name)
     body = (
         ToolCallBody(EMPTY_HTML)
@@ -313,14 +317,14 @@ def _render_summary(line: ToolCallLine) -> Html:
         if line.removed
         else EMPTY_HTML,
     ]
-    told = join_html((escape_line(fact) for fact in facts), " · ")
+    facts_html = join_html((escape_line(fact) for fact in facts), " · ")
     parts = [
         tag("b", escape_line(line.name)),
         tag("code", escape_line(_truncate_subject(line.subject)))
         if line.subject
         else EMPTY_HTML,
         *counts,
-        tag("span", told, kind="facts") if told else EMPTY_HTML,
+        tag("span", facts_html, kind="facts") if facts_html else EMPTY_HTML,
         tag("span", escape_line(line.error), kind="trouble")
         if line.error
         else EMPTY_HTML,
@@ -337,126 +341,100 @@ def _truncate_subject(subject: str) -> str:
 
 
 def _render_answer(call: ToolCall, max_chars: int) -> Html:
-    kind = "output error" if call.is_error else "output"
-    return render_result(call.result, call.stored_output, kind, max_chars)
+    css_class = "output error" if call.is_error else "output"
+    return render_result(call.result, call.stored_output, css_class, max_chars)
 
 
 def _bash_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     command = parse_tool_input(call).command or call.label
-    shown = EMPTY_HTML
+    command_html = EMPTY_HTML
     if "\n" in command or len(command) > _INLINE_COMMAND_CHARS:
-        shown = tag("pre", escape_text(command), kind="command")
+        command_html = tag("pre", escape_text(command), kind="command")
     answer = _render_answer(call, max_chars)
     outcome = None if answer else call.outcome
     if isinstance(outcome, BashOutcome):
-        answer = render_output(
-            f"{outcome.stdout or ''}\n{outcome.stderr or ''}", max_chars=max_chars
-        )
-    return ToolCallBody(join_html((shown, answer)))
+        output = f"{outcome.stdout or ''}\n{outcome.stderr or ''}"
+        answer = render_output(output, max_chars=max_chars)
+    return ToolCallBody(join_html((command_html, answer)))
 
 
 def _edit_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     hunks = build_hunks(call.outcome, call.input)
     lines = sum(len(hunk.lines) for hunk in hunks)
-    trouble = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
+    error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
     if lines <= _OPEN_DIFF_LINES:
         return ToolCallBody(
-            join_html((render_diff(hunks), trouble)), is_open=not call.is_error
+            join_html((render_diff(hunks), error)), is_open=not call.is_error
         )
     size = sum(len(line) for hunk in hunks for line in hunk.lines)
     if size > max_chars < MAX_OUTPUT_CHARS:
-        return ToolCallBody(
-            join_html((trouble, render_deferred(f"Show {pluralize(lines, 'line')}")))
-        )
-    return ToolCallBody(join_html((trouble, render_diff(hunks))))
+        label = f"Show {pluralize(lines, 'line')}"
+        return ToolCallBody(join_html((error, render_deferred(label))))
+    return ToolCallBody(join_html((error, render_diff(hunks))))
 
 
 def _search_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     return ToolCallBody(_render_answer(call, max_chars))
 
 
-def _todo_body(call: ToolCall, _most: int) -> ToolCallBody:
-    outcome = call.outcome
-    tasks = None
-    if isinstance(outcome, TodoOutcome):
-        tasks = decode_or_none(outcome.new_todos, list[TodoItem])
-    return _render_checklist(tasks or parse_tool_input(call).todos or [])
+def _todo_body(call: ToolCall, _max_chars: int) -> ToolCallBody:
+    return _render_checklist(find_todos(call))
 
 
 def _task_list_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    outcome = call.outcome
-    tasks = None
-    if isinstance(outcome, TaskOutcome):
-        tasks = decode_or_none(outcome.tasks, list[TodoItem])
+    tasks = find_tasks(call)
     return _render_checklist(tasks) if tasks else _generic_body(call, max_chars)
 
 
 def _render_checklist(tasks: list[TodoItem]) -> ToolCallBody:
-    signs = {"completed": "☑", "in_progress": "◐"}
+    boxes = {"completed": "☑", "in_progress": "◐"}
     lines = (
         tag(
             "li",
             escape_line(
-                f"{signs.get(one.status or '', '☐')} {one.content or one.subject}"
+                f"{boxes.get(task.status or '', '☐')} {task.content or task.subject}"
             ),
-            kind="done" if one.status == "completed" else "",
+            kind="done" if task.status == "completed" else "",
         )
-        for one in tasks
+        for task in tasks
     )
     return ToolCallBody(tag("ul", join_html(lines), kind="tasks"), is_open=True)
 
 
-def _empty_body(_call: ToolCall, _most: int) -> ToolCallBody:
+def _empty_body(_call: ToolCall, _max_chars: int) -> ToolCallBody:
     return ToolCallBody(EMPTY_HTML)
 
 
 def _plan_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    outcome = call.outcome
-    plan = outcome.plan if isinstance(outcome, PlanOutcome) else None
-    plan = plan or parse_tool_input(call).plan or ""
-    shown = tag("div", render_markdown(plan), kind="plan") if plan else EMPTY_HTML
-    trouble = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
-    return ToolCallBody(join_html((shown, trouble)), is_open=True)
-
-
-class _Option(Struct, frozen=True):
-    label: str | None = None
-    description: str | None = None
-
-
-class _AskedQuestion(Struct, frozen=True):
-    question: str | None = None
-    header: str | None = None
-    options: list[_Option] = []
-
-
-class _QuestionsInput(Struct, frozen=True):
-    questions: list[_AskedQuestion] = []
+    plan = find_plan(call)
+    html = tag("div", render_markdown(plan), kind="plan") if plan else EMPTY_HTML
+    error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
+    return ToolCallBody(join_html((html, error)), is_open=True)
 
 
 def _questions_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    outcome = call.outcome
-    asked = decode_or_none(call.input, _QuestionsInput)
-    answers: QuestionAnswers = {}
-    if isinstance(outcome, QuestionOutcome):
-        answers = decode_or_none(outcome.answers, QuestionAnswers) or {}
-    found = asked.questions if asked else []
-    is_told = len(found) == 1
-    parts = [_render_question(one, answers, is_in_summary=is_told) for one in found]
-    trouble = (
-        _render_answer(call, max_chars) if call.is_error or not parts else EMPTY_HTML
-    )
-    return ToolCallBody(join_html((*parts, trouble)), is_open=True)
+    questions, answers = find_questions(call)
+    is_single = len(questions) == 1
+    parts = [
+        _render_question(question, answers, is_in_summary=is_single)
+        for question in questions
+    ]
+    if call.is_error or not parts:
+        parts.append(_render_answer(call, max_chars))
+    return ToolCallBody(join_html(parts), is_open=True)
 
 
 def _render_question(
-    question: _AskedQuestion, answers: QuestionAnswers, *, is_in_summary: bool
+    question: UserQuestion, answers: QuestionAnswers, *, is_in_summary: bool
 ) -> Html:
-    """Return a question with what was chosen; ``is_told`` if its line says it."""
-    told = question.question or question.header or ""
-    answer = answers.get(told)
+    """Render a question with its options and answers.
+
+    ``is_in_summary`` is set if the line of the call already shows the question.
+    """
+    answer = answers.get(question.text)
     chosen = answer if isinstance(answer, list) else [answer] if answer else []
-    labels = [option.label or "" for option in question.options]
+    options = question.options or []
+    labels = [option.label or "" for option in options]
     lines = [
         tag(
             "li",
@@ -469,15 +447,15 @@ def _render_question(
             ),
             kind="chosen" if label in chosen else "",
         )
-        for label, option in zip(labels, question.options, strict=True)
+        for label, option in zip(labels, options, strict=True)
     ]
     lines += [
-        tag("li", escape_line(f"◉ {own}"), kind="chosen")
-        for own in chosen
-        if own not in labels
+        tag("li", escape_line(f"◉ {own_answer}"), kind="chosen")
+        for own_answer in chosen
+        if own_answer not in labels
     ]
-    asking = EMPTY_HTML if is_in_summary else tag("p", escape_line(told))
-    return join_html((asking, tag("ul", join_html(lines), kind="tasks")))
+    text = EMPTY_HTML if is_in_summary else tag("p", escape_line(question.text))
+    return join_html((text, tag("ul", join_html(lines), kind="tasks")))
 
 
 def _fetch_body(call: ToolCall, max_chars: int) -> ToolCallBody:
@@ -487,40 +465,21 @@ def _fetch_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     return ToolCallBody(_render_answer(call, max_chars))
 
 
-class _WebPage(Struct, frozen=True):
-    title: str | None = None
-    url: str | None = None
-
-
-class _WebSearchResult(Struct, frozen=True):
-    content: list[_WebPage] | None = None
-    title: str | None = None
-    url: str | None = None
-
-
 def _web_search_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     outcome = call.outcome
     lines = []
     if isinstance(outcome, WebSearchOutcome):
         lines = [
-            _render_web_page(hit)
-            for hit in _parse_web_pages(outcome.results)
-            if hit.url
+            _render_web_page(page)
+            for page in find_web_pages(outcome.results)
+            if page.url
         ]
     if not lines:
         return ToolCallBody(_render_answer(call, max_chars))
     return ToolCallBody(tag("ul", join_html(lines), kind="pages"))
 
 
-def _parse_web_pages(results: Raw) -> Iterator[_WebPage]:
-    for found in decode_or_none(results, list[Raw]) or ():
-        inner = decode_or_none(found, _WebSearchResult)
-        if inner is not None:
-            yield from inner.content or ()
-            yield _WebPage(inner.title, inner.url)
-
-
-def _render_web_page(page: _WebPage) -> Html:
+def _render_web_page(page: WebPage) -> Html:
     url = page.url or ""
     title = escape_line(page.title or url)
     if not url.lower().startswith(("https://", "http://")):
@@ -529,31 +488,30 @@ def _render_web_page(page: _WebPage) -> Html:
 
 
 def _agent_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    given = decode_or_none(call.input, _AgentInput)
-    prompt = given.prompt if given and given.prompt else ""
-    asked = (
+    fields = decode_or_none(call.input, _AgentInput)
+    prompt = fields.prompt if fields and fields.prompt else ""
+    prompt_html = (
         tag("div", _render_agent_text(prompt, "command", max_chars), kind="plan")
         if prompt
         else EMPTY_HTML
     )
     content = call.result.content if call.result else None
     if call.is_error or call.stored_output is not None or content is None:
-        return ToolCallBody(join_html((asked, _render_answer(call, max_chars))))
+        return ToolCallBody(join_html((prompt_html, _render_answer(call, max_chars))))
     blocks = (TextBlock(text=content),) if isinstance(content, str) else content
-    told = (
+    answer = (
         _render_agent_text(block.text or "", "output", max_chars)
         if isinstance(block, TextBlock)
         else render_media(block)
         for block in blocks
     )
-    return ToolCallBody(join_html((asked, *told)))
+    return ToolCallBody(join_html((prompt_html, *answer)))
 
 
-def _render_agent_text(words: str, css_class: str, max_chars: int) -> Html:
-    """Return what was said to an agent or by one; what is long folds as it stands."""
-    if not words.strip() or len(words) > min(max_chars, _MAX_AGENT_TEXT_CHARS):
-        return render_output(words, css_class, max_chars)
-    return render_markdown(words)
+def _render_agent_text(text: str, css_class: str, max_chars: int) -> Html:
+    if not text.strip() or len(text) > min(max_chars, _MAX_AGENT_TEXT_CHARS):
+        return render_output(text, css_class, max_chars)
+    return render_markdown(text)
 
 
 class _AgentInput(Struct, frozen=True):
@@ -561,9 +519,9 @@ class _AgentInput(Struct, frozen=True):
 
 
 def _generic_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    shown = format_json(bytes(call.input))
-    given = render_output(shown, "command", max_chars) if shown else EMPTY_HTML
-    return ToolCallBody(join_html((given, _render_answer(call, max_chars))))
+    fields = format_json(bytes(call.input))
+    input_html = render_output(fields, "command", max_chars) if fields else EMPTY_HTML
+    return ToolCallBody(join_html((input_html, _render_answer(call, max_chars))))
 
 
 _BODIES: dict[str, Callable[[ToolCall, int], ToolCallBody]] = {
@@ -586,4 +544,4 @@ _BODIES: dict[str, Callable[[ToolCall, int], ToolCallBody]] = {
     "WebSearch": _web_search_body,
     "Agent": _agent_body,
 }
-"""Who makes what stands behind a call's line; another tool shows all it has."""
+"""Functions that render the body of a call; other tools show input and result."""

@@ -443,4 +443,4 @@ def _render_truncated(text: str, language: str = "") -> str:
     if len(shown) == len(text):
         return fenced_code(text, language).rstrip("\n")
     rest = len(text) - len(shown)
-    return f"{fenced_code(shown, language)}\n*… {rest:,} more signs*"
+    return f"{fenced_code(shown, language)}\n*… {rest:,} more characters*"
