@@ -1,4 +1,4 @@
-"""Names of things: ids as distinct types, and the place of a line in a source."""
+"""Ids, positions, source files, problems, and the base of structs in transcripts."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from msgspec import Meta, MsgspecError, Struct
 from bygones.errors import InvalidSelector
 
 AgentId = NewType("AgentId", str)
-"""Opaque; also part of the name of the agent's file."""
+"""Also part of the agent's file name."""
 
 MessageId = NewType("MessageId", str)
-"""The API's id of one answer; shared by all records that are pieces of it."""
+"""The id of an answer in the API; all records of the answer share it."""
 
 ProjectKey = NewType("ProjectKey", str)
-"""A folder name below ``projects``; cannot be decoded to a path."""
+"""The name of a folder in `projects`; cannot be decoded to a path."""
 
 RecordId = NewType("RecordId", str)
-"""A record's ``uuid``."""
+"""The `uuid` of a record."""
 
 SessionId = NewType("SessionId", str)
 
 SourceId = NewType("SourceId", str)
-"""The path of a source as it was found, with forward slashes."""
+"""The path of a source, with forward slashes."""
 
 ToolUseId = NewType("ToolUseId", str)
-"""Joins a tool use with its result."""
+"""Links a tool use to its result."""
 
 
 class Position(Struct, frozen=True, order=True, gc=False, array_like=True):
-    """Where some bytes of a source are; opens the original line again.
+    """A range of bytes in a source, usually a line.
 
-    ``generation`` counts how often the source was begun anew (shrunk, rewritten);
-    offsets are comparable within one generation only.
+    `generation` increases when the source was truncated or rewritten; offsets can be
+    compared within one generation only.
     """
 
     source_id: SourceId
@@ -51,13 +51,13 @@ class Line(Struct, frozen=True, gc=False):
     position: Position
     raw: bytes
     has_newline: bool = True
-    """Whether a newline followed; only a source's last line may lack one."""
+    """Only the last line of a source may lack it."""
 
 
 def require_valid_text(text: str) -> str:
-    """Return a name that somebody gave, or raise if nothing can be called so.
+    """Return a name from the command line, or raise if it is not valid Unicode.
 
-    Bytes of a command line that are no text come as half pairs, which no engine takes.
+    Python represents invalid bytes as lone surrogates, which databases reject.
     """
     try:
         text.encode()
@@ -67,14 +67,14 @@ def require_valid_text(text: str) -> str:
 
 
 DECODE_ERRORS = (MsgspecError, UnicodeDecodeError, RecursionError)
-"""Everything that decoding JSON with msgspec may raise."""
+"""The exceptions that decoding JSON with msgspec can raise."""
 
 UUID_PATTERN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 TOOL_USE_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
-"""The types of blocks that are calls."""
+"""Types of blocks that are tool calls."""
 AwareDatetime = Annotated[datetime, Meta(tz=True)]
-"""A point in time that knows its zone."""
+"""A datetime with a time zone."""
 _IRREGULAR_NAMES = {
     "session_id_again": "session_id",
     "source_tool_assistant": "sourceToolAssistantUUID",
@@ -96,7 +96,7 @@ _IRREGULAR_NAMES = {
 
 
 def wire_name(field: str) -> str:
-    """Return the name that a struct's field has in a transcript."""
+    """Return the name of a struct's field in transcripts."""
     if field in _IRREGULAR_NAMES:
         return _IRREGULAR_NAMES[field]
     first, *rest = field.split("_")
@@ -104,21 +104,21 @@ def wire_name(field: str) -> str:
 
 
 class WireStruct(Struct, frozen=True, kw_only=True, rename=wire_name):
-    """A value that is written in a transcript; every field may be missing there."""
+    """Base class of values in transcripts; every field may be missing."""
 
     is_private: ClassVar[bool] = False
-    """Whether it must never be indexed, exported or shown to an agent."""
+    """Whether it is never indexed, shown or exported."""
 
 
 class ForkedFrom(WireStruct, frozen=True, kw_only=True):
-    """The record of another session that this one was copied from."""
+    """The record of another session that a record was copied from."""
 
     session_id: SessionId | None = None
     message_uuid: RecordId | None = None
 
 
 class SourceKind(StrEnum):
-    """What a file's place in the home says it is; its content may differ."""
+    """The kind of a source file, by its path in the home."""
 
     SESSION = "session"
     AGENT = "agent"
@@ -134,7 +134,7 @@ class SourceKind(StrEnum):
 
     @property
     def is_transcript(self) -> bool:
-        """Whether the file's lines are records of a conversation."""
+        """Whether the lines of the file are records of a conversation."""
         return self in {SourceKind.SESSION, SourceKind.AGENT}
 
 
@@ -159,7 +159,7 @@ class SourceFile(Struct, frozen=True, kw_only=True):
 
 
 class ProblemKind(Struct, frozen=True):
-    """A kind of problem, and what it means to the reader."""
+    """A kind of problem, with an explanation."""
 
     name: str
     meaning: str
@@ -195,17 +195,16 @@ PROBLEM_KINDS = {
         ProblemKind("mixed-sessions", "a file holds records of several sessions"),
     )
 }
-"""Every kind of problem by its name, in the data's order."""
+"""All kinds of problems by name."""
 
 
 class Problem(Struct, frozen=True):
-    """Something odd in an input, kept beside the records and shown."""
+    """Something odd in a source; it is stored with the records and shown."""
 
     kind: str
     position: Position
     detail: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a kind that is not in the table."""
         if self.kind not in PROBLEM_KINDS:
             raise ValueError(self.kind)

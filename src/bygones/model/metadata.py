@@ -1,7 +1,7 @@
-"""Metadata records: titles, snapshots, queue and the rest that is not in the tree.
+"""Metadata records (titles, snapshots, queue operations, …) and attachments.
 
-They have no uuid, mostly no time, and are appended again after turns and resumes:
-the last one of a kind in a file counts, and their number means nothing.
+Metadata records are not part of the tree. They have no uuid, mostly no timestamp, and
+are appended again after turns and resumes: the last one of a type in a file counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bygones.model.records import (
 
 
 class MetadataRecord(WireStruct, frozen=True, kw_only=True):
-    """What metadata records share."""
+    """Base class of all metadata records."""
 
     types: ClassVar[tuple[str, ...]] = ()
 
@@ -45,7 +45,7 @@ class MetadataRecord(WireStruct, frozen=True, kw_only=True):
 
 
 class SummaryRecord(MetadataRecord, frozen=True, kw_only=True):
-    """The title that Claude Code gave to a leaf, often one of another file."""
+    """The title of a leaf, often of one in another file."""
 
     types: ClassVar[tuple[str, ...]] = ("summary",)
 
@@ -55,7 +55,7 @@ class SummaryRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class TitleRecord(MetadataRecord, frozen=True, kw_only=True):
-    """A session's title, made by a model or chosen by the person."""
+    """A session's title, generated or chosen by the user."""
 
     types: ClassVar[tuple[str, ...]] = ("ai-title", "custom-title")
 
@@ -64,7 +64,7 @@ class TitleRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class AgentNameRecord(MetadataRecord, frozen=True, kw_only=True):
-    """How an agent or a session is called, coloured and set up."""
+    """Name, color and settings of an agent or a session."""
 
     types: ClassVar[tuple[str, ...]] = ("agent-name", "agent-color", "agent-setting")
 
@@ -74,7 +74,7 @@ class AgentNameRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class TagRecord(MetadataRecord, frozen=True, kw_only=True):
-    """A label of the session; an empty one takes the label away."""
+    """A tag of the session; an empty one removes the tag."""
 
     types: ClassVar[tuple[str, ...]] = ("tag",)
 
@@ -82,7 +82,7 @@ class TagRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class LastPromptRecord(MetadataRecord, frozen=True, kw_only=True):
-    """The newest prompt, cut, and the leaf it belongs to; often stale."""
+    """The last prompt, shortened, and its leaf; often outdated."""
 
     types: ClassVar[tuple[str, ...]] = ("last-prompt",)
 
@@ -92,7 +92,7 @@ class LastPromptRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class QueueOperationRecord(MetadataRecord, frozen=True, kw_only=True):
-    """Text that a person typed while Claude worked, coming into or leaving a queue."""
+    """Text that was typed while Claude worked, added to or removed from a queue."""
 
     types: ClassVar[tuple[str, ...]] = ("queue-operation",)
 
@@ -102,7 +102,7 @@ class QueueOperationRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class FileBackup(WireStruct, frozen=True, kw_only=True):
-    """One kept version of a file; no name means that the file was new."""
+    """One backup of a file; no name means that the file was new."""
 
     backup_file_name: str | None = None
     version: int | None = None
@@ -129,7 +129,7 @@ class FileSnapshotRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class FileDeltaRecord(MetadataRecord, frozen=True, kw_only=True):
-    """One more version of one file, added to an earlier snapshot."""
+    """One version of one file, added to an earlier snapshot."""
 
     types: ClassVar[tuple[str, ...]] = ("file-history-delta",)
 
@@ -140,7 +140,7 @@ class FileDeltaRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class PrLinkRecord(MetadataRecord, frozen=True, kw_only=True):
-    """A pull request that the session made."""
+    """A pull request that the session created."""
 
     types: ClassVar[tuple[str, ...]] = ("pr-link",)
 
@@ -150,7 +150,7 @@ class PrLinkRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class Worktree(WireStruct, frozen=True, kw_only=True):
-    """A git worktree and where it came from."""
+    """A git worktree and its origin."""
 
     original_cwd: str | None = None
     worktree_path: str | None = None
@@ -164,7 +164,7 @@ class Worktree(WireStruct, frozen=True, kw_only=True):
 
 
 class WorktreeStateRecord(MetadataRecord, frozen=True, kw_only=True):
-    """The worktree that the session works in, or none."""
+    """The worktree of the session, or none."""
 
     types: ClassVar[tuple[str, ...]] = ("worktree-state",)
 
@@ -180,7 +180,7 @@ class RelocatedRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class ContinuedInRecord(MetadataRecord, frozen=True, kw_only=True):
-    """The conversation goes on in a copy under another id."""
+    """The conversation continues in a copy with another id."""
 
     types: ClassVar[tuple[str, ...]] = ("continued-in",)
 
@@ -188,7 +188,7 @@ class ContinuedInRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class ForkContextRecord(MetadataRecord, frozen=True, kw_only=True):
-    """First line of a forked agent: the context that it began with, by reference."""
+    """First line of a forked agent: a reference to its initial context."""
 
     types: ClassVar[tuple[str, ...]] = ("fork-context-ref",)
 
@@ -199,7 +199,7 @@ class ForkContextRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class ResultReplacement(WireStruct, frozen=True, kw_only=True):
-    """The text that stands for a tool result in the model's context."""
+    """The text that replaces a tool result in the model's context."""
 
     kind: str | None = None
     tool_use_id: ToolUseId | None = None
@@ -207,7 +207,7 @@ class ResultReplacement(WireStruct, frozen=True, kw_only=True):
 
 
 class ContentReplacementRecord(MetadataRecord, frozen=True, kw_only=True):
-    """Tool results that the model no longer sees in full; the originals stay."""
+    """Tool results that were replaced in the context; the originals stay in the file."""
 
     types: ClassVar[tuple[str, ...]] = ("content-replacement",)
 
@@ -216,7 +216,7 @@ class ContentReplacementRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class ModelCost(WireStruct, frozen=True, kw_only=True):
-    """Claude Code's own count for one model."""
+    """The usage that Claude Code reports for one model."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -228,7 +228,7 @@ class ModelCost(WireStruct, frozen=True, kw_only=True):
 
 
 class CostStateRecord(MetadataRecord, frozen=True, kw_only=True):
-    """Claude Code's own totals, written at exit; the last one counts."""
+    """The totals that Claude Code reports at exit; the last one counts."""
 
     types: ClassVar[tuple[str, ...]] = ("cost-state",)
 
@@ -245,7 +245,7 @@ class CostStateRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class TaskSummaryRecord(MetadataRecord, frozen=True, kw_only=True):
-    """A recap of a background session."""
+    """A summary of a background session."""
 
     types: ClassVar[tuple[str, ...]] = ("task-summary",)
 
@@ -253,7 +253,7 @@ class TaskSummaryRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class JournalRecord(MetadataRecord, frozen=True, kw_only=True):
-    """One step of a workflow's agents, in the workflow's own journal."""
+    """One step of an agent, in the journal of its workflow."""
 
     types: ClassVar[tuple[str, ...]] = ("launched", "started", "result", "failed")
 
@@ -266,7 +266,7 @@ class JournalRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class HarnessStateRecord(MetadataRecord, frozen=True, kw_only=True):
-    """State of the harness that is known and of no use to a reader."""
+    """Internal state of Claude Code that is known and not used."""
 
     types: ClassVar[tuple[str, ...]] = (
         "mode",
@@ -301,7 +301,7 @@ class HarnessStateRecord(MetadataRecord, frozen=True, kw_only=True):
 
 
 class PrivateRecord(MetadataRecord, frozen=True, kw_only=True):
-    """Names accounts or devices; kept as bytes, never indexed, shown or exported."""
+    """Contains accounts or devices: archived, but never indexed, shown or exported."""
 
     is_private: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = (
@@ -322,7 +322,7 @@ class PrivateRecord(MetadataRecord, frozen=True, kw_only=True):
 METADATA_BY_TYPE: dict[str, type[MetadataRecord]] = {
     name: kind for kind in MetadataRecord.__subclasses__() for name in kind.types
 }
-"""The struct of each metadata record type by the name it has in a transcript."""
+"""The struct of each metadata record, by its `type`."""
 
 
 class FileVersion(Struct, frozen=True, kw_only=True):
@@ -331,10 +331,10 @@ class FileVersion(Struct, frozen=True, kw_only=True):
     path: str
     version: int
     message_id: RecordId | None
-    """The prompt at which the file was like this."""
+    """The prompt at which the file had this version."""
     saved_at: datetime | None = None
     backup_name: str | None = None
-    """The backup's name in the file history; ``None`` if the file was new."""
+    """The name of the backup in the file history; `None` if the file was new."""
 
     @property
     def is_new(self) -> bool:
@@ -345,10 +345,10 @@ class FileVersion(Struct, frozen=True, kw_only=True):
 def collect_file_versions(
     records: Iterable[FileSnapshotRecord | FileDeltaRecord],
 ) -> dict[str, tuple[FileVersion, ...]]:
-    """Return the versions of every tracked file, oldest first, each once."""
-    found: dict[str, dict[tuple[int, str | None], FileVersion]] = {}
+    """Return the distinct versions of each tracked file, oldest first."""
+    by_path: dict[str, dict[tuple[int, str | None], FileVersion]] = {}
 
-    def keep(path: str, backup: FileBackup, message: RecordId | None) -> None:
+    def add(path: str, backup: FileBackup, message: RecordId | None) -> None:
         version = FileVersion(
             path=path,
             version=backup.version or 0,
@@ -356,7 +356,7 @@ def collect_file_versions(
             saved_at=backup.backup_time,
             backup_name=backup.backup_file_name,
         )
-        versions = found.setdefault(path, {})
+        versions = by_path.setdefault(path, {})
         versions.setdefault((version.version, version.backup_name), version)
 
     for record in records:
@@ -365,17 +365,17 @@ def collect_file_versions(
             for path, backup in (
                 snapshot.tracked_file_backups if snapshot else {}
             ).items():
-                keep(path, backup, record.message_id)
+                add(path, backup, record.message_id)
         elif record.tracking_path and record.backup:
-            keep(record.tracking_path, record.backup, record.message_id)
+            add(record.tracking_path, record.backup, record.message_id)
     return {
         path: tuple(sorted(versions.values(), key=lambda v: v.version))
-        for path, versions in found.items()
+        for path, versions in by_path.items()
     }
 
 
 class Attachment(WireStruct, frozen=True, kw_only=True):
-    """What all attachments have: a type."""
+    """Base class of all attachments."""
 
     types: ClassVar[tuple[str, ...]] = ()
 
@@ -383,9 +383,9 @@ class Attachment(WireStruct, frozen=True, kw_only=True):
 
 
 class QueuedCommand(Attachment, frozen=True, kw_only=True):
-    """Text typed while Claude worked, or a notice put into the same queue.
+    """Text that was typed while Claude worked, or a notification in the same queue.
 
-    Since about 2.1.101 such a prompt is recorded nowhere else.
+    Since about 2.1.101 such a prompt has no other record.
     """
 
     types: ClassVar[tuple[str, ...]] = ("queued_command",)
@@ -398,7 +398,7 @@ class QueuedCommand(Attachment, frozen=True, kw_only=True):
 
 
 class ContextFile(Attachment, frozen=True, kw_only=True):
-    """A file, a folder, a memory or a selection put into the context."""
+    """A file, folder, memory or selection that was added to the context."""
 
     types: ClassVar[tuple[str, ...]] = (
         "file",
@@ -433,7 +433,7 @@ class ContextFile(Attachment, frozen=True, kw_only=True):
 
 
 class HookReport(Attachment, frozen=True, kw_only=True):
-    """What a hook did: succeeded, failed, blocked, said something."""
+    """The result of a hook."""
 
     types: ClassVar[tuple[str, ...]] = (
         "hook_success",
@@ -462,7 +462,7 @@ class HookReport(Attachment, frozen=True, kw_only=True):
 
 
 class CapabilityList(Attachment, frozen=True, kw_only=True):
-    """Tools, agents, skills and permissions that came or went."""
+    """Tools, agents, skills and permissions that were added or removed."""
 
     types: ClassVar[tuple[str, ...]] = (
         "deferred_tools_delta",
@@ -495,7 +495,7 @@ class CapabilityList(Attachment, frozen=True, kw_only=True):
 
 
 class Reminder(Attachment, frozen=True, kw_only=True):
-    """What the harness keeps telling the model: tasks, tokens, dates, budgets."""
+    """A reminder to the model: tasks, tokens, dates, budgets."""
 
     types: ClassVar[tuple[str, ...]] = (
         "task_reminder",
@@ -531,7 +531,7 @@ class Reminder(Attachment, frozen=True, kw_only=True):
 
 
 class ModeChange(Attachment, frozen=True, kw_only=True):
-    """Plan mode or auto mode began, goes on or ended."""
+    """Plan mode or auto mode started, continues or ended."""
 
     types: ClassVar[tuple[str, ...]] = (
         "plan_mode",
@@ -548,7 +548,7 @@ class ModeChange(Attachment, frozen=True, kw_only=True):
 
 
 class StructuredOutput(Attachment, frozen=True, kw_only=True):
-    """The result of a run that was asked for JSON."""
+    """The result of a run with structured output."""
 
     types: ClassVar[tuple[str, ...]] = ("structured_output",)
 
@@ -557,7 +557,7 @@ class StructuredOutput(Attachment, frozen=True, kw_only=True):
 
 
 class PrivateAttachment(Attachment, frozen=True, kw_only=True):
-    """Holds an e-mail address, an account or the whole system prompt; never shown."""
+    """Contains an e-mail address, an account or the system prompt; never shown."""
 
     is_private: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = (
@@ -568,7 +568,7 @@ class PrivateAttachment(Attachment, frozen=True, kw_only=True):
 
 
 class UnknownAttachment(WireStruct, frozen=True, kw_only=True):
-    """An attachment of a type this version does not know, or malformed; kept whole."""
+    """An attachment of an unknown type, or a malformed one, as raw JSON."""
 
     type: str
     raw: bytes
@@ -577,23 +577,23 @@ class UnknownAttachment(WireStruct, frozen=True, kw_only=True):
 ATTACHMENTS_BY_TYPE: dict[str, type[Attachment]] = {
     name: kind for kind in Attachment.__subclasses__() for name in kind.types
 }
-"""The struct of each attachment type by the name it has in a transcript."""
+"""The struct of each attachment, by its `type`."""
 
 VISIBLE_ATTACHMENT_TYPES = frozenset(
     {"hook_blocking_error", "hook_non_blocking_error", "structured_output"}
 )
-"""The types that a reader wants to see, beside the texts that people typed."""
+"""The types that are shown, besides typed texts."""
 
 
 class AttachmentRecord(Envelope, frozen=True, kw_only=True):
-    """An attachment as a record of the tree; children may hang on it."""
+    """An attachment as a record of the tree; it may have children."""
 
     attachment: Attachment | UnknownAttachment | None = None
     rendered: Raw = Raw()
 
 
 Record = Envelope | MetadataRecord | UnknownRecord
-"""What one line says: a record of the tree, metadata, or unknown."""
+"""Any record."""
 
 RECORDS_BY_TYPE: dict[str, type[Envelope | MetadataRecord]] = {
     "user": UserRecord,
@@ -604,4 +604,4 @@ RECORDS_BY_TYPE: dict[str, type[Envelope | MetadataRecord]] = {
     "saved_hook_context": HookContextRecord,
     **METADATA_BY_TYPE,
 }
-"""The struct of each record type by the name it has in a transcript."""
+"""The struct of each record, by its `type`."""

@@ -1,4 +1,4 @@
-"""What texts of a record are: who produced them, and what of them is indexed."""
+"""Light records, nodes of the tree, and the texts of records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bygones.model.usage import Billing, ReportedCost, Usage, WireUsage
 
 
 class Origin(StrEnum):
-    """Who really produced a user text; a caller is what started an agent run."""
+    """Who produced a user text; `CALLER` is the prompt of an agent run."""
 
     PERSON = "person"
     CALLER = "caller"
@@ -45,7 +45,7 @@ class Origin(StrEnum):
 
 
 class Command(Struct, frozen=True):
-    """A slash command: its name with the slash, and what was typed behind it."""
+    """A slash command: its name with the slash, and its arguments."""
 
     name: str
     args: str = ""
@@ -54,7 +54,7 @@ class Command(Struct, frozen=True):
 
 
 class Notification(Struct, frozen=True):
-    """The news that a background task ended, or how it goes."""
+    """A notification about a background task."""
 
     task_id: str = ""
     tool_use_id: ToolUseId | None = None
@@ -64,19 +64,19 @@ class Notification(Struct, frozen=True):
 
 
 class UserText(Struct, frozen=True):
-    """A user text with what a person typed told apart from what was put around it."""
+    """A user text, separated into typed text and what the harness added."""
 
     origin: Origin
     typed_text: str = ""
-    """What a person typed, exactly; empty unless the origin is a person."""
+    """The exact text that was typed; empty unless the origin is `PERSON`."""
     command: Command | None = None
     notification: Notification | None = None
     output: str = ""
-    """What a command or the shell printed, or what was put into the shell."""
+    """The output of a command or the shell, or the shell input."""
 
 
 class IndexField(StrEnum):
-    """The kinds of text that can be searched, each with its own weight."""
+    """The kinds of text that are indexed."""
 
     TEXT = "text"
     THINKING = "thinking"
@@ -89,7 +89,7 @@ class IndexField(StrEnum):
 
 
 class TextSpan(Struct, frozen=True, gc=False):
-    """Some text of a record that is indexed under one field."""
+    """A text of a record that is indexed as one field."""
 
     field: IndexField
     text: str
@@ -98,7 +98,7 @@ class TextSpan(Struct, frozen=True, gc=False):
 
 
 class RecordText(Struct, frozen=True, gc=False):
-    """What a record says in one part: a document of the text index."""
+    """All text of one part of a record: a document of the text index."""
 
     part: Part
     text: str
@@ -106,7 +106,7 @@ class RecordText(Struct, frozen=True, gc=False):
 
 
 class LightBlock(Struct, frozen=True, kw_only=True, gc=False):
-    """A content block; ``input`` and ``content`` are JSON, not yet decoded."""
+    """A content block; `input` and `content` are raw JSON."""
 
     type: str = ""
     text: str | None = None
@@ -131,22 +131,22 @@ class LightMessage(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LightOrigin(Struct, frozen=True, kw_only=True, gc=False):
-    """Who sent a user record, as newer versions say it."""
+    """The sender of a user record; newer versions only."""
 
     kind: str | None = None
 
 
 class LightProgress(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
-    """Which agent a progress record tells of."""
+    """The agent that a progress record is about."""
 
     type: str | None = None
     agent_id: AgentId | None = None
     message: Raw = Raw()
-    """A record of the agent, repeated whole."""
+    """A copy of a record of the agent."""
 
 
 class LightRecord(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
-    """A record as the light pass sees it, in the order in which fields are written."""
+    """A record with the fields that ingest uses, in the order of the file."""
 
     parent_uuid: RecordId | None = None
     logical_parent_uuid: RecordId | None = None
@@ -181,7 +181,7 @@ class LightRecord(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name)
 
 
 class LocatedRecord(Struct, frozen=True, gc=False):
-    """A sketch with the place of the bytes it was made from, and those bytes."""
+    """A light record with its position and its bytes."""
 
     record: LightRecord
     position: Position
@@ -189,35 +189,35 @@ class LocatedRecord(Struct, frozen=True, gc=False):
 
 
 PREVIEW_LIMIT = 300
-"""Characters of a text that a node keeps."""
+"""Characters of a text that are kept in a node."""
 
 
 class NodeBlock(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """A content block without its content."""
 
     kind: str
-    """Its type: text, thinking, tool_use, tool_result, image, …"""
+    """The type: text, thinking, tool_use, tool_result, image, …"""
     id: ToolUseId | None = None
-    """Of the tool use that it is or answers."""
+    """The id of the tool call, in calls and results."""
     name: str | None = None
     label: str | None = None
-    """The file, the command or the words by which a call is told from others."""
+    """The file, command or text that identifies a call."""
     path: str | None = None
-    """The file that a call names."""
+    """The file in the input of a call."""
     agent_type: str | None = None
-    """The kind of agent that a call asks for."""
+    """The agent type in the input of a call."""
     digest: int = 0
-    """Of a text; equal digests in one message mean one block written twice."""
+    """Checksum of a text, to find repeated blocks."""
     size: int = 0
     is_error: bool = False
 
 
 class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """What an outcome says beyond the result's text."""
+    """Facts from the structured outcome of a tool."""
 
     agent_id: AgentId | None = None
     mentioned_agent_id: AgentId | None = None
-    """As the result's text tells the model, where nothing better names it."""
+    """From the result's text, if the outcome does not contain it."""
     status: str | None = None
     duration_ms: int | None = None
     tokens: int | None = None
@@ -228,14 +228,14 @@ class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     has_patch: bool = False
     is_new_file: bool = False
     run_id: str | None = None
-    """A workflow's run, or a background task."""
+    """Id of a workflow run or a background task."""
     stored_path: str | None = None
-    """Where an output too long for the transcript was put."""
+    """Path of an output that was too long for the transcript."""
     web_searches: int = 0
 
 
 class SideText(Struct, frozen=True, gc=False, array_like=True):
-    """What stands beside results in one record: who said it, and how it begins."""
+    """A text in a record of tool results."""
 
     origin: Origin
     preview: str = ""
@@ -243,7 +243,7 @@ class SideText(Struct, frozen=True, gc=False, array_like=True):
 
 
 class CompactionFacts(Struct, frozen=True, tag="compaction", omit_defaults=True):
-    """What a compaction replaced, and what it kept."""
+    """Token counts of a compaction, and the records it preserved."""
 
     trigger: str | None = None
     tokens_before: int | None = None
@@ -253,7 +253,7 @@ class CompactionFacts(Struct, frozen=True, tag="compaction", omit_defaults=True)
 
 
 class TitleFacts(Struct, frozen=True, tag="title", omit_defaults=True):
-    """A title and the leaf that it names, if it names one."""
+    """A title, and the leaf that it belongs to."""
 
     text: str
     leaf_id: RecordId | None = None
@@ -261,51 +261,51 @@ class TitleFacts(Struct, frozen=True, tag="title", omit_defaults=True):
 
 
 class QueueFacts(Struct, frozen=True, tag="queue", omit_defaults=True):
-    """What happened to a queued text."""
+    """An operation on the queue."""
 
     operation: str
 
 
 class LineageFacts(Struct, frozen=True, tag="lineage", omit_defaults=True):
-    """Another session that this one came from or went on in."""
+    """Another session that this one was forked from or continues in."""
 
     session_id: SessionId | None = None
     record_id: RecordId | None = None
 
 
 class DirectoryFacts(Struct, frozen=True, tag="place", omit_defaults=True):
-    """The directory that a worktree belongs to, or that a session moved to."""
+    """The repository of a worktree, or the new directory of a session."""
 
     path: str
 
 
 class JournalFacts(Struct, frozen=True, tag="journal", omit_defaults=True):
-    """A step of a workflow's agent."""
+    """A step of an agent in a workflow."""
 
     agent_id: AgentId | None = None
     label: str | None = None
 
 
 class RetractionFacts(Struct, frozen=True, tag="retraction", omit_defaults=True):
-    """Records that are no longer valid."""
+    """Records that were retracted."""
 
     record_ids: tuple[RecordId, ...] = ()
 
 
 class DurationFacts(Struct, frozen=True, tag="duration", omit_defaults=True):
-    """How long a turn took."""
+    """The duration of a turn."""
 
     duration_ms: int
 
 
 class ReportedCostFacts(Struct, frozen=True, tag="cost", omit_defaults=True):
-    """Claude Code's own total."""
+    """The total that Claude Code reported."""
 
     reported_cost: ReportedCost
 
 
 class AgentProgressFacts(Struct, frozen=True, tag="told", omit_defaults=True):
-    """An answer of an agent, as a progress record repeats it."""
+    """An answer of an agent that a progress record repeats."""
 
     message_id: MessageId | None
     request_id: str | None
@@ -329,23 +329,23 @@ NodeExtra = (
 
 
 class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
-    """One record as a part of a tree, or beside it."""
+    """One record, without its content: a node of the tree, or metadata."""
 
     position: Position
     kind: str
-    """The record's type."""
+    """The type of the record."""
     subtype: str | None = None
     uuid: RecordId | None = None
     parent_uuid: RecordId | None = None
     logical_parent_uuid: RecordId | None = None
     session_id: SessionId | None = None
-    """As the record says; the session it is shown in is its source's."""
+    """As in the record; the source decides which session it belongs to."""
     agent_id: AgentId | None = None
     timestamp: datetime | None = None
     is_sidechain: bool = False
     is_meta: bool = False
     is_error: bool = False
-    """An answer that the client made because the API gave none."""
+    """An answer that Claude Code created because the API failed."""
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
@@ -358,19 +358,19 @@ class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
     usage: Usage | None = None
     origin: Origin | None = None
     preview: str = ""
-    """The beginning of what was typed, said or titled."""
+    """The beginning of the text or title."""
     digest: int = 0
-    """Of the whole text of which ``head`` is the beginning."""
+    """Checksum of the whole text."""
     blocks: tuple[NodeBlock, ...] = ()
     result: ResultFacts | None = None
     side_text: SideText | None = None
-    """A text in a record of results: typed while they were on their way."""
+    """A text in a record of tool results, typed while they were pending."""
     command: Command | None = None
     notification: Notification | None = None
     source_call_id: ToolUseId | None = None
-    """The call that a skill's body or a progress record belongs to."""
+    """The call that an injected text or a progress record belongs to."""
     source_record_id: RecordId | None = None
-    """The record whose call this result answers."""
+    """The record with the call of this result."""
     forked_from: LineageFacts | None = None
     supersedes_ids: tuple[RecordId, ...] = ()
     extra: NodeExtra | None = None
@@ -378,17 +378,17 @@ class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
 
     @property
     def is_conversation(self) -> bool:
-        """Whether this is a user or assistant record."""
+        """Whether it is a user or assistant record."""
         return self.kind in {"user", "assistant"}
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether the client made this answer, with or without an error."""
+        """Whether Claude Code created this answer itself."""
         return self.model == "<synthetic>" or self.is_error
 
 
 class AgentSidecar(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an agent's sidecar says about it."""
+    """The metadata file of an agent run."""
 
     agent_id: AgentId
     tool_use_id: ToolUseId | None = None
@@ -401,11 +401,11 @@ class AgentSidecar(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
-    """The nodes of one source, in the source's order, and its agent's note."""
+    """The nodes of one source in file order, with the metadata of its agent."""
 
     source: SourceFile
     nodes: tuple[RecordNode, ...] = ()
     problems: tuple[Problem, ...] = ()
     sidecar: AgentSidecar | None = None
     journal_nodes: tuple[RecordNode, ...] = ()
-    """What the journal of its workflow says of its agent, in the journal's order."""
+    """Records about its agent in the workflow's journal, in order."""

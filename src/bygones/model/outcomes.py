@@ -1,7 +1,7 @@
-"""Outcomes: the structured form of a tool's result, beside what the model saw.
+"""Outcomes: the structured results of tools, in addition to what the model sees.
 
-An outcome stands at the top of a user record (``toolUseResult``) and does not say
-which tool made it: any of a shape's ``signs`` (field names) gives it away.
+An outcome is the `toolUseResult` field of a user record. It does not name the tool; its
+type is recognised by one of the `marker_fields`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,11 @@ CURRENT_TOOL_NAMES = {
     "exit_plan_mode": "ExitPlanMode",
     "SlashCommand": "Skill",
 }
-"""What a tool is called today, by what it was called before."""
-
-
-class FileOutcome(WireStruct, frozen=True, kw_only=True):
-    """The file that an outcome of any tool names, if it names one."""
-
-    file_path: str | None = None
+"""The current name of a tool, by its former name."""
 
 
 class PatchHunk(WireStruct, frozen=True, kw_only=True):
-    """One hunk of a unified diff; lines begin with ``+``, ``-`` or a space."""
+    """One hunk of a unified diff; lines start with `+`, `-` or a space."""
 
     old_start: int = 0
     old_lines: int = 0
@@ -45,7 +39,7 @@ class PatchHunk(WireStruct, frozen=True, kw_only=True):
 
 
 class BashOutcome(WireStruct, frozen=True, kw_only=True):
-    """What a shell command printed, and how it ended."""
+    """The output and status of a shell command."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("stdout", "stderr", "stdoutLines")
 
@@ -70,7 +64,7 @@ class BashOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class FileText(WireStruct, frozen=True, kw_only=True):
-    """What was read of a file."""
+    """The part of a file that was read."""
 
     file_path: str | None = None
     content: str | None = None
@@ -88,7 +82,7 @@ class FileText(WireStruct, frozen=True, kw_only=True):
 
 
 class ReadOutcome(WireStruct, frozen=True, kw_only=True):
-    """A file that was read: text, image, notebook, PDF, parts, or unchanged."""
+    """A file that was read: text, image, notebook or PDF."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("file",)
 
@@ -140,7 +134,7 @@ class NotebookOutcome(Struct, frozen=True, kw_only=True):
 
 
 class FileSearchOutcome(WireStruct, frozen=True, kw_only=True):
-    """What a search by name or by content found."""
+    """The result of Glob or Grep."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("filenames",)
 
@@ -162,7 +156,7 @@ class FileSearchOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class WebFetchOutcome(WireStruct, frozen=True, kw_only=True):
-    """A page that was fetched and digested."""
+    """A web page that was fetched and summarized."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("codeText",)
 
@@ -175,7 +169,7 @@ class WebFetchOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class WebSearchOutcome(WireStruct, frozen=True, kw_only=True):
-    """What a web search found; results are objects, strings or null."""
+    """The result of a web search: objects, strings or null."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("durationSeconds", "searchCount")
 
@@ -186,7 +180,7 @@ class WebSearchOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class TodoOutcome(WireStruct, frozen=True, kw_only=True):
-    """A list of things to do, before and after."""
+    """The to-do list before and after a change."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("newTodos",)
 
@@ -195,7 +189,7 @@ class TodoOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class TaskOutcome(WireStruct, frozen=True, kw_only=True):
-    """A task that was made, changed, listed, or whose output was asked for."""
+    """A task that was created, changed or listed, or its output."""
 
     marker_fields: ClassVar[tuple[str, ...]] = (
         "task",
@@ -230,9 +224,9 @@ class TaskStopOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentOutcome(WireStruct, frozen=True, kw_only=True):
-    """An agent run that ended, or that was started and goes on.
+    """An agent run that ended, or that was started in the background.
 
-    ``total_tokens`` is the size of the agent's last context, not what it cost.
+    `total_tokens` is the size of the last context, not the usage.
     """
 
     marker_fields: ClassVar[tuple[str, ...]] = ("agentId", "agent_id", "sessionUrl")
@@ -261,7 +255,7 @@ class AgentOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class QuestionOutcome(WireStruct, frozen=True, kw_only=True):
-    """Questions that were put to the person, and the answers."""
+    """Questions to the user, and the answers."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("questions",)
 
@@ -297,7 +291,7 @@ class SkillOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class WorkflowOutcome(WireStruct, frozen=True, kw_only=True):
-    """A workflow that was started; its agents lie below ``run_id``."""
+    """A workflow that was started; its agents are in the folder `run_id`."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("runId", "workflowName")
 
@@ -315,13 +309,13 @@ class WorkflowOutcome(WireStruct, frozen=True, kw_only=True):
 
 
 class TextOutcome(Struct, frozen=True):
-    """An outcome that is text only: an error, a refusal, an old tool's answer."""
+    """An outcome that is only text: an error, a rejection, or an old tool."""
 
     text: str
 
 
 class UnknownOutcome(Struct, frozen=True):
-    """An outcome of no known shape (an MCP tool's, say), kept as it was written."""
+    """An outcome of an unknown type, for example of an MCP tool, as raw JSON."""
 
     raw: bytes
 
@@ -343,7 +337,7 @@ OUTCOME_TYPES: tuple[type[Struct], ...] = (
     TaskStopOutcome,
     TaskOutcome,
 )
-"""Shapes in the order in which they are tried: the most telling signs first."""
+"""In the order in which they are tried, the most specific first."""
 
 Outcome = (
     WorkflowOutcome
@@ -368,7 +362,7 @@ Outcome = (
 
 _CONTEXT_LINES = 3
 _MAX_DIFF_LINES = 2000
-"""Lines beyond which two texts are not compared, but set against each other whole."""
+"""Longer texts are not compared, but replaced as a whole."""
 
 
 class _Replacement(Struct, frozen=True):
@@ -377,7 +371,7 @@ class _Replacement(Struct, frozen=True):
 
 
 class _EditInput(Struct, frozen=True):
-    """What the tools that edit are given."""
+    """The input of the tools that edit files."""
 
     old_string: str | None = None
     new_string: str | None = None
@@ -390,16 +384,15 @@ _decode_edit_input = msgspec.json.Decoder(_EditInput).decode
 
 
 def build_hunks(outcome: Outcome | None, tool_input: Raw) -> tuple[PatchHunk, ...]:
-    """Return the diff of a change: its patch, else one made of the texts.
+    """Return the diff of an edit: its patch, or one computed from the texts.
 
-    ``given`` is the input of the call. Where only a piece of a file is known, the line
-    at which it stands is not, and the hunks begin at line 0.
+    The line numbers are 0 if only a part of the file is known.
     """
     if isinstance(outcome, EditOutcome):
         if outcome.structured_patch:
             return outcome.structured_patch
         if outcome.type == "update" and outcome.original_file is None:
-            return ()  # written as it was before
+            return ()  # the content did not change
         if outcome.content is not None:
             return tuple(
                 _diff_texts(outcome.original_file, outcome.content, is_whole=True)
@@ -413,13 +406,13 @@ def build_hunks(outcome: Outcome | None, tool_input: Raw) -> tuple[PatchHunk, ..
 
 def _hunks_from_input(tool_input: Raw) -> Iterator[PatchHunk]:
     try:
-        known = _decode_edit_input(tool_input)
+        edit = _decode_edit_input(tool_input)
     except DECODE_ERRORS:
         return
-    for change in known.edits:
-        yield from _diff_texts(change.old_string, change.new_string)
-    yield from _diff_texts(known.old_string, known.new_string or known.new_source)
-    yield from _diff_texts(None, known.content, is_whole=True)
+    for replacement in edit.edits:
+        yield from _diff_texts(replacement.old_string, replacement.new_string)
+    yield from _diff_texts(edit.old_string, edit.new_string or edit.new_source)
+    yield from _diff_texts(None, edit.content, is_whole=True)
 
 
 def _diff_texts(
@@ -448,7 +441,7 @@ _Opcode = tuple[str, int, int, int, int]
 
 
 def _group_opcodes(before: list[str], after: list[str]) -> Iterator[list[_Opcode]]:
-    """Yield what to keep, to take and to put in, parted where much stays the same."""
+    """Yield the opcodes of each hunk."""
     if max(len(before), len(after)) > _MAX_DIFF_LINES:
         if before != after:
             yield [("replace", 0, len(before), 0, len(after))]
@@ -459,6 +452,6 @@ def _group_opcodes(before: list[str], after: list[str]) -> Iterator[list[_Opcode
 
 
 def _split_lines(text: str | None) -> list[str]:
-    """Return the lines of a text; only a newline ends one."""
+    """Split at newlines only, not at other line separators."""
     lines = (text or "").split("\n")
     return lines if lines[-1] else lines[:-1]

@@ -1,9 +1,8 @@
-"""A query as a tree: what a search text asks for, however it was typed.
+"""A parsed query, as a tree in normal form: equal queries are equal values.
 
-The tree is in normal form, so that equal questions are equal values: an ``And`` or
-``Or`` has at least two terms and none of its own kind, a ``Not`` holds no ``Not``,
-times are resolved, and the plain words of a conjunction stand together, in the
-order in which they were typed, as the first of its terms.
+An `And` or `Or` has at least two terms and none of its own type, a `Not` contains no
+`Not`, times are resolved, and the plain words of an `And` are its first term, in the
+order in which they were typed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from msgspec import Struct
 
 
 class Part(StrEnum):
-    """What a text is: the values of ``in:``, and titles."""
+    """The part of a session that a text belongs to; the values of `in:`."""
 
     PROMPT = "prompt"
     REPLY = "reply"
@@ -24,11 +23,11 @@ class Part(StrEnum):
     RESULT = "result"
     TITLE = "title"
     OTHER = "other"
-    """What Claude Code put in: digests of compactions, notices, output of commands."""
+    """Added by Claude Code: summaries of compactions, notices, command output."""
 
 
 class Flag(StrEnum):
-    """What can be said of a session or a message: the values of ``is:``."""
+    """Properties of a session or a message; the values of `is:`."""
 
     ERROR = "error"
     AGENT = "agent"
@@ -41,7 +40,7 @@ class Flag(StrEnum):
 
 
 class HasValue(StrEnum):
-    """What a message can hold besides text: the values of ``has:``."""
+    """Content of a message besides text; the values of `has:`."""
 
     IMAGE = "image"
     EDIT = "edit"
@@ -49,22 +48,22 @@ class HasValue(StrEnum):
 
 
 class Words(Struct, frozen=True, tag="words"):
-    """Plain words in the order in which they were typed; all are meant.
+    """Plain words in the order in which they were typed.
 
-    These are the words that a search may relax when they read like a sentence.
+    All of them should match, but a search may relax that for a long list of words.
     """
 
     words: tuple[str, ...]
 
 
 class Word(Struct, frozen=True, tag="word"):
-    """One plain word behind a field's name."""
+    """One plain word after a field name."""
 
     text: str
 
 
 class Phrase(Struct, frozen=True, tag="phrase"):
-    """Words that stand next to each other, in this order."""
+    """Adjacent words in this order."""
 
     text: str
 
@@ -76,46 +75,44 @@ class Prefix(Struct, frozen=True, tag="prefix"):
 
 
 class Regex(Struct, frozen=True, tag="regex"):
-    """A regular expression over the text; upper and lower case are the same."""
+    """A case-insensitive regular expression."""
 
     pattern: str
 
 
 class FieldTerm(Struct, frozen=True, tag="scoped"):
-    """Words that are looked for in one field's text."""
+    """A term that must match in the text of one field."""
 
     field: str
     term: Word | Phrase | Prefix
 
 
 class FieldValue(Struct, frozen=True, tag="fact"):
-    """A field that must have this value; ``*`` stands for any characters."""
+    """A field must have this value; `*` matches any characters."""
 
     field: str
     value: str
 
 
 class TimeRange(Struct, frozen=True, tag="period"):
-    """A time from ``start`` on and before ``end``, both in UTC; one may be open."""
+    """A time from `start` to before `end`, in UTC; one of them may be open."""
 
     start: datetime | None = None
     end: datetime | None = None
 
 
 class Not(Struct, frozen=True, tag="not"):
-    """What must not be."""
-
     term: Term
 
 
 class And(Struct, frozen=True, tag="and"):
-    """What must all be; plain words first."""
+    """All terms must match; plain words come first."""
 
     terms: tuple[Term, ...]
 
 
 class Or(Struct, frozen=True, tag="or"):
-    """What must be in one way at least."""
+    """At least one term must match."""
 
     terms: tuple[Term, ...]
 
@@ -135,52 +132,52 @@ Term = (
 
 
 class QueryNoteKind(StrEnum):
-    """In what way a query was read other than it may have been meant."""
+    """How the parser had to guess the meaning of a query."""
 
     UNMATCHED_QUOTE = "quote"
-    """A quotation mark without its other half."""
+    """A quotation mark without a closing one."""
     UNMATCHED_PARENTHESIS = "parenthesis"
-    """A parenthesis without its other half."""
+    """A parenthesis without its counterpart."""
     UNKNOWN_FIELD = "no-field"
-    """A colon behind a name that is no field."""
+    """A colon after a name that is not a field."""
     DANGLING_OPERATOR = "operator"
-    """A sign or a word that would join or exclude, with nothing to act on."""
+    """An operator without an operand."""
     MISPLACED_STAR = "star"
-    """A star that is not the end of a word."""
+    """A star that is not at the end of a word."""
     MIXED_OPERATORS = "mixed"
-    """``AND`` and ``OR`` side by side, without parentheses."""
+    """`AND` and `OR` without parentheses."""
     EMPTY_QUOTES = "empty"
-    """Quotation marks with nothing between them."""
+    """Quotation marks without content."""
 
 
 class QueryNote(Struct, frozen=True, kw_only=True):
-    """Something in a query that was read as words, or left out, and where it is."""
+    """A part of a query that was searched as text, or ignored."""
 
     kind: QueryNoteKind
     offset: int
     length: int
     message: str
-    """A sentence for the person who typed the query."""
+    """An explanation for the user."""
     suggestion: str = ""
-    """What to type instead, where that can be told."""
+    """What to type instead, if known."""
 
 
 class Query(Struct, frozen=True):
-    """A search text, read."""
+    """A parsed query."""
 
     root: Term | None
-    """Nothing asks for everything."""
+    """`None` matches everything."""
     notes: tuple[QueryNote, ...] = ()
 
     @property
     def plain_words(self) -> tuple[str, ...]:
-        """The plain words that are asked for besides all else, in order."""
+        """The plain words, in order."""
         first = self.root.terms[0] if isinstance(self.root, And) else self.root
         return first.words if isinstance(first, Words) else ()
 
     @property
     def conditions(self) -> tuple[Term, ...]:
-        """All that is asked for besides the sentence."""
+        """All terms except the plain words."""
         if self.root is None:
             return ()
         terms = self.root.terms if isinstance(self.root, And) else (self.root,)
@@ -188,7 +185,7 @@ class Query(Struct, frozen=True):
 
 
 KINDS_PER_SESSION = 16
-"""A bucket is the session's number times this, plus the kind of text."""
+"""A text key is the session's number times this, plus the kind of text."""
 _PART_BY_KIND: tuple[Part, ...] = (*Part, Part.RESULT)
 """The part of a text by its kind; the last kind is a result that is an error."""
 _ERROR_KIND = len(Part)
@@ -203,26 +200,22 @@ _KIND_BY_PART = {part: code for code, part in enumerate(Part)}
 def pack_text_key(
     session_number: int, part: Part, is_error: bool = False, is_agent: bool = False
 ) -> int:
-    """Return the bucket of a text."""
+    """Return the key of a text: session, part and flags in one integer."""
     kind = _ERROR_KIND if is_error else _KIND_BY_PART[part]
     return session_number * KINDS_PER_SESSION + kind + (_AGENT_BIT if is_agent else 0)
 
 
 def text_key_session(text_key: int) -> int:
-    """Return the number of the session that a text is of."""
     return text_key // KINDS_PER_SESSION
 
 
 def text_key_part(text_key: int) -> Part:
-    """Return the part that a text is of."""
     return _PART_BY_KIND[text_key % _AGENT_BIT]
 
 
 def text_key_is_error(text_key: int) -> bool:
-    """Whether a text is a result that is an error."""
     return text_key % _AGENT_BIT == _ERROR_KIND
 
 
 def text_key_is_agent(text_key: int) -> bool:
-    """Whether a text was said in an agent run."""
     return bool(text_key & _AGENT_BIT)

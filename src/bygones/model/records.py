@@ -1,4 +1,4 @@
-"""Content blocks: the parts of a message, by what they hold."""
+"""Records of the conversation, and the content blocks of their messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bygones.model.usage import WireUsage
 
 
 class TextBlock(Struct, frozen=True, kw_only=True):
-    """Words of a person, of Claude, or of the harness."""
+    """Text of the user, of Claude, or of the harness."""
 
     types: ClassVar[tuple[str, ...]] = ("text",)
 
@@ -47,9 +47,9 @@ class RedactedThinkingBlock(Struct, frozen=True, kw_only=True):
 
 
 class ToolUseBlock(Struct, frozen=True, kw_only=True):
-    """A call of a tool, on this machine, on the API's side or of an MCP server.
+    """A call of a local tool, a server tool or a tool of an MCP server.
 
-    ``input`` is the raw JSON: an object normally, anything in a malformed call.
+    `input` is raw JSON: normally an object, but anything in a malformed call.
     """
 
     types: ClassVar[tuple[str, ...]] = TOOL_USE_TYPES
@@ -66,7 +66,7 @@ class ToolUseBlock(Struct, frozen=True, kw_only=True):
 class ToolResultBlock(
     Struct, frozen=True, kw_only=True, rename={"outcome": "toolUseResult"}
 ):
-    """What a tool answered; ``content`` is text, blocks, or nothing."""
+    """The result of a tool call; `content` is text, blocks, or `None`."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_result", "mcp_tool_result")
 
@@ -74,11 +74,11 @@ class ToolResultBlock(
     content: str | tuple[Block, ...] | None = None
     is_error: bool | None = None
     outcome: Raw = Raw()
-    """The structured result, where a writer put it here and not at the record."""
+    """The structured result, if it is here instead of in the record."""
 
 
 class ServerToolResultBlock(Struct, frozen=True, kw_only=True):
-    """What a tool on the API's side answered, inside the assistant's message."""
+    """The result of a server tool, inside the assistant's message."""
 
     types: ClassVar[tuple[str, ...]] = (
         "web_search_tool_result",
@@ -96,7 +96,7 @@ class ServerToolResultBlock(Struct, frozen=True, kw_only=True):
 
 
 class MediaSource(Struct, frozen=True, kw_only=True):
-    """Where an image or a document comes from; ``data`` is base64 or text."""
+    """The source of an image or a document; `data` is base64 or text."""
 
     type: str | None = None
     media_type: str | None = None
@@ -107,7 +107,7 @@ class MediaSource(Struct, frozen=True, kw_only=True):
 
 
 class ImageBlock(Struct, frozen=True, kw_only=True):
-    """A picture, pasted or returned by a tool."""
+    """An image, pasted or returned by a tool."""
 
     types: ClassVar[tuple[str, ...]] = ("image",)
 
@@ -115,7 +115,7 @@ class ImageBlock(Struct, frozen=True, kw_only=True):
 
 
 class DocumentBlock(Struct, frozen=True, kw_only=True):
-    """A PDF or a text handed over whole."""
+    """A PDF or text document."""
 
     types: ClassVar[tuple[str, ...]] = ("document",)
 
@@ -125,7 +125,7 @@ class DocumentBlock(Struct, frozen=True, kw_only=True):
 
 
 class SearchResultBlock(Struct, frozen=True, kw_only=True):
-    """One found page with its text."""
+    """A search result with its text."""
 
     types: ClassVar[tuple[str, ...]] = ("search_result",)
 
@@ -135,7 +135,7 @@ class SearchResultBlock(Struct, frozen=True, kw_only=True):
 
 
 class ToolReferenceBlock(Struct, frozen=True, kw_only=True):
-    """A tool that a search for tools found."""
+    """A tool that a tool search found."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_reference",)
 
@@ -143,7 +143,7 @@ class ToolReferenceBlock(Struct, frozen=True, kw_only=True):
 
 
 class ContainerUploadBlock(Struct, frozen=True, kw_only=True):
-    """A file that was put into the API's container."""
+    """A file that was uploaded to the API's container."""
 
     types: ClassVar[tuple[str, ...]] = ("container_upload",)
 
@@ -151,7 +151,7 @@ class ContainerUploadBlock(Struct, frozen=True, kw_only=True):
 
 
 class CompactionBlock(Struct, frozen=True, kw_only=True):
-    """A digest that the API itself made of earlier context."""
+    """A summary of earlier context by the API."""
 
     types: ClassVar[tuple[str, ...]] = ("compaction",)
 
@@ -160,7 +160,7 @@ class CompactionBlock(Struct, frozen=True, kw_only=True):
 
 
 class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}):
-    """A change to another model inside one answer."""
+    """A switch to another model within an answer."""
 
     types: ClassVar[tuple[str, ...]] = ("fallback",)
 
@@ -170,7 +170,7 @@ class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}
 
 
 class ToolChangeBlock(Struct, frozen=True, kw_only=True):
-    """Tools that came or went while the answer was made."""
+    """Tools that were added or removed during an answer."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_addition", "tool_removal")
 
@@ -179,7 +179,7 @@ class ToolChangeBlock(Struct, frozen=True, kw_only=True):
 
 
 class McpToolListingBlock(Struct, frozen=True, kw_only=True):
-    """The tools that an MCP server offers."""
+    """The tools of an MCP server."""
 
     types: ClassVar[tuple[str, ...]] = ("mcp_tool_listing",)
 
@@ -188,9 +188,9 @@ class McpToolListingBlock(Struct, frozen=True, kw_only=True):
 
 
 class UnknownBlock(Struct, frozen=True):
-    """A block of a type this version does not know, kept as it was written.
+    """A block of an unknown type, as raw JSON.
 
-    What is no object in a content list (null, a number) is one too; its type is empty.
+    The type is empty if an element of the content is not an object.
     """
 
     type: str
@@ -237,11 +237,11 @@ BLOCKS_BY_TYPE: dict[str, type[Struct]] = {
     )
     for name in kind.types
 }
-"""The struct of each block type by the name it has in a transcript."""
+"""The struct of each block, by its `type`."""
 
 
 class Envelope(WireStruct, frozen=True, kw_only=True):
-    """What all conversation records carry; any of it may be missing."""
+    """Fields of all records of the tree; any may be missing."""
 
     type: str
     uuid: RecordId | None = None
@@ -267,7 +267,7 @@ class Envelope(WireStruct, frozen=True, kw_only=True):
 
 
 class WireMessage(Struct, frozen=True, kw_only=True):
-    """The API's message, or the piece of it that this record carries."""
+    """The message of the API, or the part of it in this record."""
 
     role: str | None = None
     content: str | tuple[Block, ...] | None = None
@@ -284,7 +284,7 @@ class WireMessage(Struct, frozen=True, kw_only=True):
 
 
 class WireOrigin(WireStruct, frozen=True, kw_only=True):
-    """Who sent a user record, as newer versions say it."""
+    """The sender of a user record; newer versions only."""
 
     kind: str | None = None
     server: str | None = None
@@ -300,10 +300,10 @@ class WireOrigin(WireStruct, frozen=True, kw_only=True):
 
 
 class UserRecord(Envelope, frozen=True, kw_only=True):
-    """Something that entered the model's context from outside.
+    """Something that was added to the model's context.
 
-    Most user records were not typed by a person: tool results, command output and
-    text injected by the harness arrive in the same shape.
+    Most user records were not typed: tool results, command output and texts of the
+    harness are user records too.
     """
 
     message: WireMessage | None = None
@@ -327,7 +327,7 @@ class UserRecord(Envelope, frozen=True, kw_only=True):
 
 
 class AssistantRecord(Envelope, frozen=True, kw_only=True):
-    """A piece of what Claude answered: mostly one block a record."""
+    """A part of an answer, mostly one block."""
 
     message: WireMessage | None = None
     request_id: str | None = None
@@ -353,7 +353,7 @@ class AssistantRecord(Envelope, frozen=True, kw_only=True):
 
 
 class PreservedSegment(WireStruct, frozen=True, kw_only=True):
-    """The stretch that a compaction kept, by its ends."""
+    """The first and last record that a compaction preserved."""
 
     head_uuid: RecordId | None = None
     anchor_uuid: RecordId | None = None
@@ -361,7 +361,7 @@ class PreservedSegment(WireStruct, frozen=True, kw_only=True):
 
 
 class PreservedMessages(WireStruct, frozen=True, kw_only=True):
-    """The records that a compaction kept, hung one after another on the anchor."""
+    """The records that a compaction preserved, as a chain after the anchor."""
 
     anchor_uuid: RecordId | None = None
     uuids: tuple[RecordId, ...] = ()
@@ -369,7 +369,7 @@ class PreservedMessages(WireStruct, frozen=True, kw_only=True):
 
 
 class CompactionMetadata(WireStruct, frozen=True, kw_only=True):
-    """What a compaction says about itself."""
+    """Metadata of a compaction."""
 
     trigger: str | None = None
     pre_tokens: int | None = None
@@ -385,10 +385,10 @@ class CompactionMetadata(WireStruct, frozen=True, kw_only=True):
 
 
 class SystemRecord(Envelope, frozen=True, kw_only=True):
-    """A notice of the harness; ``subtype`` says which, and which fields it has.
+    """A notice of the harness.
 
-    The subtypes share one struct because their fields hardly overlap and a subtype
-    that appears tomorrow must still show its text.
+    All subtypes share one struct: their fields hardly overlap, and the text of an unknown
+    subtype can still be shown.
     """
 
     subtypes: ClassVar[dict[str | None, str]] = {
@@ -449,7 +449,7 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
 
 
 class ProgressData(WireStruct, frozen=True, kw_only=True):
-    """What a progress record reports; ``type`` says of what."""
+    """The content of a progress record."""
 
     types: ClassVar[tuple[str, ...]] = (
         "hook_progress",
@@ -491,7 +491,7 @@ class ProgressData(WireStruct, frozen=True, kw_only=True):
 
 
 class ProgressRecord(Envelope, frozen=True, kw_only=True):
-    """A sign of life while a tool runs (2.1.9 to about 2.1.96); part of the tree."""
+    """Progress of a running tool (2.1.9 to about 2.1.96); part of the tree."""
 
     tool_use_ref: str | None = None
     parent_tool_use: ToolUseId | None = None
@@ -508,7 +508,7 @@ class HookContextRecord(Envelope, frozen=True, kw_only=True):
 
 
 class UnknownRecord(Struct, frozen=True):
-    """A record of a type this version does not know, kept as it was written."""
+    """A record of an unknown type, as raw JSON."""
 
     is_private: ClassVar[bool] = False
 

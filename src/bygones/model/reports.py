@@ -1,6 +1,6 @@
-"""What was spent, summed: the rows of a report on usage.
+"""Reports: usage, the growth of a context, the survey of transcripts, verification.
 
-Money is in billionths of a dollar, a whole number; the sums behind it are exact.
+Costs are integers in billionths of a dollar, so sums are exact.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from msgspec import Struct
 from bygones.model.base import AgentId, Problem, SessionId, SourceKind
 
 NANOS_PER_DOLLAR = 10**9
-"""Of the unit of money in a dollar."""
 
 
 class Grouping(StrEnum):
-    """By what usage is summed."""
+    """The key that usage is grouped by."""
 
     DAY = "day"
     WEEK = "week"
@@ -34,30 +33,30 @@ class Grouping(StrEnum):
 
 
 class UsageBlock(Struct, frozen=True, kw_only=True):
-    """Five hours from the first answer on, as Anthropic limits subscriptions."""
+    """Five hours from the first answer, as in the limits of subscriptions."""
 
     started_at: datetime
     ends_at: datetime
     is_active: bool = False
-    """It is not over, and there was an answer in it."""
+    """Whether it has not ended yet."""
     tokens_per_minute: int = 0
-    """From its first answer to its last, or to now; over a quarter hour at least."""
+    """From the first answer to the last one or now, at least over 15 minutes."""
     cost_per_hour: int = 0
     projected_tokens: int | None = None
-    """At its end, if it goes on so; only while it is active."""
+    """At the end of the block at the current rate; only while it is active."""
     projected_cost: int | None = None
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):
-    """What was spent in one day, in one project, with one model or the like."""
+    """The usage of one day, project, model or other group."""
 
     key: str
-    """The day (of a week, the first), directory, model, id or name; ``""``: none."""
+    """The day (for weeks the first), directory, model, id or name; may be empty."""
     title: str = ""
     """Of a session."""
     answers: int
     tokens: int
-    """All of them, whatever they cost."""
+    """All tokens."""
     input_tokens: int
     output_tokens: int
     cache_write_5m_tokens: int
@@ -65,13 +64,13 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     cache_read_tokens: int
     web_searches: int = 0
     cost: int | None = None
-    """Billionths of a dollar, of what has a price; nothing where nothing has one."""
+    """Billionths of a dollar, of what has a price; `None` if nothing has."""
     unpriced_tokens: int = 0
-    """Tokens of models or terms whose price is not known."""
+    """Tokens without a known price."""
     estimated_output_tokens: int = 0
-    """Output that was never counted, by the length of the text; in no other figure."""
+    """Output that was not counted, estimated from the text; not part of `tokens`."""
     estimated_cost: int = 0
-    """What that would add to the cost."""
+    """The cost of the estimated output; not part of `cost`."""
     models: tuple[str, ...] = ()
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -79,96 +78,95 @@ class UsageRow(Struct, frozen=True, kw_only=True):
 
     @property
     def cache_hit_rate(self) -> float:
-        """The share of all contexts that was read from the cache."""
+        """The share of input tokens that was read from the cache."""
         context = self.tokens - self.output_tokens
         return self.cache_read_tokens / context if context else 0.0
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):
-    """What the results of a tool put into contexts."""
+    """What the results of a tool added to contexts."""
 
     key: str
     calls: int
     bytes: int
     tokens: int
-    """By their length: four bytes are about one token."""
+    """Estimated: four bytes per token."""
 
 
 class ReportedCostRow(Struct, frozen=True, kw_only=True):
-    """Claude Code's own total beside ours, for the sessions that have one."""
+    """The reported and the computed cost of sessions with a reported cost."""
 
     session_count: int
     reported_cost: int
-    """Billionths of a dollar, as Claude Code says."""
+    """Billionths of a dollar, reported by Claude Code."""
     computed_cost: int
-    """What we count in these sessions up to the same moments."""
+    """The cost of these sessions up to the same times."""
     unrecorded_cost: int = 0
-    """Of the difference: models that only Claude Code names; no record has them."""
+    """Part of the difference: models without any record."""
     unrecorded_models: tuple[str, ...] = ()
     token_difference: int = 0
-    """Of the difference: models of which the two count other tokens."""
+    """Part of the difference: models with different token counts."""
     price_difference: int = 0
-    """Of the difference: models with the same tokens at other prices."""
+    """Part of the difference: models with the same tokens at different prices."""
     unexplained_difference: int = 0
-    """What no model explains: our answers of models that the total does not name."""
+    """Rest of the difference: models that are not in the reported cost."""
     unpriced_tokens: int = 0
 
 
 class UsageReport(Struct, frozen=True, kw_only=True):
-    """The answer to a question about usage; printed last, without its rows."""
+    """A usage report."""
 
     by: Grouping
     timezone: str
-    """In which days begin."""
+    """The time zone of days."""
     prices_date: date | None
-    """The day of the table of prices."""
+    """The date of the price table."""
     rows: tuple[UsageRow | ToolRow, ...] = ()
     total: UsageRow
     unpriced_models: tuple[str, ...] = ()
-    """Models, and terms, that have no price."""
+    """Models and terms without a price."""
     reported_cost: ReportedCostRow | None = None
 
 
 class ContextRow(Struct, frozen=True, kw_only=True):
-    """What was in context when a turn ended, or what a compaction made of it."""
+    """The context at the end of a turn, or after a compaction."""
 
     turn_number: int
     measured_at: datetime | None = None
     tokens: int
-    """In context: input, cache writes and cache reads of the last answer."""
+    """Input, cache writes and cache reads of the last answer."""
     peak_tokens: int = 0
-    """The most of all its answers."""
+    """Maximum of all answers of the turn."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     input_tokens: int = 0
     answers: int = 0
     prompt: str = ""
-    """Its beginning."""
+    """The beginning of the prompt."""
     compacted_from: int | None = None
-    """Tokens before a compaction: this row is one."""
+    """Tokens before the compaction, if the row is one."""
     trigger: str | None = None
 
 
 class ContextReport(Struct, frozen=True, kw_only=True):
-    """How a session's context grew along its live branch; printed without its rows."""
+    """How the context grew along the live branch of a session."""
 
     session_id: SessionId
     title: str
     rows: tuple[ContextRow, ...] = ()
     peak_tokens: int
     cache_hit_rate: float
-    """The share of all contexts that was read from the cache."""
+    """The share of input tokens that was read from the cache."""
     compaction_count: int
 
 
 class _DescribedEnum(StrEnum):
-    """A name with the sentence that the documentation prints for it."""
+    """A string enum whose members have an explanation."""
 
     meaning: str
 
     def __new__(cls, name: str, meaning: str) -> Self:
-        """Make a member that is its name and carries its meaning."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.meaning = meaning
@@ -176,7 +174,7 @@ class _DescribedEnum(StrEnum):
 
 
 class FileClass(_DescribedEnum):
-    """What a transcript is by what it holds, never by its size or name alone."""
+    """The class of a transcript, by its content."""
 
     CONVERSATION = "conversation", "prompts, answers and what belongs to them"
     MIXED = "mixed", "summaries of other sessions first, then a conversation"
@@ -192,7 +190,7 @@ class FileClass(_DescribedEnum):
 
 
 class ContentKind(_DescribedEnum):
-    """What bytes of a transcript are for; every byte is of exactly one kind."""
+    """The purpose of bytes in a transcript; every byte has exactly one kind."""
 
     TEXT = "text", "words of people and of Claude"
     THINKING = "thinking", "Claude's reasoning"
@@ -210,7 +208,7 @@ class ContentKind(_DescribedEnum):
 
 
 class DriftKind(_DescribedEnum):
-    """What can turn up in transcripts that this version has not met."""
+    """Kinds of names in transcripts that this version may not know."""
 
     RECORD = "record", "a type of record"
     SUBTYPE = "system", "a subtype of system record"
@@ -221,14 +219,14 @@ class DriftKind(_DescribedEnum):
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):
-    """What the class of a file depends on; the numbers count records."""
+    """The facts that determine the class of a file; numbers count records."""
 
     summaries: int = 0
     snapshots: int = 0
     metadata: int = 0
     """Known records outside the tree that are neither summaries nor snapshots."""
     nodes: int = 0
-    """Records of the tree, messages among them."""
+    """Records of the tree, including messages."""
     messages: int = 0
     sidechains: int = 0
     """Messages that belong to an agent run."""
@@ -236,16 +234,16 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     problems: int = 0
     """Problems other than blank lines."""
     begins_with_summary: bool = False
-    """Whether a summary stands before the first record of the tree."""
+    """Whether there is a summary before the first record of the tree."""
     first_prompt: str | None = None
-    """The first text that entered from outside, or at least its beginning."""
+    """The beginning of the first user text."""
     agent_id: AgentId | None = None
-    """As the records say, or else the name of the file."""
+    """From the records, or else from the file name."""
     is_named_like_agent: bool = False
 
 
 class _SurveyRow(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """A part of a survey, encoded as JSON unchanged."""
+    """Base class of the rows of a survey."""
 
 
 class FileClassRow(_SurveyRow, frozen=True, kw_only=True, tag="file_class"):
@@ -257,7 +255,7 @@ class FileClassRow(_SurveyRow, frozen=True, kw_only=True, tag="file_class"):
 
 
 class UnreadFilesRow(_SurveyRow, frozen=True, kw_only=True, tag="unread_files"):
-    """Files of one kind that lie beside transcripts and were not read."""
+    """Files of one kind that are not transcripts and were not read."""
 
     kind: SourceKind
     files: int
@@ -265,7 +263,7 @@ class UnreadFilesRow(_SurveyRow, frozen=True, kw_only=True, tag="unread_files"):
 
 
 class RecordTypeRow(_SurveyRow, frozen=True, kw_only=True, tag="record_type"):
-    """Records of one type; ``subtype`` tells systems, attachments, progress apart."""
+    """Records of one type and subtype."""
 
     record_type: str
     subtype: str | None = None
@@ -289,7 +287,7 @@ class ContentRow(_SurveyRow, frozen=True, kw_only=True, tag="content_kind"):
 
 
 class DriftRow(_SurveyRow, frozen=True, kw_only=True, tag="drift"):
-    """Something that this version of Bygones has not met, by who wrote it."""
+    """A name that this version of Bygones does not know."""
 
     kind: DriftKind
     name: str
@@ -298,18 +296,18 @@ class DriftRow(_SurveyRow, frozen=True, kw_only=True, tag="drift"):
 
     @classmethod
     def from_counts(cls, kind: str, name: str, version: str, records: int) -> Self:
-        """Return what the index counts under a kind, a name and a version."""
-        told = next(one for one in DriftKind if one == kind)
-        return cls(kind=told, name=name, version=version or None, records=records)
+        """Return the row for a count in the index."""
+        drift_kind = next(member for member in DriftKind if member == kind)
+        return cls(kind=drift_kind, name=name, version=version or None, records=records)
 
 
 class ProblemRow(_SurveyRow, frozen=True, kw_only=True, tag="problem"):
-    """One problem and where it is; without a line it is about the whole file."""
+    """One problem; without a line it concerns the whole file."""
 
     kind: str
     source: str
     line: int | None = None
-    """Counted from 1; null where it is not known, or if the whole file is meant."""
+    """Counted from 1; `None` if it is unknown."""
     offset: int
     length: int
     detail: str = ""
@@ -327,7 +325,7 @@ class ProblemRow(_SurveyRow, frozen=True, kw_only=True, tag="problem"):
 
 
 class ProblemKindRow(_SurveyRow, frozen=True, kw_only=True, tag="problem_kind"):
-    """Problems of one kind, and the first few of them."""
+    """Problems of one kind, with a few examples."""
 
     kind: str
     meaning: str
@@ -336,13 +334,13 @@ class ProblemKindRow(_SurveyRow, frozen=True, kw_only=True, tag="problem_kind"):
 
 
 class SurveyTotalRow(_SurveyRow, frozen=True, kw_only=True, tag="survey"):
-    """The sums; ``bytes`` is the sum of all content rows and of all files rows."""
+    """The totals; `bytes` equals the sum of the content rows and of the file rows."""
 
     files: int
     bytes: int
     lines: int
     unread_lines: int
-    """Lines that gave no record, only problems."""
+    """Lines without a record."""
     records: int
     problems: int
     sessions: int
@@ -350,7 +348,7 @@ class SurveyTotalRow(_SurveyRow, frozen=True, kw_only=True, tag="survey"):
     first_at: datetime | None
     last_at: datetime | None
     overflow: int
-    """Records left out of some count because it had too many different names."""
+    """Records that were not counted because there were too many different names."""
 
 
 SurveyObject = (
@@ -367,7 +365,7 @@ SurveyObject = (
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What some files hold, in counts."""
+    """The content of transcripts, in counts."""
 
     files: tuple[FileClassRow, ...]
     unread_files: tuple[UnreadFilesRow, ...]
@@ -380,15 +378,15 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 class LastVerification(Struct, frozen=True, kw_only=True):
-    """When an archive was last verified, and what that found."""
+    """The last verification of an archive."""
 
     verified_at: datetime
     is_sound: bool
     is_deep: bool = False
-    """Whether the index was compared with a rebuild as well."""
+    """Whether the index was compared with a rebuilt one."""
     source_count: int = 0
     verified_bytes: int = 0
-    """That were read and compared with their hashes."""
+    """Bytes whose hashes were checked."""
     damage_count: int = 0
     unverified_bytes: int = 0
-    """Bytes that came since, and that nobody has verified."""
+    """Bytes that were added since."""

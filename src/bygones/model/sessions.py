@@ -1,7 +1,7 @@
-"""Sessions as they really were: branches, turns, messages, calls and agent runs.
+"""Sessions: branches, turns, messages, tool calls and agent runs.
 
-These values hold structure and places. What was said in full is opened through
-their loader when it is asked for, so that a session costs its structure only.
+These values contain the structure and the positions of records. The content is loaded
+on access, through the loader of the session.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
-    """A tool use and the result that answers it, or none yet."""
+    """A tool call and its result, if there is one."""
 
     id: ToolUseId
     name: str
     label: str = ""
-    """The file, the command or the words by which it is told from others."""
+    """The file, command or text that identifies the call."""
     path: str | None = None
     record_id: RecordId
     position: Position
@@ -72,19 +72,19 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
     result_size: int = 0
     result_facts: ResultFacts | None = None
     attached_refs: tuple[RecordRef, ...] = ()
-    """Texts that the harness added for this call, such as a skill's body."""
+    """Texts that the harness added to this call, such as the content of a skill."""
     agents: tuple[AgentRun, ...] = ()
-    """What it started or went on with: one run, or all those of a workflow."""
+    """The agent runs that it started or continued; several for a workflow."""
     loader: Loader
 
     @property
     def agent(self) -> AgentRun | None:
-        """The agent run that it started, the first of several."""
+        """The first agent run that it started."""
         return self.agents[0] if self.agents else None
 
     @property
     def has_result(self) -> bool:
-        """Whether a result is there."""
+        """Whether there is a result."""
         return self.result_position is not None
 
     @property
@@ -97,52 +97,52 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
 
     @property
     def tool_use(self) -> ToolUseBlock | None:
-        """The call as it was made, opened now."""
-        found = _block_at(self.loader.load_blocks(self.position), self.block_index)
-        return found if isinstance(found, ToolUseBlock) else None
+        """The block of the call; loaded on access."""
+        block = _block_at(self.loader.load_blocks(self.position), self.block_index)
+        return block if isinstance(block, ToolUseBlock) else None
 
     @property
     def input(self) -> Raw:
-        """The call's input as JSON, opened now."""
+        """The input as JSON; loaded on access."""
         use = self.tool_use
         return use.input if use else Raw()
 
     @property
     def result(self) -> ToolResultBlock | None:
-        """What the tool answered, opened now; ``None`` where nothing did."""
+        """The block of the result; loaded on access."""
         if self.result_position is None:
             return None
-        found = _block_at(
-            self.loader.load_blocks(self.result_position), self.result_index
-        )
-        return found if isinstance(found, ToolResultBlock) else None
+        blocks = self.loader.load_blocks(self.result_position)
+        block = _block_at(blocks, self.result_index)
+        return block if isinstance(block, ToolResultBlock) else None
 
     @property
     def outcome(self) -> Outcome | None:
-        """The structured form of the result, opened now.
+        """The structured result; loaded on access.
 
-        A record that answers several calls does not say which of them it is of.
+        `None` if the record contains the results of several calls: it does not say which
+        one the outcome belongs to.
         """
-        place = self._outcome_position
-        return None if place is None else self.loader.load_outcome(place)
+        position = self._outcome_position
+        return None if position is None else self.loader.load_outcome(position)
 
     @property
     def read_extent(self) -> ReadOutcome | None:
-        """The same of a Read, without what was read: far less to open."""
-        place = self._outcome_position
-        return None if place is None else self.loader.load_read_extent(place)
+        """The outcome of a Read without the file's text, which is faster to load."""
+        position = self._outcome_position
+        return None if position is None else self.loader.load_read_extent(position)
 
     @property
     def _outcome_position(self) -> Position | None:
         if self.result_position is None:
             return None
         blocks = self.loader.load_blocks(self.result_position)
-        is_alone = sum(isinstance(block, ToolResultBlock) for block in blocks) <= 1
-        return self.result_position if is_alone else None
+        result_count = sum(isinstance(block, ToolResultBlock) for block in blocks)
+        return self.result_position if result_count <= 1 else None
 
     @property
     def stored_output(self) -> str | None:
-        """An output too long for the transcript, opened from the session's folder."""
+        """An output that was too long for the transcript; loaded on access."""
         if (
             self.result_position is None
             or not self.result_facts
@@ -159,25 +159,25 @@ def _block_at(blocks: tuple[Block, ...], index: int) -> Block | None:
 
 
 class Message(Struct, frozen=True, kw_only=True, array_like=True):
-    """What one side said at one time: one or more records, joined."""
+    """A message of the user, of Claude or of the system: one or more records."""
 
     id: RecordId
-    """Of its first record."""
+    """The id of its first record."""
     role: Role
     origin: Origin | None = None
-    """Who really produced a message of the user's side."""
+    """Who produced a user message."""
     sent_at: datetime | None = None
     preview: str = ""
-    """The beginning of its text."""
+    """The beginning of the text."""
     record_refs: tuple[RecordRef, ...]
     branch_number: int = 0
-    """The number of the branch on which it was said first."""
+    """The first branch that contains it."""
     api_id: MessageId | None = None
     model: str | None = None
     usage: Usage | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     attached_refs: tuple[RecordRef, ...] = ()
-    """What a command printed or stood for, what a compaction kept."""
+    """Output and expansion of a command, summary of a compaction."""
     command: Command | None = None
     notification: Notification | None = None
     compaction: CompactionFacts | None = None
@@ -185,43 +185,43 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
     """The subtype of a system record."""
     is_error: bool = False
     is_steering: bool = False
-    """Typed while Claude was at work; belongs to the turn it came into."""
+    """Whether it was typed while Claude worked; it belongs to the current turn."""
     turn_duration_ms: int | None = None
-    """How long the turn took that ends behind it, as Claude Code measured it."""
+    """The duration of the turn that ends with it, as measured by Claude Code."""
     loader: Loader
 
     @property
     def is_prompt(self) -> bool:
-        """Whether a person typed it (or a caller, in an agent run)."""
+        """Whether it was typed, or is the prompt of an agent run."""
         return self.origin in _PROMPT_ORIGINS
 
     @property
     def record_ids(self) -> frozenset[RecordId]:
-        """The records it is made of: its own, attached ones and its calls' results."""
-        pieces = (
+        """Its records, including attached ones and the results of its calls."""
+        refs = (
             *self.record_refs,
             *self.attached_refs,
-            *(p for c in self.tool_calls for p in c.attached_refs),
+            *(ref for call in self.tool_calls for ref in call.attached_refs),
         )
-        answers = (
+        results = (
             call.result_record_id for call in self.tool_calls if call.result_record_id
         )
-        return frozenset((*(piece.record_id for piece in pieces), *answers))
+        return frozenset((*(ref.record_id for ref in refs), *results))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Its blocks in order, each once, opened now."""
-        found: list[Block] = []
-        for piece in self.record_refs:
-            blocks = self.loader.load_blocks(piece.position)
-            found.extend(blocks[at] for at in piece.block_indexes if at < len(blocks))
-        return tuple(found)
+        """Its blocks in order; loaded on access."""
+        blocks: list[Block] = []
+        for ref in self.record_refs:
+            loaded = self.loader.load_blocks(ref.position)
+            blocks.extend(loaded[i] for i in ref.block_indexes if i < len(loaded))
+        return tuple(blocks)
 
 
 class Turn(Struct, frozen=True, kw_only=True, array_like=True):
-    """A prompt and all that follows until the next one on the same branch.
+    """A prompt and everything up to the next prompt on the same branch.
 
-    What comes before the first prompt is a turn without one.
+    Messages before the first prompt are a turn without a prompt.
     """
 
     number: int
@@ -229,7 +229,7 @@ class Turn(Struct, frozen=True, kw_only=True, array_like=True):
     messages: tuple[Message, ...]
     usage: Usage
     duration: timedelta | None = None
-    """As Claude Code measured it, else from the first to the last record."""
+    """As measured by Claude Code, or from the first to the last record."""
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -240,46 +240,46 @@ class Turn(Struct, frozen=True, kw_only=True, array_like=True):
 class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     """The path from a root to one leaf.
 
-    ``turns`` is the whole path; ``own`` begins behind the fork.
+    `turns` is the whole path; `own_turns` starts after the fork.
     """
 
     id: RecordId
-    """Of its leaf."""
+    """The id of its leaf."""
     number: int
     is_live: bool
     fork_id: RecordId | None = None
-    """The last record that it shares with the branch it left."""
+    """The last record that it shares with its parent branch."""
     first_prompt_id: RecordId | None = None
-    """The prompt with which it left."""
+    """Its first prompt after the fork."""
     parent_number: int | None = None
-    """The number of the branch it left."""
+    """The branch that it was forked from."""
     turns: tuple[Turn, ...]
     own_turns: tuple[Turn, ...]
     usage: Usage
-    """Of its own turns."""
+    """The usage of its own turns."""
     title: str | None = None
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All messages from the root to the leaf."""
+        """Its messages from the root to the leaf."""
         return tuple(message for turn in self.turns for message in turn.messages)
 
     @property
     def prompts(self) -> tuple[Message, ...]:
-        """What a person typed on its own part."""
+        """The prompts of its own turns."""
         return tuple(m for turn in self.own_turns for m in turn.messages if m.is_prompt)
 
 
 class AgentRun(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
-    """The session within a session that a tool call started."""
+    """The conversation of an agent that a tool call started."""
 
     id: AgentId
     kind: AgentKind
     status: AgentStatus
     linked_by: str | None = None
-    """By what it was linked to its call; ``None`` for an orphan."""
+    """What links it to its call; `None` if its call is unknown."""
     call_ids: tuple[ToolUseId, ...] = ()
-    """The calls that started it and went on with it."""
+    """The calls that started and continued it."""
     agent_type: str | None = None
     description: str | None = None
     workflow: str | None = None
@@ -290,19 +290,19 @@ class AgentRun(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
     duration: timedelta | None = None
     tool_call_count: int = 0
     usage: Usage
-    """Its own, without the agents below it."""
+    """Without nested agents."""
     live_branch: Branch
     branches: tuple[Branch, ...]
     agents: tuple[AgentRun, ...] = ()
     problems: tuple[Problem, ...] = ()
     hidden_records: tuple[HiddenRecord, ...] = ()
     source: SourceFile | None = None
-    """The agent's file; ``None`` where its records stand in the session's."""
+    """The agent's file; `None` if its records are in the session's file."""
     message_usages: tuple[MessageUsage, ...] = ()
 
 
 class FileEdit(Struct, frozen=True, kw_only=True):
-    """A change of one file by one call."""
+    """An edit of one file by one tool call."""
 
     path: str
     tool_call: ToolCall
@@ -318,17 +318,17 @@ class FileEdit(Struct, frozen=True, kw_only=True):
 
     @property
     def diff(self) -> tuple[PatchHunk, ...]:
-        """What came and went, opened now: the patch, else the old and the new text."""
+        """The diff: the recorded patch, or one computed from the texts; loaded on access."""
         return build_hunks(self.tool_call.outcome, self.tool_call.input)
 
 
 class Session(Struct, frozen=True, kw_only=True, weakref=True):
-    """One conversation, gathered from every source that holds a piece of it."""
+    """One conversation, assembled from all sources that contain a part of it."""
 
     id: SessionId
     title: Title
     project: str | None = None
-    """The directory of the project that it belongs to."""
+    """The directory of its project."""
     project_keys: tuple[ProjectKey, ...] = ()
     directories: tuple[str, ...] = ()
     git_branches: tuple[str, ...] = ()
@@ -341,33 +341,33 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     ended_at: datetime | None = None
     live_branch: Branch
     branches: tuple[Branch, ...]
-    """The live one first, then the abandoned ones, newest first."""
+    """The live branch first, then the abandoned ones, newest first."""
     agents: tuple[AgentRun, ...] = ()
-    """Those that its own calls started, and orphans; each holds those below it."""
+    """The agent runs that it started, with nested ones inside, and unlinked ones."""
     endpoint_ids: tuple[RecordId, ...] = ()
-    """Leaves, and the records that summaries name."""
+    """Leaves, and records with a summary."""
     edits: tuple[FileEdit, ...] = ()
     usage: Usage
-    """Of its branches, without agents."""
+    """The usage of its branches, without agents."""
     message_usages: tuple[MessageUsage, ...] = ()
-    """What was spent here first; copies of older messages are not."""
+    """The usages of its own messages, without copies from older sessions."""
     reported_cost: ReportedCost | None = None
-    """Claude Code's own total, where it wrote one."""
+    """The total that Claude Code reported, if any."""
     cost_reported_at: datetime | None = None
-    """The last thing said before that total was written."""
+    """The last timestamp before the total was written."""
     snapshot_positions: tuple[Position, ...] = ()
-    """Where file history stands in its sources."""
+    """Positions of file history records."""
     lineage: tuple[Lineage, ...] = ()
     problems: tuple[Problem, ...] = ()
     hidden_records: tuple[HiddenRecord, ...] = ()
     sources: tuple[SourceFile, ...] = ()
     is_empty: bool = False
-    """No prompt and no answer in it: not listed unless asked for."""
+    """Whether it has neither prompts nor answers; such sessions are not listed by default."""
     loader: Loader
 
     @property
     def file_versions(self) -> dict[str, tuple[FileVersion, ...]]:
-        """The versions of each file that was tracked, oldest first, opened now."""
+        """The versions of each tracked file, oldest first; loaded on access."""
         return collect_file_versions(
             filter(None, map(self.loader.load_snapshot, self.snapshot_positions))
         )
@@ -379,7 +379,7 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def total_usage(self) -> Usage:
-        """The usage with all agents but replays and warm-ups."""
+        """The usage including agents, without replays and warm-ups."""
         return sum(
             (agent.usage for agent in self.all_agents if agent.kind.is_shown),
             self.usage,
@@ -387,17 +387,17 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def prompts(self) -> tuple[Message, ...]:
-        """What a person typed on the live branch."""
+        """The prompts of the live branch."""
         return tuple(m for m in self.live_branch.messages if m.is_prompt)
 
     @property
     def message_count(self) -> int:
-        """Prompts and answers on the live branch."""
+        """Number of prompts and answers on the live branch."""
         messages = self.live_branch.messages
         return sum(1 for m in messages if m.is_prompt or m.role is Role.ASSISTANT)
 
     def find_branch(self, record_id: str) -> Branch | None:
-        """Return the branch that has this leaf, else one that holds this record."""
+        """Return the branch with this leaf, or else the one with this record."""
         for branch in self.branches:
             if branch.id == record_id:
                 return branch
@@ -409,33 +409,33 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
 
 
 PREVIEW_MESSAGES = 6
-"""Messages that a page shows first, at most."""
+"""Number of messages that a page shows first."""
 
 
 class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """What is told of a branch without its messages."""
+    """A branch without its messages."""
 
     id: RecordId
     number: int
     is_live: bool
     parent_number: int | None = None
     message_count: int = 0
-    """Messages from the root to the leaf."""
+    """Number of messages from the root to the leaf."""
     shared_count: int = 0
-    """How many of them, the first ones, it shares with the branch that it left."""
+    """How many of them it shares with its parent branch."""
     last_shared_id: RecordId | None = None
     prompt_count: int = 0
     """From the root to the leaf."""
     tool_call_count: int = 0
     own_prompt_count: int = 0
     preview: str = ""
-    """How the first prompt of its own begins."""
+    """The beginning of its first own prompt."""
     usage: Usage
-    """Of its own turns."""
+    """The usage of its own turns."""
 
 
 class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
-    """What is told of a session, or of an agent run in it, without its messages."""
+    """A session, or an agent run in it, without its messages."""
 
     id: SessionId
     agent_id: AgentId | None = None
@@ -448,26 +448,26 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     usage: Usage
-    """With that of agents."""
+    """Including agents."""
     lineage: tuple[Lineage, ...] = ()
     agent_count: int = 0
-    """Runs that did something, at any depth."""
+    """Agent runs at any depth, without replays and warm-ups."""
     problem_count: int = 0
     file_count: int = 0
-    """How many files were changed."""
+    """Number of files that were edited."""
     branches: tuple[BranchSummary, ...]
     orphan_agents: tuple[AgentRun, ...] = ()
-    """Runs that no call is known to have started, in brief."""
+    """Agent runs whose call is unknown, without their content."""
 
     def find_branch(self, number: int) -> BranchSummary | None:
-        """Return a branch by its number."""
-        return next((one for one in self.branches if one.number == number), None)
+        return next((b for b in self.branches if b.number == number), None)
 
 
 class MessageWindow(Struct, frozen=True, kw_only=True):
-    """Messages of a branch, by their numbers, in the turns that they are of.
+    """A range of messages of a branch, in turns.
 
-    A turn that began before has no prompt here, and its usage is that of all of it.
+    If the first turn is partial, it has no prompt, and its usage is that of the whole
+    turn.
     """
 
     header: ConversationHeader
@@ -475,7 +475,7 @@ class MessageWindow(Struct, frozen=True, kw_only=True):
     start: int
     turns: tuple[Turn, ...]
     is_first_turn_partial: bool = False
-    """Whether its first turn began before it."""
+    """Whether the first turn starts before the window."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -484,14 +484,14 @@ class MessageWindow(Struct, frozen=True, kw_only=True):
 
     @property
     def stop(self) -> int:
-        """The number behind that of its last message."""
+        """The number after the last message."""
         return self.start + sum(len(turn.messages) for turn in self.turns)
 
 
 def build_conversation_header(
     session: Session, agent_id: AgentId | None = None
 ) -> ConversationHeader:
-    """Return what is told of a session, or of a run that was made one."""
+    """Return the header of a session, or of an agent run as a session."""
     return ConversationHeader(
         id=session.id,
         agent_id=agent_id,
@@ -539,7 +539,7 @@ def _summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
 
 
 class _BranchPath:
-    """A branch, and how many prompts and calls are above each message of its own."""
+    """A branch, with cumulated counts of prompts and calls of its own messages."""
 
     def __init__(self, branch: Branch) -> None:
         self.parent = branch.parent_number
@@ -552,20 +552,20 @@ class _BranchPath:
     def count_prompts_and_calls(
         self, paths: Mapping[int, _BranchPath]
     ) -> tuple[int, int]:
-        """Return the prompts and calls of the whole path, without walking it."""
+        """Count the prompts and calls of the whole path from those of its branches."""
         path: _BranchPath | None = self
-        until, prompts, calls = self.total, 0, 0
-        while path is not None and until:
-            if until > path.shared:
-                prompts += path.prompts[until - path.shared]
-                calls += path.calls[until - path.shared]
-                until = path.shared
+        end, prompts, calls = self.total, 0, 0
+        while path is not None and end:
+            if end > path.shared:
+                prompts += path.prompts[end - path.shared]
+                calls += path.calls[end - path.shared]
+                end = path.shared
             path = paths.get(path.parent) if path.parent is not None else None
         return prompts, calls
 
 
 def _last_shared_id(branch: Branch, own_count: int) -> RecordId | None:
-    """Return the last message before those of a branch's own."""
+    """Return the id of the last message before a branch's own ones."""
     for turn in reversed(branch.turns):
         if own_count < len(turn.messages):
             return turn.messages[-1 - own_count].id
@@ -574,28 +574,27 @@ def _last_shared_id(branch: Branch, own_count: int) -> RecordId | None:
 
 
 def own_messages(branch: Branch) -> list[Message]:
-    """Return the messages of a branch that it shares with none before it."""
     return [message for turn in branch.own_turns for message in turn.messages]
 
 
 def build_window(
     session: Session, header: ConversationHeader, span: tuple[int, int, int]
 ) -> MessageWindow:
-    """Return messages: of which branch, the first, and the one behind the last."""
+    """Return a window of messages; `span` is branch number, start and stop."""
     number, start, stop = span
-    branch = next(one for one in session.branches if one.number == number)
+    branch = next(branch for branch in session.branches if branch.number == number)
     turns = []
-    is_begun = False
-    before = 0
+    is_partial = False
+    position = 0
     for turn in branch.turns:
-        first, last = max(start - before, 0), stop - before
-        before += len(turn.messages)
+        first, last = max(start - position, 0), stop - position
+        position += len(turn.messages)
         if last <= 0:
             break
         messages = turn.messages[first:last]
         if not messages:
             continue
-        is_begun |= bool(first)
+        is_partial |= bool(first)
         turns.append(
             structs.replace(
                 turn,
@@ -608,7 +607,7 @@ def build_window(
         branch_number=number,
         start=start,
         turns=tuple(turns),
-        is_first_turn_partial=is_begun,
+        is_first_turn_partial=is_partial,
     )
 
 
@@ -618,7 +617,7 @@ _EMPTY_BRANCH = Branch(
 
 
 def strip_agent_run(run: AgentRun) -> AgentRun:
-    """Return an agent run without what was said in it."""
+    """Return an agent run without its content."""
     return _without_content(
         run, tuple(_without_content(inner, ()) for inner in run.agents)
     )
@@ -638,20 +637,21 @@ def _without_content(run: AgentRun, agents: tuple[AgentRun, ...]) -> AgentRun:
 
 
 def strip_message(message: Message) -> Message:
-    """Return a message as windows have it.
+    """Return a message as it is stored in windows.
 
-    Its calls have agent runs without what was said in them, and an answer says how it
-    begins only if it is an error: whoever shows it opens all of it.
+    Its agent runs have no content. The preview of an answer is dropped unless it is an
+    error: showing the answer loads its blocks anyway.
     """
     has_agents = any(call.agents for call in message.tool_calls)
-    is_cut = message.role is Role.ASSISTANT and message.preview and not message.is_error
-    if not has_agents and not is_cut:
+    is_answer = message.role is Role.ASSISTANT
+    drops_preview = is_answer and message.preview and not message.is_error
+    if not has_agents and not drops_preview:
         return message
     calls = message.tool_calls
     if has_agents:
         calls = tuple(map(_strip_call_agents, calls))
     return structs.replace(
-        message, preview="" if is_cut else message.preview, tool_calls=calls
+        message, preview="" if drops_preview else message.preview, tool_calls=calls
     )
 
 
@@ -662,7 +662,7 @@ def _strip_call_agents(call: ToolCall) -> ToolCall:
 
 
 def count_messages(session: Session) -> int:
-    """Return how many messages a session has, on all branches and in all agents."""
+    """Count the messages of all branches and agents of a session."""
     branches = [
         *session.branches,
         *(b for run in session.all_agents for b in run.branches),
@@ -671,11 +671,11 @@ def count_messages(session: Session) -> int:
 
 
 def agent_run_as_session(session: Session, run: AgentRun) -> Session:
-    """Return an agent run as if it were a session, to be read in the same way."""
-    called = ": ".join(filter(None, (run.agent_type, run.description))) or run.id
+    """Return an agent run as a session, so that it can be shown like one."""
+    title = ": ".join(filter(None, (run.agent_type, run.description))) or run.id
     return structs.replace(
         session,
-        title=structs.replace(session.title, text=called),
+        title=structs.replace(session.title, text=title),
         live_branch=run.live_branch,
         branches=run.branches,
         agents=run.agents,
@@ -689,10 +689,10 @@ def agent_run_as_session(session: Session, run: AgentRun) -> Session:
 
 
 class ModelUsage(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """The usage of answers of one model, and between what they are.
+    """The usage of several answers of one model, with ranges of context and time.
 
-    A price may hold from a context or a day on: whoever knows prices can tell whether
-    one of them holds for all.
+    A price may depend on the context size and the date. The ranges show whether one price
+    applies to all of the answers.
     """
 
     model: str | None
@@ -705,15 +705,15 @@ class ModelUsage(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
 
 
 class TurnRemainder(Struct, frozen=True, array_like=True):
-    """What messages cost, and the agents that were first called in them."""
+    """The usage of messages, and the agents that they started."""
 
     usages: tuple[ModelUsage, ...] = ()
     agent_ids: tuple[AgentId, ...] = ()
 
 
 def collect_remainder(messages: Sequence[Message]) -> TurnRemainder:
-    """Return what messages cost, each by itself."""
-    paid = (
+    """Return the usage of messages, one entry per message."""
+    usages = (
         ModelUsage(
             model=message.model,
             usage=message.usage,
@@ -725,36 +725,32 @@ def collect_remainder(messages: Sequence[Message]) -> TurnRemainder:
         for message in messages
         if message.usage is not None and message.usage.total
     )
-    runs = tuple(
-        dict.fromkeys(run.id for run in walk_agents(list_started_agents(messages)))
-    )
-    return TurnRemainder(tuple(paid), runs)
+    runs = walk_agents(list_started_agents(messages))
+    return TurnRemainder(tuple(usages), tuple(run.id for run in runs))
 
 
 def merge_by_model(remainder: TurnRemainder) -> TurnRemainder:
-    """Return the same in few words: one for each model, and for what has no time."""
-    sums: dict[tuple[str | None, bool], ModelUsage] = {}
-    for one in remainder.usages:
-        key = (one.model, one.last_at is None)
-        sums[key] = _merge_usages(sums[key], one) if key in sums else one
-    return TurnRemainder(tuple(sums.values()), remainder.agent_ids)
+    """Merge the usages of each model; those without a time stay separate."""
+    merged: dict[tuple[str | None, bool], ModelUsage] = {}
+    for usage in remainder.usages:
+        key = (usage.model, usage.last_at is None)
+        merged[key] = _merge_usages(merged[key], usage) if key in merged else usage
+    return TurnRemainder(tuple(merged.values()), remainder.agent_ids)
 
 
-def _merge_usages(one: ModelUsage, other: ModelUsage) -> ModelUsage:
-    firsts = [time for time in (one.first_at, other.first_at) if time is not None]
-    lasts = [time for time in (one.last_at, other.last_at) if time is not None]
+def _merge_usages(a: ModelUsage, b: ModelUsage) -> ModelUsage:
     return ModelUsage(
-        model=one.model,
-        usage=one.usage + other.usage,
-        min_context=min(one.min_context, other.min_context),
-        max_context=max(one.max_context, other.max_context),
-        first_at=min(firsts, default=None),
-        last_at=max(lasts, default=None),
+        model=a.model,
+        usage=a.usage + b.usage,
+        min_context=min(a.min_context, b.min_context),
+        max_context=max(a.max_context, b.max_context),
+        first_at=min(filter(None, (a.first_at, b.first_at)), default=None),
+        last_at=max(filter(None, (a.last_at, b.last_at)), default=None),
     )
 
 
 def list_started_agents(messages: Iterable[Message]) -> list[AgentRun]:
-    """Return the agents that were called in messages, each where it first was."""
+    """Return the agents that messages started, without those that they continued."""
     return [
         run
         for message in messages

@@ -1,4 +1,4 @@
-"""Small values that sessions are made of, and what opens their full text."""
+"""Session summaries, search results, and the small values that sessions consist of."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from bygones.model.base import AgentId, Position, ProjectKey, RecordId, SessionI
 from bygones.model.query import Flag, Part, QueryNote
 from bygones.model.usage import Usage
 
-if TYPE_CHECKING:  # whoever only lists sessions opens none of this
+if TYPE_CHECKING:  # not needed to list sessions, and slow to import
     from bygones.model.metadata import FileDeltaRecord, FileSnapshotRecord
     from bygones.model.outcomes import Outcome, ReadOutcome
     from bygones.model.records import Block
 
 
 class Loader:
-    """Opens what stands at a position.
+    """Loads the content of records.
 
-    Loaders are all equal, so that sessions compare by what they say and not by
-    where they were read from.
+    All loaders are equal, so sessions can be compared regardless of where they were read.
     """
 
     def load_blocks(self, position: Position) -> tuple[Block, ...]:
@@ -34,24 +33,24 @@ class Loader:
         raise NotImplementedError
 
     def load_read_extent(self, position: Position) -> ReadOutcome | None:
-        """Return what the outcome of a Read says of the file, without the file."""
+        """Return the outcome of a Read without the file's text."""
         raise NotImplementedError
 
     def outcome_contains(self, position: Position, *needles: bytes) -> bool:
-        """Whether the outcome at a position is written with one of some signs.
+        """Whether the JSON of the outcome contains one of the needles.
 
-        That is cheaper to know than what it says.
+        This is faster than decoding the outcome.
         """
         raise NotImplementedError
 
     def load_json(self, position: Position) -> tuple[bytes, bytes]:
-        """Return JSON that holds all that the blocks and the outcome there say."""
+        """Return JSON that contains the blocks, and JSON that contains the outcome."""
         raise NotImplementedError
 
     def load_snapshot(
         self, position: Position
     ) -> FileSnapshotRecord | FileDeltaRecord | None:
-        """Return what the record at a position says of edited files."""
+        """Return the file snapshot at a position."""
         raise NotImplementedError
 
     def read_raw(self, position: Position) -> bytes:
@@ -59,20 +58,18 @@ class Loader:
         raise NotImplementedError
 
     def load_stored_output(self, position: Position, path: str) -> str | None:
-        """Return an output that was too long for the transcript, if it is kept."""
+        """Return an output that was too long for the transcript, if it is stored."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a loader."""
         return isinstance(other, Loader)
 
     def __hash__(self) -> int:
-        """Return the same for all loaders."""
         return 0
 
 
 class Role(StrEnum):
-    """Which side a message is on."""
+    """The sender of a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -80,9 +77,9 @@ class Role(StrEnum):
 
 
 class RecordRef(Struct, frozen=True, gc=False, array_like=True):
-    """A record of a message, and which of its blocks count.
+    """A record of a message, with the indexes of its blocks.
 
-    A block that an earlier record of the message holds already does not.
+    Blocks that an earlier record of the message contains are left out.
     """
 
     position: Position
@@ -91,7 +88,7 @@ class RecordRef(Struct, frozen=True, gc=False, array_like=True):
 
 
 class HiddenRecord(Struct, frozen=True, gc=False):
-    """A record that is in no message, and why."""
+    """A record that is not in any message, and the reason."""
 
     reason: str
     position: Position
@@ -99,7 +96,7 @@ class HiddenRecord(Struct, frozen=True, gc=False):
 
 
 class AgentKind(StrEnum):
-    """What an agent run is for."""
+    """The purpose of an agent run."""
 
     TASK = "task"
     WARM_UP = "warm-up"
@@ -107,7 +104,7 @@ class AgentKind(StrEnum):
 
     @property
     def is_shown(self) -> bool:
-        """Whether it did something of its own."""
+        """Whether it is shown: replays and warm-ups are not."""
         return self is AgentKind.TASK
 
 
@@ -140,7 +137,7 @@ class TitleKind(StrEnum):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether it is more than the beginning of something that was said."""
+        """Whether it is a real title, not the beginning of a message."""
         return self in {
             TitleKind.CUSTOM,
             TitleKind.GENERATED,
@@ -150,14 +147,14 @@ class TitleKind(StrEnum):
 
 
 class Title(Struct, frozen=True, gc=False):
-    """What a session is called."""
+    """The title of a session, and its origin."""
 
     text: str
     kind: TitleKind
 
 
 class LineageKind(StrEnum):
-    """How two sessions are related."""
+    """How a session is related to another one."""
 
     CONTINUES = "continues"
     FORKED_FROM = "forked-from"
@@ -166,20 +163,20 @@ class LineageKind(StrEnum):
 
 
 class Lineage(Struct, frozen=True, gc=False):
-    """A relation to another session, by the records that they share."""
+    """A relation to another session."""
 
     kind: LineageKind
     session_id: SessionId
     last_shared_id: RecordId | None = None
-    """The last shared record, where it is known."""
+    """The last shared record, if it is known."""
     shared_count: int = 0
 
 
 class MessageUsage(Struct, frozen=True, kw_only=True, gc=False):
-    """The tokens of one message, and who spent them."""
+    """The usage of one message, and where it belongs."""
 
     key: str
-    """The same for the same message in any file."""
+    """Identifies the message in all files."""
     record_id: RecordId
     model: str | None
     usage: Usage
@@ -187,28 +184,28 @@ class MessageUsage(Struct, frozen=True, kw_only=True, gc=False):
     branch_number: int = 0
     agent_id: AgentId | None = None
     terms: tuple[str, ...] = ()
-    """What sets its price apart: ``fast``, ``batch``, a region."""
+    """Special terms that change the price: `fast`, `batch`, a region."""
     entrypoint: str | None = None
-    """The program in which the answer was asked for."""
+    """The program that requested the answer."""
     estimated_output: int = 0
-    """Output tokens by the length of what was said, where the count is none."""
+    """Output tokens estimated from the text, if they were not counted."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What a person worked on."""
+    """A project: the sessions of one directory."""
 
     path: str | None
-    """The directory that the records name; ``None`` where they name none."""
+    """The directory in the records; `None` if they contain none."""
     project_keys: tuple[ProjectKey, ...] = ()
     session_ids: tuple[SessionId, ...] = ()
     source_bytes: int = 0
-    """Bytes of its sources."""
+    """Size of its sources."""
     last_active_at: datetime | None = None
     usage: Usage = Usage()
 
     @property
     def name(self) -> str:
-        """The last part of the path, or the key."""
+        """The last part of the path, or the project key."""
         path = (self.path or "").replace("\\", "/").rstrip("/")
         return path.rsplit("/", 1)[-1] or (
             self.project_keys[0] if self.project_keys else ""
@@ -216,16 +213,16 @@ class Project(Struct, frozen=True, kw_only=True):
 
 
 class Annotations(Struct, frozen=True, kw_only=True):
-    """A session's tags, its note and its star."""
+    """Tags, note and star of a session."""
 
     tags: tuple[str, ...] = ()
-    """In the order of the alphabet."""
+    """In alphabetical order."""
     note: str = ""
     is_starred: bool = False
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
-    """A session in a list."""
+    """What lists show about a session, without loading its messages."""
 
     id: SessionId
     title: Title
@@ -237,7 +234,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     message_count: int = 0
     """Prompts and answers on the live branch."""
     agent_count: int = 0
-    """Agent runs that did something, at any depth."""
+    """Agent runs at any depth, without replays and warm-ups."""
     branch_count: int = 1
     models: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
@@ -245,21 +242,21 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     entrypoints: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     usage: Usage
-    """With that of its agents."""
+    """Including its agents."""
     lineage: tuple[Lineage, ...] = ()
     problem_count: int = 0
     flags: tuple[Flag, ...] = ()
-    """What is true of it as a whole: interrupted, compacted."""
+    """Properties of the whole session: interrupted, compacted."""
     source_bytes: int = 0
-    """Bytes of its sources."""
+    """Size of its sources."""
     is_empty: bool = False
     note: str = ""
-    """What a reader wrote beside it."""
+    """A note of the user."""
     is_starred: bool = False
 
 
 def is_in_folder(path: str | None, folder: str) -> bool:
-    """Whether a path is a folder, or is below it."""
+    """Whether a path is a folder or inside it."""
     separator = "\\" if "\\" in folder and "/" not in folder else "/"
     stem = folder.rstrip("/\\")
     return path is not None and (
@@ -268,23 +265,23 @@ def is_in_folder(path: str | None, folder: str) -> bool:
 
 
 class IndexedRecord(Struct, frozen=True, kw_only=True):
-    """A record: where it stands, what it belongs to, and its line."""
+    """A record with its position, session and bytes."""
 
     id: RecordId
     kind: str
     session_id: SessionId
     agent_id: AgentId | None = None
-    """The agent run in which it was said."""
+    """The agent run that it belongs to."""
     branch_number: int | None = None
-    """The number of the branch on which it was said first; none if it is hidden."""
+    """The first branch that contains it; `None` if it is hidden."""
     position: Position
     copy_positions: tuple[Position, ...] = ()
-    """Where else the same record stands: in resumed and forked sessions."""
+    """Copies of the record in resumed and forked sessions."""
     raw: bytes
 
 
 class IndexedEdit(Struct, frozen=True, kw_only=True):
-    """A change of a file by a call, as the index knows it."""
+    """An edit of a file, as stored in the index."""
 
     path: str
     session_id: SessionId
@@ -297,7 +294,7 @@ class IndexedEdit(Struct, frozen=True, kw_only=True):
 
 
 class IndexedPrompt(Struct, frozen=True, kw_only=True):
-    """What a person typed, exactly, and where."""
+    """A typed prompt with its full text."""
 
     id: RecordId
     session_id: SessionId
@@ -307,44 +304,44 @@ class IndexedPrompt(Struct, frozen=True, kw_only=True):
 
 
 class CountBound(StrEnum):
-    """How sure a number is, as it is said before it."""
+    """How exact a count is, as the text that is put before it."""
 
     EXACT = ""
     ABOUT = "about"
-    """An estimate: not every session was looked at."""
+    """An estimate: not every session was searched."""
     AT_MOST = "at most"
-    """Not every text was opened that may fit."""
+    """Not every possible match was checked."""
     AT_LEAST = "at least"
-    """There was too much to look at all of it."""
+    """The search stopped early."""
 
     def qualify(self, number: str) -> str:
-        """Return a number as it is told, with this before it."""
+        """Return a number with this text before it."""
         return f"{self} {number}".strip()
 
 
 class Excerpt(Struct, frozen=True):
-    """Some words of a text on one line, and which of them were looked for."""
+    """A part of a text on one line, with the matches."""
 
     text: str
     highlights: tuple[tuple[int, int], ...] = ()
-    """Where marked words begin and end, in order."""
+    """Start and end of each match, in order."""
     is_cut_before: bool = False
-    """Whether the text begins before it."""
+    """Whether the text starts before it."""
     is_cut_after: bool = False
-    """Whether the text goes on behind it."""
+    """Whether the text continues after it."""
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """A text that fits: where it stands, and why it is there."""
+    """A text that matches a query."""
 
     record_id: RecordId
     position: Position | None
-    """Where its line stands; a title has none."""
+    """The position of its record; `None` for a title."""
     part: Part
     role: Role | None = None
     sent_at: datetime | None = None
     tool_names: tuple[str, ...] = ()
-    """Names of the tools that it calls."""
+    """Names of the tools that the message calls."""
     agent_id: AgentId | None = None
     agent_type: str | None = None
     is_rewound: bool = False
@@ -353,37 +350,37 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 class WordShare(Struct, frozen=True):
-    """What one word of the query gave to a session's score."""
+    """The share of one word in a session's score."""
 
     word: str
     share: float
-    """Of all that its words gave it, from 0 to 1."""
+    """From 0 to 1."""
     record_counts: tuple[tuple[Part, int], ...] = ()
-    """How many records of each part have it."""
+    """Number of records with the word, by part."""
 
 
 class SessionMatch(Struct, frozen=True, kw_only=True):
-    """A session that has hits; agents are told of with it."""
+    """A session with hits, including those in its agents."""
 
     summary: SessionSummary
     highlighted_title: Excerpt
-    """Its title, with the words marked that were looked for."""
+    """The title, with matches."""
     score: float = 0.0
     matched_words: tuple[str, ...] = ()
-    """The words of the query that it has."""
+    """The words of the query that the session contains."""
     hit_count: int = 0
-    """How many texts fit; of these the best are told."""
+    """Number of matching texts; `hits` contains the best of them."""
     hit_count_bound: CountBound = CountBound.EXACT
-    """How sure that is."""
+    """How exact the count is."""
     hits: tuple[Hit, ...] = ()
     duplicate_ids: tuple[SessionId, ...] = ()
-    """Other sessions that hold copies of the same records, and nothing more."""
+    """Other sessions that only contain copies of the same records."""
     word_shares: tuple[WordShare, ...] = ()
-    """How the score came about."""
+    """How the score is composed."""
 
 
 class SpellingCorrection(Struct, frozen=True):
-    """A word that nobody has written, and the one that was looked for instead."""
+    """A word that does not appear in the archive, and the word that was used instead."""
 
     original: str
     corrected: str
@@ -405,27 +402,27 @@ class MatchPositions(Struct, frozen=True):
 
 
 class SearchResults(Struct, frozen=True, kw_only=True):
-    """The answer to a query."""
+    """The results of a search."""
 
     sessions: tuple[SessionMatch, ...] = ()
     session_count: int = 0
-    """Sessions in all, as far as was looked."""
+    """Number of matching sessions."""
     session_count_bound: CountBound = CountBound.EXACT
-    """How sure that is."""
+    """How exact the count is."""
     query_words: tuple[str, ...] = ()
-    """The words that counted."""
+    """The words that were searched for."""
     full_match_count: int = 0
-    """Sessions that have all of the words."""
+    """Number of sessions with all of the words."""
     corrections: tuple[SpellingCorrection, ...] = ()
     missing_words: tuple[str, ...] = ()
-    """Words that nobody has written, nor any like them."""
+    """Words that do not appear, and have no similar word."""
     notes: tuple[QueryNote, ...] = ()
     is_phrase_relaxed: bool = False
-    """Whether quoted words were looked for one by one: nowhere do they stand so."""
+    """Whether quoted words were searched one by one, because the phrase has no match."""
     is_partial: bool = False
-    """Whether there was too much to look at all of it."""
+    """Whether the search stopped early."""
     is_empty_query: bool = False
-    """Whether there was nothing to look for, so that this is the newest there is."""
+    """Whether the query was empty, so that these are the newest sessions."""
 
 
 class SessionSelection(Struct, frozen=True):

@@ -1,23 +1,21 @@
-"""Token counts: as the API reports them, and as we add them up."""
+"""Token counts as in transcripts, and their sums; costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from msgspec import Raw, Struct
 
 
 class CacheWrites(Struct, frozen=True, kw_only=True, gc=False):
-    """How cache writes split by how long they are kept."""
+    """Cache writes by lifetime."""
 
     ephemeral_5m_input_tokens: int | None = None
     ephemeral_1h_input_tokens: int | None = None
 
 
 class ServerTools(Struct, frozen=True, kw_only=True, gc=False):
-    """How often tools ran on the API's side."""
+    """Number of calls of server tools."""
 
     web_search_requests: int | None = None
     web_fetch_requests: int | None = None
@@ -27,10 +25,10 @@ NO_ITERATIONS = Raw()
 
 
 class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
-    """``message.usage`` as it stands in one record.
+    """`message.usage` of one record.
 
-    Only one record of a message holds the final counts, and it need not be the
-    last; any count may be missing, and broken gateways write negative ones.
+    Only one record of a message has the final counts, not necessarily the last one. Any
+    count may be missing, and some gateways write negative ones.
     """
 
     input_tokens: int | None = None
@@ -43,21 +41,21 @@ class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     speed: str | None = None
     inference_geo: str | None = None
     iterations: Raw = NO_ITERATIONS
-    """The calls that the answer took, each with its own usage; most are in the sum."""
+    """The API calls of the answer, each with its usage; most are in the total."""
 
 
 class WireIteration(WireUsage, frozen=True, kw_only=True, gc=False):
-    """One of the calls that an answer took."""
+    """One API call of an answer."""
 
     type: str | None = None
     model: str | None = None
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Tokens of one or many messages, by what they are billed as."""
+    """Token counts of one or more messages, by price category."""
 
     input: int = 0
-    """Input that was neither read from nor written to the cache."""
+    """Input without cache reads and writes."""
     output: int = 0
     cache_write_5m: int = 0
     cache_write_1h: int = 0
@@ -66,21 +64,20 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
 
     @property
     def total(self) -> int:
-        """All tokens, whatever they cost."""
+        """All tokens."""
         return self.input + self.output + self.cache_write + self.cache_read
 
     @property
     def cache_write(self) -> int:
-        """Tokens written to the cache, for whatever time."""
+        """Tokens written to the cache."""
         return self.cache_write_5m + self.cache_write_1h
 
     @property
     def context(self) -> int:
-        """Tokens that the model had before it when it began to answer."""
+        """Size of the context."""
         return self.input + self.cache_write + self.cache_read
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum, field by field."""
         return Usage(
             input=self.input + other.input,
             output=self.output + other.output,
@@ -91,7 +88,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
         )
 
     def __or__(self, other: Usage) -> Usage:
-        """Return the larger of each field: the truth of two records of a message."""
+        """Return the maximum of each field, to merge two records of a message."""
         return Usage(
             input=max(self.input, other.input),
             output=max(self.output, other.output),
@@ -103,16 +100,16 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True, gc=False):
-    """What something cost, as far as there are prices for it."""
+    """A cost, as far as prices are known."""
 
     nano_usd: int | None = None
-    """None where nothing of it has a price."""
+    """`None` if nothing has a price."""
     unpriced_tokens: int = 0
-    """Those of models, or on terms, that have no price; not in the cost."""
+    """Tokens without a known price; not part of the cost."""
 
 
 def sum_costs(costs: Iterable[Cost | None]) -> Cost:
-    """Return what several things cost together; what nobody knows counts nothing."""
+    """Return the sum of costs; unknown ones count as zero."""
     known = [cost for cost in costs if cost is not None]
     return Cost(
         nano_usd=sum(cost.nano_usd or 0 for cost in known),
@@ -121,68 +118,28 @@ def sum_costs(costs: Iterable[Cost | None]) -> Cost:
 
 
 class SubCall(Struct, frozen=True, gc=False, array_like=True):
-    """A call that was made for an answer and is not in the answer's own counts."""
+    """An API call for an answer that is not part of the answer's counts."""
 
     model: str | None
     usage: Usage
 
 
 class Billing(Struct, frozen=True, array_like=True):
-    """What sets the price of an answer apart from that of its tokens."""
+    """Special terms and additional calls of an answer."""
 
     terms: tuple[str, ...] = ()
-    """``batch``, ``fast``, a tier or a region; none is the usual case."""
+    """`batch`, `fast`, a tier or a region; usually empty."""
     sub_calls: tuple[SubCall, ...] = ()
 
 
 class ReportedCost(Struct, frozen=True, array_like=True):
-    """What Claude Code itself says a session has cost so far."""
+    """The cost of a session as Claude Code reports it."""
 
     micro_usd: int
-    """Millionths of a dollar, of all models together."""
+    """Millionths of a dollar, for all models."""
     by_model: tuple[tuple[str, int, int], ...] = ()
-    """Each model with its millionths of a dollar and its tokens."""
-
-
-if TYPE_CHECKING:  # whoever sums rows needs no whole sessions
-    from bygones.model.sessions import AgentRun, Branch, Session
+    """Model, millionths of a dollar, and tokens."""
 
 
 QUARTER_HOUR_SECONDS = 900
-"""Seconds: the grain at which every time zone in use begins its days."""
-
-ToolContextSizes = Mapping[tuple[str, int | None], tuple[int, int]]
-
-
-def measure_tool_context(session: Session) -> ToolContextSizes:
-    """Return how many results there were and their bytes, by tool and quarter hour.
-
-    Those of agents and of branches that were left count too.
-    """
-    found: dict[tuple[str, int | None], tuple[int, int]] = {}
-    runs: Iterable[Session | AgentRun] = (session, *_shown_agents(session))
-    for branch in (branch for run in runs for branch in run.branches):
-        for name, time, size in _tool_results(branch):
-            key = (
-                name,
-                int(time.timestamp()) // QUARTER_HOUR_SECONDS if time else None,
-            )
-            calls, sizes = found.get(key, (0, 0))
-            found[key] = (calls + 1, sizes + size)
-    return found
-
-
-def _shown_agents(session: Session) -> Iterable[AgentRun]:
-    return (run for run in session.all_agents if run.kind.is_shown)
-
-
-def _tool_results(branch: Branch) -> Iterable[tuple[str, datetime | None, int]]:
-    for turn in branch.own_turns:
-        for message in turn.messages:
-            for call in message.tool_calls:
-                if call.has_result:
-                    yield (
-                        call.name,
-                        call.completed_at or call.called_at,
-                        call.result_size,
-                    )
+"""Days start at a multiple of this in every time zone in use."""

@@ -5,7 +5,7 @@ Pure: a session in, rows out. So it can be made in this process or in another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from bygones.model.base import SessionId
 from bygones.model.summary import SessionSummary
-from bygones.model.usage import measure_tool_context
+from bygones.model.usage import QUARTER_HOUR_SECONDS
 from bygones.store.encoding import id_key, to_milliseconds
 from bygones.store.messages import (
     ConversationRow,
@@ -23,7 +23,7 @@ from bygones.store.messages import (
 )
 
 if TYPE_CHECKING:  # whoever reads rows needs no whole sessions
-    from bygones.model.sessions import Session
+    from bygones.model.sessions import AgentRun, Session
 
 __all__ = ["DerivedRows", "PayerRows", "derive_rows"]
 
@@ -83,7 +83,7 @@ def derive_rows(
         payers=purses,
         usage=spends,
         tool_contexts=[
-            (*key, *counts) for key, counts in measure_tool_context(session).items()
+            (*key, *counts) for key, counts in _measure_tool_context(session).items()
         ],
         reported_cost=(to_milliseconds(session.cost_reported_at), _encode(claim))
         if claim
@@ -167,3 +167,23 @@ def _usage_rows(
             )
         )
     return purses, rows
+
+
+_ToolContextSizes = Mapping[tuple[str, int | None], tuple[int, int]]
+"""Number and bytes of tool results, by tool and quarter hour."""
+
+
+def _measure_tool_context(session: Session) -> _ToolContextSizes:
+    """Return the sizes of tool results, including those of agents and all branches."""
+    sizes: dict[tuple[str, int | None], tuple[int, int]] = {}
+    shown = (run for run in session.all_agents if run.kind.is_shown)
+    runs: Iterable[Session | AgentRun] = (session, *shown)
+    for branch in (branch for run in runs for branch in run.branches):
+        for call in (call for turn in branch.own_turns for call in turn.tool_calls):
+            if not call.has_result:
+                continue
+            time = call.completed_at or call.called_at
+            quarter = int(time.timestamp()) // QUARTER_HOUR_SECONDS if time else None
+            count, size = sizes.get((call.name, quarter), (0, 0))
+            sizes[call.name, quarter] = (count + 1, size + call.result_size)
+    return sizes
