@@ -69,7 +69,7 @@ def opened(tmp_path: Path) -> Iterator[Archive]:
 
 
 @pytest.mark.req("T7")
-def test_a_record_is_found_by_its_uuid(opened: Archive) -> None:
+def test_record_is_found_by_its_uuid(opened: Archive) -> None:
     found = opened.record(A)
 
     assert (found.id, found.kind, found.session_id) == (A, "user", session_id(1))
@@ -86,14 +86,14 @@ def opened_line(source: str, offset: int) -> bytes:
 
 
 @pytest.mark.req("T7")
-def test_a_record_is_found_by_a_beginning_that_only_it_has(opened: Archive) -> None:
+def test_record_is_found_by_a_unique_prefix(opened: Archive) -> None:
     assert opened.record("aaaa1").id == A
     assert opened.record("aaaa2222-0000").id == B
     assert opened.record("c").id == C
 
 
 @pytest.mark.req("T7")
-def test_a_beginning_that_several_have_names_them(opened: Archive) -> None:
+def test_ambiguous_prefix_names_the_candidates(opened: Archive) -> None:
     with pytest.raises(AmbiguousSelector) as error:
         opened.record("aaaa")
 
@@ -101,21 +101,19 @@ def test_a_beginning_that_several_have_names_them(opened: Archive) -> None:
 
 
 @pytest.mark.parametrize("name", ["\ud800", "5e55\udcff"])
-def test_a_name_that_is_no_text_is_told_from_one_that_is_not_there(
-    opened: Archive, name: str
-) -> None:
+def test_invalid_text_is_not_a_selector(opened: Archive, name: str) -> None:
     for asked in (opened.session, opened.record):
         with pytest.raises(InvalidSelector):
             asked(name)
 
 
 @pytest.mark.parametrize("name", ["", "9", "aaaa1111-0000-4000-8000-000000000009", "%"])
-def test_a_record_that_is_nowhere_is_an_error(opened: Archive, name: str) -> None:
+def test_unknown_record_raises(opened: Archive, name: str) -> None:
     with pytest.raises(NotInArchive):
         opened.record(name)
 
 
-def test_a_record_tells_on_which_branch_and_in_which_agent_it_is(
+def test_record_has_its_branch_and_agent(
     opened: Archive,
 ) -> None:
     assert opened.record(C).branch_number == 1
@@ -125,7 +123,7 @@ def test_a_record_tells_on_which_branch_and_in_which_agent_it_is(
     assert opened.record("ffff").session_id == session_id(2)
 
 
-def test_a_session_is_found_by_its_id_or_a_beginning(opened: Archive) -> None:
+def test_session_is_found_by_its_id_or_a_prefix(opened: Archive) -> None:
     assert opened.session(session_id(2)).id == session_id(2)
     assert opened.session(session_id(1)[:-1] + "1").id == session_id(1)
     with pytest.raises(AmbiguousSelector):
@@ -146,7 +144,7 @@ def test_sessions_are_listed_newest_first(opened: Archive) -> None:
     assert list(opened.sessions(project="/work/dem")) == []
 
 
-def test_kin_are_told_in_both_directions(opened: Archive) -> None:
+def test_related_sessions_are_symmetric(opened: Archive) -> None:
     one, two = (opened.session_summary(session_id(number)).id for number in (1, 2))
 
     assert opened.related_sessions([one]) == {two}
@@ -154,7 +152,7 @@ def test_kin_are_told_in_both_directions(opened: Archive) -> None:
     assert opened.related_sessions([one, two]) == set()
 
 
-def test_an_open_archive_sees_what_came_since(opened: Archive, tmp_path: Path) -> None:
+def test_open_archive_sees_new_sessions(opened: Archive, tmp_path: Path) -> None:
     Home(tmp_path / "home").session(session_id(3), [prompt("New", uuid="new")])
     Archive.ingest(opened.folder, [tmp_path / "home"])
 
@@ -166,7 +164,7 @@ def test_an_open_archive_sees_what_came_since(opened: Archive, tmp_path: Path) -
     assert opened.record("new").session_id == session_id(3)
 
 
-def test_an_archive_that_is_not_there_or_has_no_index_says_so(tmp_path: Path) -> None:
+def test_missing_archive_or_index_raises(tmp_path: Path) -> None:
     with pytest.raises(ArchiveNotFound):
         Archive.open(tmp_path)
     home = Home(tmp_path / "home")
@@ -178,7 +176,7 @@ def test_an_archive_that_is_not_there_or_has_no_index_says_so(tmp_path: Path) ->
         list(copy.sessions())
 
 
-def test_what_was_said_is_opened_from_the_archive(tmp_path: Path) -> None:
+def test_content_of_messages_is_loaded_from_the_archive(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     note = "Output too large. Full output saved to: /x/tool-results/toolu_1.txt"
     records = thread(
@@ -209,7 +207,7 @@ def test_what_was_said_is_opened_from_the_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", INPUTS, ids=lambda path: path.parent.name)
-def test_the_archive_says_what_the_files_say(folder: Path, tmp_path: Path) -> None:
+def test_archive_equals_the_files(folder: Path, tmp_path: Path) -> None:
     assert_equal(folder, tmp_path / "archive")
 
 
@@ -246,12 +244,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @on_the_corpus
-def test_the_archive_says_what_real_files_say(corpus: Path) -> None:
+def test_archive_equals_real_files(corpus: Path) -> None:
     assert_equal(CORPUS.resolve(), corpus)
 
 
 @on_the_corpus
-def test_drift_is_what_a_survey_of_the_files_finds(corpus: Path) -> None:
+def test_drift_equals_an_inspection_of_the_files(corpus: Path) -> None:
     kinds = {"record", "system", "attachment", "block"}
     found = inspect_transcripts([CORPUS.resolve()]).drift
 
@@ -268,9 +266,7 @@ def test_drift_is_what_a_survey_of_the_files_finds(corpus: Path) -> None:
 
 @on_the_corpus
 @pytest.mark.req("F7")
-def test_every_real_file_comes_back_with_the_same_hash(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_restored_real_files_have_the_same_hash(corpus: Path, tmp_path: Path) -> None:
     with Archive.open(corpus) as archive:
         plans = archive.plan_restore(archive.sources(), target=tmp_path)
         done = archive.restore(plans)
@@ -290,7 +286,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_importing_the_library_is_light() -> None:
+def test_importing_the_library_imports_no_heavy_modules() -> None:
     code = (
         "import sys, bygones\n"
         "heavy = {'apsw', 'click', 'msgspec', 'tantivy', 'watchfiles'}\n"
@@ -303,7 +299,7 @@ def test_importing_the_library_is_light() -> None:
     assert done.returncode == 0
 
 
-def test_what_the_library_does_not_have_is_an_attribute_error() -> None:
+def test_unknown_public_name_raises_attribute_error() -> None:
     import bygones
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

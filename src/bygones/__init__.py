@@ -1,26 +1,80 @@
-"""Bygones keeps, finds and shows what you and Claude Code have said."""
+"""Bygones keeps, finds and shows your conversations with Claude Code.
+
+Open the archive and look for something::
+
+    from bygones import Archive
+
+    with Archive.open() as archive:
+        for match in archive.search("flaky test", limit=3).sessions:
+            print(match.summary.id, match.summary.title.text)
+
+Read transcripts without an archive::
+
+    from bygones import read_sessions
+
+    for session in read_sessions(Path.home() / ".claude"):
+        print(session.title.text, len(session.live_branch.turns))
+
+Everything that goes wrong is a `bygones.errors.BygonesError`.
+"""
 
 from __future__ import annotations
 
-# The name is what type checkers look for; importing it takes as long as Python does.
+# Type checkers know this name; importing it from typing takes as long as all of this.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from bygones import errors
     from bygones.archive import Archive
+    from bygones.model.sessions import (
+        AgentRun,
+        Branch,
+        Message,
+        Session,
+        ToolCall,
+        Turn,
+    )
+    from bygones.model.summary import SearchResults
     from bygones.reader import read_sessions
 
-__all__ = ["Archive", "__version__", "read_sessions"]
+__all__ = [
+    "AgentRun",
+    "Archive",
+    "Branch",
+    "Message",
+    "SearchResults",
+    "Session",
+    "ToolCall",
+    "Turn",
+    "__version__",
+    "errors",
+    "read_sessions",
+]
 
 __version__ = "0.1.0"
 
+_MODULES = {
+    "AgentRun": "bygones.model.sessions",
+    "Archive": "bygones.archive",
+    "Branch": "bygones.model.sessions",
+    "Message": "bygones.model.sessions",
+    "SearchResults": "bygones.model.summary",
+    "Session": "bygones.model.sessions",
+    "ToolCall": "bygones.model.sessions",
+    "Turn": "bygones.model.sessions",
+    "read_sessions": "bygones.reader",
+}
+
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for when it is asked for: most of it is heavy."""
-    if name == "Archive":
-        from bygones.archive import Archive
+    """Import a public name when it is first used: most of them are heavy."""
+    from importlib import import_module
 
-        return Archive
-    if name == "read_sessions":
-        from bygones.reader import read_sessions
-
-        return read_sessions
+    if name == "errors":
+        return import_module("bygones.errors")
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

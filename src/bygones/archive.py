@@ -1,4 +1,4 @@
-"""Archive: the front door. Faces ask it and nothing else."""
+"""The archive: everything that interfaces and other programs ask for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bygones.store.archive_tables import is_purge_pending, with_annotations
 from bygones.store.encoding import id_key
 from bygones.store.local_reader import LocalReader, find_session
 
-# Most questions are small; what answers the large ones is imported when they are asked.
+# Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
@@ -66,19 +66,23 @@ __all__ = ["Archive"]
 class Archive:
     """An archive that is open for reading.
 
-    Writing is done one at a time, by whoever holds the lock; whoever reads goes on
-    with what was there. What works on an archive that may not be there, or not be
-    whole, takes a folder: :meth:`ingest`, :meth:`verify`, :meth:`rebuild`. It may stand
-    on a team's store instead of a folder; what is done to files is then refused.
+    Example::
+
+        with Archive.open() as archive:
+            for session in archive.sessions("project:shop after:2w"):
+                print(session.id, session.title.text)
+
+    One process writes at a time, holding a lock; readers keep seeing what was there.
+    Methods that work on an archive which may not exist yet, or may be damaged, take a
+    folder: `ingest`, `verify` and `rebuild`. An archive may also be a team's store, in
+    which case methods about files raise `UnsupportedOnTeamStore`.
     """
 
     def __init__(
         self, folder: str | Path, shared_stats: SharedSearchStats | None = None
     ) -> None:
-        self.folder, self._shared_stats = (
-            Path(strip_password(str(folder))),
-            shared_stats,
-        )
+        self.folder = Path(strip_password(str(folder)))
+        self._shared_stats = shared_stats
         self._address = str(folder)
         self._is_team_store = is_store_url(self._address)
         if not self._is_team_store and not ArchiveDir.exists(self.folder):
@@ -146,7 +150,7 @@ class Archive:
 
     @classmethod
     def from_store(cls, reader: StoreReader, name: str = "team") -> Self:
-        """Return an archive that stands on a shelf which somebody else has opened."""
+        """Return an archive over a store that is open already."""
         self = cls.__new__(cls)
         self.folder, self._is_team_store, self._reader = Path(name), True, reader
         self._open_loader = self._open_searcher = self._shared_stats = None
@@ -155,7 +159,7 @@ class Archive:
     @staticmethod
     def exists(folder: str | Path) -> bool:
         """Whether there is an archive in a folder."""
-        return is_store_url(str(folder)) or ArchiveDir.exists(Path(folder))
+        return is_store_url(str(folder)) or ArchiveDir.exists(_require_folder(folder))
 
     @staticmethod
     def ingest(
@@ -166,15 +170,19 @@ class Archive:
         lock_timeout: float = 5.0,
         is_thorough: bool = False,
     ) -> IngestReport:
-        """Bring the archive in a folder up to date with homes; make it if need be.
+        """Bring the archive in a folder up to date, and create it if there is none.
 
-        ``is_thorough`` compares files that grew whole, also the longest.
+        ``paths`` are homes of Claude Code, folders of transcripts, or transcripts.
+        ``is_thorough`` reads files that grew from the start, however long they are::
+
+            Archive.ingest("~/archive", [Path.home() / ".claude"])
+
+        Raises `ArchiveInUse` if another process is writing for ``lock_timeout`` seconds.
         """
         from bygones.ingest.run import ingest
 
-        place = _require_folder(folder)
         return ingest(
-            place,
+            _require_folder(folder),
             paths,
             progress=progress,
             lock_timeout=lock_timeout,
@@ -183,26 +191,24 @@ class Archive:
 
     @property
     def has_index(self) -> bool:
-        """Whether there is an index that this version understands."""
+        """Whether there is an index that this version can read."""
         return self._reader.index is not None
 
     def is_current(self, paths: Sequence[Path]) -> bool:
-        """Whether nothing moved in homes since they were last taken in.
+        """Whether no file in these homes changed since they were ingested.
 
-        Far cheaper than an ingestion: no file is opened, and none is told from another.
+        This is much cheaper than `ingest`: no file is opened.
         """
         from bygones.sources.snapshot import is_unchanged, scan_tree
 
-        known, before = (
-            self._archive_dir.saved_checksum,
-            self._archive_dir.load_snapshot(),
-        )
-        if known and before and is_unchanged(before, known, paths):
+        saved = self._archive_dir.saved_checksum
+        snapshot = self._archive_dir.load_snapshot()
+        if saved and snapshot and is_unchanged(snapshot, saved, paths):
             return True
-        sign, felt = scan_tree(paths)
-        if sign == known:
-            self._archive_dir.save_snapshot(felt)
-        return sign == known
+        checksum, snapshot = scan_tree(paths)
+        if checksum == saved:
+            self._archive_dir.save_snapshot(snapshot)
+        return checksum == saved
 
     @staticmethod
     def verify(
@@ -212,14 +218,17 @@ class Archive:
         progress: ProgressReporter | None = None,
         now: datetime | None = None,
     ) -> VerificationResult:
-        """Check every byte, ``deep`` the index too; noted if told when ``now`` is."""
+        """Read every stored byte and compare hashes; ``deep`` also checks the index.
+
+        The result is saved as `last_verification` if ``now`` is given.
+        """
         from bygones.maintenance.verify import verify
 
         return verify(_require_folder(folder), deep=deep, progress=progress, now=now)
 
     @property
     def last_verification(self) -> LastVerification | None:
-        """What was found when it was last verified; nothing if it never was."""
+        """The result of the last verification; none if there was none."""
         from bygones.maintenance.verify import load_last_verification
 
         return load_last_verification(self.folder, self._archive_dir.byte_store)
@@ -228,13 +237,13 @@ class Archive:
     def rebuild(
         folder: str | Path, *, progress: ProgressReporter | None = None
     ) -> IngestReport:
-        """Make the index anew from the archive; readers go on with the old one."""
+        """Rebuild the index from the archive; readers keep the old one meanwhile."""
         from bygones.maintenance.rebuild import rebuild
 
         return rebuild(_require_folder(folder), progress=progress)
 
     def refresh(self) -> None:
-        """Look at the archive as it is now, with the index that it has now."""
+        """See what was ingested since the archive was opened."""
         if self._is_team_store:
             self._open_searcher = (
                 None if self._reader.check_for_changes() else self._open_searcher
@@ -244,21 +253,28 @@ class Archive:
         self._open()
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Have several questions see one moment, and not each its own; not for long."""
+        """Let several calls see the same state; keep it short.
+
+        ::
+
+            with archive.read_transaction():
+                sessions = list(archive.sessions())
+                projects = archive.projects()
+        """
         return self._reader.read_transaction()
 
     def close(self) -> None:
-        """Let go of the archive."""
+        """Close the archive."""
         self._reader.close()
         if self._open_loader is not None:
             self._open_loader.clear_cache()
 
     def __enter__(self) -> Self:
-        """Use it as a context."""
+        """Return the archive."""
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> None:
-        """Close it; damage that was met is told by what it is in."""
+        """Close the archive; a database error is raised as `ArchiveDamaged`."""
         try:
             if not self._is_team_store:
                 self._archive_dir.raise_translated(error)
@@ -343,12 +359,15 @@ class Archive:
         return (with_annotations(one, annotations) for one in summaries)
 
     def session_summary(self, id_or_prefix: str) -> SessionSummary:
-        """Return a session's line by its id, or by a beginning that only it has."""
-        found = find_session(self._reader.lookup, id_or_prefix)
-        return with_annotations(found, self.annotations())
+        """Return the summary of a session by its id, or by a unique prefix of it.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
+        summary = find_session(self._reader.lookup, id_or_prefix)
+        return with_annotations(summary, self.annotations())
 
     def annotations(self) -> dict[SessionId, Annotations]:
-        """Return what readers added to sessions: tags, notes, stars."""
+        """Return the annotations of sessions: tags, notes and stars."""
         return self._reader.annotations()
 
     def annotate(
@@ -356,13 +375,28 @@ class Archive:
         sessions: Iterable[SessionId],
         change: Callable[[Annotations], Annotations],
     ) -> dict[SessionId, Annotations]:
-        """Change what readers added to sessions, one by one; return what that is."""
+        """Change the annotations of sessions, and return the new ones.
+
+        Example::
+
+        star = lambda old: msgspec.structs.replace(old, is_starred=True)
+        archive.annotate([session.id], star)
+        """
         from bygones.maintenance.annotate import annotate
 
         return annotate(self._archive_dir.folder, sessions, change)
 
     def session(self, id_or_prefix: str) -> Session:
-        """Return a whole session by its id, or by a beginning that only it has."""
+        """Return a whole session by its id, or by a unique prefix of it.
+
+        Example::
+
+            session = archive.session("5e551000")
+            for turn in session.live_branch.turns:
+                print(turn.prompt.preview if turn.prompt else "")
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
         return self._load_session(self.session_summary(id_or_prefix).id)
 
     def _load_session(self, id_: SessionId) -> Session:
@@ -371,29 +405,33 @@ class Archive:
         return load_session(self._reader, id_, self._loader)
 
     def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
-        """Return a session, or an agent run in it, to be read by windows of messages.
+        """Return a session, or an agent run in it, to be read in windows of messages.
 
-        Nothing is loaded but the windows that are asked for, where the index has them.
+        Only the requested windows are loaded, if the index has the messages.
         """
         from bygones.ingest.conversations import open_conversation
 
-        shelf, id_ = self._reader, SessionId(id_or_prefix)
-        if shelf.sessions.session_number(id_) is None:
+        reader, id_ = self._reader, SessionId(id_or_prefix)
+        if reader.sessions.session_number(id_) is None:
             id_ = self.session_summary(id_or_prefix).id
-        return open_conversation(shelf, (id_, agent), self._loader, self._load_session)
+        return open_conversation(reader, (id_, agent), self._loader, self._load_session)
 
     def record(self, id_or_prefix: str) -> IndexedRecord:
-        """Return a record by its uuid, or by a beginning that only it has.
+        """Return a record by its uuid, or by a unique prefix of it.
 
-        A record that stands in several files is told of once, where the oldest
-        session has it.
+        A record that is in several files is returned as part of the oldest session.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
         """
         from bygones.ingest.loading import find_record
 
-        where = (self._reader, self._reader.lookup, self._loader)
         with self.read_transaction():
             return find_record(
-                *where, id_or_prefix=id_or_prefix, open_session=self._load_session
+                self._reader,
+                self._reader.lookup,
+                self._loader,
+                id_or_prefix=id_or_prefix,
+                open_session=self._load_session,
             )
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
@@ -428,7 +466,7 @@ class Archive:
         )
 
     def match_positions(self, query: Query, session: SessionId) -> MatchPositions:
-        """Return all records of a session that fit a query, none of them opened."""
+        """Return all records of a session that match a query, without opening them."""
         return self._searcher.match_positions(
             query, self._reader.sessions.session_number(session)
         )
@@ -447,7 +485,7 @@ class Archive:
         return self._open_searcher
 
     def projects(self, *, include_empty: bool = False) -> tuple[Project, ...]:
-        """Return projects by path; those without a real session only if asked for."""
+        """Return all projects, sorted by path; ``include_empty`` also those without messages."""
         from bygones.assemble.summary import group_into_projects
 
         return group_into_projects(
@@ -455,7 +493,10 @@ class Archive:
         )
 
     def project(self, name: str) -> Project:
-        """Return a project by its path, its key or the last part of its path."""
+        """Return a project by its path, its key or the name of its directory.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
         from bygones.assemble.summary import find_project
 
         return find_project(self.projects(include_empty=True), name)
@@ -471,7 +512,7 @@ class Archive:
         return None
 
     def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
-        """Return the sessions that called each tool, their agents included."""
+        """Return the sessions that called each tool, including in agent runs."""
         from bygones.usage.filter import sessions_by_tool
 
         return sessions_by_tool(self._reader)
@@ -481,15 +522,21 @@ class Archive:
         by: Grouping | str = "day",
         *,
         query: str | Query | None = None,
-        zone: tzinfo | None = None,
+        timezone: tzinfo | None = None,
         now: datetime | None = None,
         prices: Prices | None = None,
     ) -> UsageReport:
-        """Return what was spent, summed by day, project, model and so on.
+        """Return tokens and costs, summed by day, project, model and so on.
+
+        Example::
+
+            report = archive.usage("model", query="project:shop after:30d")
+            for row in report.rows:
+                print(row.key, row.tokens, row.cost)
 
         ``query`` limits it by fields of sessions and of answers: ``model:`` means the
-        model of the answer, and a time that of the answer. Days start in ``zone``, or
-        in UTC; ``now`` tells which block of five hours is not over.
+        model of the answer, and a time that of the answer. Days start in
+        ``timezone``, or in UTC; ``now`` tells which block of five hours is not over.
         """
         from bygones.usage.prices import load_prices
         from bygones.usage.report import build_usage_report
@@ -498,9 +545,9 @@ class Archive:
         return build_usage_report(
             self._reader,
             by=by,
-            query=parse_query_text(query, now, zone) if query is not None else None,
+            query=parse_query_text(query, now, timezone) if query is not None else None,
             select_sessions=self._select_numbers,
-            zone=zone,
+            timezone=timezone,
             now=now,
             prices=prices or load_prices(),
         )
@@ -514,7 +561,7 @@ class Archive:
     def costs(
         self, sessions: Iterable[SessionSummary], prices: Prices | None = None
     ) -> dict[SessionId, Cost]:
-        """Return what sessions of a list cost, their agents included."""
+        """Return the costs of sessions, including their agent runs."""
         from bygones.usage.costs import load_costs
         from bygones.usage.prices import load_prices
 
@@ -523,32 +570,30 @@ class Archive:
         )
 
     def session_costs(self, session: SessionId, prices: Prices) -> SessionCosts | None:
-        """Return what a session cost, and each agent run in it by itself."""
+        """Return the cost of a session, and of each agent run in it."""
         from bygones.usage.costs import load_session_costs
 
         return load_session_costs(self._reader, session, prices)
 
     def context(self, id_or_prefix: str) -> ContextReport:
-        """Return how the context of a session grew and shrank, turn by turn."""
+        """Return the size of a session's context, turn by turn."""
         from bygones.usage.context import build_context_report
 
         return build_context_report(self.session(id_or_prefix))
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
-        """Yield what is odd about sessions, those of their agents included."""
-        for one in self._reader.sessions.iter_summaries(include_empty=True):
-            if one.problem_count:
-                yield from (
-                    (one.id, odd) for odd in self._load_session(one.id).problems
-                )
+        """Yield the problems of all sessions, including those of their agent runs."""
+        for summary in self._reader.sessions.iter_summaries(include_empty=True):
+            if summary.problem_count:
+                for problem in self._load_session(summary.id).problems:
+                    yield summary.id, problem
 
     def drift(self) -> tuple[DriftRow, ...]:
-        """Return what transcripts hold that this version knows nothing of."""
+        """Return record types and fields in transcripts that this version does not know."""
         from bygones.model.reports import DriftRow
 
-        return tuple(
-            DriftRow.from_counts(*told) for told in self._reader.lookup.drift()
-        )
+        rows = self._reader.lookup.drift()
+        return tuple(DriftRow.from_counts(*row) for row in rows)
 
     def prompts(
         self,
@@ -588,16 +633,18 @@ class Archive:
     def edits(
         self, *, session: str | None = None, path: str | None = None
     ) -> list[IndexedEdit]:
-        """Return the changes of files, oldest first: a session's, or of a path.
+        """Return the edits of files, oldest first, in a session or of a path.
 
-        A path is that of a file or a folder, or how such a path ends.
+        ``path`` is a file or a folder, or the end of such a path::
+
+            for edit in archive.edits(path="src/checkout.py"):
+                print(edit.edited_at, edit.session_id, edit.added_lines)
         """
-        changes = self._reader.edits
+        edits = self._reader.edits
         if session is not None:
-            return changes.edits_in_session(self.session_summary(session).id)
-        return changes.edits_under(path or "") or changes.edits_with_suffix(
-            (path or "").strip("/")
-        )
+            return edits.edits_in_session(self.session_summary(session).id)
+        path = path or ""
+        return edits.edits_under(path) or edits.edits_with_suffix(path.strip("/"))
 
     def sources(
         self,
@@ -605,16 +652,17 @@ class Archive:
         sessions: Sequence[SessionId] | None = None,
         project: Project | None = None,
     ) -> list[StoredSource]:
-        """Return the files that are kept: all, or those of sessions or a project.
+        """Return the stored files: all, or those of sessions or of a project.
 
-        To a session belong agents, sidecars, long outputs, backups, todos and tasks.
+        Files of a session include those of its agents, and its sidecars, long outputs,
+        backups, todos and tasks.
         """
         from bygones.maintenance.session_files import select_files
 
         return select_files(self._reader, sessions, project)
 
     def related_sessions(self, sessions: Sequence[SessionId]) -> set[SessionId]:
-        """Return other sessions that hold records of these, or that these hold of."""
+        """Return other sessions that share records with these."""
         from bygones.maintenance.session_files import related_sessions
 
         with self.read_transaction():
@@ -623,30 +671,30 @@ class Archive:
             )
 
     def sources_mentioning(self, sessions: Sequence[SessionId]) -> list[StoredSource]:
-        """Return files of no session that name one of these, such as the history."""
+        """Return files outside of sessions that name one of these, such as the history."""
         from bygones.maintenance.session_files import sources_mentioning
 
         return sources_mentioning(self._archive_dir.byte_store, sessions)
 
     def find_purged(self, id_or_prefix: str) -> SessionId | None:
-        """Return the session that was purged under this name, if one was."""
+        """Return the id of a purged session by a prefix; none if there is none."""
         from bygones.maintenance.purge import find_purged
 
         return find_purged(self._archive_dir.byte_store, id_or_prefix)
 
     @property
     def purge_pending(self) -> bool:
-        """Whether a purge is not done; the next one finishes it."""
+        """Whether a purge was interrupted; the next one finishes it."""
         return is_purge_pending(self._archive_dir.byte_store.db)
 
     def read_source(self, source: SourceId) -> Iterator[bytes]:
-        """Yield the bytes of a source as they were written, piece by piece."""
+        """Yield the original bytes of a source in chunks."""
         from bygones.maintenance.restore import read_source
 
         return read_source(self._reader, source)
 
     def backup(self, folder: str | Path) -> int:
-        """Write a consistent copy of the archive and return its size."""
+        """Write a consistent copy of the archive, and return its size in bytes."""
         from bygones.maintenance.backup import backup
 
         return backup(self._archive_dir, Path(folder))
@@ -660,7 +708,11 @@ class Archive:
         rewrite: LineRewriter | None = None,
         generations_back: int = 0,
     ) -> list[PlannedFile]:
-        """Return what restoring files would do, ``steps`` generations ago."""
+        """Return what restoring these files would do.
+
+        ``target`` is a folder other than the original one, and ``rewrite`` changes lines
+        on the way. ``generations_back`` restores older versions of rewritten files.
+        """
         from bygones.maintenance.restore import plan_restore
 
         return plan_restore(
@@ -680,7 +732,13 @@ class Archive:
         rewrite: LineRewriter | None = None,
         progress: ProgressReporter | None = None,
     ) -> RestoreResult:
-        """Carry out a plan: write files back, byte for byte unless told otherwise."""
+        """Write files back as planned.
+
+        Example::
+
+        plan = archive.plan_restore(archive.sources(), target=Path("copy"))
+        archive.restore(plan)
+        """
         from bygones.maintenance.restore import restore
 
         return restore(
@@ -698,7 +756,10 @@ class Archive:
         sessions: Sequence[SessionId] = (),
         progress: ProgressReporter | None = None,
     ) -> PurgeResult:
-        """Erase files for good, finish what was stopped, and refuse it from now on."""
+        """Erase files permanently, so that they are not ingested again.
+
+        An interrupted purge is finished, too.
+        """
         from bygones.maintenance.purge import purge
 
         folder = self._archive_dir.folder
@@ -727,4 +788,4 @@ def parse_query_text(
 def _require_folder(name: str | Path) -> Path:
     if is_store_url(str(name)):
         raise UnsupportedOnTeamStore(Path(name).name)
-    return Path(name)
+    return Path(name).expanduser()

@@ -24,14 +24,14 @@ from bygones.store.tokenizer import tokenize
         ("日本", {("日", "本")}),
     ],
 )
-def test_a_word_may_stand_as(word: str, runs: set[tuple[str, ...]]) -> None:
+def test_variants_of_a_word(word: str, runs: set[tuple[str, ...]]) -> None:
     found = expand_word(word, tokenize)
 
     assert found is not None
     assert set(found.runs) == runs
 
 
-def test_a_sign_stands_as_nothing() -> None:
+def test_punctuation_has_no_variants() -> None:
     assert expand_word("&&", tokenize) is None
 
 
@@ -46,7 +46,7 @@ def test_neighbours_may_be_one_word() -> None:
     assert third.runs == (("the",),)
 
 
-def test_fillers_count_only_where_there_is_nothing_else() -> None:
+def test_stop_words_count_only_if_there_are_no_others() -> None:
     assert drop_stop_words(["why", "is", "the", "Parser", "slow", "slow"]) == (
         "Parser",
         "slow",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bygones.model.query import TimeRange
 from bygones.query.times import ReferenceTime, parse_period
-from tests.query.reading import NOW
+from tests.query.parsing import NOW
 from tests.query.trees import moments
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -52,7 +52,7 @@ def utc(text: str) -> datetime:
         ("last week..today", "2025-12-01", "2025-12-11"),
     ],
 )
-def test_a_time_is_a_piece_of_the_calendar(text: str, start: str, end: str) -> None:
+def test_calendar_periods(text: str, start: str, end: str) -> None:
     assert parse_period("on", text, HERE) == TimeRange(utc(start), utc(end))
 
 
@@ -68,12 +68,12 @@ def test_a_time_is_a_piece_of_the_calendar(text: str, start: str, end: str) -> N
         ("last month", "2025-11-01"),
     ],
 )
-def test_after_begins_where_before_ends(text: str, at: str) -> None:
+def test_after_starts_where_before_ends(text: str, at: str) -> None:
     assert parse_period("after", text, HERE) == TimeRange(start=utc(at))
     assert parse_period("before", text, HERE) == TimeRange(end=utc(at))
 
 
-def test_a_month_ago_is_a_day_that_the_month_has() -> None:
+def test_a_month_ago_is_an_existing_day() -> None:
     now = ReferenceTime(utc("2025-03-31T08:00"), UTC)
 
     assert parse_period("after", "1mo", now) == TimeRange(start=utc("2025-02-28T08:00"))
@@ -97,16 +97,16 @@ def test_a_month_ago_is_a_day_that_the_month_has() -> None:
     ],
 )
 @pytest.mark.parametrize("zone", [timezone(timedelta(hours=14))])
-def test_what_is_no_time_is_none(text: str, zone: tzinfo) -> None:
+def test_invalid_times_give_none(text: str, zone: tzinfo) -> None:
     assert parse_period("on", text, ReferenceTime(NOW, zone)) is None
 
 
-def test_a_range_is_only_something_to_be_on() -> None:
+def test_ranges_are_only_valid_for_on() -> None:
     assert parse_period("after", "2024..2025", HERE) is None
     assert parse_period("before", "2024..2025", HERE) is None
 
 
-def test_a_day_begins_where_its_reader_is() -> None:
+def test_days_start_in_the_given_zone() -> None:
     late = ReferenceTime(utc("2025-12-10T23:30"), BERLIN)
 
     assert parse_period("on", "today", late) == TimeRange(
@@ -121,7 +121,7 @@ def test_a_day_begins_where_its_reader_is() -> None:
         ("2025-10-26", "2025-10-25T22:00", "2025-10-26T23:00"),
     ],
 )
-def test_the_day_on_which_clocks_change_is_shorter_or_longer(
+def test_day_of_a_clock_change_is_shorter_or_longer(
     day: str, start: str, end: str
 ) -> None:
     assert parse_period("on", day, ReferenceTime(NOW, BERLIN)) == TimeRange(
@@ -129,7 +129,7 @@ def test_the_day_on_which_clocks_change_is_shorter_or_longer(
     )
 
 
-def test_a_day_ago_is_the_same_hour_and_a_day_of_hours_is_not() -> None:
+def test_a_day_ago_is_the_same_local_time() -> None:
     # Clocks went forward in the night before.
     now = ReferenceTime(utc("2025-03-30T10:00"), BERLIN)
 
@@ -137,7 +137,7 @@ def test_a_day_ago_is_the_same_hour_and_a_day_of_hours_is_not() -> None:
     assert parse_period("after", "24h", now) == TimeRange(start=utc("2025-03-29T10:00"))
 
 
-def test_a_midnight_that_a_clock_skips_is_the_moment_of_the_skip() -> None:
+def test_skipped_midnight_is_the_time_of_the_change() -> None:
     # In Santiago the day begins at one o'clock when summer time does.
     now = ReferenceTime(NOW, ZoneInfo("America/Santiago"))
 
@@ -158,7 +158,7 @@ spoken = st.sampled_from(
 
 
 @given(spoken, moments, zones)
-def test_on_lies_between_before_and_after(
+def test_on_is_between_before_and_after(
     text: str, time: datetime, zone: tzinfo
 ) -> None:
     now = ReferenceTime(time, zone)

@@ -112,7 +112,7 @@ def found(archive: Archive, query: str) -> set[str]:
 
 def spent(archive: Archive, query: str) -> set[str]:
     """Return the names of the sessions that a usage report sums."""
-    rows = archive.usage("session", query=query, zone=UTC, now=NOW).rows
+    rows = archive.usage("session", query=query, timezone=UTC, now=NOW).rows
     return {NAMES[int(row.key[-4:]) - 1] for row in rows}
 
 
@@ -140,7 +140,7 @@ def test_02_words_of_titles_are_found_in_all_their_forms(
 
 def test_03_agent_main_is_what_was_said_outside_of_agent_runs(archive: Archive) -> None:
     usage = {
-        query: archive.usage("agent", query=query, zone=UTC, now=NOW).total.answers
+        query: archive.usage("agent", query=query, timezone=UTC, now=NOW).total.answers
         for query in ("agent:main", "is:agent", "")
     }
 
@@ -207,7 +207,7 @@ def test_08_models_are_compared_without_case(archive: Archive) -> None:
     assert selected(archive, "model:OPUS") == {"SHOP", "API"}
     assert found(archive, "model:OPUS") == {"SHOP", "API"}
     # Usage is filtered by answer: SHOP has answers of two models.
-    by_model = archive.usage("model", query="model:OPUS", zone=UTC, now=NOW)
+    by_model = archive.usage("model", query="model:OPUS", timezone=UTC, now=NOW)
     assert {row.key for row in by_model.rows} == {OPUS}
 
 

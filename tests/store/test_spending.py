@@ -34,7 +34,7 @@ def reports(asking: Asking, query: str, zone: str) -> dict[str, UsageReport]:
         asked = parse_query(query, now=NOW, zone=place)
         return {
             by: archive.usage(
-                by, query=asked, zone=place, now=NOW, prices=asking.prices
+                by, query=asked, timezone=place, now=NOW, prices=asking.prices
             )
             for by in Grouping
             if by is not Grouping.TOOL

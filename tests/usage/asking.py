@@ -70,7 +70,7 @@ class Asking(Keeping):
         asked = parse_query(query, now=now, zone=zone)
         with Archive.open(self.archive) as archive:
             return archive.usage(
-                by, query=asked, zone=zone, now=now, prices=self.prices
+                by, query=asked, timezone=zone, now=now, prices=self.prices
             )
 
     def total(self, query: str = "") -> UsageRow:

@@ -8,7 +8,7 @@ from tests.usage.asking import Asking, answer
 FIRST, SECOND = session_id(1), session_id(2)
 
 
-def test_a_turn_ends_with_the_context_of_its_last_answer(asking: Asking) -> None:
+def test_turn_has_the_context_of_its_last_answer(asking: Asking) -> None:
     records = thread(
         prompt("go"),
         answer(1, input=10, write_1h=90, output=5),
@@ -30,7 +30,7 @@ def test_a_turn_ends_with_the_context_of_its_last_answer(asking: Asking) -> None
     assert report.compaction_count == 0
 
 
-def test_a_compaction_stands_where_it_was_made(asking: Asking) -> None:
+def test_compaction_is_a_row_of_its_own(asking: Asking) -> None:
     before = thread(prompt("go"), answer(1, read=150_000, output=5))
     boundary = compact(before[-1]["uuid"], tokens=155_000)
     after = thread(boundary, prompt("on"), answer(2, read=20_000, output=1), start=60)
@@ -47,7 +47,7 @@ def test_a_compaction_stands_where_it_was_made(asking: Asking) -> None:
     assert (report.compaction_count, report.peak_tokens) == (1, 150_000)
 
 
-def test_a_resumed_session_shows_the_context_that_another_paid_for(
+def test_resumed_session_includes_copied_answers(
     asking: Asking,
 ) -> None:
     records = thread(
@@ -62,7 +62,7 @@ def test_a_resumed_session_shows_the_context_that_another_paid_for(
     assert [row.tokens for row in asking.context(SECOND).rows] == [500, 600]
 
 
-def test_a_session_without_an_answer_has_no_context(asking: Asking) -> None:
+def test_session_without_answers_has_no_context(asking: Asking) -> None:
     asking.home.session(FIRST, [prompt("go")])
 
     report = asking.context(FIRST)

@@ -61,7 +61,7 @@ TIMES = {
         ("month", "Asia/Tokyo", {"2026-02": 1111}),
     ],
 )
-def test_days_begin_where_one_is(
+def test_days_start_in_the_given_zone(
     asking: Asking, by: str, zone: str, rows: dict[str, int]
 ) -> None:
     spend(asking, TIMES)
@@ -70,7 +70,7 @@ def test_days_begin_where_one_is(
 
 
 @pytest.mark.req("U3")
-def test_a_clock_that_is_set_makes_a_day_longer(asking: Asking) -> None:
+def test_clock_change_makes_a_day_longer(asking: Asking) -> None:
     spend(
         asking,
         {
@@ -88,7 +88,7 @@ def test_a_clock_that_is_set_makes_a_day_longer(asking: Asking) -> None:
     }
 
 
-def test_what_has_no_time_is_on_no_day(asking: Asking) -> None:
+def test_answers_without_a_time_have_no_day(asking: Asking) -> None:
     records = thread(prompt("go"), answer(1, output=5), answer(2, output=7))
     del records[1]["timestamp"]
     asking.home.session(FIRST, records)
@@ -100,7 +100,7 @@ def test_what_has_no_time_is_on_no_day(asking: Asking) -> None:
 
 
 @pytest.mark.req("U3")
-def test_projects_models_sessions_and_programs_are_summed_apart(
+def test_usage_by_project_model_session_and_entrypoint(
     asking: Asking,
 ) -> None:
     one = thread(prompt("one"), answer(1, output=10), answer(2, model=OPUS, output=1))
@@ -124,7 +124,7 @@ def usage_rows(asking: Asking, by: str) -> list[UsageRow]:
 
 
 @pytest.mark.req("U3")
-def test_a_block_lasts_five_hours_from_the_hour_of_its_first_answer(
+def test_block_lasts_five_hours_from_the_hour_of_its_first_answer(
     asking: Asking,
 ) -> None:
     spend(
@@ -145,7 +145,7 @@ def test_a_block_lasts_five_hours_from_the_hour_of_its_first_answer(
 
 
 @pytest.mark.req("U3")
-def test_a_block_begins_where_it_does_whatever_of_it_is_asked_for(
+def test_start_of_a_block_does_not_depend_on_the_query(
     asking: Asking,
 ) -> None:
     spend(asking, {"2026-01-05T00:40:00Z": 1, "2026-01-05T03:10:00Z": 10})
@@ -156,7 +156,7 @@ def test_a_block_begins_where_it_does_whatever_of_it_is_asked_for(
 
 
 @pytest.mark.req("U3")
-def test_the_block_that_is_not_over_is_projected(asking: Asking) -> None:
+def test_active_block_is_projected(asking: Asking) -> None:
     spend(asking, {"2026-01-05T09:00:00Z": 600_000, "2026-01-05T10:40:00Z": 400_000})
     now = datetime(2026, 1, 5, 11, tzinfo=UTC)
 
@@ -180,7 +180,7 @@ def test_the_block_that_is_not_over_is_projected(asking: Asking) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
-def test_a_burst_is_no_pace(asking: Asking, seconds: int) -> None:
+def test_short_burst_is_not_extrapolated(asking: Asking, seconds: int) -> None:
     times = {"2026-01-05T09:00:00Z": 500, f"2026-01-05T09:00:{seconds:02}.5Z": 500}
     spend(asking, times)
     now = datetime(2026, 1, 5, 9, 1, tzinfo=UTC)
@@ -193,7 +193,7 @@ def test_a_burst_is_no_pace(asking: Asking, seconds: int) -> None:
     assert row.block.projected_tokens == 1000 + 1000 * 299 // 15
 
 
-def test_what_filled_contexts_is_told_by_tool(asking: Asking) -> None:
+def test_usage_by_tool(asking: Asking) -> None:
     calls = [
         tool_use("Read", id="a"),
         tool_use("Bash", id="b"),
@@ -249,7 +249,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("query", "tokens"), LIMITS.items())
-def test_a_query_limits_what_is_summed(asking: Asking, query: str, tokens: int) -> None:
+def test_query_limits_the_report(asking: Asking, query: str, tokens: int) -> None:
     opus = answer(2, model=OPUS, output=10)
     asking.home.session(FIRST, thread(prompt("first"), answer(1, output=1), opus))
     two = at("2026-01-06T00:00:00Z", prompt("second"), answer(3, output=100))
@@ -264,7 +264,7 @@ def test_a_query_limits_what_is_summed(asking: Asking, query: str, tokens: int) 
 @pytest.mark.parametrize(
     "query", ["flaky", '"a phrase"', "mig*", "/x+/", "tool:Bash", "is:error", "cmd:git"]
 )
-def test_tokens_are_not_known_by_words(asking: Asking, query: str) -> None:
+def test_conditions_on_texts_are_rejected(asking: Asking, query: str) -> None:
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=1)))
 
     with pytest.raises(UngroupableField):
@@ -272,7 +272,7 @@ def test_tokens_are_not_known_by_words(asking: Asking, query: str) -> None:
 
 
 @pytest.mark.req("U2")
-def test_a_cost_is_exact_and_rounded_once(asking: Asking) -> None:
+def test_cost_is_exact_and_rounded_once(asking: Asking) -> None:
     spent = answer(1, input=3, output=7, write_5m=11, write_1h=13, read=17)
     asking.home.session(FIRST, thread(prompt("go"), spent))
 
@@ -281,7 +281,7 @@ def test_a_cost_is_exact_and_rounded_once(asking: Asking) -> None:
 
 
 @pytest.mark.req("U2")
-def test_a_long_context_costs_more_by_answer_and_not_by_sum(asking: Asking) -> None:
+def test_long_context_price_applies_per_answer(asking: Asking) -> None:
     many = [answer(number, read=150_000, output=1) for number in (1, 2)]
     asking.home.session(FIRST, thread(prompt("go"), *many, answer(3, read=200_001)))
 
@@ -289,7 +289,7 @@ def test_a_long_context_costs_more_by_answer_and_not_by_sum(asking: Asking) -> N
 
 
 @pytest.mark.req("U2")
-def test_a_price_holds_from_its_day_on(asking: Asking) -> None:
+def test_price_is_valid_from_its_date(asking: Asking) -> None:
     model = "claude-opus-4-6"
     for number, time in enumerate(("2026-03-12T23:59:59Z", "2026-03-13T00:00:00Z"), 1):
         long = answer(number, model=model, read=300_000)
@@ -301,7 +301,7 @@ def test_a_price_holds_from_its_day_on(asking: Asking) -> None:
 
 
 @pytest.mark.req("U2")
-def test_terms_have_a_price_of_their_own(asking: Asking) -> None:
+def test_terms_multiply_the_price(asking: Asking) -> None:
     model = "claude-opus-4-6"
     terms: list[dict[str, str | None]] = [
         {"speed": "fast"},
@@ -321,7 +321,7 @@ def test_terms_have_a_price_of_their_own(asking: Asking) -> None:
 
 
 @pytest.mark.req("U2")
-def test_what_has_no_price_is_unknown(asking: Asking) -> None:
+def test_cost_without_a_price_is_unknown(asking: Asking) -> None:
     answers = [
         answer(1, output=10),
         answer(2, model="glm-4.6", output=100),
@@ -346,7 +346,7 @@ def test_what_has_no_price_is_unknown(asking: Asking) -> None:
     )
 
 
-def test_a_web_search_is_paid_by_the_search(asking: Asking) -> None:
+def test_web_searches_have_a_price(asking: Asking) -> None:
     more = {"server_tool_use": {"web_search_requests": 3}}
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=0, more=more)))
 
@@ -364,7 +364,7 @@ def test_a_web_search_is_paid_by_the_search(asking: Asking) -> None:
         ("2.10.0", 3, 0),
     ],
 )
-def test_output_that_was_never_counted_is_estimated_beside_what_was(
+def test_uncounted_output_is_estimated_separately(
     asking: Asking, version: str, output: int, more: int
 ) -> None:
     pieces = [
@@ -382,7 +382,7 @@ def test_output_that_was_never_counted_is_estimated_beside_what_was(
     assert total.estimated_cost == more * 15_000
 
 
-def test_an_empty_archive_has_spent_nothing(asking: Asking) -> None:
+def test_usage_of_an_empty_archive_is_zero(asking: Asking) -> None:
     for by in ("day", "block", "session", "tool"):
         report = asking.usage(by)
 
@@ -390,7 +390,7 @@ def test_an_empty_archive_has_spent_nothing(asking: Asking) -> None:
         assert (report.total.tokens, report.total.cost) == (0, 0)
 
 
-def test_the_zone_and_the_table_are_named(asking: Asking) -> None:
+def test_report_names_its_zone_and_prices(asking: Asking) -> None:
     report = asking.usage(zone=timezone(timedelta(hours=2)))
 
     assert report.timezone == "UTC+02:00"

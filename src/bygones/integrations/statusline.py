@@ -69,7 +69,7 @@ def _cost_today(archive: Archive, now: datetime, prices_path: Path) -> str:
     report = archive.usage(
         Grouping.DAY,
         query=Query(TimeRange(start=midnight)),
-        zone=now.tzinfo or UTC,
+        timezone=now.tzinfo or UTC,
         now=now,
         prices=load_prices(prices_path),
     )

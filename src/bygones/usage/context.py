@@ -1,4 +1,4 @@
-"""How the context of a session grew and shrank, turn by turn."""
+"""The size of a session's context, turn by turn."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from bygones.model.reports import ContextReport, ContextRow
 from bygones.model.sessions import Message, Session, Turn
 from bygones.model.usage import Usage
 
-__all__ = ["build_context_report"]
-
 
 def build_context_report(session: Session) -> ContextReport:
-    """Return what was in context along the live branch.
+    """Return the size of the context along the live branch.
 
-    Answers count as they stand there, also those that another session paid for.
+    All answers on it count, including those that were copied from another session.
     """
     rows = tuple(row for turn in session.live_branch.turns for row in _turn_rows(turn))
-    spent = [
+    usages = [
         message.usage
         for turn in session.live_branch.turns
         for message in turn.messages
         if message.usage is not None
     ]
-    contexts = sum(usage.context for usage in spent)
-    reads = sum(usage.cache_read for usage in spent)
+    contexts = sum(usage.context for usage in usages)
+    reads = sum(usage.cache_read for usage in usages)
     return ContextReport(
         session_id=session.id,
         title=session.title.text,

@@ -1,4 +1,4 @@
-"""What sums cost, and into what parts they must come for that."""
+"""Compute the costs of sums of usage, and of sessions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bygones.usage.prices import Price, Prices, Rates, picos_to_nanos
 
 
 class SumPricer:
-    """Knows what a sum costs, and into what parts sums must come for that."""
+    """Computes what sums cost, and knows how sums have to be split for that."""
 
     def __init__(self, prices: Prices, payers: Iterable[Payer]) -> None:
-        self.payers: Mapping[int, Payer] = {purse.number: purse for purse in payers}
-        models = {purse.model for purse in self.payers.values()}
+        self.payers: Mapping[int, Payer] = {payer.number: payer for payer in payers}
+        models = {payer.model for payer in self.payers.values()}
         self._prices = {model: prices.for_model(model) for model in models}
         known = [price for found in self._prices.values() for price in found]
         self.context_steps: Sequence[int] = sorted(
@@ -30,39 +30,41 @@ class SumPricer:
         )
 
     def cost(self, usage_sum: UsageSum) -> tuple[int | None, int | None]:
-        """Return what a sum costs, and what the output beyond what was counted does."""
+        """Return the cost of a sum in picodollars, and that of its estimated output."""
         rates = self._rates_of(usage_sum)
         if rates is None:
             return None, None
-        return rates.compute_cost(usage_sum.token_counts), rates.compute_cost(
-            (0, usage_sum.estimated_output)
-        ) if usage_sum.estimated_output else 0
+        estimated = usage_sum.estimated_output
+        return (
+            rates.compute_cost(usage_sum.token_counts),
+            rates.compute_cost((0, estimated)) if estimated else 0,
+        )
 
     def describe_unpriced(self, usage_sum: UsageSum) -> str:
-        """Return for what there is no price: a model, its terms, a kind of tokens."""
-        purse, rates = self.payers[usage_sum.payer], self._rates_of(usage_sum)
+        """Return what has no price: a model, its terms, a kind of tokens."""
+        payer, rates = self.payers[usage_sum.payer], self._rates_of(usage_sum)
         missing = (
             ", ".join(rates.missing_rates(usage_sum.token_counts)) if rates else ""
         )
-        name = " ".join((purse.model or "?", *purse.terms))
+        name = " ".join((payer.model or "?", *payer.terms))
         return f"{name} ({missing})" if missing else name
 
     def _rates_of(self, usage_sum: UsageSum) -> Rates | None:
-        purse = self.payers[usage_sum.payer]
-        sign = (
-            purse.model,
-            purse.terms,
+        payer = self.payers[usage_sum.payer]
+        key = (
+            payer.model,
+            payer.terms,
             usage_sum.price_period,
             usage_sum.context_step,
         )
-        if sign not in self._rates:
-            self._rates[sign] = self._find_rates(*sign)
-        return self._rates[sign]
+        if key not in self._rates:
+            self._rates[key] = self._find_rates(*key)
+        return self._rates[key]
 
     def _find_rates(
-        self, model: str | None, terms: tuple[str, ...], age: int, step: int
+        self, model: str | None, terms: tuple[str, ...], period: int, step: int
     ) -> Rates | None:
-        price = self._find_price(model, age)
+        price = self._find_price(model, period)
         if price is None:
             return None
         is_long = (
@@ -71,10 +73,10 @@ class SumPricer:
         )
         return price.rates_for(terms, is_long_context=is_long)
 
-    def _find_price(self, model: str | None, age: int) -> Price | None:
-        found = self._prices[model]
-        passed = self.price_dates_ms[age - 1] if age else 0
-        valid = [price for price in found if (price.since_ms or 0) <= passed]
+    def _find_price(self, model: str | None, period: int) -> Price | None:
+        start_ms = self.price_dates_ms[period - 1] if period else 0
+        prices = self._prices[model]
+        valid = [price for price in prices if (price.since_ms or 0) <= start_ms]
         return valid[-1] if valid else None
 
 
@@ -82,58 +84,57 @@ K = TypeVar("K", bound=Hashable)
 
 
 class SessionCosts(NamedTuple):
-    """What a session cost, and each agent run in it."""
+    """The cost of a session, and of each agent run in it."""
 
     total: Cost
-    """With all its agents."""
+    """Including all agent runs."""
     by_agent: Mapping[AgentId, Cost]
-    """Each without the runs below it."""
+    """Each without the runs that it started."""
 
 
 def load_costs(
     reader: StoreReader, sessions: Iterable[SessionId], prices: Prices
 ) -> dict[SessionId, Cost]:
-    """Return what each session cost with its agents, as a report by session says it."""
+    """Return the cost of each session with its agents, as in a report by session."""
     with reader.read_transaction():
-        found = ((reader.sessions.session_number(name), name) for name in sessions)
-        names = {number: name for number, name in found if number is not None}
-        sums = _priced_sums(reader, names, prices)
-    costs = _sum_costs(sums, lambda purse: purse.session)
-    return {name: costs.get(number, Cost(nano_usd=0)) for number, name in names.items()}
+        numbered = ((reader.sessions.session_number(id_), id_) for id_ in sessions)
+        ids = {number: id_ for number, id_ in numbered if number is not None}
+        sums = _priced_sums(reader, ids, prices)
+    costs = _sum_costs(sums, lambda payer: payer.session)
+    return {id_: costs.get(number, Cost(nano_usd=0)) for number, id_ in ids.items()}
 
 
 def load_session_costs(
     reader: StoreReader, session: SessionId, prices: Prices
 ) -> SessionCosts | None:
-    """Return what a session cost and each agent run in it, if it is known."""
+    """Return the cost of a session and its agent runs; none if it is not indexed."""
     with reader.read_transaction():
         number = reader.sessions.session_number(session)
         if number is None:
             return None
         sums = _priced_sums(reader, (number,), prices)
-    total = _sum_costs(sums, lambda purse: purse.session).get(number, Cost(nano_usd=0))
-    runs = _sum_costs(sums, lambda purse: purse.agent)
+    total = _sum_costs(sums, lambda payer: payer.session).get(number, Cost(nano_usd=0))
+    runs = _sum_costs(sums, lambda payer: payer.agent)
     return SessionCosts(total, {run: cost for run, cost in runs.items() if run})
 
 
 _PricedSum = tuple[Payer, int | None, int]
-"""Whose something is, what it cost, and how many tokens it was."""
+"""The payer, the cost in picodollars, and the number of tokens."""
 
 
 def _priced_sums(
     reader: StoreReader, sessions: Iterable[int], prices: Prices
 ) -> list[_PricedSum]:
-    spending = reader.usage
-    pricing = SumPricer(prices, spending.load_payers(sessions))
-    chosen = RowFilter("payer", frozenset(pricing.payers))
-    sums = spending.sum_usage(
-        where=FieldValue("session", ""),
-        row_filter=lambda _: chosen,
-        context_steps=pricing.context_steps,
-        price_changes=pricing.price_dates_ms,
+    pricer = SumPricer(prices, reader.usage.load_payers(sessions))
+    of_payers = RowFilter("payer", frozenset(pricer.payers))
+    sums = reader.usage.sum_usage(
+        where=FieldValue("session", ""),  # any condition: it resolves to these payers
+        row_filter=lambda _: of_payers,
+        context_steps=pricer.context_steps,
+        price_changes=pricer.price_dates_ms,
     )
     return [
-        (pricing.payers[one.payer], pricing.cost(one)[0], sum(one.token_counts[:5]))
+        (pricer.payers[one.payer], pricer.cost(one)[0], sum(one.token_counts[:5]))
         for one in sums
     ]
 
@@ -141,18 +142,18 @@ def _priced_sums(
 def _sum_costs(sums: Iterable[_PricedSum], key: Callable[[Payer], K]) -> dict[K, Cost]:
     picos: dict[K, int] = {}
     unpriced: dict[K, int] = {}
-    for purse, cost, count in sums:
-        who = key(purse)
+    for payer, cost, tokens in sums:
+        group = key(payer)
         if cost is None:
-            unpriced[who] = unpriced.get(who, 0) + count
+            unpriced[group] = unpriced.get(group, 0) + tokens
         else:
-            picos[who] = picos.get(who, 0) + cost
+            picos[group] = picos.get(group, 0) + cost
     return {
-        who: Cost(
+        group: Cost(
             nano_usd=None
-            if who not in picos and unpriced[who]
-            else picos_to_nanos(picos.get(who, 0)),
-            unpriced_tokens=unpriced.get(who, 0),
+            if group not in picos and unpriced[group]
+            else picos_to_nanos(picos.get(group, 0)),
+            unpriced_tokens=unpriced.get(group, 0),
         )
-        for who in {**picos, **unpriced}
+        for group in {**picos, **unpriced}
     }

@@ -1,4 +1,4 @@
-"""Days, weeks, months and blocks of five hours, on somebody's clock."""
+"""Group usage by calendar periods in a time zone, and by blocks of five hours."""
 
 from __future__ import annotations
 
@@ -16,47 +16,46 @@ from bygones.usage.prices import picos_to_nanos
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-_MINUTE_MS = 60_000
+MINUTE_MS = 60_000
 _BLOCK_MS = 5 * HOUR_MS
 _EPOCH = date(1970, 1, 1)
 _MAX_TIME_MS = 47_482 * DAY_MS
-"""The year 2100: nobody knows how clocks are set later, or cares how they were before
-1970, and there may be thousands of years on either side."""
+"""The year 2100. Changes of UTC offsets are looked up only between 1970 and then,
+because invalid timestamps may be thousands of years away."""
 
 
 def build_clock(zone: tzinfo, first_ms: int, last_ms: int) -> UtcOffsets:
-    """Return how far a zone is ahead of UTC between two moments, in milliseconds."""
+    """Return the UTC offsets of a zone between two times, in milliseconds."""
     changes = []
-    first_ms, last_ms = (
-        min(max(moment, 0), _MAX_TIME_MS) for moment in (first_ms, last_ms)
-    )
-    before = _utc_offset_ms(zone, first_ms)
+    first_ms = min(max(first_ms, 0), _MAX_TIME_MS)
+    last_ms = min(max(last_ms, 0), _MAX_TIME_MS)
+    offset = _utc_offset_ms(zone, first_ms)
     for day in range(first_ms, last_ms + DAY_MS, DAY_MS):
-        now = _utc_offset_ms(zone, min(day + DAY_MS, last_ms))
-        if now != before:
-            changes.append((_find_offset_change(zone, day, day + DAY_MS), before))
-            before = now
-    return UtcOffsets(tuple(changes), before)
+        next_offset = _utc_offset_ms(zone, min(day + DAY_MS, last_ms))
+        if next_offset != offset:
+            changes.append((_find_offset_change(zone, day, day + DAY_MS), offset))
+            offset = next_offset
+    return UtcOffsets(tuple(changes), offset)
 
 
 def _utc_offset_ms(zone: tzinfo, time_ms: int) -> int:
-    ahead = datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone).utcoffset()
-    return int((ahead or timedelta()).total_seconds() * 1000)
+    offset = datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone).utcoffset()
+    return int((offset or timedelta()).total_seconds() * 1000)
 
 
 def _find_offset_change(zone: tzinfo, low: int, high: int) -> int:
-    """Return the minute in which a clock is set, between two moments."""
-    before = _utc_offset_ms(zone, low)
+    """Return the minute between two times in which the UTC offset changes."""
+    offset = _utc_offset_ms(zone, low)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
-            (middle, high) if _utc_offset_ms(zone, middle) == before else (low, middle)
+            (middle, high) if _utc_offset_ms(zone, middle) == offset else (low, middle)
         )
-    return high // _MINUTE_MS * _MINUTE_MS
+    return high // MINUTE_MS * MINUTE_MS
 
 
 def calendar_key(by: Grouping, slot: int | None) -> str:
-    """Return the name of the day, week or month that a day belongs to."""
+    """Return the name of the day, week or month that a day number belongs to."""
     if slot is None:
         return ""
     day = _EPOCH + timedelta(days=slot)
@@ -66,7 +65,7 @@ def calendar_key(by: Grouping, slot: int | None) -> str:
 
 
 class BlockWindow(Struct, frozen=True):
-    """Five hours, and the hours in which something was spent in them."""
+    """A block of five hours, and the usage in it by hour."""
 
     start_ms: int
     end_ms: int
@@ -74,35 +73,32 @@ class BlockWindow(Struct, frozen=True):
 
 
 def split_into_blocks(sums: Iterable[UsageSum]) -> Iterator[BlockWindow]:
-    """Yield blocks in order; the sums come in slots of an hour.
+    """Yield the blocks of hourly sums, in order.
 
-    A block begins with the hour of its first answer, and ends after five hours, or
-    when there was none for five hours. Both are at full hours or between slots, so
-    that hours are enough to tell blocks apart.
+    A block starts with the hour of its first answer. It ends after five hours, or when
+    there was no answer for five hours.
     """
     hours: dict[int, list[UsageSum]] = {}
-    for one in sums:
-        if one.slot is not None:
-            hours.setdefault(one.slot, []).append(one)
+    for usage_sum in sums:
+        if usage_sum.slot is not None:
+            hours.setdefault(usage_sum.slot, []).append(usage_sum)
     start, last = 0, 0
-    inside: list[UsageSum] = []
+    block: list[UsageSum] = []
     for hour in sorted(hours):
         first = min(one.first_ms or 0 for one in hours[hour])
-        if inside and (
-            hour * HOUR_MS >= start + _BLOCK_MS or first - last >= _BLOCK_MS
-        ):
-            yield BlockWindow(start, start + _BLOCK_MS, tuple(inside))
-            inside = []
-        if not inside:
+        if block and (hour * HOUR_MS >= start + _BLOCK_MS or first - last >= _BLOCK_MS):
+            yield BlockWindow(start, start + _BLOCK_MS, tuple(block))
+            block = []
+        if not block:
             start = hour * HOUR_MS
-        inside.extend(hours[hour])
+        block.extend(hours[hour])
         last = max(one.last_ms or 0 for one in hours[hour])
-    if inside:
-        yield BlockWindow(start, start + _BLOCK_MS, tuple(inside))
+    if block:
+        yield BlockWindow(start, start + _BLOCK_MS, tuple(block))
 
 
 class UsageTotal:
-    """What was spent under one key."""
+    """The usage under one key of a report."""
 
     def __init__(self) -> None:
         self.counts = [0] * 6
@@ -117,7 +113,7 @@ class UsageTotal:
 
     @classmethod
     def merge(cls, totals: Iterable[UsageTotal]) -> Self:
-        """Return what several keys have spent together."""
+        """Return the usage of several keys together."""
         total = cls()
         for one in totals:
             total.counts = list(map(add, total.counts, one.counts))
@@ -134,13 +130,13 @@ class UsageTotal:
         return total
 
     def add(self, usage_sum: UsageSum, pricer: SumPricer) -> None:
-        """Add a sum and what it costs."""
-        purse = pricer.payers[usage_sum.payer]
+        """Add a sum and its cost."""
+        payer = pricer.payers[usage_sum.payer]
         self.counts = list(map(add, self.counts, usage_sum.token_counts))
         self.answers += usage_sum.answers
-        model, tokens = purse.model or "", sum(usage_sum.token_counts[:5])
+        model, tokens = payer.model or "", sum(usage_sum.token_counts[:5])
         self.models[model] = self.models.get(model, 0) + tokens
-        picos, guess = pricer.cost(usage_sum)
+        picos, estimated_picos = pricer.cost(usage_sum)
         if picos is None:
             self.unpriced_tokens += tokens
             self.unpriced_labels.add(pricer.describe_unpriced(usage_sum))
@@ -148,7 +144,7 @@ class UsageTotal:
             self.has_price = True
             self.cost += picos
         self.estimated_output += usage_sum.estimated_output
-        self.estimated_cost += guess or 0
+        self.estimated_cost += estimated_picos or 0
         self._extend_period(usage_sum.first_ms, usage_sum.last_ms)
 
     def _extend_period(self, first: int | None, last: int | None) -> None:
@@ -160,9 +156,9 @@ class UsageTotal:
     def to_row(
         self, key: str, *, title: str = "", block: UsageBlock | None = None
     ) -> UsageRow:
-        """Return the row of a report."""
+        """Return the total as a row of a report."""
         counts = self.counts
-        by_size = sorted(self.models, key=lambda model: -self.models[model])
+        by_tokens = sorted(self.models, key=lambda model: -self.models[model])
         return UsageRow(
             key=key,
             title=title,
@@ -180,7 +176,7 @@ class UsageTotal:
             unpriced_tokens=self.unpriced_tokens,
             estimated_output_tokens=self.estimated_output,
             estimated_cost=picos_to_nanos(self.estimated_cost),
-            models=tuple(model for model in by_size if model),
+            models=tuple(model for model in by_tokens if model),
             first_at=from_milliseconds(self.first_ms),
             last_at=from_milliseconds(self.last_ms),
             block=block,
@@ -188,7 +184,7 @@ class UsageTotal:
 
 
 def from_milliseconds(milliseconds: int | None) -> datetime | None:
-    """Return a time that is kept in milliseconds."""
+    """Return a time that is stored in milliseconds."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,7 +1,7 @@
-"""What tokens cost: a dated table, and a user's own file over it.
+"""Prices of tokens: a dated table, which a user's file can override.
 
-Money is an integer here and everywhere: prices are millionths of a millionth of a
-dollar for one token, so that every sum is exact.
+Money is always an integer: prices are picodollars (10⁻¹² dollars) per token, so that
+every sum is exact.
 """
 
 from __future__ import annotations
@@ -20,25 +20,14 @@ from msgspec import Struct, structs
 from bygones.errors import InvalidPrices
 from bygones.model.usage import Cost
 
-if TYPE_CHECKING:  # whoever prices sums needs no sessions
+if TYPE_CHECKING:  # lists show costs, but load no sessions
     from bygones.model.summary import MessageUsage
 
-__all__ = [
-    "PICOS_PER_DOLLAR",
-    "Price",
-    "Prices",
-    "Rates",
-    "load_prices",
-    "normalize_model_name",
-    "picos_to_nanos",
-]
-
 PICOS_PER_DOLLAR = 10**12
-"""Of the unit of money in a dollar."""
 _MILLION = 10**6
 _PICOS_PER_NANO = 1000
 _MIN_PRICE, _MAX_PRICE = Decimal(0), Decimal(10**6)
-"""Between these is every price; what is dearer was meant otherwise."""
+"""The range of valid prices, in dollars per million tokens; more is a mistake."""
 
 _PROVIDER_PREFIX = re.compile(r"(?:[a-z0-9_-]+[./])+(?=claude)")
 _NAME_SUFFIXES = re.compile(r"(?:\[1m\]|-v\d+(?::\d+)?|[@-]\d{8}|[@-]latest|-0)$")
@@ -46,18 +35,20 @@ _OLD_NAME_ORDER = re.compile(r"claude-(\d(?:-\d)?)-([a-z]+)")
 
 
 def picos_to_nanos(picos: int) -> int:
-    """Return money in billionths of a dollar, rounded."""
+    """Return picodollars as nanodollars, rounded."""
     return (picos + _PICOS_PER_NANO // 2) // _PICOS_PER_NANO
 
 
 @cache
 def normalize_model_name(model: str) -> str:
-    """Return a model's name without what clouds, dates and context sizes add to it.
+    """Return a model's name without its cloud provider, date and context size.
 
-    >>> normal_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0")
+    >>> normalize_model_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0")
     'claude-sonnet-4-5'
-    >>> normal_name("claude-opus-4.5[1m]"), normal_name("claude-3-5-haiku-latest")
-    ('claude-opus-4-5', 'claude-haiku-3-5')
+    >>> normalize_model_name("claude-opus-4.5[1m]")
+    'claude-opus-4-5'
+    >>> normalize_model_name("claude-3-5-haiku-latest")
+    'claude-haiku-3-5'
     """
     name = _PROVIDER_PREFIX.sub("", model.strip().lower(), count=1)
     shorter = _NAME_SUFFIXES.sub("", name)
@@ -69,7 +60,7 @@ def normalize_model_name(model: str) -> str:
 
 
 class _RatesEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Dollars for a million tokens of each kind, as the file has them."""
+    """Dollars per million tokens of each kind, as in a price file."""
 
     input: Decimal
     output: Decimal
@@ -101,18 +92,18 @@ class _PricesFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """What one token of each kind costs on some terms, and one web search."""
+    """The price of one token of each kind, and of one web search."""
 
     per_token: tuple[int, int, int | None, int | None, int | None]
-    """Input, output, cache writes of both kinds, cache reads."""
+    """Input, output, cache writes (5 minutes, 1 hour), cache reads."""
     multiplier: tuple[int, int] = (1, 1)
-    """What the terms multiply them by, as a fraction."""
+    """The factor of the terms, as a fraction."""
     per_search: int = 0
 
     def compute_cost(self, counts: Sequence[int]) -> int | None:
-        """Return what tokens cost; nothing where a part of it is not known.
+        """Return the cost of tokens in picodollars; none if a rate is unknown.
 
-        ``counts`` has tokens in the order of the rates, and then web searches.
+        ``counts`` are the tokens in the order of the rates, then web searches.
         """
         total = 0
         for count, rate in zip(counts, self.per_token, strict=False):
@@ -120,14 +111,14 @@ class Rates(Struct, frozen=True, kw_only=True):
                 total += count * rate
             elif count:
                 return None
-        above, below = self.multiplier
+        numerator, denominator = self.multiplier
         return (
-            total * above // below
+            total * numerator // denominator
             + sum(counts[len(self.per_token) :]) * self.per_search
         )
 
     def missing_rates(self, counts: Sequence[int]) -> list[str]:
-        """Return which prices there would have to be, named as in a file of prices."""
+        """Return the rates that are missing for these tokens, named as in a price file."""
         names = _RatesEntry.__struct_fields__
         return [
             name
@@ -137,35 +128,36 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """What a model's tokens cost from some moment on, for contexts of some size."""
+    """The rates of a model from some time on."""
 
     standard: Rates
     long_context: Rates | None = None
     long_context_threshold: int | None = None
-    """The context above which the rates for long ones hold."""
+    """The context size above which the rates for long contexts apply."""
     terms: Mapping[str, tuple[int, int]]
-    """What multiplies the rates, as a fraction."""
+    """The factor of each term, as a fraction."""
     since_ms: int | None = None
 
     def rates_for(
         self, terms: Iterable[str] = (), *, is_long_context: bool = False
     ) -> Rates | None:
-        """Return the rates on some terms; nothing where a term is not known."""
-        above, below = 1, 1
+        """Return the rates with these terms; none if a term is unknown."""
+        numerator, denominator = 1, 1
         for term in terms:
             if term not in self.terms:
                 return None
-            above, below = above * self.terms[term][0], below * self.terms[term][1]
+            numerator *= self.terms[term][0]
+            denominator *= self.terms[term][1]
         rates = (
             self.long_context
             if is_long_context and self.long_context
             else self.standard
         )
-        return structs.replace(rates, multiplier=(above, below))
+        return structs.replace(rates, multiplier=(numerator, denominator))
 
 
 class Prices:
-    """A table of prices, looked up by a model's name and a moment."""
+    """A table of prices by model and time."""
 
     def __init__(self, files: Iterable[_PricesFile]) -> None:
         self.date: date | None = None
@@ -177,27 +169,27 @@ class Prices:
             self.date = self.date or file.date
             terms |= file.terms
             search = search if file.search is None else file.search
-            named: dict[str, list[_PriceEntry]] = {}
+            by_name: dict[str, list[_PriceEntry]] = {}
             for row in file.price:
                 for name in row.models:
-                    named.setdefault(normalize_model_name(name), []).append(row)
-            rows |= named
-        for name, own in rows.items():
-            made = (_build_price(row, terms, search) for row in own)
-            self._by_name[name] = tuple(sorted(made, key=lambda p: p.since_ms or 0))
+                    by_name.setdefault(normalize_model_name(name), []).append(row)
+            rows |= by_name
+        for name, entries in rows.items():
+            prices = (_build_price(entry, terms, search) for entry in entries)
+            self._by_name[name] = tuple(sorted(prices, key=lambda p: p.since_ms or 0))
 
     def for_model(self, model: str | None) -> tuple[Price, ...]:
-        """Return the prices of a model, oldest first; none where it is not known."""
+        """Return the prices of a model, oldest first; empty if it is unknown."""
         return self._by_name.get(normalize_model_name(model), ()) if model else ()
 
     def compute_cost(self, usages: Iterable[MessageUsage]) -> Cost:
-        """Return what answers cost, each at the price that held when it was given."""
+        """Return the cost of answers, each at the price of its time."""
         total: int | None = None
         unpriced = 0
-        for spend in usages:
-            picos = self._message_cost(spend)
+        for message_usage in usages:
+            picos = self._message_cost(message_usage)
             if picos is None:
-                unpriced += spend.usage.total
+                unpriced += message_usage.usage.total
             else:
                 total = picos + (total or 0)
         if total is None and not unpriced:
@@ -208,17 +200,16 @@ class Prices:
         )
 
     def _message_cost(self, message_usage: MessageUsage) -> int | None:
-        said_ms = (
-            message_usage.sent_at.timestamp() * 1000 if message_usage.sent_at else 0
-        )
-        held = [
-            p
-            for p in self.for_model(message_usage.model)
-            if (p.since_ms or 0) <= said_ms
+        sent_at = message_usage.sent_at
+        sent_ms = sent_at.timestamp() * 1000 if sent_at else 0
+        valid = [
+            price
+            for price in self.for_model(message_usage.model)
+            if (price.since_ms or 0) <= sent_ms
         ]
-        if not held:
+        if not valid:
             return None
-        price, usage = held[-1], message_usage.usage
+        price, usage = valid[-1], message_usage.usage
         is_long = (
             price.long_context_threshold is not None
             and usage.context > price.long_context_threshold
@@ -228,12 +219,12 @@ class Prices:
 
 
 def load_prices(user_file: Path | None = None) -> Prices:
-    """Return the prices that come with this version, with a user's file over them.
+    """Return the built-in prices, overridden by those of a user's file.
 
-    :raises PricesUnreadable: if the user's file is not what it should be.
+    Raises `InvalidPrices` if the user's file is invalid.
     """
-    # The table as JSON, made of prices.toml: every list shows money, and TOML takes
-    # longer to read than all else that this needs.
+    # JSON generated from prices.toml: every list shows costs, and parsing TOML takes
+    # longer than everything else here.
     table = Path(__file__).with_name("prices.json").read_bytes()
     files = [msgspec.json.decode(table, type=_PricesFile)]
     if user_file is not None and user_file.exists():
@@ -247,13 +238,13 @@ def load_prices(user_file: Path | None = None) -> Prices:
 def _parse_user_file(text: str) -> _PricesFile:
     import tomllib
 
-    found = tomllib.loads(text, parse_float=Decimal)
-    file = msgspec.convert(found, _PricesFile)
+    table = tomllib.loads(text, parse_float=Decimal)
+    file = msgspec.convert(table, _PricesFile)
     amounts = [file.search, *file.terms.values()]
     for row in file.price:
-        for one in (row, row.long):
+        for entry in (row, row.long):
             amounts += [
-                getattr(one, name) for name in _RatesEntry.__struct_fields__ if one
+                getattr(entry, name) for name in _RatesEntry.__struct_fields__ if entry
             ]
         amounts += [row.fast, row.us]
     for amount in amounts:
@@ -261,20 +252,20 @@ def _parse_user_file(text: str) -> _PricesFile:
             amount.is_finite() and _MIN_PRICE <= amount <= _MAX_PRICE
         )
         if not is_price:
-            raise ValueError(f"{amount} is no price")
+            raise ValueError(f"{amount} is not a valid price")
     return file
 
 
 def _build_price(row: _PriceEntry, terms: dict[str, Decimal], search: Decimal) -> Price:
-    own = {"fast": row.fast, "us": row.us}
-    known = terms | {name: value for name, value in own.items() if value is not None}
+    own_terms = {"fast": row.fast, "us": row.us}
+    terms = terms | {k: v for k, v in own_terms.items() if v is not None}
     midnight = time(tzinfo=UTC)
     since = datetime.combine(row.since, midnight) if row.since else None
     return Price(
         standard=_build_rates(row, search),
         long_context=_build_rates(row.long, search) if row.long else None,
         long_context_threshold=row.long.above if row.long else None,
-        terms={name: value.as_integer_ratio() for name, value in known.items()},
+        terms={name: value.as_integer_ratio() for name, value in terms.items()},
         since_ms=int(since.timestamp()) * 1000 if since else None,
     )
 
@@ -285,11 +276,11 @@ def _build_rates(row: _RatesEntry, search: Decimal) -> Rates:
             None if dollars is None else int(dollars * (PICOS_PER_DOLLAR // _MILLION))
         )
 
-    each = (
+    rates = (
         picos(row.input) or 0,
         picos(row.output) or 0,
         picos(row.write_5m),
         picos(row.write_1h),
         picos(row.read),
     )
-    return Rates(per_token=each, per_search=int(search * PICOS_PER_DOLLAR))
+    return Rates(per_token=rates, per_search=int(search * PICOS_PER_DOLLAR))

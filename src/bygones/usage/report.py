@@ -1,4 +1,4 @@
-"""Claude Code's own totals beside ours, and why they differ."""
+"""Build usage reports: tokens and costs by day, project, model and so on."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bygones.model.reports import (
     UsageRow,
 )
 from bygones.model.usage import ReportedCost
+from bygones.query.fields import MAIN_AGENT
 from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
 from bygones.store.usage_tables import Payer, UsageSum
@@ -26,6 +27,7 @@ from bygones.usage.filter import SelectSessions, UsageFilter
 from bygones.usage.grouping import (
     DAY_MS,
     HOUR_MS,
+    MINUTE_MS,
     BlockWindow,
     UsageTotal,
     build_clock,
@@ -35,11 +37,11 @@ from bygones.usage.grouping import (
 )
 from bygones.usage.prices import Prices, normalize_model_name, picos_to_nanos
 
-_NANOS_IN_MICRO = 1000
+_NANOS_PER_MICRO = 1000
 
 
 class _CountedUsage:
-    """What we count of one model in one session."""
+    """The usage of one model in one session, summed from its answers."""
 
     def __init__(self) -> None:
         self.tokens = self.cost = self.unpriced = 0
@@ -48,71 +50,70 @@ class _CountedUsage:
 def compare_reported_costs(
     reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter
 ) -> ReportedCostRow | None:
-    """Return both totals of the sessions that have one; nothing where none has.
+    """Compare the costs that Claude Code reported with those computed from answers.
 
-    A part of a session has no total: nor has what a query limits so.
+    None if no selected session has a reported cost, or if a query selects parts of
+    sessions, because the reported cost is that of a whole session.
     """
     if not usage_filter.is_session_only:
         return None
-    purses = {purse.session for purse in pricer.payers.values()}
-    claims = {
-        number: claim for number, claim in reader.reported_costs() if number in purses
+    sessions = {payer.session for payer in pricer.payers.values()}
+    reported = {
+        number: cost for number, cost in reader.reported_costs() if number in sessions
     }
-    if not claims:
+    if not reported:
         return None
-    ours: dict[int, dict[str, _CountedUsage]] = {}
-    where, among = usage_filter.where, usage_filter.resolve
-    for one in reader.sum_usage(
-        where=where,
-        row_filter=among,
+    computed: dict[int, dict[str, _CountedUsage]] = {}
+    for usage_sum in reader.sum_usage(
+        where=usage_filter.where,
+        row_filter=usage_filter.resolve,
         context_steps=pricer.context_steps,
         price_changes=pricer.price_dates_ms,
         only_reported=True,
     ):
-        purse, (cost, _) = pricer.payers[one.payer], pricer.cost(one)
-        models = ours.setdefault(purse.session, {})
-        mine = models.setdefault(
-            normalize_model_name(purse.model or ""), _CountedUsage()
-        )
-        tokens = sum(one.token_counts[:5])
-        mine.tokens += tokens
-        mine.cost += picos_to_nanos(cost or 0)
-        mine.unpriced += tokens if cost is None else 0
-    found = [
-        _compare_session(claims[number], models) for number, models in ours.items()
+        payer, (cost, _) = pricer.payers[usage_sum.payer], pricer.cost(usage_sum)
+        by_model = computed.setdefault(payer.session, {})
+        model = normalize_model_name(payer.model or "")
+        counted = by_model.setdefault(model, _CountedUsage())
+        tokens = sum(usage_sum.token_counts[:5])
+        counted.tokens += tokens
+        counted.cost += picos_to_nanos(cost or 0)
+        counted.unpriced += tokens if cost is None else 0
+    rows = [
+        _compare_session(reported[number], by_model)
+        for number, by_model in computed.items()
     ]
-    return _sum_rows(found) if found else None
+    return _sum_rows(rows) if rows else None
 
 
 def _compare_session(
-    claim: ReportedCost, counted_usage: Mapping[str, _CountedUsage]
+    reported: ReportedCost, counted_usage: Mapping[str, _CountedUsage]
 ) -> ReportedCostRow:
-    silent = counts = prices = 0
-    models: list[str] = []
-    told: set[str] = set()
-    for name, micros, tokens in claim.by_model:
-        normal, theirs = normalize_model_name(name), micros * _NANOS_IN_MICRO
-        mine = counted_usage.get(normal)
-        told.add(normal)
-        if mine is None:
-            silent += theirs
-            models.append(name)
-        elif mine.tokens == tokens:
-            prices += theirs - mine.cost
+    unrecorded = token_difference = price_difference = 0
+    unrecorded_models: list[str] = []
+    for model, micros, tokens in reported.by_model:
+        cost = micros * _NANOS_PER_MICRO
+        counted = counted_usage.get(normalize_model_name(model))
+        if counted is None:
+            unrecorded += cost
+            unrecorded_models.append(model)
+        elif counted.tokens == tokens:
+            price_difference += cost - counted.cost
         else:
-            counts += theirs - mine.cost
-    claimed = claim.micro_usd * _NANOS_IN_MICRO
-    counted = sum(mine.cost for mine in counted_usage.values())
+            token_difference += cost - counted.cost
+    reported_cost = reported.micro_usd * _NANOS_PER_MICRO
+    computed_cost = sum(counted.cost for counted in counted_usage.values())
+    explained = unrecorded + token_difference + price_difference
     return ReportedCostRow(
         session_count=1,
-        reported_cost=claimed,
-        computed_cost=counted,
-        unrecorded_cost=silent,
-        unrecorded_models=tuple(models),
-        token_difference=counts,
-        price_difference=prices,
-        unexplained_difference=claimed - counted - silent - counts - prices,
-        unpriced_tokens=sum(mine.unpriced for mine in counted_usage.values()),
+        reported_cost=reported_cost,
+        computed_cost=computed_cost,
+        unrecorded_cost=unrecorded,
+        unrecorded_models=tuple(unrecorded_models),
+        token_difference=token_difference,
+        price_difference=price_difference,
+        unexplained_difference=reported_cost - computed_cost - explained,
+        unpriced_tokens=sum(counted.unpriced for counted in counted_usage.values()),
     )
 
 
@@ -133,33 +134,32 @@ def _sum_rows(rows: list[ReportedCostRow]) -> ReportedCostRow:
 
 
 _BYTES_PER_TOKEN = 4
-"""Of text, that are about one token."""
+"""Bytes of text that are about one token."""
 _CALENDAR_GROUPINGS = {Grouping.DAY, Grouping.WEEK, Grouping.MONTH}
-_MINUTE_MS = 60_000
-_MIN_DURATION_MS = 15 * _MINUTE_MS
-"""For how long something is taken to have lasted at least: a burst is no pace."""
+_MIN_DURATION_MS = 15 * MINUTE_MS
+"""The shortest duration for a rate: a short burst says nothing about the pace."""
 
 
-def build_usage_report(  # noqa: PLR0913 (one parameter a part of the question, all by name)
+def build_usage_report(  # noqa: PLR0913 (all by name)
     reader: StoreReader,
     *,
     by: Grouping | str,
     query: Query | None,
     select_sessions: SelectSessions,
-    zone: tzinfo | None,
+    timezone: tzinfo | None,
     now: datetime,
     prices: Prices,
 ) -> UsageReport:
-    """Return what was spent, summed by something, in the order that suits it.
+    """Return tokens and costs, summed by ``by``.
 
-    Times come in their own order, everything else by what it cost.
+    Periods are in chronological order, everything else by cost.
     """
     with reader.read_transaction():
         payers = reader.usage.load_payers()
         usage_filter = UsageFilter(query, payers, select_sessions)
         builder = _ReportBuilder(reader.usage, SumPricer(prices, payers), usage_filter)
         return _build_report(
-            builder, Grouping(by), zone=zone or UTC, now=now, prices=prices
+            builder, Grouping(by), timezone=timezone or UTC, now=now, prices=prices
         )
 
 
@@ -167,19 +167,19 @@ def _build_report(
     builder: _ReportBuilder,
     by: Grouping,
     *,
-    zone: tzinfo,
+    timezone: tzinfo,
     now: datetime,
     prices: Prices,
 ) -> UsageReport:
     if by is Grouping.BLOCK:
         rows, total = builder.rows_by_block(now)
     elif by in _CALENDAR_GROUPINGS:
-        rows, total = builder.rows_by_calendar(by, zone)
+        rows, total = builder.rows_by_calendar(by, timezone)
     else:
         rows, total = builder.rows_by_group(by)
     report = UsageReport(
         by=by,
-        timezone=str(zone),
+        timezone=str(timezone),
         prices_date=prices.date,
         rows=rows,
         total=total.to_row(""),
@@ -203,139 +203,138 @@ class _ReportBuilder:
         return compare_reported_costs(self._reader, self.pricer, self._filter)
 
     def _sums(
-        self, *, unit: int = 0, zone: tzinfo | None = None, by_branch: bool = False
+        self, *, slot_ms: int = 0, zone: tzinfo | None = None, by_branch: bool = False
     ) -> Iterable[UsageSum]:
         bounds = self._reader.time_range() if zone else None
         known = self.pricer.payers
         found = self._reader.sum_usage(
             where=self._filter.where,
             row_filter=self._filter.resolve,
-            slot_ms=unit,
+            slot_ms=slot_ms,
             utc_offsets=build_clock(zone, *bounds) if zone and bounds else None,
             context_steps=self.pricer.context_steps,
             price_changes=self.pricer.price_dates_ms,
             by_branch=by_branch,
         )
-        # An engine that cannot hold a moment may have more of them by now.
+        # A store without snapshots may have new payers by now.
         return (one for one in found if one.payer in known)
 
     def _totals(
         self, sums: Iterable[UsageSum], key: Callable[[UsageSum], str]
     ) -> tuple[dict[str, UsageTotal], UsageTotal]:
-        found: dict[str, UsageTotal] = {}
-        for one in sums:
-            name = key(one)
-            if name not in found:
-                found[name] = UsageTotal()
-            found[name].add(one, self.pricer)
-        return found, UsageTotal.merge(found.values())
+        totals: dict[str, UsageTotal] = {}
+        for usage_sum in sums:
+            name = key(usage_sum)
+            if name not in totals:
+                totals[name] = UsageTotal()
+            totals[name].add(usage_sum, self.pricer)
+        return totals, UsageTotal.merge(totals.values())
 
     def rows_by_calendar(
         self, by: Grouping, zone: tzinfo
     ) -> tuple[tuple[UsageRow, ...], UsageTotal]:
-        """Return what was spent in days, weeks or months, oldest first."""
+        """Return the usage by day, week or month, oldest first."""
         names: dict[int | None, str] = {}
 
-        def key(one: UsageSum) -> str:
-            if one.slot not in names:
-                names[one.slot] = calendar_key(by, one.slot)
-            return names[one.slot]
+        def key(usage_sum: UsageSum) -> str:
+            slot = usage_sum.slot
+            if slot not in names:
+                names[slot] = calendar_key(by, slot)
+            return names[slot]
 
-        found, total = self._totals(self._sums(unit=DAY_MS, zone=zone), key)
-        return tuple(found[name].to_row(name) for name in sorted(found)), total
+        totals, total = self._totals(self._sums(slot_ms=DAY_MS, zone=zone), key)
+        return tuple(totals[name].to_row(name) for name in sorted(totals)), total
 
     def rows_by_block(self, now: datetime) -> tuple[tuple[UsageRow, ...], UsageTotal]:
-        """Return what was spent in blocks of five hours, oldest first.
+        """Return the usage by block of five hours, oldest first.
 
-        Where a block begins depends on all answers, whichever are asked for.
+        Where a block starts depends on all answers, not only on the selected ones.
         """
-        asked: dict[int | None, list[UsageSum]] = {}
-        for one in self._sums(unit=HOUR_MS):
-            asked.setdefault(one.slot, []).append(one)
+        selected: dict[int | None, list[UsageSum]] = {}
+        for usage_sum in self._sums(slot_ms=HOUR_MS):
+            selected.setdefault(usage_sum.slot, []).append(usage_sum)
         everything = self._reader.sum_usage(
             row_filter=self._filter.resolve, slot_ms=HOUR_MS
         )
-        rows, tallies = [], []
+        rows, totals = [], []
         for block in split_into_blocks(everything):
             hours = dict.fromkeys(one.slot for one in block.sums)
-            sums = [one for hour in hours for one in asked.get(hour, ())]
+            sums = [one for hour in hours for one in selected.get(hour, ())]
             if not sums:
                 continue
-            _, tally = self._totals(sums, lambda _: "")
-            rows.append(_make_block_row(block, tally, now))
-            tallies.append(tally)
-        return tuple(rows), UsageTotal.merge(tallies)
+            _, total = self._totals(sums, lambda _: "")
+            rows.append(_make_block_row(block, total, now))
+            totals.append(total)
+        return tuple(rows), UsageTotal.merge(totals)
 
     def rows_by_group(self, by: Grouping) -> tuple[tuple[UsageRow, ...], UsageTotal]:
-        """Return what was spent by something that is no time, the dearest first."""
-        purses = self.pricer.payers
-        is_named = by in {Grouping.PROJECT, Grouping.SESSION}
-        sessions = self._reader.session_projects() if is_named else {}
+        """Return the usage by something other than time, the most expensive first."""
+        payers = self.pricer.payers
+        needs_sessions = by in {Grouping.PROJECT, Grouping.SESSION}
+        sessions = self._reader.session_projects() if needs_sessions else {}
         keys: dict[Grouping, Callable[[UsageSum], str]] = {
-            Grouping.PROJECT: lambda one: sessions[purses[one.payer].session][1] or "",
-            Grouping.SESSION: lambda one: sessions[purses[one.payer].session][0],
-            Grouping.MODEL: lambda one: purses[one.payer].model or "",
-            Grouping.AGENT: lambda one: _agent_key(purses[one.payer]),
+            Grouping.PROJECT: lambda one: sessions[payers[one.payer].session][1] or "",
+            Grouping.SESSION: lambda one: sessions[payers[one.payer].session][0],
+            Grouping.MODEL: lambda one: payers[one.payer].model or "",
+            Grouping.AGENT: lambda one: _agent_key(payers[one.payer]),
             Grouping.BRANCH: lambda one: "rewound" if one.abandoned else "live",
-            Grouping.ENTRYPOINT: lambda one: purses[one.payer].entrypoint or "",
+            Grouping.ENTRYPOINT: lambda one: payers[one.payer].entrypoint or "",
             Grouping.TOOL: lambda _: "",
         }
         sums = self._sums(by_branch=by is Grouping.BRANCH)
-        found, total = self._totals(sums, keys[by])
+        totals, total = self._totals(sums, keys[by])
         titles = self._reader.session_titles() if by is Grouping.SESSION else {}
         rows = [
-            tally.to_row(k, title=titles.get(SessionId(k), ""))
-            for k, tally in found.items()
+            own_total.to_row(key, title=titles.get(SessionId(key), ""))
+            for key, own_total in totals.items()
         ]
         rows.sort(key=lambda row: (-(row.cost or 0), -row.tokens, row.key))
         return tuple(rows), total
 
     def rows_by_tool(self) -> tuple[ToolRow, ...]:
-        """Return what tools put into contexts, the most first."""
-        fills = self._reader.sum_tool_context(
+        """Return what the results of tools added to contexts, the most first."""
+        sums = self._reader.sum_tool_context(
             where=self._filter.where, row_filter=self._filter.resolve_sessions
         )
         rows = (
             ToolRow(
-                key=fill.tool,
-                calls=fill.calls,
-                bytes=fill.size,
-                tokens=fill.size // _BYTES_PER_TOKEN,
+                key=one.tool,
+                calls=one.calls,
+                bytes=one.size,
+                tokens=one.size // _BYTES_PER_TOKEN,
             )
-            for fill in fills
+            for one in sums
         )
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.key)))
 
 
 def _agent_key(payer: Payer) -> str:
-    """Return the kind of agent that a purse is of; the session itself is ``main``."""
-    return "main" if payer.agent is None else payer.agent_type or "unknown"
+    """Return the agent type of a payer; the session itself is ``main``."""
+    return MAIN_AGENT if payer.agent is None else payer.agent_type or "unknown"
 
 
 def _make_block_row(block: BlockWindow, total: UsageTotal, now: datetime) -> UsageRow:
-    start, end = (
-        from_milliseconds(block.start_ms) or now,
-        from_milliseconds(block.end_ms) or now,
-    )
+    start = from_milliseconds(block.start_ms) or now
+    end = from_milliseconds(block.end_ms) or now
     row = total.to_row(start.isoformat().replace("+00:00", "Z"))
-    facts = UsageBlock(started_at=start, ends_at=end)
     first, last = total.first_ms or block.start_ms, total.last_ms or block.start_ms
-    moment_ms = to_milliseconds(now) or 0
-    is_active = block.start_ms <= moment_ms < block.end_ms
-    # Silence since the last answer belongs to the pace of what is not over.
-    lasted = max((moment_ms if is_active else last) - first, _MIN_DURATION_MS)
+    now_ms = to_milliseconds(now) or 0
+    is_active = block.start_ms <= now_ms < block.end_ms
+    # In the active block the time since the last answer counts, too.
+    duration = max((now_ms if is_active else last) - first, _MIN_DURATION_MS)
     tokens, cost = row.tokens, row.cost or 0
-    facts = structs.replace(
-        facts,
-        tokens_per_minute=tokens * _MINUTE_MS // lasted,
-        cost_per_hour=cost * HOUR_MS // lasted,
+    usage_block = UsageBlock(
+        started_at=start,
+        ends_at=end,
+        tokens_per_minute=tokens * MINUTE_MS // duration,
+        cost_per_hour=cost * HOUR_MS // duration,
     )
     if is_active:
-        left = block.end_ms - moment_ms
-        facts = structs.replace(
-            facts,
+        remaining = block.end_ms - now_ms
+        usage_block = structs.replace(
+            usage_block,
             is_active=True,
-            projected_tokens=tokens + tokens * left // lasted,
-            projected_cost=cost + cost * left // lasted,
+            projected_tokens=tokens + tokens * remaining // duration,
+            projected_cost=cost + cost * remaining // duration,
         )
-    return structs.replace(row, block=facts)
+    return structs.replace(row, block=usage_block)

@@ -527,7 +527,9 @@ def usage(  # noqa: PLR0913 (one parameter an option, all by name)
             from bygones.cli.open_archive import load_user_prices
 
             prices = load_user_prices()
-            report = archive.usage(by, query=wanted, zone=place, now=now, prices=prices)
+            report = archive.usage(
+                by, query=wanted, timezone=place, now=now, prices=prices
+            )
     if as_json or as_csv:
         rows = limit_rows(report, limit)
         print_objects(usage_objects(report, rows)) if as_json else print_csv(rows)

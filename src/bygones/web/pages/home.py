@@ -230,7 +230,7 @@ def _overview(context: RequestContext) -> Html:
     now, prices = context.now, context.app_state.prices
 
     def days(archive: Archive) -> UsageReport:
-        return archive.usage("day", zone=context.zone, now=now, prices=prices)
+        return archive.usage("day", timezone=context.zone, now=now, prices=prices)
 
     def models(archive: Archive) -> UsageReport:
         return archive.usage("model", now=now, prices=prices)

@@ -75,7 +75,7 @@ def usage_report(context: RequestContext) -> UsageReport:
         return archive.usage(
             told,
             query=limited,
-            zone=zone,
+            timezone=zone,
             now=context.now,
             prices=context.app_state.prices,
         )

@@ -11,7 +11,7 @@ from bygones.search import stats as remembered
 from bygones.search.stats import SearchStats
 from bygones.store.local_reader import LocalReader
 from tests.build import Home, prompt, reply, session_id, thread, title
-from tests.search.finding import asking
+from tests.search.searching import asking
 from tests.store.keeping import Keeping
 
 WORDS = ("alpha", "beta", "gamma", "delta")
@@ -26,7 +26,7 @@ def written(home: Home) -> None:
         home.session(session_id(number), [*records, title(f"The {word} word")])
 
 
-def test_sessions_that_are_started_otherwise_are_not_alike(tmp_path: Path) -> None:
+def test_sessions_with_other_entrypoints_are_in_other_groups(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     written(home)
     with asking(home, tmp_path / "archive") as asked:
@@ -41,7 +41,7 @@ def test_sessions_that_are_started_otherwise_are_not_alike(tmp_path: Path) -> No
         assert asked.titles("entrypoint:cli title:gamma") == ["The gamma word"]
 
 
-def test_what_only_some_searches_need_is_read_once(tmp_path: Path) -> None:
+def test_groups_and_time_spans_are_loaded_once(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     written(keeping.home)
     keeping.ingest()
@@ -68,7 +68,7 @@ def test_what_only_some_searches_need_is_read_once(tmp_path: Path) -> None:
     assert {number for number, _ in named} == set(known.ended_ms)
 
 
-def test_what_titles_hold_is_found_though_little_is_remembered(
+def test_titles_are_found_with_small_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remembered, "_MAX_CACHED_TITLES", 1)

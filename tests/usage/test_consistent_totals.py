@@ -21,9 +21,7 @@ HOMES = sorted({path.parent for path in CASES.rglob("projects")})
 
 @pytest.mark.req("U1", "U3")
 @pytest.mark.parametrize("home", HOMES, ids=lambda path: path.parent.name)
-def test_every_way_to_part_a_golden_home_has_the_total_of_its_sessions(
-    home: Path, tmp_path: Path
-) -> None:
+def test_every_grouping_has_the_same_total(home: Path, tmp_path: Path) -> None:
     ingest(tmp_path, [home])
     spent = sum((session.total_usage for session in read_sessions(home)), Usage())
 
@@ -48,7 +46,7 @@ def test_every_way_to_part_a_golden_home_has_the_total_of_its_sessions(
 
 @pytest.mark.req("L1", "U2")
 @pytest.mark.parametrize("home", HOMES, ids=lambda path: path.parent.name)
-def test_a_list_a_tree_and_a_report_say_the_same_cost_of_a_session(
+def test_list_tree_and_report_agree_on_the_cost_of_a_session(
     home: Path, tmp_path: Path
 ) -> None:
     ingest(tmp_path, [home])

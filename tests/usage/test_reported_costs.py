@@ -16,7 +16,7 @@ def cost_state(dollars: float, **models: tuple[float, int]) -> Written:
     return meta("cost-state", totalCostUSD=dollars, modelUsage=told)
 
 
-def test_a_total_that_is_ours_has_no_difference(asking: Asking) -> None:
+def test_equal_costs_have_no_difference(asking: Asking) -> None:
     state = cost_state(0.015, **{SONNET: (0.015, 1000)})
     asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
 
@@ -36,7 +36,7 @@ def test_a_total_that_is_ours_has_no_difference(asking: Asking) -> None:
     ) == (0, 0, 0, 0)
 
 
-def test_a_difference_is_told_by_its_reasons(asking: Asking) -> None:
+def test_difference_is_split_by_reason(asking: Asking) -> None:
     opus, other = "claude-opus-4-5", "claude-opus-4-1"
     records = thread(
         prompt("go"),
@@ -74,7 +74,7 @@ def test_a_difference_is_told_by_its_reasons(asking: Asking) -> None:
     assert reasons == claim.reported_cost - claim.computed_cost
 
 
-def test_the_last_total_counts_and_what_came_later_does_not(asking: Asking) -> None:
+def test_last_reported_cost_counts_up_to_its_time(asking: Asking) -> None:
     early = cost_state(0.001, **{SONNET: (0.001, 10)})
     last = cost_state(0.015, **{SONNET: (0.015, 1000)})
     records = thread(prompt("go"), answer(1, output=1000))
@@ -87,7 +87,7 @@ def test_the_last_total_counts_and_what_came_later_does_not(asking: Asking) -> N
     assert (claim.reported_cost, claim.computed_cost) == (15_000_000, 15_000_000)
 
 
-def test_a_part_of_a_session_has_no_total(asking: Asking) -> None:
+def test_parts_of_sessions_have_no_reported_cost(asking: Asking) -> None:
     state = cost_state(0.015, **{SONNET: (0.015, 1000)})
     asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
 
@@ -97,7 +97,7 @@ def test_a_part_of_a_session_has_no_total(asking: Asking) -> None:
     assert asking.usage(query="model:sonnet").reported_cost is None
 
 
-def test_without_a_total_there_is_nothing_to_compare(asking: Asking) -> None:
+def test_sessions_without_a_reported_cost_are_not_compared(asking: Asking) -> None:
     odd = meta("cost-state", totalCostUSD="much")
     asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=10)), odd])
 

@@ -26,7 +26,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.search.finding import Asking, asking
+from tests.search.searching import Asking, asking
 
 PARSER = "/work/demo/src/server/parse_transcript.py"
 
@@ -99,7 +99,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         ("project:nowhere docker", []),
     ],
 )
-def test_a_query_finds(asked: Asking, text: str, titles: list[str]) -> None:
+def test_query_finds(asked: Asking, text: str, titles: list[str]) -> None:
     assert sorted(asked.titles(text)) == sorted(titles)
 
 
@@ -111,7 +111,7 @@ def test_a_query_finds(asked: Asking, text: str, titles: list[str]) -> None:
         *("auth.go", "WebFetch", "webfetch", "web_fetch", "cafe", "CAFÉ", "実装", "装"),
     ],
 )
-def test_names_are_found_however_they_are_typed(asked: Asking, text: str) -> None:
+def test_identifiers_are_found_in_all_spellings(asked: Asking, text: str) -> None:
     assert asked.titles(text)[0] == "Parsing transcripts"
 
 
@@ -124,7 +124,7 @@ def test_sessions_with_more_of_the_words_come_first(asked: Asking) -> None:
     assert asked.found("retry image").full_match_count == 1
 
 
-def test_a_slip_is_mended_and_said(asked: Asking) -> None:
+def test_typos_are_corrected_and_reported(asked: Asking) -> None:
     found = asked.found("dokcer image")
 
     assert [(one.original, one.corrected) for one in found.corrections] == [
@@ -133,7 +133,7 @@ def test_a_slip_is_mended_and_said(asked: Asking) -> None:
     assert found.sessions[0].summary.title.text == "Docker images"
 
 
-def test_quoted_words_that_stand_nowhere_so_are_looked_for_one_by_one(
+def test_phrase_without_a_match_is_relaxed_to_words(
     asked: Asking,
 ) -> None:
     found = asked.found('"build multi-stage"')
@@ -150,11 +150,11 @@ def test_quoted_words_that_stand_nowhere_so_are_looked_for_one_by_one(
         "why does the login test fail on every second run",
     ],
 )
-def test_a_line_that_was_copied_finds_where_it_stands(asked: Asking, text: str) -> None:
+def test_pasted_line_finds_its_text(asked: Asking, text: str) -> None:
     assert asked.titles(text)[0] == "Flaky login"
 
 
-def test_a_pasted_line_of_which_half_was_searched_finds_it_first(
+def test_pasted_line_that_is_half_indexed_comes_first(
     tmp_path: Path,
 ) -> None:
     home = Home(tmp_path / "home")
@@ -176,7 +176,7 @@ def test_a_pasted_line_of_which_half_was_searched_finds_it_first(
     assert first.summary.id == session_id(1)
 
 
-def test_a_session_is_found_by_the_tag_that_a_reader_gave_it(tmp_path: Path) -> None:
+def test_session_is_found_by_a_users_tag(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in (1, 2):
         home.session(session_id(number), thread(prompt(f"walrus {number}")))
@@ -190,7 +190,7 @@ def test_a_session_is_found_by_the_tag_that_a_reader_gave_it(tmp_path: Path) -> 
         assert asked.found("walrus -tag:zoo").sessions[0].summary.id == session_id(1)
 
 
-def test_a_text_of_blanks_is_no_hit(tmp_path: Path) -> None:
+def test_blank_text_is_not_a_hit(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     records = thread(prompt("Begin"), reply("\n\n"), reply(" \n"), reply("Done"))
     home.session(session_id(1), records)
@@ -201,7 +201,7 @@ def test_a_text_of_blanks_is_no_hit(tmp_path: Path) -> None:
     assert [hit.excerpt.text for hit in found.hits] == ["Begin", "Done"]
 
 
-def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
+def test_missing_word_is_reported(asked: Asking) -> None:
     found = asked.found("docker zzyzx")
 
     assert found.missing_words == ("zzyzx",)
@@ -218,12 +218,12 @@ def test_a_word_that_nobody_wrote_is_told(asked: Asking) -> None:
         *("2026", "assistant", "toolu", "msg", "claude-opus", "timestamp"),
     ],
 )
-def test_what_is_not_content_is_not_found(asked: Asking, text: str) -> None:
+def test_metadata_is_not_searched(asked: Asking, text: str) -> None:
     assert asked.titles(f'"{text}"') == []
 
 
 @pytest.mark.req("X2")
-def test_everything_that_is_said_is_found_up_to_its_limit(tmp_path: Path) -> None:
+def test_all_content_is_found_up_to_its_limit(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.session(
         session_id(1),
@@ -247,7 +247,7 @@ def test_everything_that_is_said_is_found_up_to_its_limit(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("X3")
-def test_a_name_weighs_most_where_it_is_used(tmp_path: Path) -> None:
+def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     talk = [prompt(f"Something about read_config number {n}") for n in range(3)]
     use = [
@@ -264,7 +264,7 @@ def test_a_name_weighs_most_where_it_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
-def test_a_name_as_it_was_typed_comes_before_its_parts(tmp_path: Path) -> None:
+def test_identifier_as_typed_comes_before_its_parts(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     told = [reply("A lot of other words") for _ in range(6)]
     name = [*told, reply("It ends with TypeError: no function")]
@@ -278,7 +278,7 @@ def test_a_name_as_it_was_typed_comes_before_its_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
-def test_among_equals_the_newest_comes_first(tmp_path: Path) -> None:
+def test_newest_of_equal_sessions_comes_first(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in (1, 2, 3):
         records = thread(
@@ -294,7 +294,7 @@ def test_among_equals_the_newest_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X5")
-def test_a_hit_says_why_it_is_there(asked: Asking) -> None:
+def test_hit_has_its_context(asked: Asking) -> None:
     (first, *_) = asked.found("cookies").sessions
     hits = {hit.part: hit for hit in first.hits}
 
@@ -312,7 +312,7 @@ def test_a_hit_says_why_it_is_there(asked: Asking) -> None:
 
 
 @pytest.mark.req("X5", "X6")
-def test_agents_are_told_with_their_session_and_rewound_branches_are_marked(
+def test_hits_in_agents_and_on_rewound_branches_are_marked(
     tmp_path: Path,
 ) -> None:
     home = Home(tmp_path / "home")
@@ -349,7 +349,7 @@ def test_agents_are_told_with_their_session_and_rewound_branches_are_marked(
 
 
 @pytest.mark.req("X6")
-def test_a_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
+def test_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     records = thread(prompt("Only once a walrus"), reply("Yes"))
     home.session(session_id(1), records)
@@ -363,7 +363,7 @@ def test_a_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
         assert one.duplicate_ids == (session_id(2),)
 
 
-def test_pages_follow_each_other(tmp_path: Path) -> None:
+def test_pages_are_consecutive(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in range(1, 8):
         records = thread(prompt(f"page {'word ' * number}"), start=number)
@@ -378,7 +378,7 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         assert asked.found("word page", offset=7).sessions == ()
 
 
-def test_an_empty_archive_has_nothing(tmp_path: Path) -> None:
+def test_search_of_an_empty_archive_finds_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.path.mkdir()
     (home.path / "projects").mkdir()
@@ -388,7 +388,7 @@ def test_an_empty_archive_has_nothing(tmp_path: Path) -> None:
             assert asked.found(query).sessions == ()
 
 
-def test_nothing_asked_lists_the_newest_first(asked: Asking) -> None:
+def test_empty_query_lists_the_newest_first(asked: Asking) -> None:
     titles = ["Docker images", "Parsing transcripts", "Flaky login"]
 
     assert asked.titles("") == asked.titles("&& --") == titles
@@ -410,14 +410,14 @@ def test_nothing_asked_lists_the_newest_first(asked: Asking) -> None:
         "/(?:word )+x/",
     ],
 )
-def test_no_query_breaks_it(asked: Asking, text: str) -> None:
+def test_any_query_can_be_searched(asked: Asking, text: str) -> None:
     found = asked.found(text[:9999])
 
     assert found.session_count <= 3
     assert all(one.summary.id.startswith("5e551000") for one in found.sessions)
 
 
-def test_a_session_with_very_many_hits_is_one_session(tmp_path: Path) -> None:
+def test_session_with_many_hits_is_one_match(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     many = [reply(f"walrus {n}", uuid=f"r{n}", message_id=f"m{n}") for n in range(3000)]
     home.session(session_id(1), [prompt("walrus " * 1_000_000, uuid="p"), *many])
@@ -434,7 +434,7 @@ def test_a_session_with_very_many_hits_is_one_session(tmp_path: Path) -> None:
         assert all(len(hit.excerpt.text) < 300 for hit in found.sessions[0].hits)
 
 
-def test_what_was_left_is_found_however_much_was_said_beside_it(tmp_path: Path) -> None:
+def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     first, left = thread(prompt("begin"), prompt("on the way that was left"))
     kept = thread(*(prompt(f"kept {number}") for number in range(300)), start=900)
@@ -451,7 +451,7 @@ def test_what_was_left_is_found_however_much_was_said_beside_it(tmp_path: Path) 
 
 
 @pytest.mark.req("X3")
-def test_a_score_says_how_it_came_about(asked: Asking) -> None:
+def test_score_is_explained(asked: Asking) -> None:
     (first, *_) = asked.found("cookies lock").sessions
     shares = {one.word: one for one in first.word_shares}
 

@@ -11,7 +11,7 @@ from bygones.errors import QueryError
 from bygones.model.query import Query, Term
 from bygones.query.parser import MAX_LENGTH, format_query
 from tests.assemble.making import steps
-from tests.query.reading import read, tree
+from tests.query.parsing import read, tree
 from tests.query.trees import query_texts, terms
 
 
@@ -24,7 +24,7 @@ def outcome(text: str) -> Query | QueryError:
 
 @given(terms)
 @settings(max_examples=300)
-def test_a_tree_is_read_as_it_was_written(term: Term) -> None:
+def test_formatted_tree_parses_to_itself(term: Term) -> None:
     assert tree(format_query(term)) == term
 
 
@@ -33,7 +33,7 @@ def test_a_tree_is_read_as_it_was_written(term: Term) -> None:
 @example("(a foo(")
 @example("/a b/c /d")
 @settings(max_examples=400)
-def test_any_text_is_read_or_refused_and_then_written_stably(text: str) -> None:
+def test_formatting_any_query_is_stable(text: str) -> None:
     query = outcome(text)
     if isinstance(query, QueryError):
         assert query.text
@@ -66,7 +66,7 @@ def test_any_text_is_read_or_refused_and_then_written_stably(text: str) -> None:
         ("on:today", "on:2025-12-10T00:00:00Z..2025-12-11T00:00:00Z"),
     ],
 )
-def test_a_query_is_written_plainly(text: str, written: str) -> None:
+def test_query_is_formatted_without_needless_quotes(text: str, written: str) -> None:
     assert format_query(tree(text)) == written
 
 
@@ -83,7 +83,7 @@ def read_and_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", HARD)
-def test_a_query_five_times_as_long_takes_about_five_times_the_steps(unit: str) -> None:
+def test_parsing_takes_linear_time(unit: str) -> None:
     times = MAX_LENGTH // len(unit) // 5
 
     few = steps(lambda: read_and_written(unit * times))

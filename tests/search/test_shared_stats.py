@@ -22,7 +22,7 @@ from bygones.search.stats import SearchStats, SharedSearchStats
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from tests.build import prompt, reply, session_id, thread, title
-from tests.search.finding import NOW
+from tests.search.searching import NOW
 from tests.store.keeping import Keeping
 
 
@@ -57,7 +57,7 @@ def known(archive: Archive) -> SearchStats:
     return archive._open_searcher.stats
 
 
-def test_two_archives_know_the_same(
+def test_two_archives_share_statistics(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with (
@@ -72,7 +72,7 @@ def test_two_archives_know_the_same(
         assert known(third) is commons.stats_for(third._reader)
 
 
-def test_what_nobody_wrote_to_is_not_read_again(
+def test_unchanged_archive_is_not_loaded_again(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with Archive.open(keeping.archive, commons) as archive:
@@ -83,7 +83,7 @@ def test_what_nobody_wrote_to_is_not_read_again(
         assert known(archive) is before
 
 
-def test_what_came_is_known_to_all_and_the_old_is_gone(
+def test_new_sessions_replace_the_statistics_for_all(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with (
@@ -103,7 +103,7 @@ def test_what_came_is_known_to_all_and_the_old_is_gone(
         assert old() is None
 
 
-def test_an_index_that_gave_way_is_searched_by_its_own_numbers(
+def test_replaced_index_is_searched_with_its_own_numbers(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with Archive.open(keeping.archive, commons) as old:
@@ -116,7 +116,7 @@ def test_an_index_that_gave_way_is_searched_by_its_own_numbers(
             assert known(new) is commons.stats_for(new._reader)
 
 
-def test_an_index_of_the_same_name_is_another_one(
+def test_index_with_the_same_name_is_another_one(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with ArchiveDir(keeping.archive) as old:
@@ -136,7 +136,7 @@ def test_an_index_of_the_same_name_is_another_one(
         assert commons.stats_for(LocalReader(old)) is None
 
 
-def test_tags_are_those_of_whoever_asks(
+def test_tags_are_read_by_each_search(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with Archive.open(keeping.archive, commons) as archive:
@@ -150,7 +150,9 @@ def test_tags_are_those_of_whoever_asks(
         assert known(archive) is before
 
 
-def test_many_may_search_at_once(keeping: Keeping, commons: SharedSearchStats) -> None:
+def test_threads_can_search_at_the_same_time(
+    keeping: Keeping, commons: SharedSearchStats
+) -> None:
     asked = ["apples", "pear", "title:pears", "about", "so be", "project:demo apple"]
 
     def answers(_: int) -> list[list[str]]:
@@ -166,7 +168,7 @@ def test_many_may_search_at_once(keeping: Keeping, commons: SharedSearchStats) -
     assert wanted[:2] == [["About apples"], ["About pears"]]
 
 
-def test_an_archive_without_an_index_is_told_so_until_it_has_one(
+def test_archive_without_an_index_raises_until_it_has_one(
     keeping: Keeping, commons: SharedSearchStats
 ) -> None:
     with ArchiveDir(keeping.archive, write=True) as vault:

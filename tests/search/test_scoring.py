@@ -40,7 +40,7 @@ WORDS = {
 }
 
 
-def test_scores_are_what_they_were(golden: Callable[[Path, str], None]) -> None:
+def test_scores_match_the_golden_file(golden: Callable[[Path, str], None]) -> None:
     lines = []
     for name, word in WORDS.items():
         lines.append(f"{name}: {told(score_sessions([word], MEASURES).by_session)}")
@@ -52,7 +52,7 @@ def test_scores_are_what_they_were(golden: Callable[[Path, str], None]) -> None:
     lines.append(
         f"new: {' '.join(f'{recency_bonus(days):.4f}' for days in (0, 90, 900))}"
     )
-    golden(HERE / "rank.txt", "\n".join(lines) + "\n")
+    golden(HERE / "scores.txt", "\n".join(lines) + "\n")
 
 
 def told(total: dict[int, float]) -> str:
@@ -62,7 +62,7 @@ def told(total: dict[int, float]) -> str:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_so_few_words_are_wanted_all(count: int) -> None:
+def test_sessions_with_all_of_a_few_words_come_first(count: int) -> None:
     rare = sought({(1, Part.PROMPT): 9})
     others = [sought({(2, Part.RESULT): 1, (3, Part.RESULT): 1}) for _ in range(count)]
 
@@ -71,7 +71,7 @@ def test_so_few_words_are_wanted_all(count: int) -> None:
     assert (total[2] > total[1]) == (count == 3)
 
 
-def test_the_tenth_record_adds_less_than_the_first() -> None:
+def test_counts_are_saturated() -> None:
     def score(count: int) -> float:
         word = TermCounts(
             1.0, {pack_text_key(1, Part.REPLY): count, pack_text_key(2, Part.REPLY): 99}
@@ -81,7 +81,7 @@ def test_the_tenth_record_adds_less_than_the_first() -> None:
     assert score(2) - score(1) > score(10) - score(9) > 0
 
 
-def test_nothing_sought_is_nothing_found() -> None:
+def test_no_terms_give_no_scores() -> None:
     assert score_sessions([], MEASURES).by_session == {}
     assert (
         score_sessions([TermCounts(1.0, {})], CorpusNorms.from_lengths({})).by_session

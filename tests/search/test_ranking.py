@@ -11,7 +11,7 @@ from bygones.search import ranking
 from bygones.search.ranking import SortOrder
 from bygones.store.text_index import TantivyEngine
 from tests.build import Home, prompt, reply, session_id, summary, thread
-from tests.search.finding import Asking, asking
+from tests.search.searching import Asking, asking
 
 MANY = 60
 
@@ -40,7 +40,7 @@ def broad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("broad")
-def test_pages_of_a_broad_word_bring_every_session_once(many: Asking) -> None:
+def test_pages_of_a_frequent_word_have_each_session_once(many: Asking) -> None:
     pages = [
         many.found("walrus", limit=7, offset=at).sessions for at in range(0, 70, 7)
     ]
@@ -52,7 +52,7 @@ def test_pages_of_a_broad_word_bring_every_session_once(many: Asking) -> None:
 
 
 @pytest.mark.usefixtures("broad")
-def test_a_rare_word_beside_a_broad_one_still_comes_first(many: Asking) -> None:
+def test_rare_word_next_to_a_frequent_one_comes_first(many: Asking) -> None:
     found = many.found("walrus narwhal", limit=3)
 
     assert found.sessions[0].summary.id == session_id(17)
@@ -60,7 +60,7 @@ def test_a_rare_word_beside_a_broad_one_still_comes_first(many: Asking) -> None:
 
 
 @pytest.mark.usefixtures("broad")
-def test_what_is_ordered_by_time_is_counted_everywhere(many: Asking) -> None:
+def test_results_by_time_are_counted_exactly(many: Asking) -> None:
     found = many.found("walrus", limit=5, sort=SortOrder.NEWEST)
 
     assert [one.summary.id for one in found.sessions] == [
@@ -69,7 +69,7 @@ def test_what_is_ordered_by_time_is_counted_everywhere(many: Asking) -> None:
     assert found.session_count == MANY
 
 
-def test_more_buckets_than_the_engine_tells_of_at_once_are_all_counted(
+def test_more_text_keys_than_one_request_returns_are_counted(
     many: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = many.found("walrus", limit=100)
@@ -78,7 +78,7 @@ def test_more_buckets_than_the_engine_tells_of_at_once_are_all_counted(
     assert many.found("walrus", limit=100) == whole
 
 
-def test_a_title_that_another_file_gave_counts(tmp_path: Path) -> None:
+def test_title_from_another_file_counts(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     records = thread(prompt("something else"), reply("yes"))
     home.session(session_id(1), records)

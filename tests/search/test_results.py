@@ -20,7 +20,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.search.finding import Asking, asking
+from tests.search.searching import Asking, asking
 
 MANY = 40
 
@@ -70,7 +70,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         ("in:result cmd:walrus -file:x fatal", ["result"]),
     ],
 )
-def test_few_records_are_opened_for(
+def test_few_records_are_opened(
     asked: Asking,
     query: str,
     parts: list[str],
@@ -88,7 +88,7 @@ def test_few_records_are_opened_for(
     assert sorted(told) == sorted(parts)
 
 
-def test_what_was_not_looked_at_is_said(
+def test_limits_are_reported_as_partial_results(
     asked: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = asked.found("/[ns]ay/", limit=3)

@@ -11,7 +11,7 @@ from bygones.model.query import Flag
 from bygones.model.summary import SessionSummary, Title, TitleKind
 from bygones.model.usage import Usage
 from bygones.query.matcher import is_session_query, matches_session
-from tests.query.reading import read, tree
+from tests.query.parsing import read, tree
 
 LISTED = SessionSummary(
     id=SessionId("5e551000"),
@@ -48,7 +48,7 @@ def words(text: str) -> list[str]:
         "is:compacted entrypoint:sdk-*",
     ],
 )
-def test_it_fits(text: str) -> None:
+def test_session_matches(text: str) -> None:
     assert is_session_query(tree(text))
     assert matches_session(read(text), LISTED, words)
 
@@ -67,18 +67,18 @@ def test_it_fits(text: str) -> None:
         "entrypoint:cli",
     ],
 )
-def test_it_does_not(text: str) -> None:
+def test_session_does_not_match(text: str) -> None:
     assert not matches_session(read(text), LISTED, words)
 
 
 @pytest.mark.parametrize(
     "text", ["flaky", "tool:Bash", "file:a.py", "is:error", "/x/", "tag:a OR in:prompt"]
 )
-def test_what_was_said_cannot_be_told_from_a_line(text: str) -> None:
+def test_conditions_on_texts_need_more_than_a_summary(text: str) -> None:
     assert not is_session_query(tree(text))
 
 
-def test_a_session_without_a_time_is_at_no_time() -> None:
+def test_session_without_times_overlaps_no_range() -> None:
     timeless = SessionSummary(id=LISTED.id, title=LISTED.title, usage=Usage())
 
     assert not matches_session(read("after:2000"), timeless, words)

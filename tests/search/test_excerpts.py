@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.search.excerpts import EXCERPT_WIDTH, cut_excerpt, make_highlighter
-from tests.search.finding import marked
+from tests.search.searching import marked
 
 WALRUS = make_highlighter([("walrus",), ("walruses",)])
 
@@ -23,13 +23,13 @@ WALRUS = make_highlighter([("walrus",), ("walruses",)])
         ("", ""),
     ],
 )
-def test_words_are_marked(text: str, shown: str) -> None:
+def test_words_are_highlighted(text: str, shown: str) -> None:
     found = cut_excerpt(text, WALRUS)
 
     assert marked(found.text, found.highlights) == shown
 
 
-def test_the_stretch_with_most_different_words_is_taken() -> None:
+def test_excerpt_has_the_most_different_words() -> None:
     marks = make_highlighter([("tusk",), ("walrus",)])
     text = "walrus " * 40 + "filler " * 60 + "the tusk of a walrus" + " filler" * 60
 
@@ -40,7 +40,7 @@ def test_the_stretch_with_most_different_words_is_taken() -> None:
     assert found.is_cut_after
 
 
-def test_runs_beginnings_and_patterns_are_marked() -> None:
+def test_phrases_prefixes_and_regexes_are_highlighted() -> None:
     marks = make_highlighter([("auth", "go"), ("日", "本")], [("migr",)], ["EN[A-Z]+"])
 
     found = cut_excerpt("see auth.go, Migrations, ENOENT, 日本語", marks)
@@ -51,7 +51,7 @@ def test_runs_beginnings_and_patterns_are_marked() -> None:
 
 
 @given(st.text(max_size=600), st.integers(0, 300))
-def test_an_excerpt_is_a_piece_of_its_text(text: str, at: int) -> None:
+def test_excerpt_is_part_of_its_text(text: str, at: int) -> None:
     found = cut_excerpt(text[:at] + " walrus " + text[at:], WALRUS)
 
     assert len(found.text) <= EXCERPT_WIDTH
@@ -61,7 +61,7 @@ def test_an_excerpt_is_a_piece_of_its_text(text: str, at: int) -> None:
     assert found.highlights == tuple(sorted(found.highlights))
 
 
-def test_a_word_without_an_end_is_cut_between_signs() -> None:
+def test_very_long_word_is_cut_between_characters() -> None:
     found = cut_excerpt("e\u0301" * 500, WALRUS)
 
     assert found.is_cut_after

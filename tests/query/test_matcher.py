@@ -17,7 +17,7 @@ from bygones.model.summary import Role
 from bygones.query.fields import FIELDS, QueryField
 from bygones.query.matcher import SearchableText, matches_text
 from bygones.query.parser import and_terms, negate_term, or_terms
-from tests.query.reading import read
+from tests.query.parsing import read
 from tests.query.trees import terms
 
 SUBJECT = SearchableText(
@@ -88,7 +88,7 @@ def finds(text: str, subject: SearchableText = SUBJECT) -> bool:
         *("title:-", "-title:- reset", "after:last week"),
     ],
 )
-def test_it_is_found(text: str) -> None:
+def test_text_matches(text: str) -> None:
     assert finds(text)
 
 
@@ -106,30 +106,30 @@ def test_it_is_found(text: str) -> None:
         *("in:prompt", "-is:error", "reset in:result", "title:(fix bug)", "- missing"),
     ],
 )
-def test_it_is_not_found(text: str) -> None:
+def test_text_does_not_match(text: str) -> None:
     assert not finds(text)
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_a_text_without_facts_has_no_field(field: QueryField) -> None:
+def test_text_without_fields_matches_no_field(field: QueryField) -> None:
     bare = SearchableText(session_id=SessionId("b"), part=Part.TITLE)
 
     assert finds(field.example, bare) == (field.example == "branch:live")
 
 
-def test_a_text_without_a_time_has_the_session_s() -> None:
+def test_text_without_a_time_has_that_of_its_session() -> None:
     timeless = msgspec.structs.replace(SUBJECT, sent_at=None)
 
     assert finds("on:2025-12-01", timeless)
     assert not finds("on:2025-12-01", SUBJECT)
 
 
-def test_what_holds_for_the_session_holds_for_each_of_its_texts() -> None:
+def test_fields_of_the_session_match_each_of_its_texts() -> None:
     assert not finds("is:error", PLAIN)
     assert finds("is:error", msgspec.structs.replace(PLAIN, flags=frozenset(Flag)))
 
 
-def test_a_query_of_signs_asks_for_nothing() -> None:
+def test_query_of_punctuation_matches_everything() -> None:
     assert finds("&& || - -- *", PLAIN)
     assert not finds("&& || gone", PLAIN)
     assert finds("(&& OR hello)", PLAIN)
@@ -150,7 +150,7 @@ def holds(term: Term | None, subject: SearchableText) -> bool:
 
 
 @given(terms, terms, texts)
-def test_operators_mean_what_logic_says(
+def test_operators_follow_boolean_logic(
     a: Term, b: Term, subject: SearchableText
 ) -> None:
     is_a, is_b = holds(a, subject), holds(b, subject)
@@ -162,7 +162,7 @@ def test_operators_mean_what_logic_says(
 
 
 @given(st.lists(st.sampled_from(["ab", "cd", "e", "日本", "é1"]), min_size=1))
-def test_each_word_of_a_text_finds_it(words: list[str]) -> None:
+def test_each_word_of_a_text_matches_it(words: list[str]) -> None:
     subject = subject_of(words)
 
     assert all(finds(word, subject) for word in words)
@@ -171,5 +171,5 @@ def test_each_word_of_a_text_finds_it(words: list[str]) -> None:
     assert not any(finds(f"-{word}", subject) for word in words)
 
 
-def test_a_regular_expression_sees_the_text_as_it_stands() -> None:
+def test_regular_expression_matches_the_original_text() -> None:
     assert matches_text(Query(Regex(r"peer: \w+")), SUBJECT, analyse)

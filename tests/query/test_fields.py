@@ -14,7 +14,7 @@ from bygones.query.fields import (
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_the_help_tells_all_of_the_table_in_its_width(width: int) -> None:
+def test_help_contains_all_tables_within_its_width(width: int) -> None:
     text = format_query_help(width)
 
     assert all(len(line) <= width for line in text.splitlines())
@@ -25,11 +25,11 @@ def test_the_help_tells_all_of_the_table_in_its_width(width: int) -> None:
         assert all(choice in text for choice in field.choices)
 
 
-def test_a_narrow_page_is_still_readable() -> None:
+def test_help_is_readable_in_a_narrow_terminal() -> None:
     assert max(map(len, format_query_help(1).splitlines())) <= 40
 
 
-def test_there_is_a_hint_for_each_form_and_field() -> None:
+def test_each_form_and_field_has_a_hint() -> None:
     found = {hint.insert: hint for hint in list_hints()}
 
     assert len(found) == len(SYNTAX_FORMS) + len(FIELDS)

@@ -8,7 +8,7 @@ from bygones.archive import Archive
 from tests.web.places import AGENT, EDITED, PLAIN, furnished
 
 
-def test_every_session_is_known_by_the_tools_that_it_called(tmp_path: Path) -> None:
+def test_sessions_are_listed_by_tool(tmp_path: Path) -> None:
     with Archive.open(furnished(tmp_path).folder) as archive:
         found = archive.sessions_by_tool()
 

@@ -42,7 +42,7 @@ from bygones.query.fields import (
 )
 from bygones.query.parser import MAX_DEPTH, MAX_LENGTH
 from bygones.query.regex import check_regex, compile_regex
-from tests.query.reading import read, remarks, tree
+from tests.query.parsing import read, remarks, tree
 
 
 def w(*words: str) -> Words:
@@ -125,7 +125,7 @@ TREES: list[tuple[str, Term | None]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TREES, ids=[text for text, _ in TREES])
-def test_a_text_means_its_tree(text: str, expected: Term | None) -> None:
+def test_text_parses_to_its_tree(text: str, expected: Term | None) -> None:
     query = read(text)
 
     assert query.root == expected
@@ -195,7 +195,7 @@ PASTED: list[tuple[str, Term | None, list[tuple[QueryNoteKind, str]]]] = [
 @pytest.mark.parametrize(
     ("text", "expected", "notes"), PASTED, ids=[text for text, _, _ in PASTED]
 )
-def test_what_is_pasted_is_read_as_words_with_a_note(
+def test_pasted_text_is_read_as_words_with_a_note(
     text: str, expected: Term | None, notes: list[tuple[QueryNoteKind, str]]
 ) -> None:
     assert tree(text) == expected
@@ -212,14 +212,14 @@ def test_what_is_pasted_is_read_as_words_with_a_note(
         ("zzz:x", ""),
     ],
 )
-def test_a_name_close_to_a_field_suggests_it(text: str, suggestion: str) -> None:
+def test_name_close_to_a_field_suggests_it(text: str, suggestion: str) -> None:
     (note,) = read(text).notes
 
     assert note.suggestion == suggestion
     assert suggestion in note.message
 
 
-def test_notes_are_few_and_said_once_in_the_order_of_their_places() -> None:
+def test_notes_are_limited_unique_and_sorted() -> None:
     names = "porject projct toool fiel fille modell brnch titel sesion befor aftr rol"
     notes = read(" ".join(f"{name}:b - *" for name in names.split())).notes
 
@@ -228,7 +228,7 @@ def test_notes_are_few_and_said_once_in_the_order_of_their_places() -> None:
     assert [note.offset for note in notes] == sorted(note.offset for note in notes)
 
 
-def test_a_sentence_is_known_apart_from_its_conditions() -> None:
+def test_plain_words_are_separate_from_conditions() -> None:
     query = read("why does tool:Bash the -docker build fail")
 
     assert query.plain_words == ("why", "does", "the", "build", "fail")
@@ -244,7 +244,7 @@ def test_a_sentence_is_known_apart_from_its_conditions() -> None:
         ('"a" b*', (), (Phrase("a"), Prefix("b"))),
     ],
 )
-def test_a_query_may_have_no_sentence_or_nothing_else(
+def test_query_may_lack_words_or_conditions(
     text: str, sentence: tuple[str, ...], conditions: tuple[Term, ...]
 ) -> None:
     query = read(text)
@@ -256,7 +256,7 @@ EXAMPLES = [row.example for row in (*SYNTAX_FORMS, *FIELDS, *TIME_FORMS)]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_every_example_of_the_table_is_read_as_meant(example: str) -> None:
+def test_every_example_of_the_tables_is_valid(example: str) -> None:
     query = read(example)
 
     assert query.root is not None
@@ -264,13 +264,13 @@ def test_every_example_of_the_table_is_read_as_meant(example: str) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_a_field_is_shown_by_its_own_example(field: QueryField) -> None:
+def test_example_of_a_field_uses_it(field: QueryField) -> None:
     assert f"{field.name}:" in field.example
     assert bool(field.choices) == (field.value_type is FieldType.CHOICE)
     assert field.fallback_field in {"", *FIELDS_BY_NAME}
 
 
-def test_a_field_has_one_name() -> None:
+def test_field_names_are_unique() -> None:
     names = [name for field in FIELDS for name in (field.name, *field.mistaken_names)]
 
     assert len(names) == len(set(names))
@@ -311,9 +311,7 @@ MISTAKES: list[tuple[str, type[QueryError], str]] = [
 @pytest.mark.parametrize(
     ("text", "error", "found"), MISTAKES, ids=[text for text, _, _ in MISTAKES]
 )
-def test_a_mistake_is_pointed_at(
-    text: str, error: type[QueryError], found: str
-) -> None:
+def test_errors_have_a_position(text: str, error: type[QueryError], found: str) -> None:
     with pytest.raises(QueryError) as raised:
         read(text)
 
@@ -332,9 +330,7 @@ def test_a_mistake_is_pointed_at(
         ("role:x", ""),
     ],
 )
-def test_an_unknown_value_is_answered_with_what_may_be_meant(
-    text: str, meant: str
-) -> None:
+def test_unknown_value_suggests_a_known_one(text: str, meant: str) -> None:
     with pytest.raises(InvalidFieldValue) as raised:
         read(text)
 
@@ -346,7 +342,7 @@ def test_an_unknown_value_is_answered_with_what_may_be_meant(
     "pattern",
     ["(a+)+$", "(a|aa)+$", "(?:a*b*)*c", "(?:x.*){30}", ".*.*.*x", "(a?){50}"],
 )
-def test_a_regular_expression_that_never_ends_is_refused(pattern: str) -> None:
+def test_catastrophic_regular_expression_is_rejected(pattern: str) -> None:
     with pytest.raises(InvalidRegex, match="unlimited time"):
         read(f"/{pattern}/")
 
@@ -354,24 +350,26 @@ def test_a_regular_expression_that_never_ends_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(a|b)+c", "(foo|bar)*", "a.*b.*c", r"(\w\.){3}", "(?:ab)+", "a?b?c?d?"]
 )
-def test_a_regular_expression_that_ends_is_taken(pattern: str) -> None:
+def test_linear_regular_expression_is_accepted(pattern: str) -> None:
     assert read(f"/{pattern}/").root == Regex(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["()" * 51, "a" * 1001])
-def test_a_regular_expression_has_a_size(pattern: str) -> None:
+def test_regular_expression_has_a_maximum_size(pattern: str) -> None:
     with pytest.raises(InvalidRegex):
         read(f"/{pattern}/")
 
 
 @pytest.mark.parametrize("pattern", ["[[a]", r"[\]1]\d\.", "(?i)a", "a{2,}", "[(?=]"])
-def test_what_only_looks_wrong_in_a_regular_expression_is_right(pattern: str) -> None:
+def test_escaped_syntax_in_a_regular_expression_is_accepted(pattern: str) -> None:
     assert tree(f"/{pattern}/") == Regex(pattern)
 
 
 @given(st.text("ab1()[]{}?*+|\\\\^$.,-:<=!>#Pidx&~é", min_size=1, max_size=12))
 @settings(max_examples=300)
-def test_any_regular_expression_is_taken_or_refused_at_a_place(pattern: str) -> None:
+def test_any_regular_expression_is_accepted_or_rejected_with_a_position(
+    pattern: str,
+) -> None:
     fault = check_regex(pattern)
 
     if fault is None:
@@ -380,7 +378,7 @@ def test_any_regular_expression_is_taken_or_refused_at_a_place(pattern: str) -> 
         assert pattern[fault.start : fault.start + fault.length]
 
 
-def test_ten_thousand_characters_are_read_and_no_more() -> None:
+def test_query_has_a_maximum_length() -> None:
     assert len(read("ab " * (MAX_LENGTH // 3)).plain_words) == MAX_LENGTH // 3
 
     with pytest.raises(QueryTooLong) as raised:
@@ -388,7 +386,7 @@ def test_ten_thousand_characters_are_read_and_no_more() -> None:
     assert (raised.value.span.offset, raised.value.span.length) == (MAX_LENGTH, 1)
 
 
-def test_groups_may_stand_in_groups_up_to_a_limit() -> None:
+def test_groups_have_a_maximum_depth() -> None:
     assert tree("(" * MAX_DEPTH + "a" + ")" * MAX_DEPTH) == w("a")
 
     with pytest.raises(QueryTooDeep) as raised:

@@ -48,11 +48,11 @@ def rates(
         ("claude-3-sonnet-20240229", "3 15"),
     ],
 )
-def test_the_table_has_the_prices_of_models(model: str, told: str) -> None:
+def test_table_has_the_prices_of_models(model: str, told: str) -> None:
     assert " ".join(rates(model)) == told
 
 
-def test_a_long_context_has_rates_of_its_own() -> None:
+def test_long_context_has_its_own_rates() -> None:
     (price,) = load_prices().for_model("claude-haiku-5-5")
 
     assert price.long_context_threshold == 100_000
@@ -87,7 +87,7 @@ def test_a_long_context_has_rates_of_its_own() -> None:
         ("gpt-5", "gpt-5"),
     ],
 )
-def test_a_model_is_known_under_all_its_names(model: str, normal: str) -> None:
+def test_model_is_found_under_all_its_names(model: str, normal: str) -> None:
     assert normalize_model_name(model) == normal
 
 
@@ -104,7 +104,7 @@ def test_a_model_is_known_under_all_its_names(model: str, normal: str) -> None:
         None,
     ],
 )
-def test_a_model_that_is_not_in_the_table_has_no_price(model: str | None) -> None:
+def test_unknown_model_is_not_in_the_table(model: str | None) -> None:
     assert load_prices().for_model(model) == ()
 
 
@@ -126,7 +126,7 @@ output = 2
 
 
 @pytest.mark.req("U2")
-def test_a_users_file_replaces_the_prices_of_the_models_that_it_names(
+def test_user_file_overrides_the_models_that_it_names(
     tmp_path: Path,
 ) -> None:
     own = tmp_path / "prices.toml"
@@ -148,12 +148,12 @@ def test_a_users_file_replaces_the_prices_of_the_models_that_it_names(
     assert opus.rates_for(("unheard-of",)) is None
 
 
-def test_what_is_read_is_what_is_written_by_hand() -> None:
+def test_generated_json_equals_the_toml_table() -> None:
     assert PRICES.read_text("utf-8") == price_table()
     assert load_prices(PRICES.with_suffix(".toml")).date is not None
 
 
-def test_a_file_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
+def test_missing_user_file_changes_nothing(tmp_path: Path) -> None:
     assert load_prices(tmp_path / "prices.toml").for_model("claude-opus-5")
 
 
@@ -171,9 +171,7 @@ def test_a_file_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
         "\xff",
     ],
 )
-def test_a_file_that_holds_something_else_is_an_error_with_its_path(
-    tmp_path: Path, text: str
-) -> None:
+def test_invalid_user_file_raises_with_its_path(tmp_path: Path, text: str) -> None:
     own = tmp_path / "prices.toml"
     own.write_bytes(text.encode("latin-1"))
 

@@ -28,7 +28,7 @@ FIRST, SECOND = session_id(1), session_id(2)
 pytestmark = pytest.mark.req("U1")
 
 
-def test_the_pieces_of_a_stream_are_one_answer(asking: Asking) -> None:
+def test_records_of_one_message_are_counted_once(asking: Asking) -> None:
     pieces = [
         answer(1, says="I", input=7, output=1, write_1h=100, read=1000),
         answer(1, says="will", input=7, output=1, write_1h=100, read=1000),
@@ -40,7 +40,7 @@ def test_the_pieces_of_a_stream_are_one_answer(asking: Asking) -> None:
     assert asking.total().answers == 1
 
 
-def test_a_resumed_copy_costs_nothing(asking: Asking) -> None:
+def test_copies_in_a_resumed_session_cost_nothing(asking: Asking) -> None:
     first = thread(prompt("go"), answer(1, input=5, output=10))
     more = thread(prompt("on"), answer(2, input=6, output=20), start=60)
     asking.home.session(FIRST, first)
@@ -50,7 +50,7 @@ def test_a_resumed_copy_costs_nothing(asking: Asking) -> None:
     assert asking.tokens("session") == {FIRST: 15, SECOND: 26}
 
 
-def test_a_copy_in_another_project_costs_nothing(asking: Asking) -> None:
+def test_copies_in_another_project_cost_nothing(asking: Asking) -> None:
     records = thread(prompt("go"), answer(1, input=5, output=10))
     asking.home.session(FIRST, records)
     asking.home.session(SECOND, records, project="-work-other")
@@ -61,7 +61,7 @@ def test_a_copy_in_another_project_costs_nothing(asking: Asking) -> None:
     assert [one.total_usage.total for one in both] == [15, 0]
 
 
-def test_an_agent_that_is_logged_twice_is_paid_once(asking: Asking) -> None:
+def test_agent_in_two_files_is_counted_once(asking: Asking) -> None:
     own = thread(prompt("look"), answer(1, input=5, output=10))
     asking.home.session(FIRST, thread(prompt("go"), answer(2, input=1, output=2)))
     asking.home.agent(FIRST, "aaaaaaa", own)
@@ -71,7 +71,7 @@ def test_an_agent_that_is_logged_twice_is_paid_once(asking: Asking) -> None:
     assert asking.tokens("agent") == {"unknown": 15, "main": 3}
 
 
-def test_an_agent_is_known_by_its_type(asking: Asking) -> None:
+def test_usage_by_agent_type(asking: Asking) -> None:
     task = {"subagent_type": "Explore", "prompt": "look", "description": "look"}
     call = reply([tool_use("Task", **task)], usage={"output_tokens": 3})
     result = tool_result("toolu_1", "found", outcome={"agentId": "aaaaaaa"})
@@ -84,7 +84,7 @@ def test_an_agent_is_known_by_its_type(asking: Asking) -> None:
     assert asking.tokens("model", "agent:Explore") == {OPUS: 40}
 
 
-def test_both_ways_of_a_fork_are_paid(asking: Asking) -> None:
+def test_both_branches_of_a_fork_are_counted(asking: Asking) -> None:
     records = session("a", "b<a", "c<b", "d<c", "e<b", "f<e")
     for number, at in enumerate((1, 3, 5)):
         own = answer(number, output=10 ** (number + 1))
@@ -99,7 +99,7 @@ def test_both_ways_of_a_fork_are_paid(asking: Asking) -> None:
     assert asking.total("-is:rewound").tokens == 1010
 
 
-def test_a_replay_under_new_requests_costs_nothing(asking: Asking) -> None:
+def test_replayed_answers_with_new_request_ids_cost_nothing(asking: Asking) -> None:
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=10)))
     again = answer(1, output=10) | {"requestId": "req_other"}
     new = answer(2, output=500)
@@ -110,14 +110,14 @@ def test_a_replay_under_new_requests_costs_nothing(asking: Asking) -> None:
     assert asking.total().tokens == 10
 
 
-def test_a_warm_up_is_in_no_total(asking: Asking) -> None:
+def test_warm_up_is_not_counted(asking: Asking) -> None:
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=10)))
     asking.home.agent(FIRST, "aaaaaaa", thread(prompt("Warmup"), answer(2, output=99)))
 
     assert asking.total().tokens == 10
 
 
-def test_what_the_client_wrote_costs_nothing(asking: Asking) -> None:
+def test_synthetic_messages_cost_nothing(asking: Asking) -> None:
     made = answer(1, model="<synthetic>", output=10)
     failed = answer(2, output=10) | {"isApiErrorMessage": True}
     asking.home.session(FIRST, thread(prompt("go"), made, failed))
@@ -126,7 +126,9 @@ def test_what_the_client_wrote_costs_nothing(asking: Asking) -> None:
     assert asking.total().cost == 0
 
 
-def test_a_gateway_without_requests_is_parted_by_contexts(asking: Asking) -> None:
+def test_answers_without_request_ids_are_distinguished_by_context(
+    asking: Asking,
+) -> None:
     def sized(context: int) -> Written:
         made = answer(1, input=context, output=5)
         made["message"]["id"] = "chat"
@@ -145,7 +147,7 @@ def test_a_gateway_without_requests_is_parted_by_contexts(asking: Asking) -> Non
     assert usages(asking.total()) == (300, 10, 0, 0, 0)
 
 
-def test_spaced_json_is_read_like_any_other(asking: Asking) -> None:
+def test_json_with_spaces_is_counted(asking: Asking) -> None:
     spaced = json.dumps(answer(1, input=5, output=10), indent=None).encode()
     assert spaced != line(answer(1, input=5, output=10))
     asking.home.session(FIRST, [line(prompt("go")), spaced])
@@ -153,7 +155,7 @@ def test_spaced_json_is_read_like_any_other(asking: Asking) -> None:
     assert usages(asking.total()) == (5, 10, 0, 0, 0)
 
 
-def test_calls_that_the_api_made_on_the_side_are_paid_to_their_own_models(
+def test_iterations_are_counted_for_their_own_models(
     asking: Asking,
 ) -> None:
     own = {"type": "message", "input_tokens": 5, "output_tokens": 10}
@@ -173,7 +175,7 @@ def test_calls_that_the_api_made_on_the_side_are_paid_to_their_own_models(
     assert one.usage == Usage(input=1105, output=20)
 
 
-def test_iterations_that_are_no_list_are_passed_over(asking: Asking) -> None:
+def test_invalid_iterations_are_ignored(asking: Asking) -> None:
     odd = {"iterations": {"type": "advisor_message", "output_tokens": 9}}
     asking.home.session(FIRST, thread(prompt("go"), answer(1, output=4, more=odd)))
 
@@ -185,7 +187,7 @@ def told(message: Written) -> Written:
     return progress("agent_progress", agentId="aaaaaaa", message=message)
 
 
-def test_an_agent_of_which_only_its_progress_is_left_is_paid(asking: Asking) -> None:
+def test_agent_known_only_from_progress_is_counted(asking: Asking) -> None:
     calls = reply([tool_use("Task", prompt="look")], usage={"output_tokens": 1})
     records = [
         prompt("go"),
@@ -201,7 +203,7 @@ def test_an_agent_of_which_only_its_progress_is_left_is_paid(asking: Asking) -> 
     assert unlike_rebuilt(asking) == []
 
 
-def test_an_agents_own_file_counts_before_its_progress(asking: Asking) -> None:
+def test_agent_file_takes_precedence_over_progress(asking: Asking) -> None:
     asking.home.session(FIRST, thread(prompt("go"), told(answer(1, output=10))))
     own = thread(prompt("look"), answer(1, output=12))
     asking.home.agent(FIRST, "aaaaaaa", own, meta={"agentType": "Explore"})
@@ -209,14 +211,14 @@ def test_an_agents_own_file_counts_before_its_progress(asking: Asking) -> None:
     assert asking.tokens("agent") == {"Explore": 12}
 
 
-def test_a_warm_up_stays_out_though_its_progress_is_told(asking: Asking) -> None:
+def test_progress_of_a_warm_up_is_not_counted(asking: Asking) -> None:
     asking.home.session(FIRST, thread(prompt("go"), told(answer(1, output=10))))
     asking.home.agent(FIRST, "aaaaaaa", thread(prompt("Warmup"), answer(1, output=10)))
 
     assert asking.total().tokens == 0
 
 
-def test_progress_that_repeats_no_answer_costs_nothing(asking: Asking) -> None:
+def test_progress_without_an_answer_costs_nothing(asking: Asking) -> None:
     odd = [
         progress("agent_progress", agentId="a", message=prompt("usage")),
         progress("agent_progress", agentId="a", message='"usage"'),
@@ -228,7 +230,7 @@ def test_progress_that_repeats_no_answer_costs_nothing(asking: Asking) -> None:
     assert asking.total().answers == 0
 
 
-def test_the_rows_of_usage_are_those_of_a_rebuilt_index(asking: Asking) -> None:
+def test_usage_tables_equal_those_of_a_rebuilt_index(asking: Asking) -> None:
     records = thread(prompt("go"), answer(1, input=5, output=10))
     path = asking.home.session(FIRST, records)
     asking.home.session(SECOND, records)

@@ -48,13 +48,13 @@ from bygones.query.regex_literals import (
         (".*", ()),
     ],
 )
-def test_a_pattern_needs(
+def test_literals_of_a_pattern(
     pattern: str, pieces: tuple[RequiredLiteral | LiteralChoice, ...]
 ) -> None:
     assert extract_literals(pattern) == pieces
 
 
-def test_only_what_is_bounded_is_a_word() -> None:
+def test_only_bounded_literals_are_whole_words() -> None:
     told = list(split_words(RequiredLiteral("ction reset by pe")))
 
     assert [one.text for one in told] == ["ction", "reset", "by", "pe"]
@@ -62,7 +62,7 @@ def test_only_what_is_bounded_is_a_word() -> None:
     assert [one.is_word_end for one in told] == [True, True, True, False]
 
 
-def test_a_star_leaves_the_ends_of_words_open() -> None:
+def test_star_leaves_the_ends_of_words_open() -> None:
     assert extract_glob_literals("src/*.py", is_whole=True) == (
         RequiredLiteral("src/", is_word_start=True),
         RequiredLiteral(".py", is_word_end=True),
@@ -82,7 +82,7 @@ PATTERNS = (
 
 
 @given(st.sampled_from(PATTERNS), st.text("fobarz_ \n.x", max_size=40))
-def test_whatever_a_pattern_finds_has_what_it_needs(pattern: str, text: str) -> None:
+def test_every_match_contains_the_literals(pattern: str, text: str) -> None:
     if re.search(pattern, text, re.IGNORECASE):
         assert _has(extract_literals(pattern), text)
 
