@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from bygones.cli.commands.migrate import migrate
 from bygones.team.admin import migrate_store
-from bygones.team.contract import BlobStore, ErasureSelector, SourceUpdate, TeamStore
+from bygones.team.contract import BlobStore, ErasureSelector, SourceUpdate
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.team.engines import opened
 from tests.team.homes import PEOPLE, People, send

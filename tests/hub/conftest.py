@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bygones.team.contract import BlobStore, TeamStore
+from bygones.team.contract import BlobStore
+from bygones.team.stores.base import TeamStore
 from tests.team.engines import opened
 
 

@@ -17,7 +17,8 @@ from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import StoreReader
 from bygones.team.access import AccessToken, TokenStore
 from bygones.team.blobs import open_blob_store
-from bygones.team.contract import AccessScope, TeamStore
+from bygones.team.contract import AccessScope
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.push.sending import NOW
 from tests.team.fake import MemoryStore

@@ -216,7 +216,7 @@ def test_a_source_is_known_before_its_first_byte_is_kept(tmp_path: Path) -> None
     write = hub.objects.backend.write
 
     def noted(name: str, raw: bytes) -> None:
-        known.append(len(hub.store.upload_progress("ann", MACHINE)))
+        known.append(len(hub.store.machine_sources("ann", MACHINE)))
         write(name, raw)
 
     hub.objects.backend.write = noted  # type: ignore[method-assign]

@@ -23,7 +23,8 @@ from bygones.store.compression import decompress
 from bygones.team.access import TokenStore, open_store
 from bygones.team.admin import erase
 from bygones.team.blobs import ExternalBlobStore, open_blob_store
-from bygones.team.contract import AccessScope, ErasureSelector, TeamStore
+from bygones.team.contract import AccessScope, ErasureSelector
+from bygones.team.stores.base import TeamStore
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import opened

@@ -11,8 +11,10 @@ import pytest
 from bygones.model.base import SessionId
 from bygones.team.admin import erase
 from bygones.team.blobs import ExternalBlobStore
-from bygones.team.contract import AccessScope, BlobStore, ErasureSelector, TeamStore
+from bygones.team.contract import AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores import postgres_rows
+from bygones.team.stores.base import TeamStore
+from bygones.team.stores.postgres import PostgresStore
 from bygones.team.worker import derive_all
 from tests.build import session_id
 from tests.push.sending import NOW, MemoryHub, sent, worked
@@ -90,7 +92,7 @@ def test_what_comes_while_it_is_erased_is_refused_or_erased(
     store, objects = other(hub)
     late = MemoryHub(Path(objects.backend.folder))  # type: ignore[attr-defined]
     late.use(store)
-    is_there, may_go = stalled(monkeypatch, postgres_rows, "_add_sources")
+    is_there, may_go = stalled(monkeypatch, PostgresStore, "_insert_sources")
     late_push = Thread(target=_push_as_another_machine, args=(hub.folder, late))
     late_push.start()
     assert is_there.wait(30)

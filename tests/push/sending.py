@@ -13,8 +13,8 @@ from bygones.hub.uploads import UploadHandler, parse_request
 from bygones.redact.engine import Redactor
 from bygones.team.access import AccessToken
 from bygones.team.blobs import ExternalBlobStore, FolderBackend
-from bygones.team.contract import TeamStore
 from bygones.team.protocol import UploadRequest, UploadResponse, encode_message
+from bygones.team.stores.base import TeamStore
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.fake import MemoryStore
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.contract import AccessScope, BlobStore
+from bygones.team.stores.base import TeamStore
 from tests.cases.make import CASES
 from tests.team.engines import ENGINES, opened
 from tests.team.fake import MemoryObjects, MemoryStore

@@ -18,7 +18,8 @@ from itertools import count
 
 import pytest
 
-from bygones.team.contract import BlobStore, TeamStore
+from bygones.team.contract import BlobStore
+from bygones.team.stores.base import TeamStore
 from tests.team.servers import missing, postgres
 
 __all__ = ["ENGINES", "opened"]

@@ -27,11 +27,11 @@ from bygones.team.contract import (
     StoredSpan,
     TeamSource,
     Tombstone,
-    UploadProgress,
     VerifyReport,
     tombstone_hashes,
 )
 from bygones.team.reader import TeamReader
+from bygones.team.stores.base import TeamStore
 
 __all__ = ["MemoryObjects", "MemoryStore"]
 
@@ -79,7 +79,7 @@ class _Source:
         return last.offset + last.length if last else 0
 
 
-class MemoryStore:
+class MemoryStore(TeamStore):
     """Keeps spans as a real store does, and derives nothing."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class MemoryStore:
     def prepare(self) -> None:
         pass
 
-    def put(self, update: SourceUpdate) -> UploadProgress:
+    def put(self, update: SourceUpdate) -> TeamSource:
         sent = update.source
         if self.find_tombstones(tombstone_hashes(sent)):
             raise SourceUpdateRejected(sent.id, "it was erased")
@@ -124,20 +124,9 @@ class MemoryStore:
         source.sent = sent
         return _ack(source)
 
-    def put_all(
-        self, updates: Sequence[SourceUpdate]
-    ) -> Sequence[UploadProgress | SourceUpdateRejected]:
-        told: list[UploadProgress | SourceUpdateRejected] = []
-        for update in updates:
-            try:
-                told.append(self.put(update))
-            except SourceUpdateRejected as error:
-                told.append(error)
-        return told
-
-    def upload_progress(
+    def machine_sources(
         self, person: str, machine: str, among: Sequence[int] | None = None
-    ) -> Sequence[UploadProgress]:
+    ) -> Sequence[TeamSource]:
         own = [s for k, s in self.sources.items() if k[:2] == (person, machine)]
         if among is not None:
             own = [source for source in own if source.sent.number in among]
@@ -224,11 +213,6 @@ class MemoryStore:
             held_sessions=tuple(kept),
         )
 
-    def find_erased(self, sources: Sequence[RemoteSource]) -> set[int]:
-        return {
-            one.number for one in sources if self.find_tombstones(tombstone_hashes(one))
-        }
-
     def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
         return self._signs.keys() & set(hashes)
 
@@ -275,9 +259,9 @@ class MemoryStore:
         pass
 
 
-def _ack(source: _Source) -> UploadProgress:
+def _ack(source: _Source) -> TeamSource:
     last = source.spans[-1] if source.spans else None
-    return UploadProgress(
+    return TeamSource(
         source=source.sent,
         generation=source.generation,
         stored_bytes=source.upto,

@@ -20,8 +20,8 @@ from bygones.team.contract import (
     SourceFragment,
     SourceUpdate,
     StoredSpan,
-    TeamStore,
 )
+from bygones.team.stores.base import TeamStore
 
 __all__ = ["PEOPLE", "People", "lay_out", "send", "sent_from", "spans_of"]
 

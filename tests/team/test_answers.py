@@ -21,8 +21,8 @@ from bygones.team.contract import (
     AccessScope,
     BlobStore,
     ErasureSelector,
-    TeamStore,
 )
+from bygones.team.stores.base import TeamStore
 from tests.cases.shape import written
 from tests.team.homes import PEOPLE, People
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.archive import Archive
-from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.reader import BlobCache
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.homes import send

@@ -17,9 +17,9 @@ from bygones.team.contract import (
     SourceFragment,
     SourceUpdate,
     StoredSpan,
-    TeamStore,
     tombstone_hashes,
 )
+from bygones.team.stores.base import TeamStore
 
 Made = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -51,8 +51,8 @@ def test_a_batch_that_comes_twice_is_there_once(made: Made) -> None:
 
     assert store.put(batch) == first
     assert first.stored_bytes == 3
-    assert [one.stored_bytes for one in store.upload_progress("ann", "laptop")] == [3]
-    assert store.upload_progress("ben", "laptop") == []
+    assert [one.stored_bytes for one in store.machine_sources("ann", "laptop")] == [3]
+    assert store.machine_sources("ben", "laptop") == []
 
 
 def test_a_gap_and_other_bytes_are_refused(made: Made) -> None:
@@ -99,7 +99,7 @@ def test_what_is_held_stays(made: Made) -> None:
     receipt = store.erase(ErasureSelector(person="ann"), now=NOW)
 
     assert receipt.sources == 0
-    assert len(store.upload_progress("ann", "laptop")) == 1
+    assert len(store.machine_sources("ann", "laptop")) == 1
 
 
 def test_a_note_is_kept_and_forgotten(made: Made) -> None:
@@ -119,7 +119,7 @@ def test_an_unfinished_line_gives_way_to_what_comes_in_its_place(made: Made) -> 
     number = SENT.number
 
     assert store.fragments([number]) == {number: half}
-    assert [one.fingerprint for one in store.upload_progress("ann", "laptop")] == [b"1"]
+    assert [one.fingerprint for one in store.machine_sources("ann", "laptop")] == [b"1"]
     assert [batch.fragment for batch in store.export_updates()] == [half]
     # What was there before says nothing of it, and what comes too late is passed over.
     assert store.put(whole).fingerprint == b"1"

@@ -12,7 +12,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.model.base import SessionId
-from bygones.team.contract import AccessScope, BlobStore, DerivedSessions, TeamStore
+from bygones.team.contract import AccessScope, BlobStore, DerivedSessions
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import FailedFamilies, derive_all, derive_pending
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.team.homes import send

@@ -16,7 +16,8 @@ from bygones.hub.client import push
 from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
 from bygones.team.admin import migrate_store
-from bygones.team.contract import AccessScope, BlobStore, SourceFragment, TeamStore
+from bygones.team.contract import AccessScope, BlobStore, SourceFragment
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.push.sending import Losing, MemoryHub

@@ -9,7 +9,8 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import StoreError
-from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.contract import AccessScope, BlobStore
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.homes import send

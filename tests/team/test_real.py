@@ -13,7 +13,8 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.query.parser import parse_query
-from bygones.team.contract import AccessScope, BlobStore, TeamStore
+from bygones.team.contract import AccessScope, BlobStore
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.team.homes import PEOPLE, People, send
 

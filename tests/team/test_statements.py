@@ -14,7 +14,8 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.query.parser import parse_query
-from bygones.team.contract import AccessRole, AccessScope, BlobStore, TeamStore
+from bygones.team.contract import AccessRole, AccessScope, BlobStore
+from bygones.team.stores.base import TeamStore
 from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 from bygones.team.stores.postgres_connection import PostgresConnection
 

@@ -14,7 +14,8 @@ from bygones.hub.client import push
 from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
 from bygones.team.admin import erase
-from bygones.team.contract import AccessScope, BlobStore, ErasureSelector, TeamStore
+from bygones.team.contract import AccessScope, BlobStore, ErasureSelector
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, Written, prompt, reply, session_id, summary, thread
 from tests.push.sending import NOW, MemoryHub

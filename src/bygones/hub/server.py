@@ -42,7 +42,7 @@ from bygones.mcp.tool_service import Caller, ToolService
 from bygones.store.protocols import StoreReader
 from bygones.team.access import AccessToken, NoteStore, TokenStore
 from bygones.team.blobs import ExternalBlobStore
-from bygones.team.contract import AccessScope, TeamStore
+from bygones.team.contract import AccessScope
 from bygones.team.protocol import (
     MAX_FRAME_BYTES,
     PROGRESS_PATH,
@@ -50,6 +50,7 @@ from bygones.team.protocol import (
     UploadResponse,
     encode_message,
 )
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import IndexWorker
 from bygones.usage.prices import Prices
 from bygones.web.app import create_app

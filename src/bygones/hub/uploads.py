@@ -23,8 +23,7 @@ from bygones.team.contract import (
     SourceFragment,
     SourceUpdate,
     StoredSpan,
-    TeamStore,
-    UploadProgress,
+    TeamSource,
 )
 from bygones.team.protocol import (
     MAX_FRAME_BYTES,
@@ -36,6 +35,7 @@ from bygones.team.protocol import (
     decode_request,
     has_valid_names,
 )
+from bygones.team.stores.base import TeamStore
 
 __all__ = ["UploadHandler", "parse_request"]
 
@@ -118,7 +118,7 @@ class UploadHandler:
         """Return up to where each source of a person's machine is there."""
         if not _MACHINE_ID.fullmatch(machine):
             raise UploadRejected("it does not say which machine it is from")
-        acks = self._store.upload_progress(token.person, machine)
+        acks = self._store.machine_sources(token.person, machine)
         return UploadResponse(
             sources=tuple(map(_source_state, acks)), person=token.person
         )
@@ -138,7 +138,7 @@ class UploadHandler:
         for pieces in _group_by_source(request.chunks):
             came[_remote_source(token, request.machine, pieces[-1])] = pieces
         numbers = [sent.number for sent in came]
-        acks = self._store.upload_progress(token.person, request.machine, numbers)
+        acks = self._store.machine_sources(token.person, request.machine, numbers)
         known = {ack.source.number: ack for ack in acks}
         new = [sent for sent in came if sent.number not in known]
         refused = self._register_sources(new, came, known)
@@ -147,7 +147,7 @@ class UploadHandler:
             if sent.number in refused:
                 yield SourceState(home=sent.home, path=sent.path, is_erased=True)
                 continue
-            ack = known.get(sent.number) or UploadProgress(source=sent)
+            ack = known.get(sent.number) or TeamSource(source=sent)
             generation, fresh = _next_chunks(ack, pieces)
             fragment = _new_fragment(ack, pieces, fresh)
             if not fresh and fragment is None:
@@ -164,7 +164,7 @@ class UploadHandler:
             waiting.append((batch, written))
         told = self._store.put_all([batch for batch, _ in waiting]) if waiting else ()
         for (batch, written), one in zip(waiting, told, strict=True):
-            if isinstance(one, UploadProgress):
+            if isinstance(one, TeamSource):
                 yield _source_state(one)
             else:
                 yield self._rejected_state(batch.source, written)
@@ -173,7 +173,7 @@ class UploadHandler:
         self,
         new: Sequence[RemoteSource],
         chunks_by_source: Mapping[RemoteSource, Sequence[UploadChunk]],
-        progress_by_number: dict[int, UploadProgress],
+        progress_by_number: dict[int, TeamSource],
     ) -> set[int]:
         """Note new sources before any byte of them is written; return the erased.
 
@@ -192,7 +192,7 @@ class UploadHandler:
         batches = [SourceUpdate(source=sent) for sent in begun]
         told = self._store.put_all(batches) if batches else ()
         for sent, one in zip(begun, told, strict=True):
-            if isinstance(one, UploadProgress):
+            if isinstance(one, TeamSource):
                 progress_by_number[sent.number] = one
             else:
                 refused.add(sent.number)
@@ -202,7 +202,7 @@ class UploadHandler:
         self, source: RemoteSource, written: Sequence[str]
     ) -> SourceState:
         """Return where a source stands that did not fit, or that it is not wanted."""
-        for ack in self._store.upload_progress(
+        for ack in self._store.machine_sources(
             source.person, source.machine, [source.number]
         ):
             return _source_state(ack)
@@ -220,7 +220,7 @@ def _group_by_source(chunks: Sequence[UploadChunk]) -> Iterable[list[UploadChunk
 
 
 def _next_chunks(
-    progress: UploadProgress, chunks: Sequence[UploadChunk]
+    progress: TeamSource, chunks: Sequence[UploadChunk]
 ) -> tuple[int, list[UploadChunk]]:
     """Return the chunks that go on where a source stops; none behind a gap."""
     generation, fresh = chunks[0].generation, []
@@ -235,7 +235,7 @@ def _next_chunks(
 
 
 def _new_fragment(
-    progress: UploadProgress,
+    progress: TeamSource,
     chunks: Sequence[UploadChunk],
     fresh: Sequence[UploadChunk],
 ) -> SourceFragment | None:
@@ -287,7 +287,7 @@ def _stored_span(chunk: UploadChunk, address: str) -> StoredSpan:
     )
 
 
-def _source_state(progress: UploadProgress) -> SourceState:
+def _source_state(progress: TeamSource) -> SourceState:
     return SourceState(
         home=progress.source.home,
         path=progress.source.path,

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from bygones.errors import InvalidAccountName, InvalidStoreURL, MissingDependency
-from bygones.team.contract import AccessRole, AccessScope, BlobStore, TeamStore
+from bygones.team.contract import AccessRole, AccessScope, BlobStore
+from bygones.team.stores.base import TeamStore
 
 TOKEN_PREFIX = "rcl_"  # noqa: S105 (not a secret)
 """How a token begins: whoever finds one knows what it opens, and so does our mask."""

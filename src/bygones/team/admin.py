@@ -18,7 +18,8 @@ from bygones.team.access import (
     open_store,
 )
 from bygones.team.blobs import ExternalBlobStore, open_blob_store
-from bygones.team.contract import ErasureReceipt, ErasureSelector, TeamStore
+from bygones.team.contract import ErasureReceipt, ErasureSelector
+from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 
 

@@ -1,21 +1,7 @@
-"""The interface of team stores, and the structs that are passed to them.
-
-How bytes get from a person's machine into an answer:
-
-1. The hub receives lines of a source, redacted by the client. It writes the bytes to
-   the blob store (:class:`BlobStore`) and gets an address.
-2. ``store.put(SourceUpdate(...))`` records the spans and marks their source as pending,
-   in one step. From then on nothing is lost, and the hub acknowledges the upload.
-3. ``derive_all(store, blobs)`` of :mod:`bygones.team.worker` runs after uploads and
-   when a hub starts. It takes ``store.pending_sources()``, reads whole sources back
-   from the blob store, derives their sessions with the code of the local index, and
-   passes the rows to ``store.replace_sessions``. It can be stopped anywhere and run
-   twice: a source stays pending until its sessions are written.
-4. ``store.open_reader(scope, blobs)`` is the only way to read. It answers like the
-   index of a local archive, limited to the sessions that the scope may see.
+"""Structs of team stores, and what their readers need from a database.
 
 Offsets are those of the *redacted* bytes: the hub has no others. A client that redacts
-by other rules than before begins a new generation. ``client_offset`` is the offset in
+by other rules than before starts a new generation. ``client_offset`` is the offset in
 the client's own file after a span. The hub returns it, so that a client without state
 of its own can continue there.
 """
@@ -26,11 +12,12 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -38,9 +25,6 @@ from bygones.errors import SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceId, SourceKind
 from bygones.store.compression import sha256_digest
 from bygones.store.tokenizer import tokenize_prepared
-
-if TYPE_CHECKING:
-    from bygones.team.reader import TeamReader
 
 
 class AccessRole(StrEnum):
@@ -118,6 +102,10 @@ class StoredSpan(Struct, frozen=True, kw_only=True):
     address: str
     """In the blob store."""
 
+    @property
+    def stop(self) -> int:
+        return self.offset + self.length
+
 
 class SourceFragment(Struct, frozen=True, kw_only=True):
     """The unfinished last line of a source: it gives way to what comes in its place."""
@@ -140,30 +128,21 @@ class SourceUpdate(Struct, frozen=True, kw_only=True):
     """What comes behind the last span, or behind what is there."""
 
 
-class UploadProgress(Struct, frozen=True, kw_only=True):
-    """Up to where the store has a source."""
-
-    source: RemoteSource
-    generation: int = 0
-    stored_bytes: int = 0
-    """Redacted bytes that are there; what comes next begins here."""
-    client_offset: int = 0
-    fingerprint: bytes = b""
-    """That of the unfinished last line behind them, if there is one."""
-
-
 class TeamSource(Struct, frozen=True, kw_only=True):
     """A source as the store has it."""
 
     source: RemoteSource
     generation: int = 0
     stored_bytes: int = 0
+    """Redacted bytes that are stored; the next upload continues here."""
+    client_offset: int = 0
     revision: int = 0
-    """Grows with everything that comes of it."""
+    """Grows with every change."""
+    fingerprint: bytes = b""
+    """That of the unfinished last line after the stored bytes, if there is one."""
 
     @property
     def number(self) -> int:
-        """The number of the source."""
         return self.source.number
 
 
@@ -242,154 +221,6 @@ class BlobStore(Protocol):
         ...
 
 
-class TeamStore(Protocol):
-    """An engine that keeps what a team has sent."""
-
-    def prepare(self) -> None:
-        """Make or migrate the schema; only whoever serves does this."""
-        ...
-
-    def put(self, update: SourceUpdate) -> UploadProgress:
-        """Note spans, once each, and that the source is pending.
-
-        Spans that are there already are skipped. Raises
-        :class:`bygones.errors.SourceUpdateRejected` for a gap, for other bytes at a
-        known offset, and for a source that was erased. A fragment replaces the one
-        before; one that does not begin where the spans end is skipped.
-        """
-        ...
-
-    def put_all(
-        self, updates: Sequence[SourceUpdate]
-    ) -> Sequence[UploadProgress | SourceUpdateRejected]:
-        """Put what came at once; what is refused does not keep the rest back."""
-        ...
-
-    def upload_progress(
-        self, person: str, machine: str, among: Sequence[int] | None = None
-    ) -> Sequence[UploadProgress]:
-        """Return up to where sources of a machine are there: all, or some numbers."""
-        ...
-
-    def pending_sources(self, limit: int = 100) -> Sequence[PendingSource]:
-        """Return sources that must be derived, those that wait longest first.
-
-        What came at once is in the order in which it was sent.
-        """
-        ...
-
-    def list_sources(self, person: str) -> Sequence[TeamSource]:
-        """Return all sources of a person."""
-        ...
-
-    def spans(self, source: int) -> Sequence[StoredSpan]:
-        """Return the spans of a source's newest generation, in order."""
-        ...
-
-    def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
-        """Return the unfinished last lines of those sources that have one."""
-        ...
-
-    def related_sources(self, person: str, keys: RelationKeys) -> set[int]:
-        """Return the sources of a person's sessions that are related to some.
-
-        These are sessions of the same id, those that share a record or an answer, and
-        those that have a leaf.
-        """
-        ...
-
-    def record_titles(self, person: str, records: Sequence[int]) -> Sequence[LeafTitle]:
-        """Return what a person's files call records."""
-        ...
-
-    def replace_sessions(self, derived: DerivedSessions) -> None:
-        """Put sessions in the place of what was derived of them before."""
-        ...
-
-    def open_reader(self, scope: AccessScope, blobs: BlobStore) -> TeamReader:
-        """Return what somebody may read."""
-        ...
-
-    def database_blobs(self) -> BlobStore:
-        """Return a blob store in the engine itself, for who has no other."""
-        ...
-
-    def hold(self, selector: ErasureSelector, *, reason: str) -> None:
-        """Keep what fits from being erased, until it is released."""
-        ...
-
-    def release(self, selector: ErasureSelector) -> None:
-        """Take a hold back."""
-        ...
-
-    def holds(self) -> Sequence[tuple[ErasureSelector, str]]:
-        """Return what is held, and why."""
-        ...
-
-    def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
-        """Return the sessions that fit, whether they are held or not."""
-        ...
-
-    def erase(self, selector: ErasureSelector, *, now: datetime) -> ErasureReceipt:
-        """Refuse what fits from now on, then remove every row of it.
-
-        What is not derived yet is known by person and session only: derive first.
-        """
-        ...
-
-    def find_erased(self, sources: Sequence[RemoteSource]) -> set[int]:
-        """Return the numbers of those sources that were erased, asked for at once."""
-        ...
-
-    def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
-        """Return those of some hashes of sources that tombstones have."""
-        ...
-
-    def tombstones(self) -> Sequence[Tombstone]:
-        """Return what was erased."""
-        ...
-
-    def add_tombstones(self, tombstones: Iterable[Tombstone]) -> None:
-        """Refuse what another store has erased."""
-        ...
-
-    def orphaned_blobs(self) -> Sequence[str]:
-        """Return addresses of erased objects that may still be there."""
-        ...
-
-    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
-        """Note that objects are gone."""
-        ...
-
-    def export_updates(self) -> Iterator[SourceUpdate]:
-        """Yield all that was put, a source at a time: for moving to another store."""
-        ...
-
-    def verify(self) -> VerifyReport:
-        """Look whether rows and spans are whole."""
-        ...
-
-    def get_note(self, kind: str, key: str) -> bytes | None:
-        """Return what a hub keeps for itself, such as a token's hash."""
-        ...
-
-    def list_notes(self, kind: str) -> dict[str, bytes]:
-        """Return all notes of a kind."""
-        ...
-
-    def note_kinds(self) -> Sequence[str]:
-        """Return of which kinds there are notes."""
-        ...
-
-    def set_note(self, kind: str, key: str, value: bytes | None) -> None:
-        """Keep a note, or forget it."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the engine."""
-        ...
-
-
 class SessionText(NamedTuple):
     """What a record says in one of its parts."""
 
@@ -414,6 +245,13 @@ class SessionRows(Struct, frozen=True):
     rows: Mapping[str, Sequence[tuple[Any, ...]]]
     """By table, with the values of :attr:`bygones.store.schema.Table.team_columns`."""
     texts: Sequence[SessionText]
+
+    def common_teams(
+        self, teams_by_source: Mapping[int, AbstractSet[str]]
+    ) -> tuple[str, ...]:
+        """Return the teams that may see all sources of the session."""
+        teams = [teams_by_source[row[0]] for row in self.rows["session_source"]]
+        return tuple(sorted(set.intersection(*map(set, teams)))) if teams else ()
 
 
 class RelationKeys(Struct, frozen=True):

@@ -38,8 +38,8 @@ from bygones.team.contract import (
     SourceFragment,
     StoredSpan,
     TeamSource,
-    TeamStore,
 )
+from bygones.team.stores.base import TeamStore
 
 _FETCH_BYTES = 4 * 1024 * 1024
 """Bytes of spans that are fetched from the blob store in one request."""

@@ -46,8 +46,8 @@ _READ_AHEAD_BYTES = 8 * 1024 * 1024
 """Bytes that are fetched at once: a long source may have been sent in small spans. As
 many are kept by who reads on and asks nothing."""
 _COLUMNS = (
-    "number, machine, home, path, kind, project, session, agent, generation, upto,"
-    " mtime_ns, fragment"
+    "number, machine, home, path, kind, project, session, agent, generation,"
+    " stored_bytes, mtime_ns, fragment"
 )
 _COLUMNS_OF_S = ", ".join(f"s.{name}" for name in _COLUMNS.split(", "))
 _SOURCE = f"SELECT {_COLUMNS} FROM {{source}} AS s"  # noqa: S608 (our names)
@@ -357,7 +357,7 @@ class TeamByteReader:
 
 def _stored_source_from_row(row: Sequence[object]) -> StoredSource:
     number, machine, home, path, kind, project, session, agent, generation = row[:9]
-    upto, mtime_ns = row[9:]
+    stored_bytes, mtime_ns = row[9:]
     return StoredSource(
         number=int(str(number)),
         home=f"{machine}:{home}" if machine else str(home),
@@ -367,8 +367,8 @@ def _stored_source_from_row(row: Sequence[object]) -> StoredSource:
         session=SessionId(str(session)) if session is not None else None,
         agent=AgentId(str(agent)) if agent is not None else None,
         generation=int(str(generation)),
-        stored_bytes=int(str(upto)),
-        size=int(str(upto)),
+        stored_bytes=int(str(stored_bytes)),
+        size=int(str(stored_bytes)),
         mtime_ns=int(str(mtime_ns)),
     )
 

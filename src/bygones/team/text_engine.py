@@ -40,6 +40,8 @@ _MAX_COUNTED_TEXTS = 50_000
 _SAMPLED_SESSIONS = 1_000
 _MAX_CACHED_TERMS = 50_000
 """Terms whose number of texts is cached."""
+_MAX_CACHED_COUNTS = 100_000
+"""Counts by session and kind that are cached; each takes about a hundred bytes."""
 
 
 class TermFilter(Struct, frozen=True, kw_only=True):
@@ -96,7 +98,7 @@ class TeamEngine:
         self._forms_by_stem: dict[str, list[str]] = {}
         self._prefix_terms: dict[str, list[tuple[str, int]]] = {}
         self._counts_cache: dict[TextQuery, dict[int, int]] = {}
-        """Counts for the search that is running."""
+        """Counts of earlier queries: people refine a search step by step."""
         self._postings_cache: dict[int, SessionPostings] = {}
         """Postings of the terms in ``_postings_key``."""
         self._postings_key = (frozenset[str](), False)
@@ -113,7 +115,8 @@ class TeamEngine:
     def prefetch(self, terms: Iterable[str], count_only: Iterable[str] = ()) -> None:
         """Look up terms with all their forms, and the counts of others, at once."""
         self._postings_cache.clear()
-        self._counts_cache.clear()
+        if sum(map(len, self._counts_cache.values())) > _MAX_CACHED_COUNTS:
+            self._counts_cache.clear()
         if len(self._term_counts) > _MAX_CACHED_TERMS:
             self._term_counts.clear()
             self._forms_by_stem.clear()

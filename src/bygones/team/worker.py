@@ -14,8 +14,9 @@ from time import monotonic
 
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.ingest.workers import WorkerPool
-from bygones.team.contract import BlobStore, DerivedSessions, TeamSource, TeamStore
+from bygones.team.contract import BlobStore, DerivedSessions, TeamSource
 from bygones.team.derive import SessionDeriver, session_stem
+from bygones.team.stores.base import TeamStore
 
 _BATCH_BYTES = 64 * 1024 * 1024
 """Bytes of pending sources that are derived together; their relatives come on top."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bygones.errors import StoreError
-from bygones.team.contract import BlobStore, TeamStore
+from bygones.team.contract import BlobStore
+from bygones.team.stores.base import TeamStore
 
 if TYPE_CHECKING:
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection

@@ -26,9 +26,9 @@ def store() -> Iterator[PostgresStore]:
 @pytest.mark.parametrize(
     ("sql", "value", "is_of_row"),
     [
-        ("INSERT INTO stamp VALUES (%(value)s, '')", LONG, True),
-        ("INSERT INTO stamp VALUES (%(value)s, '')", "\ud800", True),
-        ("INSERT INTO stamp VALUES ('n', %(value)s::bigint)", "9" * 30, True),
+        ("INSERT INTO schema_version VALUES (%(value)s, '')", LONG, True),
+        ("INSERT INTO schema_version VALUES (%(value)s, '')", "\ud800", True),
+        ("INSERT INTO schema_version VALUES ('n', %(value)s::bigint)", "9" * 30, True),
         ("INSERT INTO nowhere VALUES (%(value)s)", "x", False),
         ("SELECT pg_terminate_backend(pg_backend_pid()), %(value)s", "x", False),
     ],

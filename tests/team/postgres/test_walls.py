@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from bygones.errors import StoreError
-from bygones.team.contract import BlobStore, TeamStore
+from bygones.team.contract import BlobStore
+from bygones.team.stores.base import TeamStore
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_connection import PostgresConnection
 

@@ -30,7 +30,7 @@ from bygones.team.contract import AccessRole, ErasureReceipt, ErasureSelector
 
 if TYPE_CHECKING:
     from bygones.team.blobs import ExternalBlobStore
-    from bygones.team.contract import TeamStore
+    from bygones.team.stores.base import TeamStore
 
 
 class StoredReceipt(

@@ -17,7 +17,7 @@ from bygones.render.text.primitives import sanitize_name as plain
 if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.model.summary import SearchResults
-    from bygones.team.contract import TeamStore
+    from bygones.team.stores.base import TeamStore
 
 
 __all__ = ["migrate"]

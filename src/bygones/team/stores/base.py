@@ -1,17 +1,35 @@
-"""The code that all team stores share; each database adds its own statements."""
+"""The interface of team stores, and the code that both SQL stores share.
+
+How bytes get from a person's machine into an answer:
+
+1. The hub receives lines of a source, redacted by the client. It writes the bytes to
+   the blob store and gets an address.
+2. ``store.put(SourceUpdate(...))`` records the spans and marks their source as pending,
+   in one step. From then on nothing is lost, and the hub acknowledges the upload.
+3. ``derive_all(store, blobs)`` of :mod:`bygones.team.worker` runs after uploads and
+   when a hub starts. It takes ``store.pending_sources()``, reads whole sources back
+   from the blob store, derives their sessions with the code of the local index, and
+   passes the rows to ``store.replace_sessions``. It can be stopped at any time and run
+   twice: a source stays pending until its sessions are written.
+4. ``store.open_reader(scope, blobs)`` is the only way to read. It answers like the
+   index of a local archive, limited to the sessions that the scope may see.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from bygones.errors import ArchiveDamaged, SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceKind
 from bygones.store.compression import compress, decompress, sha256_digest
+from bygones.store.encoding import to_milliseconds
 from bygones.team.contract import (
     AccessScope,
     BlobStore,
@@ -20,6 +38,7 @@ from bygones.team.contract import (
     ErasureReceipt,
     ErasureSelector,
     LeafTitle,
+    PendingSource,
     RelationKeys,
     RemoteSource,
     ScopedDatabase,
@@ -27,38 +46,440 @@ from bygones.team.contract import (
     SourceUpdate,
     StoredSpan,
     TeamSource,
-    UploadProgress,
+    Tombstone,
     VerifyReport,
     tombstone_hashes,
 )
 from bygones.team.reader import BlobCache, TeamReader
 from bygones.team.text_engine import TextSearchBackend
 
-__all__ = [
-    "BaseStore",
-    "DatabaseBlobStore",
-    "EngineFunctions",
-    "encode_selector",
-    "fragment_from_row",
-    "progress_from_row",
-    "span_from_row",
-    "span_rows",
-    "team_source_from_row",
-]
-
 _QUERY_BATCH = 20_000
+"""Values that are passed to one statement."""
 ConnectionT = TypeVar("ConnectionT", bound=DatabaseConnection)
-_decode_selector_json = msgspec.json.Decoder(ErasureSelector).decode
+_decode_selector = msgspec.json.Decoder(ErasureSelector).decode
+
+
+class TeamStore(ABC):
+    """A database with what a team has uploaded, and what is derived from it."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Create or migrate the schema. Only hubs and migrations do this."""
+
+    @abstractmethod
+    def put(self, update: SourceUpdate) -> TeamSource:
+        """Record new spans of a source, and that it must be derived.
+
+        Spans that are already stored are skipped. A fragment replaces the previous one;
+        it is skipped unless it starts where the spans end.
+
+        :raises SourceUpdateRejected: if there is a gap, if other bytes are stored at an
+            offset, or if the source was erased.
+        """
+
+    def put_all(
+        self, updates: Sequence[SourceUpdate]
+    ) -> Sequence[TeamSource | SourceUpdateRejected]:
+        """Put several updates; a rejected one doesn't affect the others."""
+        results: list[TeamSource | SourceUpdateRejected] = []
+        for update in updates:
+            try:
+                results.append(self.put(update))
+            except SourceUpdateRejected as error:
+                results.append(error)
+        return results
+
+    @abstractmethod
+    def machine_sources(
+        self, person: str, machine: str, numbers: Sequence[int] | None = None
+    ) -> Sequence[TeamSource]:
+        """Return the sources of a machine: all, or those with some numbers."""
+
+    @abstractmethod
+    def list_sources(self, person: str) -> Sequence[TeamSource]:
+        """Return all sources of a person."""
+
+    @abstractmethod
+    def pending_sources(self, limit: int = 100) -> Sequence[PendingSource]:
+        """Return sources that must be derived, in the order in which they came."""
+
+    @abstractmethod
+    def spans(self, source: int) -> Sequence[StoredSpan]:
+        """Return the spans of a source's newest generation, in order."""
+
+    @abstractmethod
+    def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
+        """Return the unfinished last lines of those sources that have one."""
+
+    @abstractmethod
+    def related_sources(self, person: str, keys: RelationKeys) -> set[int]:
+        """Return the sources of a person's sessions that have one of the keys."""
+
+    @abstractmethod
+    def record_titles(self, person: str, records: Sequence[int]) -> Sequence[LeafTitle]:
+        """Return the titles that a person's sources give to records."""
+
+    @abstractmethod
+    def replace_sessions(self, derived: DerivedSessions) -> None:
+        """Replace what was derived from the same sources before."""
+
+    @abstractmethod
+    def open_reader(self, scope: AccessScope, blobs: BlobStore) -> TeamReader:
+        """Return a reader of everything that a scope may see."""
+
+    @abstractmethod
+    def database_blobs(self) -> BlobStore:
+        """Return a blob store in the same database, for teams without another."""
+
+    @abstractmethod
+    def hold(self, selector: ErasureSelector, *, reason: str) -> None:
+        """Protect sessions from being erased, until :meth:`release`."""
+
+    @abstractmethod
+    def release(self, selector: ErasureSelector) -> None:
+        """Remove a hold."""
+
+    @abstractmethod
+    def holds(self) -> Sequence[tuple[ErasureSelector, str]]:
+        """Return all holds with their reasons."""
+
+    @abstractmethod
+    def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
+        """Return the sessions that a selector matches, held or not."""
+
+    @abstractmethod
+    def erase(self, selector: ErasureSelector, *, now: datetime) -> ErasureReceipt:
+        """Reject matching sources from now on, then remove all their rows.
+
+        Sources that aren't derived yet match by person and session only, so derive
+        first.
+        """
+
+    @abstractmethod
+    def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
+        """Return those of some hashes that a tombstone has."""
+
+    def find_erased(self, sources: Sequence[RemoteSource]) -> set[int]:
+        """Return the numbers of those sources that were erased."""
+        hashes = {source.number: tombstone_hashes(source) for source in sources}
+        wanted = sorted({one for own in hashes.values() for one in own})
+        erased = self.find_tombstones(wanted) if wanted else set()
+        return {number for number, own in hashes.items() if erased.intersection(own)}
+
+    @abstractmethod
+    def tombstones(self) -> Sequence[Tombstone]:
+        """Return all tombstones."""
+
+    @abstractmethod
+    def add_tombstones(self, tombstones: Iterable[Tombstone]) -> None:
+        """Reject what was erased, here or in another store."""
+
+    @abstractmethod
+    def orphaned_blobs(self) -> Sequence[str]:
+        """Return addresses of erased blobs that may still be stored."""
+
+    @abstractmethod
+    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
+        """Record that blobs are removed."""
+
+    @abstractmethod
+    def export_updates(self) -> Iterator[SourceUpdate]:
+        """Yield everything that was put, one source at a time."""
+
+    @abstractmethod
+    def verify(self) -> VerifyReport:
+        """Check that spans have no gaps, and that rows belong to a source."""
+
+    @abstractmethod
+    def get_note(self, kind: str, key: str) -> bytes | None:
+        """Return a value that the hub stored for itself, such as a token."""
+
+    @abstractmethod
+    def list_notes(self, kind: str) -> dict[str, bytes]:
+        """Return all notes of a kind."""
+
+    @abstractmethod
+    def note_kinds(self) -> Sequence[str]:
+        """Return the kinds of all notes."""
+
+    @abstractmethod
+    def set_note(self, kind: str, key: str, value: bytes | None) -> None:
+        """Set a note, or delete it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections."""
+
+
+class SqlStore(TeamStore, Generic[ConnectionT]):
+    """What PostgreSQL and ClickHouse have in common."""
+
+    _live_condition = "true"
+    """The condition for rows that aren't marked as deleted."""
+    _final = ""
+    """A suffix of table names, for the current version of each row."""
+    _sessions_with_holders = "session AS s JOIN holder AS h ON h.holder = s.holder"
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._db = self._connect()
+        self._blob_cache = BlobCache()
+
+    @abstractmethod
+    def _connect(self) -> ConnectionT: ...
+
+    @abstractmethod
+    def _search_backend(
+        self, database: ScopedDatabase, scope: AccessScope
+    ) -> TextSearchBackend: ...
+
+    def open_reader(self, scope: AccessScope, blobs: BlobStore) -> TeamReader:
+        db = self._connect()
+        database = ScopedDatabase(db)
+        backend = self._search_backend(database, scope)
+        return TeamReader(
+            database, backend, blobs, db.close, shared_cache=self._blob_cache
+        )
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _rows_in(
+        self, sql: str, column: str, values: Iterable[object], **more: object
+    ) -> list[Any]:
+        """Run a statement that ends in ``WHERE``, for rows with some values."""
+        condition = self._db.in_list(column, "values")
+        found: list[Any] = []
+        for batch in _batched(list(values)):
+            found += self._db.rows(f"{sql} {condition}", {"values": batch, **more})
+        return found
+
+    def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
+        rows = self._rows_in(
+            "SELECT number, stored_bytes, fingerprint, fragment"  # noqa: S608 (constants)
+            f" FROM source{self._final} WHERE fingerprint <> '' AND",
+            "number",
+            sources,
+        )
+        return {
+            number: SourceFragment(
+                offset=offset, fingerprint=bytes(fingerprint), frame=bytes(frame)
+            )
+            for number, offset, fingerprint, frame in rows
+        }
+
+    def related_sources(self, person: str, keys: RelationKeys) -> set[int]:
+        found: set[int] = set()
+        for table, column, values in (
+            ("session", "session", keys.sessions),
+            ("record", "key", [*keys.records, *keys.titled_records]),
+            ("record", "message_key", keys.messages),
+        ):
+            for batch in _batched(values):
+                found |= self._sources_with(person, table, column, batch)
+        return found
+
+    @abstractmethod
+    def _sources_with(
+        self, person: str, table: str, column: str, values: Sequence[object]
+    ) -> set[int]:
+        """Return the sources of a person's sessions with values in a table."""
+
+    def record_titles(self, person: str, records: Sequence[int]) -> list[LeafTitle]:
+        return [
+            LeafTitle(*row)
+            for batch in _batched(records)
+            for row in self._query_record_titles(person, batch)
+        ]
+
+    @abstractmethod
+    def _query_record_titles(
+        self, person: str, records: Sequence[int]
+    ) -> Iterable[Any]: ...
+
+    def _select_all(self, table: str, columns: str) -> list[Any]:
+        return self._db.rows(
+            f"SELECT {columns} FROM {table}{self._final}"  # noqa: S608 (constants)
+            f" WHERE {self._live_condition} ORDER BY 1",
+            {},
+        )
+
+    def holds(self) -> Sequence[tuple[ErasureSelector, str]]:
+        rows = self._select_all("hold", "selector, reason")
+        return [(_decode_selector(selector), reason) for selector, reason in rows]
+
+    def orphaned_blobs(self) -> Sequence[str]:
+        return [row[0] for row in self._select_all("orphaned_blob", "address")]
+
+    def get_note(self, kind: str, key: str) -> bytes | None:
+        rows = self._db.rows(
+            f"SELECT value FROM note{self._final}"  # noqa: S608 (constants)
+            f" WHERE kind = %(kind)s AND key = %(key)s AND {self._live_condition}",
+            {"kind": kind, "key": key},
+        )
+        return bytes(rows[0][0]) if rows else None
+
+    def list_notes(self, kind: str) -> dict[str, bytes]:
+        rows = self._db.rows(
+            f"SELECT key, value FROM note{self._final}"  # noqa: S608 (constants)
+            f" WHERE kind = %(kind)s AND {self._live_condition} ORDER BY key",
+            {"kind": kind},
+        )
+        return {key: bytes(value) for key, value in rows}
+
+    def note_kinds(self) -> Sequence[str]:
+        return [row[0] for row in self._select_all("note", "DISTINCT kind")]
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        sql = f"SELECT hash, erased_at FROM tombstone{self._final} ORDER BY erased_at"  # noqa: S608 (constants)
+        rows = self._db.rows(sql, {})
+        return [Tombstone(hash=bytes(one), erased_at=when) for one, when in rows]
+
+    def export_updates(self) -> Iterator[SourceUpdate]:
+        sql = "SELECT DISTINCT person FROM source ORDER BY 1"
+        for (person,) in self._db.rows(sql, {}):
+            sources = self.list_sources(person)
+            fragments = self.fragments([source.number for source in sources])
+            for source in sources:
+                yield SourceUpdate(
+                    source=source.source,
+                    generation=source.generation,
+                    spans=tuple(self.spans(source.number)),
+                    fragment=fragments.get(source.number),
+                )
+
+    def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
+        return sorted(self._find_sessions(selector).values())
+
+    def _find_sessions(self, selector: ErasureSelector) -> dict[int, SessionId]:
+        """Return the sessions that a selector matches, by their numbers."""
+        conditions: list[str] = []
+        values: dict[str, object] = {}
+        if selector.person is not None:
+            conditions.append("h.person = %(person)s")
+            values["person"] = selector.person
+        if selector.session is not None:
+            conditions.append("s.session = %(session)s")
+            values["session"] = selector.session
+        if selector.before is not None:
+            conditions.append("s.ended_ms < %(before)s")
+            values["before"] = to_milliseconds(selector.before)
+        if selector.project is not None:
+            # A directory with everything below it, or the key of a project.
+            folder = selector.project.rstrip("/")
+            values |= {"project": selector.project}
+            values |= {"below": f"{folder}/", "after": f"{folder}{_AFTER_SLASH}"}
+            conditions.append(
+                "(s.project = %(project)s OR (s.project >= %(below)s"
+                " AND s.project < %(after)s) OR s.number IN"
+                " (SELECT number FROM session_source WHERE source IN"
+                " (SELECT number FROM source WHERE project = %(project)s)))"
+            )
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        rows = self._db.rows(
+            f"SELECT s.number, s.session FROM {self._sessions_with_holders}{where}",  # noqa: S608 (constants)
+            values,
+        )
+        return {number: SessionId(session) for number, session in rows}
+
+    def erase(self, selector: ErasureSelector, *, now: datetime) -> ErasureReceipt:
+        with self._erasure():
+            chosen = self._find_sessions(selector)
+            held: set[int] = set()
+            held_sources: set[int] = set()
+            for hold, _ in self.holds():
+                own = self._find_sessions(hold)
+                held |= own.keys()
+                held_sources |= self._find_sources(hold, own).keys()
+            erased = {n: s for n, s in chosen.items() if n not in held}
+            sources = {
+                number: source
+                for number, source in self._find_sources(selector, erased).items()
+                if number not in held_sources
+            }
+            hashes = {h for one in sources.values() for h in tombstone_hashes(one)}
+            self.add_tombstones(Tombstone(hash=h, erased_at=now) for h in hashes)
+            sql = "SELECT DISTINCT address FROM span WHERE"
+            addresses = {row[0] for row in self._rows_in(sql, "number", sources)}
+            rows = self._delete_sessions(list(erased))
+            rows += self._delete_sources(list(sources))
+            used = {row[0] for row in self._rows_in(sql, "address", addresses)}
+            orphaned = sorted(addresses - used)
+            self._add_orphaned_blobs(orphaned)
+        return ErasureReceipt(
+            selector=selector,
+            sessions=tuple(sorted(erased.values())),
+            sources=len(sources),
+            rows=rows,
+            blob_addresses=tuple(orphaned),
+            held_sessions=tuple(sorted(s for n, s in chosen.items() if n in held)),
+        )
+
+    def _find_sources(
+        self, selector: ErasureSelector, sessions: Mapping[int, SessionId]
+    ) -> dict[int, RemoteSource]:
+        """Return the sources of sessions, those beside them, and others that match.
+
+        A source may have been uploaded and not be derived yet.
+        """
+        sql = "SELECT DISTINCT source FROM session_source WHERE"
+        own = {row[0] for row in self._rows_in(sql, "number", sessions)}
+        sql = "SELECT DISTINCT person FROM source WHERE"
+        people = {row[0] for row in self._rows_in(sql, "number", own)}
+        if selector.session is not None:
+            rows = self._rows_in(sql, "session", [selector.session])
+            people |= {row[0] for row in rows if selector.person in {None, row[0]}}
+        if selector.person is not None and selector == ErasureSelector(
+            person=selector.person
+        ):
+            return {
+                one.number: one.source for one in self.list_sources(selector.person)
+            }
+        found: dict[int, RemoteSource] = {}
+        for person in people:
+            sources = {one.number: one.source for one in self.list_sources(person)}
+            names = {sources[n].session for n in own & sources.keys()} - {None}
+            if selector.session is not None and selector.person in {None, person}:
+                names.add(selector.session)
+            folders = tuple(
+                f"{sources[number].id.removesuffix('.jsonl')}/"
+                for number in own & sources.keys()
+            )
+            found |= {
+                number: source
+                for number, source in sources.items()
+                if number in own
+                or source.session in names
+                or source.id.startswith(folders)
+            }
+        return found
+
+    def _erasure(self) -> AbstractContextManager[None]:
+        """Keep others from writing during an erasure, if the database can."""
+        return nullcontext()
+
+    @abstractmethod
+    def _delete_sessions(self, numbers: Sequence[int]) -> int:
+        """Delete all rows of sessions; return how many there were."""
+
+    @abstractmethod
+    def _delete_sources(self, numbers: Sequence[int]) -> int:
+        """Delete all rows of sources; return how many there were."""
+
+    @abstractmethod
+    def _add_orphaned_blobs(self, addresses: Sequence[str]) -> None: ...
+
+
+_AFTER_SLASH = chr(ord("/") + 1)
 
 
 def encode_selector(selector: ErasureSelector) -> str:
-    """Return a selector as it is kept."""
     return msgspec.json.encode(selector).decode()
 
 
-def source_from_row(row: Sequence[Any]) -> RemoteSource:
-    """Return a source by its row."""
-    return RemoteSource(
+def team_source_from_row(row: Sequence[Any]) -> TeamSource:
+    """Return a source by its row: person, teams, then the columns of ``source``."""
+    source = RemoteSource(
         person=row[0],
         teams=tuple(row[1]),
         machine=row[2],
@@ -70,41 +491,23 @@ def source_from_row(row: Sequence[Any]) -> RemoteSource:
         agent=AgentId(row[8]) if row[8] is not None else None,
         mtime_ns=row[9],
     )
-
-
-def progress_from_row(row: Sequence[Any]) -> UploadProgress:
-    """Return up to where a source is there, by its row."""
-    return UploadProgress(
-        source=source_from_row(row),
+    return TeamSource(
+        source=source,
         generation=row[10],
         stored_bytes=row[11],
         client_offset=row[12],
+        revision=row[13],
         fingerprint=bytes(row[14]),
     )
 
 
-def team_source_from_row(row: Sequence[Any]) -> TeamSource:
-    """Return a source as the store has it, by its row."""
-    sent = source_from_row(row)
-    return TeamSource(
-        source=sent, generation=row[10], stored_bytes=row[11], revision=row[13]
-    )
-
-
-def fragment_from_row(row: Sequence[Any]) -> SourceFragment:
-    """Return an unfinished last line by its row."""
-    upto, mark, frame = row
-    return SourceFragment(offset=upto, fingerprint=bytes(mark), frame=bytes(frame))
-
-
 def span_from_row(row: Sequence[Any]) -> StoredSpan:
-    """Return a span by its row."""
-    start, stop, origin, sign, address = row
+    start, stop, client_offset, sha256, address = row
     return StoredSpan(
         offset=start,
         length=stop - start,
-        client_offset=origin,
-        sha256=bytes(sign),
+        client_offset=client_offset,
+        sha256=bytes(sha256),
         address=address,
     )
 
@@ -112,14 +515,14 @@ def span_from_row(row: Sequence[Any]) -> StoredSpan:
 def span_rows(
     update: SourceUpdate, spans: Iterable[StoredSpan], holder: int, *more: object
 ) -> list[tuple[object, ...]]:
-    """Return the rows of a batch's spans: number, holder, generation, then each."""
+    """Return rows of the table ``span`` with the columns :data:`SPAN_COLUMNS`."""
     return [
         (
             update.source.number,
             holder,
             update.generation,
             span.offset,
-            span.offset + span.length,
+            span.stop,
             span.client_offset,
             span.sha256,
             span.address,
@@ -129,235 +532,55 @@ def span_rows(
     ]
 
 
-def _batched(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield numbers by as many as are asked for at once."""
-    for start in range(0, len(numbers), _QUERY_BATCH):
-        yield numbers[start : start + _QUERY_BATCH]
+SPAN_COLUMNS = (
+    "number",
+    "holder",
+    "generation",
+    "start",
+    "stop",
+    "client_offset",
+    "sha256",
+    "address",
+)
 
 
-class EngineFunctions(NamedTuple, Generic[ConnectionT]):
-    """How an engine does what all engines do: its statements, over a connection."""
-
-    connect: Callable[[str], ConnectionT]
-    search_backend: Callable[[ScopedDatabase, AccessScope], TextSearchBackend]
-    prepare: Callable[[ConnectionT], None]
-    put: Callable[[ConnectionT, SourceUpdate], UploadProgress]
-    upload_progress: Callable[
-        [ConnectionT, str, str, Sequence[int] | None], Sequence[UploadProgress]
-    ]
-    list_sources: Callable[[ConnectionT, str], Sequence[TeamSource]]
-    spans: Callable[[ConnectionT, int], Sequence[StoredSpan]]
-    fragments: Callable[[ConnectionT, Sequence[int]], dict[int, SourceFragment]]
-    write_sessions: Callable[[ConnectionT, DerivedSessions], None]
-    matching_sessions: Callable[[ConnectionT, ErasureSelector], dict[int, SessionId]]
-    erase: Callable[
-        [ConnectionT, ErasureSelector, Sequence[ErasureSelector], datetime],
-        ErasureReceipt,
-    ]
-    verify: Callable[[ConnectionT], VerifyReport]
+def _batched(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _QUERY_BATCH):
+        yield values[start : start + _QUERY_BATCH]
 
 
-class BaseStore(Generic[ConnectionT]):
-    """What a team has sent, what is derived of it, and who may see it."""
-
-    _engine: EngineFunctions[ConnectionT]
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._db = self._engine.connect(address)
-        self._blob_cache = BlobCache()
-
-    def list_notes(self, kind: str) -> dict[str, bytes]:
-        """Return all notes of a kind."""
-        raise NotImplementedError
-
-    def _sources_with(
-        self, person: str, table: str, column: str, values: Sequence[object]
-    ) -> set[int]:
-        """Return the sources of a person's sessions that have one of some values."""
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """Make or migrate the schema."""
-        self._engine.prepare(self._db)
-
-    def put(self, update: SourceUpdate) -> UploadProgress:
-        """Note spans, once each, and that the source is pending."""
-        return self._engine.put(self._db, update)
-
-    def put_all(
-        self, updates: Sequence[SourceUpdate]
-    ) -> list[UploadProgress | SourceUpdateRejected]:
-        """Put what came at once; what is refused does not keep the rest back."""
-        told: list[UploadProgress | SourceUpdateRejected] = []
-        for batch in updates:
-            try:
-                told.append(self.put(batch))
-            except SourceUpdateRejected as error:
-                told.append(error)
-        return told
-
-    def upload_progress(
-        self, person: str, machine: str, among: Sequence[int] | None = None
-    ) -> Sequence[UploadProgress]:
-        """Return up to where sources of a machine are there: all, or some."""
-        return self._engine.upload_progress(self._db, person, machine, among)
-
-    def list_sources(self, person: str) -> Sequence[TeamSource]:
-        """Return all sources of a person."""
-        return self._engine.list_sources(self._db, person)
-
-    def spans(self, source: int) -> Sequence[StoredSpan]:
-        """Return the spans of a source's newest generation, in order."""
-        return self._engine.spans(self._db, source)
-
-    def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
-        """Return the unfinished last lines of those sources that have one."""
-        found: dict[int, SourceFragment] = {}
-        for some in _batched(sources):
-            found |= self._engine.fragments(self._db, some)
-        return found
-
-    def replace_sessions(self, derived: DerivedSessions) -> None:
-        """Put sessions in the place of what was derived of them before."""
-        self._engine.write_sessions(self._db, derived)
-
-    def verify(self) -> VerifyReport:
-        """Look whether rows and spans are whole."""
-        return self._engine.verify(self._db)
-
-    def close(self) -> None:
-        """Let go of the engine."""
-        self._db.close()
-
-    _live_condition = ""
-    """What a row of notes, holds or strays must be to count."""
-    _table_suffix = ""
-    """What a table's name is followed by, to be read as it is now."""
-
-    def related_sources(self, person: str, keys: RelationKeys) -> set[int]:
-        """Return the sources of a person's sessions that are related to some."""
-        found = self._sources_with(person, "session", "session", keys.sessions)
-        for table, column, numbers in (
-            ("record", "key", keys.records),
-            ("record", "message_key", keys.messages),
-            ("record", "key", keys.titled_records),
-        ):
-            for some in _batched(numbers):
-                found |= self._sources_with(person, table, column, some)
-        return found
-
-    def record_titles(self, person: str, records: Sequence[int]) -> list[LeafTitle]:
-        """Return what a person's files call records."""
-        return [
-            LeafTitle(*row)
-            for some in _batched(records)
-            for row in self._query_record_titles(person, some)
-        ]
-
-    def _query_record_titles(
-        self, person: str, records: Sequence[int]
-    ) -> Iterable[Any]:
-        raise NotImplementedError
-
-    def open_reader(self, scope: AccessScope, blobs: BlobStore) -> TeamReader:
-        """Return what somebody may read, over a connection of its own."""
-        db = self._engine.connect(self._address)
-        sight = ScopedDatabase(db)
-        words = self._engine.search_backend(sight, scope)
-        return TeamReader(sight, words, blobs, db.close, shared_cache=self._blob_cache)
-
-    def _select_all(self, table: str, columns: str) -> list[Any]:
-        where = f" WHERE {self._live_condition}" if self._live_condition else ""
-        sql = f"SELECT {columns} FROM {table}{self._table_suffix}{where} ORDER BY 1"  # noqa: S608 (our names)
-        return self._db.rows(sql, {})
-
-    def holds(self) -> Sequence[tuple[ErasureSelector, str]]:
-        """Return what is held, and why."""
-        rows = self._select_all("hold", "selector, reason")
-        return [(_decode_selector_json(row[0]), row[1]) for row in rows]
-
-    def find_erased(self, sources: Sequence[RemoteSource]) -> set[int]:
-        """Return the numbers of those sources that were erased, asked for at once."""
-        signs = {one.number: tombstone_hashes(one) for one in sources}
-        every = sorted({sign for own in signs.values() for sign in own})
-        there = self.find_tombstones(every) if every else set()
-        return {number for number, own in signs.items() if there.intersection(own)}
-
-    def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
-        """Return those of some signs that tombstones have."""
-        raise NotImplementedError
-
-    def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
-        """Return the sessions that fit, whether they are held or not."""
-        return sorted(self._engine.matching_sessions(self._db, selector).values())
-
-    def erase(self, selector: ErasureSelector, *, now: datetime) -> ErasureReceipt:
-        """Refuse what fits from now on, then remove every row of it."""
-        held = [one for one, _ in self.holds()]
-        return self._engine.erase(self._db, selector, held, now)
-
-    def orphaned_blobs(self) -> Sequence[str]:
-        """Return addresses of erased objects that may still be there."""
-        return [row[0] for row in self._select_all("stray", "address")]
-
-    def export_updates(self) -> Iterator[SourceUpdate]:
-        """Yield all that was put, a source at a time."""
-        sql = "SELECT DISTINCT person FROM source ORDER BY 1"
-        for (person,) in self._db.rows(sql, {}):
-            sources = self.list_sources(person)
-            fragments = self.fragments([held.number for held in sources])
-            for held in sources:
-                yield SourceUpdate(
-                    source=held.source,
-                    generation=held.generation,
-                    spans=tuple(self.spans(held.number)),
-                    fragment=fragments.get(held.number),
-                )
-
-    def get_note(self, kind: str, key: str) -> bytes | None:
-        """Return what a hub keeps for itself."""
-        return self.list_notes(kind).get(key)
-
-    def note_kinds(self) -> Sequence[str]:
-        """Return of which kinds there are notes."""
-        return [row[0] for row in self._select_all("note", "DISTINCT kind")]
-
-
-class DatabaseBlobStore(Generic[ConnectionT]):
-    """A blob store in the database itself: for a team that has nothing else."""
+class DatabaseBlobStore(ABC, Generic[ConnectionT]):
+    """A blob store in the database of a team store."""
 
     def __init__(self, db: ConnectionT) -> None:
         self._db = db
 
-    def _insert(self, address: str, frame: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _insert(self, address: str, frame: bytes) -> None: ...
+
+    @abstractmethod
+    def remove(self, addresses: Iterable[str]) -> None: ...
 
     def put(self, raw: bytes) -> str:
-        """Keep bytes, and return their address: the same for the same bytes."""
         address = sha256_digest(raw).hex()
         self._insert(address, compress(raw))
         return address
 
     def get(self, address: str) -> bytes:
-        """Return bytes by their address."""
         found = self.get_many([address])
         if not found:
             raise ArchiveDamaged(Path(address), "it is missing")
         return found[address]
 
     def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """Return bytes of several objects."""
         frames = self.get_frames(addresses)
         return {address: decompress(frame) for address, frame in frames.items()}
 
     def get_frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """Return several objects as they are kept."""
-        among = self._db.in_list("address", "addresses")
-        sql = f"SELECT address, frame FROM object WHERE {among}"  # noqa: S608 (our names)
+        condition = self._db.in_list("address", "addresses")
+        sql = f"SELECT address, frame FROM object WHERE {condition}"  # noqa: S608 (constants)
         rows = self._db.rows(sql, {"addresses": list(addresses)})
         return {address: bytes(frame) for address, frame in rows}
 
     def close(self) -> None:
-        """Let go of the database."""
         self._db.close()

@@ -1,204 +1,253 @@
-"""The team store on ClickHouse, and its text search by postings."""
+"""The team store on ClickHouse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bygones.store.text_index import form_prefix, stem_terms
+from msgspec.structs import replace
+
+from bygones.errors import SourceUpdateRejected
 from bygones.team.contract import (
     AccessScope,
+    DerivedSessions,
     ErasureSelector,
     PendingSource,
     ScopedDatabase,
+    SourceFragment,
+    SourceUpdate,
+    StoredSpan,
+    TeamSource,
     Tombstone,
+    VerifyReport,
     allocate_numbers,
+    select_new_spans,
 )
-from bygones.team.stores import clickhouse_rows
 from bygones.team.stores.base import (
-    BaseStore,
+    SPAN_COLUMNS,
     DatabaseBlobStore,
-    EngineFunctions,
+    SqlStore,
     encode_selector,
+    span_from_row,
+    span_rows,
+    team_source_from_row,
 )
-from bygones.team.stores.clickhouse_connection import ClickHouseConnection, prepare
-from bygones.team.text_engine import TermFilter
-from bygones.team.text_query import (
-    MatchQuery,
-    SessionPostings,
-    SqlCondition,
-    TermSequence,
-    TextQuery,
-    split_required_match,
+from bygones.team.stores.clickhouse_connection import (
+    DERIVED_TABLES,
+    ClickHouseConnection,
+    prepare,
+)
+from bygones.team.stores.clickhouse_rows import (
+    delete_dead_rows,
+    get_or_create_holder,
+    mark_dead,
+    write_sessions,
+)
+from bygones.team.stores.clickhouse_search import ClickHouseTextSearch
+
+_IS_LIVE = "number NOT IN (SELECT number FROM dead)"
+_SYNC_MUTATION = "SETTINGS mutations_sync = 2"
+_SOURCE_COLUMNS = (
+    "number",
+    "holder",
+    "person",
+    "machine",
+    "home",
+    "path",
+    "id",
+    "kind",
+    "project",
+    "session",
+    "agent",
+    "mtime_ns",
+    "generation",
+    "stored_bytes",
+    "client_offset",
+    "revision",
+    "fingerprint",
+    "fragment",
+)
+_SELECT_SOURCE = (
+    "SELECT s.person, h.teams, s.machine, s.home, s.path, s.kind, s.project,"
+    " s.session, s.agent, s.mtime_ns, s.generation, s.stored_bytes, s.client_offset,"
+    " s.revision, s.fingerprint FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
+    " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder"
+    " ORDER BY s.machine, s.home, s.path"
 )
 
-_LAST_CHARACTER = "\U0010ffff"
-_SELECT_POSTINGS = "SELECT number, text, kind, record FROM {posting} AS p"
 
+class ClickHouseStore(SqlStore[ClickHouseConnection]):
+    """A team store for companies. ClickHouse has no transactions.
 
-class ClickHouseTextSearch:
-    """What one scope may know of texts and terms."""
+    Rows are never updated: the one with the highest revision counts, and deleted notes
+    and holds have a row that says so.
+    """
 
-    def __init__(self, sight: ScopedDatabase, scope: AccessScope) -> None:
-        self._sight = sight
-        self._scope = scope
+    _live_condition = "is_deleted = 0"
+    _final = " FINAL"
+    _sessions_with_holders = (
+        f"(SELECT * FROM session WHERE {_IS_LIVE}) AS s"  # noqa: S608 (constants)
+        " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder"
+    )
 
-    def refresh_scope(self) -> object:
-        """Look whose rows may be seen; return what changes when these do."""
-        rows = self._sight.db.rows(
-            "SELECT holder, person, teams FROM holder FINAL ORDER BY holder", {}
+    def _connect(self) -> ClickHouseConnection:
+        return ClickHouseConnection(self._address)
+
+    def _search_backend(
+        self, database: ScopedDatabase, scope: AccessScope
+    ) -> ClickHouseTextSearch:
+        return ClickHouseTextSearch(database, scope)
+
+    def prepare(self) -> None:
+        prepare(self._db)
+
+    def database_blobs(self) -> ClickHouseBlobStore:
+        return ClickHouseBlobStore(self._db)
+
+    def put(self, update: SourceUpdate) -> TeamSource:
+        """Record new spans of a source, and that it must be derived.
+
+        Spans are written first, and the stored bytes are computed from them. So if the
+        row of the source is missing after a crash, the next update writes it.
+        """
+        source = update.source
+        if self.find_erased([source]):
+            raise SourceUpdateRejected(source.id, "it was erased")
+        rows = self._select_sources("number = %(number)s", {"number": source.number})
+        before = rows[0] if rows else None
+        if before is not None and update.generation < before.generation:
+            raise SourceUpdateRejected(source.id, "a newer generation is there")
+        known = self._load_spans(source.number, update.generation)
+        stored_bytes = known[-1].stop if known else 0
+        new = select_new_spans(source.id, update.spans, known, stored_bytes)
+        holder = get_or_create_holder(self._db, source.person, source.teams)
+        (revision,) = allocate_numbers(1)
+        self._insert_spans(update, new, holder, revision)
+        last = (new or known)[-1] if new or known else None
+        stored_bytes = last.stop if last else 0
+        fragment = self._next_fragment(update, before, stored_bytes)
+        after = TeamSource(
+            source=source,
+            generation=update.generation,
+            stored_bytes=stored_bytes,
+            client_offset=last.client_offset if last else 0,
+            revision=revision,
+            fingerprint=fragment.fingerprint,
         )
-        scope = self._scope
-        self._sight.set_holders(
-            [row[0] for row in rows if scope.can_see(row[1], row[2])]
+        if before is not None and replace(before, revision=revision) == after:
+            return before
+        self._insert_source(after, holder, fragment.frame)
+        if before is not None and set(before.source.teams) != set(source.teams):
+            self._insert_spans(update, known, holder, revision)
+        return after
+
+    def _next_fragment(
+        self, update: SourceUpdate, before: TeamSource | None, stored_bytes: int
+    ) -> SourceFragment:
+        """Return the unfinished line of a source after an update; it may be empty."""
+        if update.fragment is not None and update.fragment.offset == stored_bytes:
+            return update.fragment
+        if (
+            before is not None
+            and before.fingerprint
+            and before.generation == update.generation
+            and before.stored_bytes == stored_bytes
+        ):
+            return self.fragments([before.number])[before.number]
+        return SourceFragment(offset=stored_bytes, fingerprint=b"")
+
+    def _insert_source(
+        self, team_source: TeamSource, holder: int, fragment: bytes
+    ) -> None:
+        source = team_source.source
+        row = (
+            source.number,
+            holder,
+            source.person,
+            source.machine,
+            source.home,
+            source.path,
+            source.id,
+            source.kind.value,
+            source.project,
+            source.session,
+            source.agent,
+            source.mtime_ns,
+            team_source.generation,
+            team_source.stored_bytes,
+            team_source.client_offset,
+            team_source.revision,
+            team_source.fingerprint,
+            fragment,
         )
-        # No number is used twice: whatever is replaced changes what they make together.
-        sql = "SELECT count(*), groupBitXor(number) FROM {session} AS s"
-        return self._sight.rows(sql)
+        self._db.insert("source", _SOURCE_COLUMNS, [row])
 
-    def totals(self) -> tuple[int, int]:
-        """Return how many texts there are, and how many terms in all of them."""
-        row = self._sight.first_row("SELECT count(*), sum(length) FROM {text} AS s")
-        return (int(row[0]), int(row[1])) if row else (0, 0)
+    def _insert_spans(
+        self,
+        update: SourceUpdate,
+        spans: Sequence[StoredSpan],
+        holder: int,
+        revision: int,
+    ) -> None:
+        rows = span_rows(update, spans, holder, revision)
+        self._db.insert("span", (*SPAN_COLUMNS, "revision"), rows)
 
-    def terms(self, wanted: TermFilter) -> list[tuple[str, int]]:
-        values: dict[str, object] = {"exact": list(wanted.exact)}
-        conditions = ["term IN %(exact)s"] if wanted.exact else []
-        ranges = [form_prefix(stem) for stem in wanted.stems]
-        ranges += [wanted.prefix] if wanted.prefix is not None else []
-        for index, prefix in enumerate(ranges):
-            values |= {f"low{index}": prefix, f"high{index}": prefix + _LAST_CHARACTER}
-            conditions.append(f"(term >= %(low{index})s AND term < %(high{index})s)")
-        if wanted.substring is not None:
-            values["substring"] = wanted.substring
-            conditions.append("position(term, %(substring)s) > 0")
-        if not conditions:
+    def machine_sources(
+        self, person: str, machine: str, numbers: Sequence[int] | None = None
+    ) -> list[TeamSource]:
+        if numbers is not None and not numbers:
             return []
-        rows = self._sight.rows(
-            f"SELECT term, count(*) FROM {{posting}} AS p WHERE {' OR '.join(conditions)}"  # noqa: S608 (constants)
-            " GROUP BY term ORDER BY term",
-            **values,
-        )
-        found = [(term, int(count)) for term, count in rows]
-        return _with_stems(found, wanted) if wanted.stems else found
+        where = "person = %(person)s AND machine = %(machine)s"
+        where += " AND number IN %(numbers)s" if numbers is not None else ""
+        values = {"person": person, "machine": machine, "numbers": list(numbers or ())}
+        return self._select_sources(where, values)
 
-    def count_texts(
-        self, queries: Sequence[TextQuery]
-    ) -> list[tuple[int, int, int, int]]:
-        """Return how many texts are found, by question, session and kind."""
-        condition = SqlCondition(self._sight.db, _match_source_sql)
-        parts: list[str] = []
-        for at, one in enumerate(queries):
-            found, rest = split_required_match(one)
-            table = "{text}" if found is None else condition.match_source(found)
-            where = f" WHERE {condition.compile(rest)}" if rest is not None else ""
-            parts.append(
-                f"SELECT {at:d}, number, kind, uniqExact(text) FROM {table} AS t{where}"  # noqa: S608 (our names)
-                " GROUP BY number, kind"
-            )
-        rows = self._sight.rows(" UNION ALL ".join(parts), **condition.values)
-        return [(int(at), number, int(kind), int(n)) for at, number, kind, n in rows]
+    def list_sources(self, person: str) -> list[TeamSource]:
+        return self._select_sources("person = %(person)s", {"person": person})
 
-    def load_postings(
-        self, sessions: Sequence[int], terms: Sequence[str], *, include_unmatched: bool
-    ) -> dict[int, SessionPostings]:
-        """Return where terms stand in the texts of sessions."""
-        found = {session: SessionPostings({}, {}) for session in sessions}
-        if terms:
-            rows = self._sight.rows(
-                "SELECT number, text, record, kind, length, term, places"
-                " FROM {posting} AS p WHERE term IN %(terms)s AND number IN %(numbers)s",
-                numbers=list(sessions),
-                terms=list(terms),
-            )
-            for number, text, *facts, term, places in rows:
-                record, kind, length = facts
-                found[number].text_facts[text] = (record, kind, length)
-                found[number].positions.setdefault(term, {})[text] = places
-        if include_unmatched:
-            sql = "SELECT number, text, record, kind, length FROM {text} AS s"
-            sql += " WHERE number IN %(numbers)s"
-            for number, text, *facts in self._sight.rows(sql, numbers=list(sessions)):
-                record, kind, length = facts
-                found[number].text_facts[text] = (record, kind, length)
-        return found
-
-
-def _with_stems(
-    found: Sequence[tuple[str, int]], wanted: TermFilter
-) -> list[tuple[str, int]]:
-    """Return terms without those that only begin like a stem."""
-    exact, stems = set(wanted.exact), set(wanted.stems)
-    own_stems = stem_terms([term for term, _ in found])
-    return [
-        row
-        for row, stem in zip(found, own_stems, strict=True)
-        if stem in stems
-        or row[0] in exact
-        or (wanted.prefix is not None and row[0].startswith(wanted.prefix))
-    ]
-
-
-def _match_source_sql(query: MatchQuery, add: Callable[[object], str]) -> str:
-    single = [run[0] for run in query.phrases if len(run) == 1]
-    parts = [f"{_SELECT_POSTINGS} WHERE term IN {add(single)}"] if single else []
-    parts += [_phrase_match_sql(run, add) for run in query.phrases if len(run) > 1]
-    return f"({' UNION ALL '.join(parts)})"
-
-
-def _phrase_match_sql(phrase: TermSequence, add: Callable[[object], str]) -> str:
-    """Return the texts in which terms stand one right behind the other."""
-    each = ", ".join(
-        f"anyIf(places, term = {add(term)}) AS p{at}" for at, term in enumerate(phrase)
-    )
-    later = " AND ".join(f"has(p{step}, at + {step})" for step in range(1, len(phrase)))
-    return (
-        "SELECT number, text, kind, record FROM (SELECT number, text,"  # noqa: S608 (our names)
-        f" any(kind) AS kind, any(record) AS record, {each} FROM {{posting}} AS p"
-        f" WHERE term IN {add(sorted(set(phrase)))} GROUP BY number, text)"
-        f" WHERE arrayExists(at -> {later}, p0)"
-    )
-
-
-class ClickHouseStore(BaseStore[ClickHouseConnection]):
-    """What a company has sent, what is derived of it, and who may see it."""
-
-    _engine = EngineFunctions(
-        connect=ClickHouseConnection,
-        search_backend=ClickHouseTextSearch,
-        prepare=prepare,
-        put=clickhouse_rows.put_update,
-        upload_progress=clickhouse_rows.upload_progress,
-        list_sources=clickhouse_rows.list_sources,
-        spans=clickhouse_rows.spans,
-        fragments=clickhouse_rows.fragments,
-        write_sessions=clickhouse_rows.write_sessions,
-        matching_sessions=clickhouse_rows.matching_sessions,
-        erase=clickhouse_rows.erase_sessions,
-        verify=clickhouse_rows.verify_rows,
-    )
-    _live_condition = "is_over = 0"
-    _table_suffix = " FINAL"
+    def _select_sources(self, where: str, values: dict[str, Any]) -> list[TeamSource]:
+        rows = self._db.rows(_SELECT_SOURCE.replace("{where}", where), values)
+        return [team_source_from_row(row) for row in rows]
 
     def pending_sources(self, limit: int = 100) -> Sequence[PendingSource]:
-        """Return sources that must be derived, those that wait longest first."""
         rows = self._db.rows(
             "SELECT s.number, s.person FROM (SELECT number, person, revision"
-            " FROM source FINAL) AS s LEFT JOIN (SELECT * FROM cleaned FINAL) AS c"
-            " ON c.number = s.number WHERE c.clean < s.revision"
+            " FROM source FINAL) AS s LEFT JOIN (SELECT * FROM derived_source FINAL)"
+            " AS d ON d.number = s.number WHERE d.derived_revision < s.revision"
             " ORDER BY s.revision LIMIT %(limit)s",
             {"limit": limit},
         )
         return [PendingSource(*row) for row in rows]
 
+    def spans(self, source: int) -> list[StoredSpan]:
+        return self._load_spans(source)
+
+    def _load_spans(
+        self, source: int, generation: int | None = None
+    ) -> list[StoredSpan]:
+        """Return the spans of a generation, or of the newest, up to the first gap."""
+        newest = "(SELECT max(generation) FROM source FINAL WHERE number = %(number)s)"
+        wanted = newest if generation is None else "%(generation)s"
+        rows = self._db.rows(
+            "SELECT start, stop, client_offset, sha256, address FROM span FINAL"  # noqa: S608 (constants)
+            f" WHERE number = %(number)s AND generation = {wanted} ORDER BY start",
+            {"number": source, "generation": generation},
+        )
+        found: list[StoredSpan] = []
+        for span in map(span_from_row, rows):
+            if span.offset != (found[-1].stop if found else 0):
+                break
+            found.append(span)
+        return found
+
     def _sources_with(
         self, person: str, table: str, column: str, values: Sequence[object]
     ) -> set[int]:
         rows = self._db.rows(
-            "SELECT DISTINCT source FROM session_source WHERE number IN"  # noqa: S608 (our names)
+            "SELECT DISTINCT source FROM session_source WHERE number IN"  # noqa: S608 (constants)
             f" (SELECT number FROM {table} WHERE {column} IN %(values)s"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
-            " AND number NOT IN (SELECT number FROM dead))",
+            f" AND {_IS_LIVE})",
             {"values": list(values), "person": person},
         )
         return {row[0] for row in rows}
@@ -207,70 +256,79 @@ class ClickHouseStore(BaseStore[ClickHouseConnection]):
         self, person: str, records: Sequence[int]
     ) -> Iterable[Any]:
         return self._db.rows(
-            "SELECT leaf_key, source, start, leaf, title FROM leaf_title"
+            "SELECT leaf_key, source, start, leaf, title FROM leaf_title"  # noqa: S608 (constants)
             " WHERE leaf_key IN %(records)s"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
-            " AND number NOT IN (SELECT number FROM dead)",
+            f" AND {_IS_LIVE}",
             {"records": list(records), "person": person},
         )
 
-    def database_blobs(self) -> ClickHouseBlobStore:
-        """Return a blob store in the same database."""
-        return ClickHouseBlobStore(self._db)
+    def replace_sessions(self, derived: DerivedSessions) -> None:
+        write_sessions(self._db, derived)
+
+    def _delete_sessions(self, numbers: Sequence[int]) -> int:
+        count = self._count_rows(DERIVED_TABLES, numbers)
+        mark_dead(self._db, numbers)
+        delete_dead_rows(self._db)
+        return count
+
+    def _delete_sources(self, numbers: Sequence[int]) -> int:
+        if not numbers:
+            return 0
+        count = self._count_rows(("span", "source"), numbers)
+        for table in ("span", "source", "derived_source"):
+            self._db.execute(
+                f"ALTER TABLE {table} DELETE WHERE number IN %(numbers)s"
+                f" {_SYNC_MUTATION}",
+                {"numbers": list(numbers)},
+            )
+        return count
+
+    def _count_rows(self, tables: Iterable[str], numbers: Sequence[int]) -> int:
+        return sum(
+            int(row[0])
+            for table in tables
+            for row in self._rows_in(
+                f"SELECT count(*) FROM {table} WHERE",  # noqa: S608 (constants)
+                "number",
+                numbers,
+            )
+        )
+
+    def _add_orphaned_blobs(self, addresses: Sequence[str]) -> None:
+        (revision,) = allocate_numbers(1)
+        rows = [(address, 0, revision) for address in addresses]
+        self._db.insert("orphaned_blob", ("address", "is_deleted", "revision"), rows)
+
+    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
+        for address in addresses:
+            self._insert_revision(
+                "orphaned_blob", ("address",), (address,), is_deleted=True
+            )
 
     def hold(self, selector: ErasureSelector, *, reason: str) -> None:
-        """Keep what fits from being erased, until it is released."""
-        self._insert_revision(
-            "hold", ("selector", "reason"), (encode_selector(selector), reason)
-        )
+        row = (encode_selector(selector), reason)
+        self._insert_revision("hold", ("selector", "reason"), row)
 
     def release(self, selector: ErasureSelector) -> None:
-        """Take a hold back."""
-        self._insert_revision(
-            "hold",
-            ("selector", "reason"),
-            (encode_selector(selector), ""),
-            is_deleted=True,
-        )
-
-    def tombstones(self) -> Sequence[Tombstone]:
-        """Return what was erased."""
-        sql = "SELECT sign, erased FROM tombstone FINAL ORDER BY erased"
-        return [
-            Tombstone(hash=sign, erased_at=when)
-            for sign, when in self._db.rows(sql, {})
-        ]
+        row = (encode_selector(selector), "")
+        self._insert_revision("hold", ("selector", "reason"), row, is_deleted=True)
 
     def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
-        """Return those of some signs that tombstones have."""
-        sql = "SELECT hex(sign) FROM tombstone WHERE hex(sign) IN %(signs)s"
-        rows = self._db.rows(sql, {"signs": [sign.hex().upper() for sign in hashes]})
+        sql = "SELECT hex(hash) FROM tombstone WHERE hex(hash) IN %(hashes)s"
+        rows = self._db.rows(sql, {"hashes": [one.hex().upper() for one in hashes]})
         return {bytes.fromhex(row[0]) for row in rows}
 
     def add_tombstones(self, tombstones: Iterable[Tombstone]) -> None:
-        """Refuse what another store has erased."""
         rows = [(one.hash, one.erased_at) for one in tombstones]
-        self._db.insert("tombstone", ("sign", "erased"), rows)
-
-    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
-        """Note that objects are gone."""
-        for address in addresses:
-            self._insert_revision("stray", ("address",), (address,), is_deleted=True)
-
-    def list_notes(self, kind: str) -> dict[str, bytes]:
-        """Return all notes of a kind."""
-        rows = self._db.rows(
-            "SELECT key, value FROM note FINAL WHERE kind = %(kind)s AND is_over = 0"
-            " ORDER BY key",
-            {"kind": kind},
-        )
-        return dict(rows)
+        self._db.insert("tombstone", ("hash", "erased_at"), rows)
 
     def set_note(self, kind: str, key: str, value: bytes | None) -> None:
-        """Keep a note, or forget it."""
-        row = (kind, key, value or b"")
         self._insert_revision(
-            "note", ("kind", "key", "value"), row, is_deleted=value is None
+            "note",
+            ("kind", "key", "value"),
+            (kind, key, value or b""),
+            is_deleted=value is None,
         )
 
     def _insert_revision(
@@ -281,24 +339,52 @@ class ClickHouseStore(BaseStore[ClickHouseConnection]):
         *,
         is_deleted: bool = False,
     ) -> None:
-        """Write a row anew; the last one counts."""
         (revision,) = allocate_numbers(1)
-        names = (*columns, "is_over", "revision")
+        names = (*columns, "is_deleted", "revision")
         self._db.insert(table, names, [(*row, int(is_deleted), revision)])
+
+    def verify(self) -> VerifyReport:
+        faults: list[str] = []
+        stops: dict[tuple[int, int], int] = {}
+        for number, generation, start, stop in self._db.rows(
+            "SELECT number, generation, start, stop FROM span FINAL"
+            " ORDER BY number, generation, start",
+            {},
+        ):
+            if start != stops.get((number, generation), 0):
+                faults.append(f"source {number} has a gap before byte {start}")
+            stops[number, generation] = stop
+        lost = self._db.rows(
+            f"SELECT session FROM session WHERE {_IS_LIVE} AND number NOT IN (SELECT"  # noqa: S608 (constants)
+            " number FROM session_source WHERE source IN (SELECT number FROM source))",
+            {},
+        )
+        faults += [f"session {session} has no source" for (session,) in lost]
+        ((sources, sessions, texts),) = self._db.rows(
+            "SELECT (SELECT count(*) FROM source FINAL),"  # noqa: S608 (constants)
+            f" (SELECT count(*) FROM session WHERE {_IS_LIVE}),"
+            f" (SELECT count(*) FROM text WHERE {_IS_LIVE})",
+            {},
+        )
+        return VerifyReport(
+            sources=int(sources),
+            sessions=int(sessions),
+            texts=int(texts),
+            faults=tuple(faults),
+        )
 
 
 class ClickHouseBlobStore(DatabaseBlobStore[ClickHouseConnection]):
-    """A blob store in the database itself: for trying things out."""
+    """Blobs in the table ``object``; for trying things out."""
 
     def _insert(self, address: str, frame: bytes) -> None:
         self._db.insert("object", ("address", "frame"), [(address, frame)])
 
     def remove(self, addresses: Iterable[str]) -> None:
-        """Erase bytes; what is not there is no error."""
-        gone = list(addresses)
-        if gone:
+        removed = list(addresses)
+        if removed:
             self._db.execute(
                 "ALTER TABLE object DELETE WHERE address IN %(addresses)s"
-                " SETTINGS mutations_sync = 2",
-                {"addresses": gone},
+                f" {_SYNC_MUTATION}",
+                {"addresses": removed},
             )

@@ -30,9 +30,9 @@ _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
         "cost",
         "sha256",
         "frame",
-        "sign",
+        "hash",
         "value",
-        "mark",
+        "fingerprint",
         "fragment",
     ),
     "bytes",
@@ -177,31 +177,29 @@ _LASTING_TABLES = {
     "source": "number Int64, holder Int64, person String, machine String, home String,"
     " path String, id String, kind String, project Nullable(String),"
     " session Nullable(String), agent Nullable(String), mtime_ns Int64,"
-    " generation Int64, upto Int64, origin Int64, revision Int64, mark String,"
-    " fragment String",
-    "cleaned": "number Int64, clean Int64",
+    " generation Int64, stored_bytes Int64, client_offset Int64, revision Int64,"
+    " fingerprint String, fragment String",
+    "derived_source": "number Int64, derived_revision Int64",
     "span": "number Int64, holder Int64, generation Int64, start Int64, stop Int64,"
-    " origin Int64, sha256 String, address String, revision Int64",
+    " client_offset Int64, sha256 String, address String, revision Int64",
     "object": "address String, frame String",
-    "tombstone": "sign String, erased DateTime64(6, 'UTC')",
-    "hold": "selector String, reason String, is_over UInt8, revision Int64",
-    "stray": "address String, is_over UInt8, revision Int64",
-    "note": "kind String, key String, value String, is_over UInt8, revision Int64",
-    "stamp": "key String, value String, revision Int64",
+    "tombstone": "hash String, erased_at DateTime64(6, 'UTC')",
+    "hold": "selector String, reason String, is_deleted UInt8, revision Int64",
+    "orphaned_blob": "address String, is_deleted UInt8, revision Int64",
+    "note": "kind String, key String, value String, is_deleted UInt8, revision Int64",
+    "schema_version": "key String, value String, revision Int64",
 }
-_ADDED_COLUMNS = (("source", "mark String"), ("source", "fragment String"))
-"""Columns that a table of an older version has not."""
 _TABLE_ENGINES = {
     "holder": "ReplacingMergeTree ORDER BY holder",
     "source": "ReplacingMergeTree(revision) ORDER BY number",
-    "cleaned": "ReplacingMergeTree(clean) ORDER BY number",
+    "derived_source": "ReplacingMergeTree(derived_revision) ORDER BY number",
     "span": "ReplacingMergeTree(revision) ORDER BY (number, generation, start)",
     "object": "ReplacingMergeTree ORDER BY address",
-    "tombstone": "ReplacingMergeTree ORDER BY sign",
+    "tombstone": "ReplacingMergeTree ORDER BY hash",
     "hold": "ReplacingMergeTree(revision) ORDER BY selector",
-    "stray": "ReplacingMergeTree(revision) ORDER BY address",
+    "orphaned_blob": "ReplacingMergeTree(revision) ORDER BY address",
     "note": "ReplacingMergeTree(revision) ORDER BY (kind, key)",
-    "stamp": "ReplacingMergeTree(revision) ORDER BY key",
+    "schema_version": "ReplacingMergeTree(revision) ORDER BY key",
 }
 _SORT_KEYS = {
     "session": "holder, session, number",
@@ -220,7 +218,7 @@ _SEARCH_COLUMNS = {
     "posting": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
     " record UInt32 CODEC(Delta, ZSTD(1)), kind UInt8 CODEC(ZSTD(1)),"
     " length UInt32 CODEC(ZSTD(1)),"
-    " places Array(UInt32) CODEC(ZSTD(1))",
+    " positions Array(UInt32) CODEC(ZSTD(1))",
 }
 
 
@@ -231,15 +229,16 @@ def prepare(db: ClickHouseConnection) -> None:
             f"CREATE TABLE IF NOT EXISTS {table} ({columns})"
             f" ENGINE = {_TABLE_ENGINES[table]} {_TABLE_SETTINGS}"
         )
-    for table, column in _ADDED_COLUMNS:
-        db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}")
     schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
-    stamp = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
-    found = db.rows("SELECT value FROM stamp FINAL WHERE key = 'derived'", {})
-    if not found or found[0][0] != stamp:
+    version = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
+    found = db.rows("SELECT value FROM schema_version FINAL WHERE key = 'derived'", {})
+    if not found or found[0][0] != version:
         _recreate_derived_tables(db)
-        sql = "INSERT INTO stamp SELECT 'derived', %(stamp)s, toUnixTimestamp(now())"
-        db.execute(sql, {"stamp": stamp})
+        db.execute(
+            "INSERT INTO schema_version"
+            " SELECT 'derived', %(version)s, toUnixTimestamp(now())",
+            {"version": version},
+        )
 
 
 def _recreate_derived_tables(db: ClickHouseConnection) -> None:
@@ -254,7 +253,7 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
             f" ENGINE = MergeTree ORDER BY ({order}) {_TABLE_SETTINGS}"
         )
     db.execute("CREATE TABLE dead (number Int64) ENGINE = MergeTree ORDER BY number")
-    db.execute("TRUNCATE TABLE cleaned")
+    db.execute("TRUNCATE TABLE derived_source")
 
 
 def _table_ddl(table: str) -> str:

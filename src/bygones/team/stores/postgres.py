@@ -2,73 +2,297 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from bygones.errors import SourceUpdateRejected
 from bygones.team.contract import (
+    AccessScope,
+    DerivedSessions,
     ErasureSelector,
     PendingSource,
+    RemoteSource,
+    ScopedDatabase,
+    SourceFragment,
     SourceUpdate,
+    StoredSpan,
+    TeamSource,
     Tombstone,
-    UploadProgress,
+    VerifyReport,
+    select_new_spans,
 )
-from bygones.team.stores import postgres_rows
 from bygones.team.stores.base import (
-    BaseStore,
+    SPAN_COLUMNS,
     DatabaseBlobStore,
-    EngineFunctions,
+    SqlStore,
     encode_selector,
+    span_from_row,
+    span_rows,
+    team_source_from_row,
 )
 from bygones.team.stores.postgres_connection import PostgresConnection, prepare
+from bygones.team.stores.postgres_rows import (
+    delete_sessions,
+    get_or_create_holder,
+    write_sessions,
+)
 from bygones.team.stores.postgres_search import PostgresTextSearch
 
+_SELECT_SOURCE = (
+    "SELECT s.person, h.teams, machine, home, path, kind, project, session, agent,"
+    " mtime_ns, generation, stored_bytes, client_offset, revision, fingerprint"
+    " FROM source AS s JOIN holder AS h USING (holder)"
+)
 
-class PostgresStore(BaseStore[PostgresConnection]):
-    """What a team has sent, what is derived of it, and who may see it."""
 
-    _engine = EngineFunctions(
-        connect=PostgresConnection,
-        search_backend=PostgresTextSearch,
-        prepare=prepare,
-        put=postgres_rows.put_update,
-        upload_progress=postgres_rows.upload_progress,
-        list_sources=postgres_rows.list_sources,
-        spans=postgres_rows.spans,
-        fragments=postgres_rows.fragments,
-        write_sessions=postgres_rows.write_sessions,
-        matching_sessions=postgres_rows.matching_sessions,
-        erase=postgres_rows.erase_sessions,
-        verify=postgres_rows.verify_rows,
-    )
+class _SourceState(NamedTuple):
+    """The columns of a source that an update may change."""
+
+    generation: int
+    stored_bytes: int
+    fingerprint: bytes
+    holder: int
+    mtime_ns: int
+
+
+class _SourceChange(NamedTuple):
+    """What an update changes in a source."""
+
+    update: SourceUpdate
+    new_spans: Sequence[StoredSpan]
+    fragment: SourceFragment | None
+    """The unfinished last line from now on; ``None`` if it stays as it is."""
+    holder: int
+    before: _SourceState
+
+    @property
+    def needs_deriving(self) -> bool:
+        has_new_fragment = (
+            self.fragment is not None
+            and self.fragment.fingerprint != self.before.fingerprint
+        )
+        return (
+            bool(self.new_spans)
+            or has_new_fragment
+            or self.before.holder != self.holder
+            or self.before.mtime_ns != self.update.source.mtime_ns
+        )
+
+
+class PostgresStore(SqlStore[PostgresConnection]):
+    """A team store for teams: one PostgreSQL database, everything in transactions."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self._database_blobs: PostgresBlobStore | None = None
 
+    def _connect(self) -> PostgresConnection:
+        return PostgresConnection(self._address)
+
+    def _search_backend(
+        self, database: ScopedDatabase, scope: AccessScope
+    ) -> PostgresTextSearch:
+        return PostgresTextSearch(database, scope)
+
+    def prepare(self) -> None:
+        prepare(self._db)
+
+    def close(self) -> None:
+        super().close()
+        if self._database_blobs is not None:
+            self._database_blobs.close()
+
+    def database_blobs(self) -> PostgresBlobStore:
+        if self._database_blobs is None:
+            self._database_blobs = PostgresBlobStore(self._connect())
+        return self._database_blobs
+
+    def put(self, update: SourceUpdate) -> TeamSource:
+        (result,) = self.put_all([update])
+        if isinstance(result, SourceUpdateRejected):
+            raise result
+        return result
+
     def put_all(
         self, updates: Sequence[SourceUpdate]
-    ) -> list[UploadProgress | SourceUpdateRejected]:
-        """Put what came at once, in one transaction."""
-        return postgres_rows.put_updates(self._db, updates)
+    ) -> list[TeamSource | SourceUpdateRejected]:
+        """Put several updates in one transaction; each source at most once."""
+        results: dict[int, TeamSource | SourceUpdateRejected] = {}
+        with self._db.transaction():
+            # Uploads and erasures wait for each other: nothing slips past tombstones.
+            self._db.execute("LOCK TABLE source IN ROW EXCLUSIVE MODE")
+            sources = {update.source.number: update.source for update in updates}
+            for number in self.find_erased(list(sources.values())):
+                source = sources.pop(number)
+                results[number] = SourceUpdateRejected(source.id, "it was erased")
+            holders = self._source_holders(sources)
+            self._insert_sources(sources, holders)
+            before = self._lock_sources(list(sources))
+            spans = self._load_spans([n for n, row in before.items() if row[1]])
+            changes: list[_SourceChange] = []
+            for update in updates:
+                number = update.source.number
+                if number in results:
+                    continue
+                state = before[number]
+                try:
+                    new = _new_spans(update, state, spans.get(number, []))
+                except SourceUpdateRejected as error:
+                    results[number] = error
+                    continue
+                fragment = _next_fragment(update, state, new)
+                changes.append(
+                    _SourceChange(update, new, fragment, holders[number], state)
+                )
+            self._save_changes(changes)
+            changed = [change.update.source.number for change in changes]
+            for stored in self._select_sources("number = ANY(%(n)s)", {"n": changed}):
+                results[stored.number] = stored
+        return [results[update.source.number] for update in updates]
+
+    def _source_holders(self, sources: Mapping[int, RemoteSource]) -> dict[int, int]:
+        known: dict[tuple[str, tuple[str, ...]], int] = {}
+        for source in sources.values():
+            key = (source.person, source.teams)
+            if key not in known:
+                known[key] = get_or_create_holder(self._db, *key)
+        return {n: known[one.person, one.teams] for n, one in sources.items()}
+
+    def _insert_sources(
+        self, sources: Mapping[int, RemoteSource], holders: Mapping[int, int]
+    ) -> None:
+        sql = "SELECT number FROM source WHERE"
+        known = {row[0] for row in self._rows_in(sql, "number", sources)}
+        for number in sorted(sources.keys() - known):
+            source = sources[number]
+            self._db.execute(
+                "INSERT INTO source (number, holder, person, machine, home, path, id,"
+                " kind, project, session, agent, mtime_ns) VALUES (%(number)s,"
+                " %(holder)s, %(person)s, %(machine)s, %(home)s, %(path)s, %(id)s,"
+                " %(kind)s, %(project)s, %(session)s, %(agent)s, %(mtime_ns)s)"
+                " ON CONFLICT (number) DO NOTHING",
+                {
+                    "number": number,
+                    "holder": holders[number],
+                    "person": source.person,
+                    "machine": source.machine,
+                    "home": source.home,
+                    "path": source.path,
+                    "id": source.id,
+                    "kind": source.kind.value,
+                    "project": source.project,
+                    "session": source.session,
+                    "agent": source.agent,
+                    "mtime_ns": source.mtime_ns,
+                },
+            )
+
+    def _lock_sources(self, numbers: Sequence[int]) -> dict[int, _SourceState]:
+        # Always in the order of numbers, so that two transactions cannot deadlock.
+        rows = self._db.rows(
+            "SELECT number, generation, stored_bytes, fingerprint, holder, mtime_ns"
+            " FROM source WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE",
+            {"numbers": list(numbers)},
+        )
+        return {number: _SourceState(*row) for number, *row in rows}
+
+    def _save_changes(self, changes: Sequence[_SourceChange]) -> None:
+        rows = [
+            row
+            for change in changes
+            for row in span_rows(change.update, change.new_spans, change.holder)
+        ]
+        self._db.copy("span", SPAN_COLUMNS, rows)
+        last = [
+            change.new_spans[-1] if change.new_spans else None for change in changes
+        ]
+        fragments = [change.fragment for change in changes]
+        # Sources of one request are pending in the order in which they were sent.
+        self._db.execute(
+            "UPDATE source AS s SET holder = n.holder, mtime_ns = n.mtime_ns,"
+            " generation = n.generation, revision = revision + n.changes,"
+            " pending_since = CASE WHEN n.changes = 0 OR derived_revision < revision"
+            " THEN pending_since ELSE now() + n.index * interval '1 microsecond' END,"
+            " stored_bytes = coalesce(n.stored_bytes, s.stored_bytes),"
+            " client_offset = coalesce(n.client_offset, s.client_offset),"
+            " fingerprint = coalesce(n.fingerprint, s.fingerprint),"
+            " fragment = coalesce(n.frame, s.fragment)"
+            " FROM unnest(%(number)s::bigint[], %(holder)s::integer[],"
+            " %(mtime_ns)s::bigint[], %(generation)s::integer[],"
+            " %(changes)s::integer[], %(stored_bytes)s::bigint[],"
+            " %(client_offset)s::bigint[], %(fingerprint)s::bytea[],"
+            " %(frame)s::bytea[]) WITH ORDINALITY AS n (number, holder, mtime_ns,"
+            " generation, changes, stored_bytes, client_offset, fingerprint, frame,"
+            " index) WHERE s.number = n.number",
+            {
+                "number": [change.update.source.number for change in changes],
+                "holder": [change.holder for change in changes],
+                "mtime_ns": [change.update.source.mtime_ns for change in changes],
+                "generation": [change.update.generation for change in changes],
+                "changes": [int(change.needs_deriving) for change in changes],
+                "stored_bytes": [span.stop if span else None for span in last],
+                "client_offset": [
+                    span.client_offset if span else None for span in last
+                ],
+                "fingerprint": [one.fingerprint if one else None for one in fragments],
+                "frame": [one.frame if one else None for one in fragments],
+            },
+        )
+        for change in changes:
+            if change.before.holder != change.holder:
+                self._db.execute(
+                    "UPDATE span SET holder = %(holder)s WHERE number = %(number)s"
+                    " AND holder <> %(holder)s",
+                    {"holder": change.holder, "number": change.update.source.number},
+                )
+
+    def machine_sources(
+        self, person: str, machine: str, numbers: Sequence[int] | None = None
+    ) -> list[TeamSource]:
+        where = "s.person = %(person)s AND machine = %(machine)s"
+        where += " AND number = ANY(%(numbers)s)" if numbers is not None else ""
+        values = {"person": person, "machine": machine, "numbers": list(numbers or ())}
+        return self._select_sources(where, values)
+
+    def list_sources(self, person: str) -> list[TeamSource]:
+        return self._select_sources("s.person = %(person)s", {"person": person})
+
+    def _select_sources(self, where: str, values: dict[str, Any]) -> list[TeamSource]:
+        sql = f"{_SELECT_SOURCE} WHERE {where} ORDER BY machine, home, path"
+        return [team_source_from_row(row) for row in self._db.rows(sql, values)]
 
     def pending_sources(self, limit: int = 100) -> Sequence[PendingSource]:
-        """Return sources that must be derived, those that wait longest first."""
         rows = self._db.rows(
-            "SELECT number, person FROM source WHERE clean < revision"
-            " ORDER BY waits LIMIT %(limit)s",
+            "SELECT number, person FROM source WHERE derived_revision < revision"
+            " ORDER BY pending_since LIMIT %(limit)s",
             {"limit": limit},
         )
         return [PendingSource(*row) for row in rows]
+
+    def spans(self, source: int) -> list[StoredSpan]:
+        return self._load_spans([source]).get(source, [])
+
+    def _load_spans(self, sources: Sequence[int]) -> dict[int, list[StoredSpan]]:
+        found: dict[int, list[StoredSpan]] = {}
+        rows = self._db.rows(
+            "SELECT number, start, stop, p.client_offset, sha256, address"
+            " FROM span AS p JOIN source AS s USING (number, generation)"
+            " WHERE number = ANY(%(numbers)s) ORDER BY number, start",
+            {"numbers": list(sources)},
+        )
+        for number, *row in rows:
+            found.setdefault(number, []).append(span_from_row(row))
+        return found
 
     def _sources_with(
         self, person: str, table: str, column: str, values: Sequence[object]
     ) -> set[int]:
         is_number = bool(values) and isinstance(values[0], int)
-        kind = "::bigint[]" if is_number else ""
+        cast = "::bigint[]" if is_number else ""
         rows = self._db.rows(
-            "SELECT DISTINCT b.source FROM session_source AS b WHERE b.number IN"  # noqa: S608 (our names)
-            f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s{kind})"
+            "SELECT DISTINCT b.source FROM session_source AS b WHERE b.number IN"  # noqa: S608 (constants)
+            f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s{cast})"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s))",
             {
                 "values": _array_literal(values) if is_number else list(values),
@@ -87,14 +311,39 @@ class PostgresStore(BaseStore[PostgresConnection]):
             {"records": _array_literal(records), "person": person},
         )
 
-    def database_blobs(self) -> PostgresBlobStore:
-        """Return a blob store in the same database."""
-        if self._database_blobs is None:
-            self._database_blobs = PostgresBlobStore(PostgresConnection(self._address))
-        return self._database_blobs
+    def replace_sessions(self, derived: DerivedSessions) -> None:
+        write_sessions(self._db, derived)
+
+    @contextmanager
+    def _erasure(self) -> Iterator[None]:
+        with self._db.transaction():
+            self._db.execute("LOCK TABLE source, session IN SHARE ROW EXCLUSIVE MODE")
+            yield
+
+    def _delete_sessions(self, numbers: Sequence[int]) -> int:
+        return delete_sessions(self._db, numbers)
+
+    def _delete_sources(self, numbers: Sequence[int]) -> int:
+        return sum(
+            self._db.execute(
+                f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)",  # noqa: S608 (constants)
+                {"numbers": list(numbers)},
+            )
+            for table in ("span", "source")
+        )
+
+    def _add_orphaned_blobs(self, addresses: Sequence[str]) -> None:
+        self._db.execute(
+            "INSERT INTO orphaned_blob SELECT unnest(%(addresses)s::text[])"
+            " ON CONFLICT DO NOTHING",
+            {"addresses": list(addresses)},
+        )
+
+    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
+        sql = "DELETE FROM orphaned_blob WHERE address = ANY(%(addresses)s)"
+        self._db.execute(sql, {"addresses": list(addresses)})
 
     def hold(self, selector: ErasureSelector, *, reason: str) -> None:
-        """Keep what fits from being erased, until it is released."""
         self._db.execute(
             "INSERT INTO hold VALUES (%(selector)s, %(reason)s)"
             " ON CONFLICT (selector) DO UPDATE SET reason = excluded.reason",
@@ -102,66 +351,100 @@ class PostgresStore(BaseStore[PostgresConnection]):
         )
 
     def release(self, selector: ErasureSelector) -> None:
-        """Take a hold back."""
         sql = "DELETE FROM hold WHERE selector = %(selector)s"
         self._db.execute(sql, {"selector": encode_selector(selector)})
 
-    def tombstones(self) -> Sequence[Tombstone]:
-        """Return what was erased."""
-        rows = self._db.rows("SELECT sign, erased FROM tombstone ORDER BY erased", {})
-        return [Tombstone(hash=bytes(sign), erased_at=when) for sign, when in rows]
-
     def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
-        """Return those of some signs that tombstones have."""
-        sql = "SELECT sign FROM tombstone WHERE sign = ANY(%(signs)s)"
-        return {bytes(row[0]) for row in self._db.rows(sql, {"signs": list(hashes)})}
+        sql = "SELECT hash FROM tombstone WHERE hash = ANY(%(hashes)s)"
+        rows = self._db.rows(sql, {"hashes": list(hashes)})
+        return {bytes(row[0]) for row in rows}
 
     def add_tombstones(self, tombstones: Iterable[Tombstone]) -> None:
-        """Refuse what another store has erased."""
-        for one in tombstones:
-            self._db.execute(
-                "INSERT INTO tombstone VALUES (%(sign)s, %(erased)s)"
-                " ON CONFLICT DO NOTHING",
-                {"sign": one.hash, "erased": one.erased_at},
-            )
-
-    def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
-        """Note that objects are gone."""
-        sql = "DELETE FROM stray WHERE address = ANY(%(addresses)s)"
-        self._db.execute(sql, {"addresses": list(addresses)})
-
-    def list_notes(self, kind: str) -> dict[str, bytes]:
-        """Return all notes of a kind."""
-        sql = "SELECT key, value FROM note WHERE kind = %(kind)s ORDER BY key"
-        return {key: bytes(value) for key, value in self._db.rows(sql, {"kind": kind})}
+        added = list(tombstones)
+        self._db.execute(
+            "INSERT INTO tombstone"
+            " SELECT * FROM unnest(%(hashes)s::bytea[], %(times)s::timestamptz[])"
+            " ON CONFLICT DO NOTHING",
+            {
+                "hashes": [one.hash for one in added],
+                "times": [one.erased_at for one in added],
+            },
+        )
 
     def set_note(self, kind: str, key: str, value: bytes | None) -> None:
-        """Keep a note, or forget it."""
-        named = {"kind": kind, "key": key, "value": value}
+        values = {"kind": kind, "key": key, "value": value}
         if value is None:
             sql = "DELETE FROM note WHERE kind = %(kind)s AND key = %(key)s"
-            self._db.execute(sql, named)
+            self._db.execute(sql, values)
             return
         self._db.execute(
             "INSERT INTO note VALUES (%(kind)s, %(key)s, %(value)s)"
             " ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value",
-            named,
+            values,
         )
 
-    def close(self) -> None:
-        """Let go of the engine."""
-        super().close()
-        if self._database_blobs is not None:
-            self._database_blobs.close()
+    def verify(self) -> VerifyReport:
+        faults = [
+            f"source {number} has a gap before byte {start}"
+            for number, start in self._db.rows(
+                "SELECT number, start FROM (SELECT number, start,"
+                " lag(stop, 1, 0::bigint) OVER (PARTITION BY number, generation"
+                " ORDER BY start) AS previous FROM span) AS spans"
+                " WHERE start <> previous",
+                {},
+            )
+        ]
+        faults += [
+            f"session {session} has no source"
+            for (session,) in self._db.rows(
+                "SELECT session FROM session AS s WHERE NOT EXISTS (SELECT 1"
+                " FROM session_source AS b JOIN source AS f ON f.number = b.source"
+                " WHERE b.number = s.number)",
+                {},
+            )
+        ]
+        ((sources, sessions, texts),) = self._db.rows(
+            "SELECT (SELECT count(*) FROM source), (SELECT count(*) FROM session),"
+            " (SELECT count(*) FROM text WHERE piece = 0)",
+            {},
+        )
+        return VerifyReport(
+            sources=sources, sessions=sessions, texts=texts, faults=tuple(faults)
+        )
+
+
+def _new_spans(
+    update: SourceUpdate, before: _SourceState, known: Sequence[StoredSpan]
+) -> list[StoredSpan]:
+    name = update.source.id
+    if update.generation < before.generation:
+        raise SourceUpdateRejected(name, "a newer generation is there")
+    if update.generation > before.generation:
+        return select_new_spans(name, update.spans, [], 0)
+    return select_new_spans(name, update.spans, known, before.stored_bytes)
+
+
+def _next_fragment(
+    update: SourceUpdate, before: _SourceState, new: Sequence[StoredSpan]
+) -> SourceFragment | None:
+    """Return the unfinished line after an update, if it is another one than before."""
+    is_new_generation = update.generation > before.generation
+    offset = 0 if is_new_generation else before.stored_bytes
+    if new:
+        offset = new[-1].stop
+    if update.fragment is not None and update.fragment.offset == offset:
+        return update.fragment
+    is_replaced = bool(new) or is_new_generation
+    return SourceFragment(offset=offset, fingerprint=b"") if is_replaced else None
 
 
 def _array_literal(numbers: Sequence[object]) -> str:
-    """Return numbers as the engine writes a list, which the driver does slowly."""
+    """Return numbers as an array literal, which is faster than adapting a list."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 
 class PostgresBlobStore(DatabaseBlobStore[PostgresConnection]):
-    """A blob store in the database itself: for a team that has nothing else."""
+    """Blobs in the table ``object``."""
 
     def _insert(self, address: str, frame: bytes) -> None:
         self._db.execute(
@@ -170,6 +453,5 @@ class PostgresBlobStore(DatabaseBlobStore[PostgresConnection]):
         )
 
     def remove(self, addresses: Iterable[str]) -> None:
-        """Erase bytes; what is not there is no error."""
         sql = "DELETE FROM object WHERE address = ANY(%(addresses)s)"
         self._db.execute(sql, {"addresses": list(addresses)})

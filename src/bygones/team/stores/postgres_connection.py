@@ -23,6 +23,7 @@ _NUL, _NUL_SUBSTITUTE = "\0", "\ufdd0"
 
 _ROW_ERRORS = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded)
 """What the engine says of a row that it can never take."""
+_TEXT_OID = 25
 _COPY_BATCH = 200
 """Written rows that are handed to the engine at once."""
 
@@ -80,11 +81,14 @@ class PostgresConnection:
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a statement with ``%(name)s`` in it."""
         with self._locked():
-            told = self.db.execute(
+            cursor = self.db.execute(
                 sql.encode(), _encode_parameters(values), binary=True
             )
-            found = told.fetchall()
-        return [_unescape_row(row) if _has_escaped_nul(row) else row for row in found]
+            rows = cursor.fetchall()
+            has_text = any(c.type_code == _TEXT_OID for c in cursor.description or ())
+        if not has_text:
+            return rows
+        return [_unescape_row(row) if _has_escaped_nul(row) else row for row in rows]
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
         """Run a statement; return how many rows it changed."""
@@ -251,17 +255,17 @@ def prepare(db: PostgresConnection) -> None:
         db.execute("CREATE SCHEMA IF NOT EXISTS bygones")
         db.execute("SET LOCAL search_path = bygones, public")
         db.execute(
-            "CREATE TABLE IF NOT EXISTS stamp (key text PRIMARY KEY, value text)"
+            "CREATE TABLE IF NOT EXISTS schema_version (key text PRIMARY KEY, value text)"
         )
         _migrate(db)
-        stamp = _schema_version()
-        if _get_stamp(db, "derived") != stamp:
+        version = _derived_schema_version()
+        if _get_version(db, "derived") != version:
             _recreate_derived_tables(db)
-            _set_stamp(db, "derived", stamp)
+            _set_version(db, "derived", version)
 
 
 def _migrate(db: PostgresConnection) -> None:
-    found = int(_get_stamp(db, "version") or 0)
+    found = int(_get_version(db, "version") or 0)
     latest = max(number for number, _ in iter_migrations())
     if found > latest:
         raise ArchiveTooNew(
@@ -270,7 +274,7 @@ def _migrate(db: PostgresConnection) -> None:
     for number, sql in iter_migrations():
         if number > found:
             db.execute(sql)
-            _set_stamp(db, "version", str(number))
+            _set_version(db, "version", str(number))
 
 
 def _recreate_derived_tables(db: PostgresConnection) -> None:
@@ -287,7 +291,7 @@ def _recreate_derived_tables(db: PostgresConnection) -> None:
         db.execute(f"CREATE INDEX ON {place}")
     db.execute((_HERE / "layout.sql").read_text("utf-8"))
     _enable_row_security(db)
-    db.execute("UPDATE source SET revision = revision + 1, clean = 0")
+    db.execute("UPDATE source SET revision = revision + 1, derived_revision = 0")
 
 
 _TYPES = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"', "BLOB": "bytea"}
@@ -349,20 +353,20 @@ def _ensure_reader_role(db: PostgresConnection) -> None:
     db.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
 
 
-def _schema_version() -> str:
+def _derived_schema_version() -> str:
     layout = (_HERE / "layout.sql").read_text("utf-8")
     schema = f"{TEAM_TABLES}{_INDEXES}{layout}{DERIVATION_VERSION}"
     return f"{crc32(schema.encode()):08x}"
 
 
-def _get_stamp(db: PostgresConnection, key: str) -> str | None:
-    rows = db.rows("SELECT value FROM stamp WHERE key = %(key)s", {"key": key})
+def _get_version(db: PostgresConnection, key: str) -> str | None:
+    rows = db.rows("SELECT value FROM schema_version WHERE key = %(key)s", {"key": key})
     return rows[0][0] if rows else None
 
 
-def _set_stamp(db: PostgresConnection, key: str, value: str) -> None:
+def _set_version(db: PostgresConnection, key: str, value: str) -> None:
     db.execute(
-        "INSERT INTO stamp VALUES (%(key)s, %(value)s)"
+        "INSERT INTO schema_version VALUES (%(key)s, %(value)s)"
         " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         {"key": key, "value": value},
     )
