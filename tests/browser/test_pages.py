@@ -137,7 +137,7 @@ def test_without_a_script_everything_can_be_read(
         seen.open(talk)
         assert not seen.page.get_by_text("Of the wind", exact=True).is_visible()
         assert seen.page.locator("main").get_by_text("Of the sun").is_visible()
-        seen.page.get_by_label("branch 2").check()
+        seen.page.get_by_label("branch 3").check()
         assert seen.page.get_by_text("Of the wind", exact=True).is_visible()
         seen.page.get_by_label("Dark").check()
         seen.open(agents)
@@ -154,7 +154,7 @@ def test_another_branch_takes_the_place_of_the_live_one(
     with watched(browser) as seen:
         seen.open(talk)
         live = seen.page.locator("#m-p4")
-        seen.page.get_by_label("branch 2").check()
+        seen.page.get_by_label("branch 3").check()
         assert not live.is_visible()
         seen.page.get_by_label("the live branch").last.check()
         assert live.is_visible()

@@ -94,7 +94,7 @@ def test_tags_and_models_are_completed_in_a_query() -> None:
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["show", "export"])
 def test_branches_are_completed(command: str) -> None:
-    assert asked(command, "b956", "--branch", "") == ["0", "1"]
+    assert asked(command, "b956", "--branch", "") == ["1", "2"]
     assert asked(command, "nope", "--branch", "") == []
 
 

@@ -28,7 +28,7 @@ EXAMPLES = {
     "tree-agents": ["tree", "3d75"],
     "tree-compacted": ["tree", "64fb"],
     "show": ["show", "last"],
-    "show-branch": ["show", "last", "--branch", "1"],
+    "show-branch": ["show", "last", "--branch", "2"],
     "show-all": ["show", "3d75", "--all", "--tools", "--thinking"],
     "files": ["files", "last"],
     "files-path": ["files", "src/checkout.py"],

@@ -121,8 +121,8 @@ def test_fish_completes(taught: Path) -> None:
         "project:notes"
     ]
     assert [one.partition("\t")[0] for one in told("bygones help que")] == ["query"]
-    assert told("bygones show b956 --branch 1") == [
-        "1\tRetry three times"  # it takes a comma for an end
+    assert told("bygones show b956 --branch 2") == [
+        "2\tRetry three times"  # it takes a comma for an end
     ]
 
 

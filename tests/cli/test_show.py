@@ -123,7 +123,7 @@ def test_a_path_that_is_not_there_and_one_without_transcripts(
     assert capsys.readouterr().err.count("error: ") == 2
 
 
-@pytest.mark.parametrize("words", ["2", "a3", "p3"])
+@pytest.mark.parametrize("words", ["3", "a3", "p3"])
 def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_branch_that_is_not_there_is_asked_wrongly(
     STORIES["rewound"](tmp_path)
 
     assert main(["show", str(tmp_path), "--branch", "9"]) == ExitCode.USAGE_ERROR
-    assert "no branch '9'; there are 0 (Write a poem), 2 (" in capsys.readouterr().err
+    assert "no branch '9'; there are 1 (Write a poem), 3 (" in capsys.readouterr().err
 
 
 def test_json_is_one_object_a_line(
@@ -258,7 +258,7 @@ def test_a_record_must_be_on_the_branch_that_is_asked_for(
     STORIES["rewound"](tmp_path)
     words = ["show", str(tmp_path), "--around", "p3", "--branch"]
 
-    assert main([*words, "0"]) == ExitCode.USAGE_ERROR
-    assert "'p3' is not on branch 0, but on 2" in capsys.readouterr().err
-    assert main([*words, "2"]) == ExitCode.SUCCESS
+    assert main([*words, "1"]) == ExitCode.USAGE_ERROR
+    assert "'p3' is not on branch 1, but on 3" in capsys.readouterr().err
+    assert main([*words, "3"]) == ExitCode.SUCCESS
     assert "Of the wind" in capsys.readouterr().out

@@ -87,7 +87,7 @@ def test_a_rewound_change_says_so(talk: Talk) -> None:
 
     told = talk.whole("file_history", path=PATH)
 
-    assert f"changed {PATH}, rewound branch 1: Tried." in told
+    assert f"changed {PATH}, rewound branch 2: Tried." in told
 
 
 def test_what_nobody_changed_has_no_history(talk: Talk) -> None:

@@ -193,8 +193,8 @@ def test_a_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
     told = talk.ask("read", session=session_id(5), at="#aaaaaaac")
 
     assert "rewound: 1 prompt; begins: left behind" in outline
-    assert "branch 1 leaves here" in outline
-    assert "rewound branch 1" in outside(told)
+    assert "branch 2 leaves here" in outline
+    assert "rewound branch 2" in outside(told)
     assert "lost" in body(told)
 
 

@@ -78,7 +78,7 @@ def test_what_stands_on_another_branch_leads_there(tmp_path: Path) -> None:
 
     assert told["places"] == [[0, "m-p1"]]
     ((name, count, to),) = told["others"]
-    assert (name, count) == ("branch 1: First way", 1)
+    assert (name, count) == ("branch 2: First way", 1)
     assert "branch=1" in to
     assert "at=m-r2" in to
     assert "find=heron" in to

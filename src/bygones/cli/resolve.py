@@ -247,11 +247,13 @@ def check_record_on_branch(session: Session, number: int, record: str) -> None:
     """Refuse a record that the branch which was chosen does not show."""
     if find_message_index(session, number, {record}) is None:
         where = _find_branch_of_record(session, record)
-        raise click.UsageError(f"{record!r} is not on branch {number}, but on {where}")
+        raise click.UsageError(
+            f"{record!r} is not on branch {number + 1}, but on {where + 1}"
+        )
 
 
 def _find_branch(session: Session, name: str) -> int:
-    numbers = {str(branch.number): branch.number for branch in session.branches}
+    numbers = {str(branch.number + 1): branch.number for branch in session.branches}
     if name in numbers:
         return numbers[name]
     exact = session.find_branch(name)
@@ -261,9 +263,9 @@ def _find_branch(session: Session, name: str) -> int:
     if len(found) == 1:
         return found[0]
     told = ", ".join(
-        f"{branch.number} ({_shorten_prompt(branch.prompts[0].preview)})"
+        f"{branch.number + 1} ({_shorten_prompt(branch.prompts[0].preview)})"
         if branch.prompts
-        else f"{branch.number}"
+        else f"{branch.number + 1}"
         for branch in session.branches[:_MAX_LISTED]
     )
     rest = len(session.branches) - _MAX_LISTED

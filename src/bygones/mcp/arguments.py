@@ -90,8 +90,8 @@ class OutlineArguments(
 
     session: _Session
     branch: Annotated[
-        int, Meta(ge=0, description="A branch's number; 0 is the live one.")
-    ] = 0
+        int, Meta(ge=1, description="A branch's number; 1 is the live one.")
+    ] = 1
 
 
 class ReadArguments(
@@ -112,8 +112,8 @@ class ReadArguments(
         int, Meta(ge=0, le=20, description="Messages to begin earlier.")
     ] = 0
     branch: Annotated[
-        int, Meta(ge=0, description="A branch's number; 0 is the live one.")
-    ] = 0
+        int, Meta(ge=1, description="A branch's number; 1 is the live one.")
+    ] = 1
     agent: Annotated[
         str,
         Meta(max_length=100, description="An agent run's id: read it, not its caller."),

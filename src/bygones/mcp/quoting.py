@@ -237,7 +237,7 @@ def _requested_sequence(session: Session, branch: int, agent: str) -> MessageSeq
     for one in session.branches:
         if one.number == branch:
             return MessageSequence(one.messages, branch=branch, is_live=one.is_live)
-    raise NotInArchive("branch", str(branch))
+    raise NotInArchive("branch", str(branch + 1))
 
 
 def _other_sequences(session: Session, branch: int) -> list[MessageSequence]:

@@ -222,7 +222,7 @@ class _OutlineBuilder:
         if self._forks:
             records = [record for m in turn.messages for record in m.record_ids]
             for number in sorted(n for r in records for n in self._forks.get(r, ())):
-                yield f"branch {number} leaves here"
+                yield f"branch {number + 1} leaves here"
         yield "compacted" if any(m.compaction for m in turn.messages) else ""
 
 
@@ -263,7 +263,7 @@ def _branch_line(branch: Branch) -> str:
     prompts = branch.prompts
     words = truncate_line(prompts[0].preview, _OUTLINE_PROMPT_CHARS) if prompts else ""
     counted = pluralize(len(prompts), "prompt")
-    return f"branch {branch.number}, {kind}: {counted}; begins: {words}\n"
+    return f"branch {branch.number + 1}, {kind}: {counted}; begins: {words}\n"
 
 
 _HISTORY_PROMPT_CHARS = 200
@@ -341,7 +341,7 @@ def _change_text(edit: FileEdit) -> str:
 def _branch_suffix(branch: int, live: int, agent: str | None) -> str:
     if agent is not None:
         return f", by agent {sanitize_line(agent)}"
-    return "" if branch == live else f", rewound branch {branch}"
+    return "" if branch == live else f", rewound branch {branch + 1}"
 
 
 def _index_messages(

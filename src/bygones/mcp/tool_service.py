@@ -159,10 +159,10 @@ class ToolService:
         """Return a session's turns at a glance."""
         with self._archive() as archive:
             session = self._load_session(archive, arguments.session)
-            find_start(session, "", arguments.branch, "")
+            find_start(session, "", arguments.branch - 1, "")
             from bygones.mcp.rows import outline_rows
 
-            rows = outline_rows(session, arguments.branch)
+            rows = outline_rows(session, arguments.branch - 1)
             return self._answer_list("Bygones: outline of a session.", rows, arguments)
 
     def read(self, arguments: ReadArguments) -> str:
@@ -173,7 +173,7 @@ class ToolService:
             wanted = cursor.row_id if cursor else arguments.at
             try:
                 way, start = find_start(
-                    session, wanted, arguments.branch, arguments.agent
+                    session, wanted, arguments.branch - 1, arguments.agent
                 )
             except NotInArchive as error:
                 if cursor is None or error.kind != "record":
@@ -186,7 +186,7 @@ class ToolService:
             teller = MessageRows(session, way, arguments.detail)
             count = pluralize(len(way.messages), "message")
             place = f"message {start + 1} of {count}" if way.messages else "no message"
-            where = "live branch" if way.is_live else f"rewound branch {way.branch}"
+            where = "live branch" if way.is_live else f"rewound branch {way.branch + 1}"
             if way.agent is not None:
                 where = "agent run"
             head = f"Bygones: {place}, {where}."

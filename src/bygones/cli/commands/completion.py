@@ -149,9 +149,9 @@ def suggest_branches(
         except BygonesError:
             return []
         return [
-            CompletionItem(str(one.number), help=_printable(one.prompts[0].preview))
+            CompletionItem(str(one.number + 1), help=_printable(one.prompts[0].preview))
             for one in session.branches
-            if str(one.number).startswith(incomplete) and one.prompts
+            if str(one.number + 1).startswith(incomplete) and one.prompts
         ][:_MAX_ITEMS]
     return []
 

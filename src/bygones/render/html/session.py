@@ -460,7 +460,7 @@ def _render_branch_switch(branch: Branch, label: str) -> Html:
     """Render the start of a branch that radio buttons show or hide without script."""
     id_ = make_element_id("b", branch.id)
     live_label = "the live branch goes on below"
-    branch_label = f"branch {branch.number}, left behind: {label}"
+    branch_label = f"branch {branch.number + 1}, left behind: {label}"
     return Html(
         f'<fieldset class="fork" id="{id_}">'
         f"<legend>A rewind</legend>"

@@ -294,7 +294,7 @@ class _MarkdownRenderer(StepRenderer[str]):
         yield _describe_fork(step.branch)
 
     def _render_branch_end(self, branch: Branch) -> Iterator[str]:
-        yield f"**Branch {branch.number} ends here.**"
+        yield f"**Branch {branch.number + 1} ends here.**"
 
 
 class _MarkdownSystemMessages(SystemMessageRenderer[Iterator[str]]):
@@ -373,7 +373,9 @@ def _header_lines(
 
 
 def _describe_fork(branch: Branch | BranchSummary) -> str:
-    name = "The live branch" if branch.is_live else f"Rewound, branch {branch.number}"
+    name = (
+        "The live branch" if branch.is_live else f"Rewound, branch {branch.number + 1}"
+    )
     return f"**{name}:** {escape_markdown(describe_branch(branch))}"
 
 

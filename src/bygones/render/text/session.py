@@ -244,11 +244,11 @@ class _TextRenderer(StepRenderer[StyledLine]):
         branch = step.branch
         description = describe_branch(branch)
         if step.is_expanded:
-            text = f"╭ rewound, branch {branch.number}: {description}"
+            text = f"╭ rewound, branch {branch.number + 1}: {description}"
         elif branch.is_live:
             text = f"╰ the live branch goes on from here: {description}"
         else:
-            option = f"--branch {branch.number}" if not self._bars else "--all"
+            option = f"--branch {branch.number + 1}" if not self._bars else "--all"
             text = f"╰ rewound: {description} — show with {option}"
         yield from self._emit("fork", self._fork_lines(text))
         if step.is_expanded:

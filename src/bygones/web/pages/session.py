@@ -352,7 +352,7 @@ def _branch_list(context: RequestContext, view: ConversationView) -> Html:
     lines = []
     for branch in session.branches:
         head = branch.preview[:60]
-        name = "live branch" if branch.is_live else f"branch {branch.number}"
+        name = "live branch" if branch.is_live else f"branch {branch.number + 1}"
         told = f"{name}: {head}" if head else name
         to = _conversation_url(context, session, branch=branch.number)
         is_here = branch.number == view.branch.number
@@ -540,7 +540,9 @@ def _branch_label(facts: ConversationHeader, number: int) -> str:
     branch = facts.find_branch(number)
     if branch is None or branch.is_live:
         return "the live branch"
-    return f"branch {number}: {sanitize_line(branch.preview)[:_MAX_LABEL]}".rstrip(": ")
+    return f"branch {number + 1}: {sanitize_line(branch.preview)[:_MAX_LABEL]}".rstrip(
+        ": "
+    )
 
 
 def _match_url(view: ConversationView, anchor_id: str, query_text: str) -> str:

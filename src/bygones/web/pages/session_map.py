@@ -107,7 +107,7 @@ def _map_item(session: SessionId, mark: TreeLine) -> Html:
     ]
     name = mark.text or str(mark.kind)
     if mark.kind is TreeLineKind.BRANCH:
-        name = f"branch {mark.branch}: {name}"
+        name = f"branch {mark.branch + 1}: {name}"
     elif mark.kind is TreeLineKind.OTHER:
         name = f"elsewhere: {name}"
     inner = join_html(
