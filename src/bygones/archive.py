@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import tzinfo
 
+    from bygones.errors import BygonesError
     from bygones.ingest.loading import StoreLoader
     from bygones.maintenance.purge import PurgeResult
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from bygones.usage.costs import SessionCosts
     from bygones.usage.prices import Prices
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "translate_database_error"]
 
 
 class Archive:
@@ -160,6 +161,15 @@ class Archive:
     def exists(folder: str | Path) -> bool:
         """Whether there is an archive in a folder."""
         return is_store_url(str(folder)) or ArchiveDir.exists(_require_folder(folder))
+
+    @staticmethod
+    def stored_bytes(folder: str | Path) -> int:
+        """Return how many bytes of sources the archive in a folder stores, if any."""
+        try:
+            with ArchiveDir(Path(folder)) as archive_dir:
+                return archive_dir.byte_store.count_generations()[1]
+        except ArchiveNotFound:
+            return 0
 
     @staticmethod
     def ingest(
@@ -783,6 +793,13 @@ def parse_query_text(
         now=now or datetime.now(UTC),  # noqa: TID251 (unless the caller has a clock)
         zone=timezone or LocalTimezone(),
     )
+
+
+def translate_database_error(error: Exception) -> BygonesError | None:
+    """Return the error of Bygones for one of the database; none if it is another."""
+    from bygones.store.connect import translate_error
+
+    return translate_error(error)
 
 
 def _require_folder(name: str | Path) -> Path:

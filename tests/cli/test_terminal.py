@@ -17,7 +17,6 @@ from bygones.cli.terminal import (
     StagedProgressBar,
     Style,
     format_size,
-    format_table,
     is_color_enabled,
     output_width,
     shorten_path,
@@ -89,21 +88,6 @@ def test_the_end_or_the_beginning_is_cut_off() -> None:
     assert truncate_start("projects/demo", 9) == "…cts/demo"
     assert truncate_start("日本語", 5) == "…本語"
     assert truncate_end("as it is", 8) == truncate_start("as it is", 8) == "as it is"
-
-
-def test_columns_stand_below_each_other_also_in_wide_scripts() -> None:
-    assert format_table([("日本", "1", "x"), ("abc", "1,000", "")], align="lrl") == [
-        "日本      1  x",
-        "abc   1,000",
-    ]
-
-
-def test_an_empty_table_has_no_lines() -> None:
-    assert format_table([]) == []
-
-
-def test_a_cell_cannot_break_the_table() -> None:
-    assert format_table([("a\nb", "1")]) == [r"a\nb  1"]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from bygones.archive import Archive
-    from bygones.model.query import Query
+    from bygones.model.query import Query, TimeRange
     from bygones.model.summary import SessionSelection
 
 
@@ -131,62 +132,91 @@ def path_type(*, allow_file: bool = True, allow_folder: bool = True) -> click.Pa
     return _NonEmptyPath(path_type=Path, file_okay=allow_file, dir_okay=allow_folder)
 
 
-archive_option = click.option(
-    "--archive",
-    type=path_type(),
-    metavar="FOLDER",
-    help="Where the archive is; else BYGONES_ARCHIVE, else the user's own place.",
+class _SharedOption(NamedTuple):
+    """An option that is accepted before every command, and after those that use it."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+    default: Any = None
+    """The default after a command; before one, no value means that none was given."""
+
+    def decorate(self, command: Callable[..., Any]) -> Callable[..., Any]:
+        settings = self.settings
+        if self.default is not None:
+            settings = {**settings, "default": self.default, "show_default": True}
+        return click.option(*self.names, **settings)(command)
+
+    def build(self) -> click.Option:
+        return click.Option(list(self.names), **self.settings)
+
+
+_ARCHIVE = _SharedOption(
+    ("--archive",),
+    {
+        "type": path_type(),
+        "metavar": "FOLDER",
+        "help": "The archive; default: BYGONES_ARCHIVE, then the user's data folder.",
+    },
 )
-home_option = click.option(
-    "--home",
-    "homes",
-    multiple=True,
-    type=path_type(),
-    metavar="PATH",
-    help="A home to read, repeatable; else BYGONES_HOME, else those found.",
+_HOME = _SharedOption(
+    ("--home", "homes"),
+    {
+        "multiple": True,
+        "type": path_type(),
+        "metavar": "PATH",
+        "help": "A home to import, repeatable; default: BYGONES_HOME, then those found.",
+    },
 )
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object a line."
+_JSON = _SharedOption(
+    ("--json", "as_json"), {"is_flag": True, "help": "Print one JSON object per line."}
 )
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="Say nothing unless something is wrong."
-)
-verbose_option = click.option(
-    "-v", "--verbose", is_flag=True, help="Say what was taken in, and what was odd."
-)
-iso_option = click.option(
-    "--iso", is_flag=True, help="Print times as such, not how long ago."
-)
-no_ingest_option = click.option(
-    "--no-ingest",
-    "no_ingest",
-    is_flag=True,
-    help="Show what the archive has; do not look for what is new.",
-)
-color_option = click.option(
-    "--color",
-    "color",
-    type=click.Choice([choice.value for choice in ColorMode]),
+_COLOR = _SharedOption(
+    ("--color",),
+    {
+        "type": click.Choice([mode.value for mode in ColorMode]),
+        "help": "When to use colour; NO_COLOR is honoured.",
+    },
     default=ColorMode.AUTO.value,
-    show_default=True,
-    help="When to use colour; NO_COLOR is honoured.",
+)
+_QUIET = _SharedOption(
+    ("-q", "--quiet"), {"is_flag": True, "help": "Print only errors and results."}
+)
+_VERBOSE = _SharedOption(
+    ("-v", "--verbose"),
+    {"is_flag": True, "help": "Report what was imported, and problems."},
+)
+_NO_INGEST = _SharedOption(
+    ("--no-ingest",),
+    {"is_flag": True, "help": "Do not look for new transcripts first."},
+)
+_SHARED_OPTIONS = (_ARCHIVE, _HOME, _JSON, _COLOR, _QUIET, _VERBOSE, _NO_INGEST)
+
+archive_option = _ARCHIVE.decorate
+home_option = _HOME.decorate
+json_option = _JSON.decorate
+color_option = _COLOR.decorate
+quiet_option = _QUIET.decorate
+verbose_option = _VERBOSE.decorate
+no_ingest_option = _NO_INGEST.decorate
+iso_option = click.option(
+    "--iso", is_flag=True, help="Print times as ISO 8601, not as an age."
 )
 
 
 def _lazy_completer(name: str) -> Callable[..., list[CompletionItem]]:
-    """Return what tells a shell how a word could go on."""
+    """Return a completer that is imported when a shell asks for it."""
 
-    def ask(
+    def complete(
         context: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        from bygones.cli.commands import completion
-
+        # Imported by name: completion imports this module.
+        completion = import_module("bygones.cli.commands.completion")
         found: list[CompletionItem] = getattr(completion, name)(
             context, param, incomplete
         )
         return found
 
-    return ask
+    return complete
 
 
 complete_branches = _lazy_completer("suggest_branches")
@@ -239,24 +269,8 @@ _NO_JSON_REASONS = {
 
 
 def global_options() -> list[click.Option]:
-    """Return the options that may stand before a command as well as behind it."""
-    path = path_type()
-    colours = click.Choice(["auto", "always", "never"])
-    return [
-        click.Option(["--archive"], type=path, metavar="FOLDER", help="The archive."),
-        click.Option(
-            ["--home", "homes"],
-            type=path,
-            multiple=True,
-            metavar="PATH",
-            help="A home to take in; repeatable.",
-        ),
-        click.Option(["--json", "as_json"], is_flag=True, help="One object a line."),
-        click.Option(["--color"], type=colours, help="When to use colour."),
-        click.Option(["-q", "--quiet"], is_flag=True, help="Say only what is wrong."),
-        click.Option(["-v", "--verbose"], is_flag=True, help="Say what is done."),
-        click.Option(["--no-ingest"], is_flag=True, help="Look for nothing new."),
-    ]
+    """Return the options that may come before a command as well as after it."""
+    return [option.build() for option in _SHARED_OPTIONS]
 
 
 def add_global_options(command: click.Command) -> click.Command:
@@ -409,6 +423,27 @@ def parse_query_words(words: Sequence[str]) -> Query:
         meant = "" if is_told else f"; {note.suggestion}"
         sys.stderr.write(plain(f"note: {note.message}{meant}") + "\n")
     return query
+
+
+def parse_time_option(
+    option: str, text: str, *, now: datetime, zone: tzinfo | None = None
+) -> TimeRange:
+    """Parse the value of `--since`, `--before` or `--until` as a query does.
+
+    `--until` includes all of the day that it names.
+    """
+    from bygones.model.query import TimeRange
+    from bygones.query.times import ReferenceTime, parse_period
+
+    field = {"--since": "after", "--before": "before", "--until": "on"}[option]
+    reference = ReferenceTime(now, zone or now.astimezone().tzinfo or UTC)
+    period = parse_period(field, text, reference)
+    if period is None:
+        raise click.BadParameter(
+            f"{text!r} is not a time; use 2026-01-31, 2w, or yesterday",
+            param_hint=option,
+        )
+    return TimeRange(end=period.end) if option == "--until" else period
 
 
 def print_selection_notes(selection: SessionSelection) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from bygones.cli.context import display_path
@@ -19,11 +19,17 @@ from bygones.cli.terminal import (
     print_paged,
 )
 from bygones.render.numbers import format_bytes, format_time, pluralize
-from bygones.render.text.primitives import SpanStyle, StyledLine, plain_text
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import (
+    SpanStyle,
+    StyledLine,
+    display_width,
+    plain_text,
+    sanitize_name,
+    truncate_end,
+    wrap_line,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from msgspec import Struct
@@ -129,40 +135,158 @@ def print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems[:_MAX_PROBLEMS]:
         place = display_path(problem.position.source_id)
         detail = f": {problem.detail}" if problem.detail else ""
-        sys.stderr.write(plain(f"problem: {place}: {problem.kind}{detail}") + "\n")
+        sys.stderr.write(
+            sanitize_name(f"problem: {place}: {problem.kind}{detail}") + "\n"
+        )
     if len(problems) > _MAX_PROBLEMS:
         sys.stderr.write(f"problem: and {len(problems) - _MAX_PROBLEMS:,} more\n")
 
 
 class Console(NamedTuple):
-    """What is known of the place where text goes."""
+    """The terminal, file or pipe that output goes to."""
 
     now: datetime
     style: Style
+    zone: tzinfo | None = None
+    """The time zone in which times are shown; none means local time."""
     is_terminal: bool = False
     is_iso: bool = True
+    """Whether times are shown as ISO 8601 and not as an age."""
     width: int | None = None
-    """Columns; ``None``: nothing is cut or left out."""
+    """Columns; none means that lines are neither cut nor wrapped."""
 
     @classmethod
-    def for_stdout(cls, color: str = ColorMode.AUTO, *, iso: bool = False) -> Console:
-        """Return what stdout is."""
-        on_terminal = sys.stdout.isatty()
+    def for_stdout(
+        cls,
+        color: str = ColorMode.AUTO,
+        *,
+        iso: bool = False,
+        zone: tzinfo | None = None,
+    ) -> Console:
+        is_terminal = sys.stdout.isatty()
         return cls(
-            now=datetime.now(UTC),  # noqa: TID251 (a face knows the clock)
+            now=datetime.now(UTC),  # noqa: TID251 (an interface reads the clock)
             style=Style(is_colored=is_color_enabled(ColorMode(color), sys.stdout)),
-            is_terminal=on_terminal,
-            is_iso=iso or not on_terminal,
-            width=output_width(sys.stdout, os.environ) if on_terminal else None,
+            zone=zone,
+            is_terminal=is_terminal,
+            is_iso=iso or not is_terminal,
+            width=output_width(sys.stdout, os.environ) if is_terminal else None,
         )
 
     def format_time(self, time: datetime | None) -> str:
-        """Return a time as this reader wants it: how long ago, or exactly."""
+        """Return an age or an ISO 8601 time, as the user prefers."""
         return format_iso_time(time) if self.is_iso else format_age(time, self.now)
 
+    def truncate(self, text: str) -> str:
+        return text if self.width is None else truncate_end(text, self.width)
+
+    def wrap(self, text: str, *, indent: str = "") -> Iterable[str]:
+        """Wrap a line to the width; `indent` starts all lines but the first."""
+        if self.width is None:
+            return (text,)
+        return wrap_line(text, self.width, subsequent_indent=indent)
+
     def print_lines(self, lines: Iterable[str]) -> None:
-        """Print lines, many of them on a terminal through a pager."""
+        """Print lines; on a terminal, many lines go through a pager."""
         print_paged(lines, is_terminal=self.is_terminal)
+
+
+def short_session_id(session_id: str) -> str:
+    """Return the start of an id, which is what tables show."""
+    return sanitize_name(session_id[:_SHORT_ID_LENGTH])
+
+
+_SHORT_ID_LENGTH = 8
+
+
+class TextColumn(NamedTuple):
+    """A column of a table."""
+
+    name: str = ""
+    is_right_aligned: bool = False
+    drop_order: int = 0
+    """The column with the highest number is left out first; 0 is never left out."""
+    max_width: int | None = None
+    truncate: Callable[[str, int], str] = truncate_end
+
+
+class _FormattedColumn(NamedTuple):
+    column: TextColumn
+    cells: list[str]
+    width: int
+
+
+class TextTable:
+    """Rows of text in aligned columns that fit a width.
+
+    Columns are left out until at least `min_rest_width` columns are free on the right.
+    Row 0 is the header.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[TextColumn],
+        rows: Iterable[Sequence[str]],
+        *,
+        width: int | None = None,
+        min_rest_width: int = 0,
+    ) -> None:
+        texts = [[column.name for column in columns], *rows]
+        self._width = width
+        self._row_count = len(texts)
+        self._columns = [
+            self._format(column, [row[number] for row in texts])
+            for number, column in enumerate(columns)
+        ]
+        while self.rest_width < min_rest_width:
+            droppable = [one for one in self._columns if one.column.drop_order]
+            if not droppable:
+                break
+            self._columns.remove(max(droppable, key=lambda one: one.column.drop_order))
+
+    def _format(self, column: TextColumn, texts: Sequence[str]) -> _FormattedColumn:
+        cells = [sanitize_name(text) for text in texts]
+        if self._width is not None and column.max_width is not None:
+            cells = [column.truncate(cell, column.max_width) for cell in cells]
+        return _FormattedColumn(column, cells, max(map(display_width, cells)))
+
+    @property
+    def rest_width(self) -> int:
+        """The columns that are free on the right."""
+        if self._width is None:
+            return sys.maxsize
+        return self._width - sum(one.width + _COLUMN_GAP for one in self._columns)
+
+    def padded_cells(self, row: int) -> list[str]:
+        return [
+            " " * (one.width - display_width(one.cells[row])) + one.cells[row]
+            if one.column.is_right_aligned
+            else one.cells[row] + " " * (one.width - display_width(one.cells[row]))
+            for one in self._columns
+        ]
+
+    def lines(
+        self,
+        rest: Sequence[str] = (),
+        truncate: Callable[[str, int], str] = truncate_end,
+    ) -> list[str]:
+        """Return the lines of the table, without a header if no column has a name.
+
+        `rest` has a text for each line, which gets the free width on the right.
+        """
+        has_header = any(one.column.name for one in self._columns)
+        lines = []
+        for row in range(0 if has_header else 1, self._row_count):
+            cells = self.padded_cells(row)
+            if rest:
+                text = sanitize_name(rest[row])
+                cells.append(truncate(text, max(self.rest_width, _MIN_REST_WIDTH)))
+            lines.append((" " * _COLUMN_GAP).join(cells).rstrip())
+        return lines
+
+
+_COLUMN_GAP = 2
+_MIN_REST_WIDTH = 8
 
 
 def format_iso_time(time: datetime | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from itertools import chain, islice
@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
 from bygones.render.numbers import format_duration
-from bygones.render.text.primitives import display_width
-from bygones.render.text.primitives import sanitize_name as plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,28 +100,6 @@ class Style:
     def location(self, text: str) -> str:
         """Return a file and a line."""
         return self._wrap("36", text)
-
-
-def format_table(
-    rows: Iterable[Sequence[str]], *, align: str = "", gap: int = 2
-) -> list[str]:
-    """Return rows of plain text as lines with their columns below each other.
-
-    ``align`` has a letter for each column: ``r`` sets it to the right, anything else
-    to the left. The last column is not padded.
-    """
-    cells = [[plain(cell) for cell in row] for row in rows]
-    widest = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        padded = [
-            " " * (room - display_width(cell)) + cell
-            if align[number : number + 1] == "r"
-            else cell + " " * (room - display_width(cell))
-            for number, (cell, room) in enumerate(zip(row, widest, strict=True))
-        ]
-        lines.append((" " * gap).join(padded).rstrip())
-    return lines
 
 
 def shorten_path(path: str, *, cwd: Path | None = None, home: Path) -> str:

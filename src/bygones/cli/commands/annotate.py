@@ -16,9 +16,8 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import print_objects
+from bygones.cli.output import TextColumn, TextTable, print_objects
 from bygones.cli.resolve import resolve_summary
-from bygones.cli.terminal import format_table
 from bygones.model.summary import Annotations
 from bygones.render.text.primitives import sanitize_line
 from bygones.schema.summaries import AnnotationsObject, TagObject
@@ -134,7 +133,8 @@ def _print_all_tags(options: CommonOptions, *, as_json: bool) -> None:
             sys.stderr.write("no tags yet\n")
         return
     rows = [(name, f"{number:,}") for name, number in sorted(counts.items())]
-    for line in format_table([("TAG", "SESSIONS"), *rows], align="lr"):
+    columns = (TextColumn("TAG"), TextColumn("SESSIONS", is_right_aligned=True))
+    for line in TextTable(columns, rows).lines():
         click.echo(line)
 
 

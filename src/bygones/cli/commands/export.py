@@ -24,6 +24,7 @@ from bygones.cli.context import (
     complete_names,
     display_path,
     json_option,
+    parse_time_option,
     path_type,
 )
 from bygones.cli.open_archive import open_current
@@ -52,7 +53,6 @@ from bygones.model.path_text import encode_path
 from bygones.model.query import TimeRange
 from bygones.model.sessions import Session
 from bygones.query.matcher import overlaps
-from bygones.query.times import ReferenceTime, parse_period
 from bygones.reader import read_sessions, read_source_file
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
@@ -232,7 +232,9 @@ def _select_sessions(
     request: ExportRequest, options: CommonOptions, skipped: _Skipped
 ) -> Iterator[tuple[Iterator[ExportItem], SourceOpener]]:
     """Give the sessions that are meant; they can be opened while the context lasts."""
-    start = _parse_since(request.since)
+    since = request.since
+    now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
+    start = parse_time_option("--since", since, now=now).start if since else None
     if request.source is not None:
         yield (
             _select_from_files(request.source, request, start, skipped),
@@ -310,18 +312,6 @@ def _resolve_session_ids(archive: Archive, names: Sequence[str]) -> set[SessionI
         for scope in map(project_scope, found.projects)
     )
     return {*found.sessions}.union(*in_projects)
-
-
-def _parse_since(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
-    found = parse_period(
-        "after", text, ReferenceTime(now, now.astimezone().tzinfo or UTC)
-    )
-    if found is None or found.start is None:
-        raise click.UsageError(f"{text!r} is no time; 2026-01-31 and 30d are")
-    return found.start
 
 
 def _is_single(request: ExportRequest, count: int) -> bool:

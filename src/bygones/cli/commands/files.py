@@ -20,11 +20,11 @@ from bygones.cli.context import (
 )
 from bygones.cli.context import cwd as here_now
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, print_objects
+from bygones.cli.output import Console, TextColumn, TextTable, print_objects
 from bygones.cli.resolve import find_search_result, resolve_session_id
-from bygones.cli.terminal import format_table, shorten_path
+from bygones.cli.terminal import shorten_path
 from bygones.errors import NotInArchive
-from bygones.render.text.primitives import sanitize_line, truncate_end, truncate_start
+from bygones.render.text.primitives import sanitize_line, truncate_start
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.summaries import FileChangeObject, summarize_edits
 
@@ -36,11 +36,15 @@ if TYPE_CHECKING:
     from bygones.model.summary import IndexedEdit
 
 
-_MIN_WIDTH = 20
-_MIN_PATH_WIDTH = 8
+_MIN_PATH_WIDTH = 20
+_COLUMNS = (
+    TextColumn("WHEN"),
+    TextColumn("+", is_right_aligned=True),
+    TextColumn("-", is_right_aligned=True),
+)
 
 
-def file_cell(row: FileChangeObject, console: Console) -> str:
+def _file_cell(row: FileChangeObject, console: Console) -> str:
     """Return a file as one would type it, and whether it was made."""
     mark = " (new)" if row.is_new_file else ""
     return f"{_short_path(row.path, console)}{mark}"
@@ -52,7 +56,7 @@ def _short_path(path: str, console: Console) -> str:
     return shorten_path(path, cwd=here, home=Path.home())
 
 
-def session_cell(
+def _session_cell(
     row: FileChangeObject,
     titles: Mapping[SessionId, str],
     edits: Sequence[IndexedEdit],
@@ -62,26 +66,10 @@ def session_cell(
     several = len({edit.path for edit in edits}) > 1
     where = f"{_short_path(row.path, console)}" if several else ""
     if where and console.width is not None:
-        where = truncate_start(where, max(console.width // 3, _MIN_WIDTH))
+        where = truncate_start(where, max(console.width // 3, _MIN_PATH_WIDTH))
     where += "  " if where else ""
     return (
         f"{row.session_id[:8]}  {where}{sanitize_line(titles.get(row.session_id, ''))}"
-    )
-
-
-def fit_lines(lines: Sequence[str], console: Console, *, by_path: bool) -> list[str]:
-    """Return lines that fit: a title loses its end, a path its beginning."""
-    if console.width is None:
-        return list(lines)
-    cut = _fit_path if by_path else truncate_end
-    return [cut(line, max(console.width, _MIN_WIDTH)) for line in lines]
-
-
-def _fit_path(line: str, width: int) -> str:
-    """Cut the beginning of the path at the end of a line."""
-    facts, _, path = line.rpartition("  ")
-    return (
-        f"{facts}  {truncate_start(path, max(width - len(facts) - 2, _MIN_PATH_WIDTH))}"
     )
 
 
@@ -117,23 +105,28 @@ def files(
         nobody = f"no session changed {plain(name)}"
         sys.stderr.write("no file was changed\n" if is_session else f"{nobody}\n")
         return
-    head = ("WHEN", "+", "-", "FILE") if is_session else ("WHEN", "+", "-", "SESSION")
-    cells = [
-        (
-            screen.format_time(row.last_changed_at),
-            f"+{row.added_lines}",
-            f"-{row.removed_lines}",
-            file_cell(row, screen)
-            if is_session
-            else session_cell(row, titles, edits, screen),
-        )
-        for row in rows
-    ]
-    screen.print_lines(
-        fit_lines(
-            format_table([head, *cells], align="lrrl"), screen, by_path=is_session
-        )
+    table = TextTable(
+        _COLUMNS,
+        [
+            (
+                screen.format_time(row.last_changed_at),
+                f"+{row.added_lines}",
+                f"-{row.removed_lines}",
+            )
+            for row in rows
+        ],
+        width=screen.width,
     )
+    if is_session:
+        names = ["FILE", *(_file_cell(row, screen) for row in rows)]
+        lines = table.lines(names, truncate_start)
+    else:
+        names = [
+            "SESSION",
+            *(_session_cell(row, titles, edits, screen) for row in rows),
+        ]
+        lines = table.lines(names)
+    screen.print_lines(lines)
 
 
 def _find_edits(archive: Archive, name: str) -> tuple[list[IndexedEdit], bool]:

@@ -15,13 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from bygones.cli.commands.purge import confirm_erasure
-from bygones.cli.context import json_option
-from bygones.cli.output import print_objects
-from bygones.cli.terminal import format_table
+from bygones.cli.context import json_option, parse_time_option
+from bygones.cli.output import TextColumn, TextTable, print_objects
 from bygones.config import find_prices_file
 from bygones.errors import ErasureOnHold, ExitCode
 from bygones.model.base import SessionId
-from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.commands import ErasureObject, TokenObject
@@ -160,7 +158,9 @@ def build_selector(
         person=person,
         session=SessionId(session) if session else None,
         project=_abbreviate_home(project) if project else None,
-        before=_parse_before(before) if before else None,
+        before=parse_time_option("--before", before, now=utc_now()).end
+        if before
+        else None,
     )
 
 
@@ -172,15 +172,6 @@ def _abbreviate_home(project: str) -> str:
     home = str(Path.home())
     is_ours = project == home or project.startswith(f"{home}{os.sep}")
     return f"~{project[len(home) :]}" if is_ours else project
-
-
-def _parse_before(text: str) -> datetime:
-    found = parse_period(
-        "before", text, ReferenceTime(utc_now(), utc_now().astimezone().tzinfo or UTC)
-    )
-    if found is None or found.end is None:
-        raise click.UsageError(f"{text!r} is no time; 2026-01-31 and 400d are")
-    return found.end
 
 
 def describe_selector(selector: ErasureSelector) -> str:
@@ -284,15 +275,17 @@ def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
     if as_json:
         print_objects(map(_token_object, tokens))
         return
-    for line in (
-        format_table([_TOKEN_COLUMNS, *map(_token_cells, tokens)])
-        if tokens
-        else ["no tokens yet"]
-    ):
+    if not tokens:
+        click.echo("no tokens yet")
+        return
+    for line in TextTable(_TOKEN_COLUMNS, map(_token_cells, tokens)).lines():
         click.echo(line)
 
 
-_TOKEN_COLUMNS = ("TOKEN", "PERSON", "TEAMS", "ROLE", "MADE", "REVOKED", "LABEL")
+_TOKEN_COLUMNS = tuple(
+    TextColumn(name)
+    for name in ("TOKEN", "PERSON", "TEAMS", "ROLE", "MADE", "REVOKED", "LABEL")
+)
 
 
 def _token_cells(token: AccessToken) -> tuple[str, ...]:

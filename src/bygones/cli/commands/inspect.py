@@ -18,13 +18,12 @@ from bygones.cli.context import (
     json_option,
     path_type,
 )
-from bygones.cli.output import print_objects
+from bygones.cli.output import TextColumn, TextTable, print_objects
 from bygones.cli.terminal import (
     ColorMode,
     ProgressBar,
     Style,
     format_size,
-    format_table,
     is_color_enabled,
     output_width,
     print_paged,
@@ -120,7 +119,8 @@ class SurveyPage:
         yield self.style.heading(title)
         room = max(12, self.width - 28)
         fitted = [(truncate_end(plain(first), room), *rest) for first, *rest in rows]
-        for line in format_table(fitted, align=align):
+        columns = [TextColumn(is_right_aligned=letter == "r") for letter in align]
+        for line in TextTable(columns, fitted).lines():
             yield f"  {line}"
 
     def _files(self, survey: Survey) -> Iterator[str]:

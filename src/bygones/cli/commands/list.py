@@ -25,12 +25,16 @@ from bygones.cli.context import (
     unescape_words,
 )
 from bygones.cli.open_archive import load_session_costs, open_current
-from bygones.cli.output import Console, print_objects
+from bygones.cli.output import (
+    Console,
+    TextColumn,
+    TextTable,
+    print_objects,
+    short_session_id,
+)
 from bygones.render.numbers import format_cost, format_tokens
 from bygones.render.text.primitives import (
-    display_width,
     sanitize_line,
-    sanitize_name,
     truncate_end,
 )
 
@@ -43,119 +47,77 @@ if TYPE_CHECKING:
     from bygones.model.usage import Cost
 
 
+TERMINAL_LIMIT = 20
+"""Sessions or prompts that are shown on a terminal by default."""
 _MIN_TITLE_WIDTH = 32
-"""The least room for a title before columns are left out."""
+"""The width that titles need before columns are left out."""
 _MAX_COLUMN_WIDTH = 20
-_ID_LENGTH = 8
 _DATE_SUFFIX = r"-\d{8}$"
 
 
-class _SessionColumn(NamedTuple):
-    name: str
-    format: Callable[[SessionSummary], str]
-    drop_order: int
-    """Columns of a high rank are left out first."""
-    is_right_aligned: bool = False
-
-
 class SessionTable(NamedTuple):
-    """How to set a list: for a terminal of some width, or whole."""
+    """The table of sessions that `list` and `bygones` without a command print."""
 
     console: Console
     costs: Mapping[SessionId, Cost] = {}
 
     def lines(self, sessions: Sequence[SessionSummary]) -> list[str]:
-        """Return a heading and a line for each session."""
-        columns = [
-            (column, self._cells(column, sessions)) for column in self._columns()
+        formatted = [
+            (column, [sanitize_line(format_cell(summary)) for summary in sessions])
+            for column, format_cell in self._columns()
         ]
-        columns = [(c, cells) for c, cells in columns if any(cells[1:])]
-        titles = ["TITLE", *(_title_cell(one) for one in sessions)]
-        # By its id a session is named: where there is room for little, that stays.
-        while columns and self._remaining_width(columns) < (
-            _MIN_TITLE_WIDTH if len(columns) > 1 else 1
-        ):
-            columns.remove(max(columns, key=lambda pair: pair[0].drop_order))
+        shown = [(column, cells) for column, cells in formatted if any(cells)]
+        table = TextTable(
+            [column for column, _ in shown],
+            list(zip(*(cells for _, cells in shown), strict=True)),
+            width=self.console.width,
+            min_rest_width=_MIN_TITLE_WIDTH,
+        )
+        titles = ["TITLE", *map(_title_cell, sessions)]
         if self.console.width is not None:
-            left = max(self._remaining_width(columns), 1)
-            titles = [truncate_end(title, left) for title in titles]
-        return [
-            self._line(number, columns, titles) for number in range(len(sessions) + 1)
-        ]
+            room = max(table.rest_width, 1)
+            titles = [truncate_end(title, room) for title in titles]
+        style = self.console.style
+        lines = [style.dim("  ".join((*table.padded_cells(0), titles[0])))]
+        for row, title in enumerate(titles[1:], 1):
+            id_, *cells = table.padded_cells(row)
+            lines.append("  ".join((style.location(id_), *cells, style.heading(title))))
+        return lines
 
-    def _columns(self) -> tuple[_SessionColumn, ...]:
-        return (
-            _SessionColumn("SESSION", lambda one: _short_id(one.id), 0),
-            _SessionColumn(
-                "WHEN", lambda one: self.console.format_time(one.ended_at), 1
-            ),
-            _SessionColumn("PROJECT", lambda one: _project_name(one.project), 2),
-            _SessionColumn("MSGS", _messages_cell, 4, is_right_aligned=True),
-            _SessionColumn(
-                "AGENTS",
-                lambda one: _count_cell(one.agent_count),
-                5,
-                is_right_aligned=True,
-            ),
-            _SessionColumn(
-                "BRANCHES",
-                lambda one: _count_cell(one.branch_count, 1),
-                6,
-                is_right_aligned=True,
-            ),
-            _SessionColumn("MODEL", _models_cell, 7),
-            _SessionColumn("TOKENS", _tokens_cell, 8, is_right_aligned=True),
-            _SessionColumn("COST", self._cost, 3, is_right_aligned=True),
+    def _columns(self) -> Iterable[tuple[TextColumn, Callable[[SessionSummary], str]]]:
+        yield TextColumn("SESSION"), lambda summary: short_session_id(summary.id)
+        yield (
+            TextColumn("WHEN", drop_order=1),
+            lambda summary: self.console.format_time(summary.ended_at),
         )
+        yield (
+            TextColumn("PROJECT", drop_order=2, max_width=_MAX_COLUMN_WIDTH),
+            lambda summary: _project_name(summary.project),
+        )
+        yield TextColumn("MSGS", is_right_aligned=True, drop_order=4), _messages_cell
+        yield (
+            TextColumn("AGENTS", is_right_aligned=True, drop_order=5),
+            lambda summary: _count_cell(summary.agent_count),
+        )
+        yield (
+            TextColumn("BRANCHES", is_right_aligned=True, drop_order=6),
+            lambda summary: _count_cell(summary.branch_count, hidden_up_to=1),
+        )
+        yield (
+            TextColumn("MODEL", drop_order=7, max_width=_MAX_COLUMN_WIDTH),
+            _models_cell,
+        )
+        yield TextColumn("TOKENS", is_right_aligned=True, drop_order=8), _tokens_cell
+        yield TextColumn("COST", is_right_aligned=True, drop_order=3), self._cost_cell
 
-    def _cost(self, session: SessionSummary) -> str:
+    def _cost_cell(self, session: SessionSummary) -> str:
         return format_cost(self.costs.get(session.id)) if session.usage.total else ""
-
-    def _cells(
-        self, column: _SessionColumn, sessions: Sequence[SessionSummary]
-    ) -> list[str]:
-        cells = [column.name, *(sanitize_line(column.format(one)) for one in sessions)]
-        if self.console.width is None or column.name not in {"PROJECT", "MODEL"}:
-            return cells
-        return [truncate_end(cell, _MAX_COLUMN_WIDTH) for cell in cells]
-
-    def _remaining_width(
-        self, columns: Sequence[tuple[_SessionColumn, list[str]]]
-    ) -> int:
-        if self.console.width is None:
-            return _MIN_TITLE_WIDTH
-        return self.console.width - sum(
-            max(map(display_width, cells)) + 2 for _, cells in columns
-        )
-
-    def _line(
-        self,
-        number: int,
-        columns: Sequence[tuple[_SessionColumn, list[str]]],
-        titles: Sequence[str],
-    ) -> str:
-        parts = []
-        for column, cells in columns:
-            blank = " " * (
-                max(map(display_width, cells)) - display_width(cells[number])
-            )
-            cell = cells[number]
-            parts.append(blank + cell if column.is_right_aligned else cell + blank)
-        line = "  ".join((*parts, titles[number]))
-        if number == 0:
-            return self.console.style.dim(line)
-        parts[:1] = map(self.console.style.location, parts[:1])
-        return "  ".join((*parts, self.console.style.heading(titles[number])))
 
 
 def _title_cell(session: SessionSummary) -> str:
     star = "★ " if session.is_starred else ""
     tags = "".join(f" #{tag}" for tag in session.tags)
     return sanitize_line(f"{star}{session.title.text}{tags}")
-
-
-def _short_id(id_: str) -> str:
-    return sanitize_name(id_[:_ID_LENGTH])
 
 
 def _project_name(path: str | None) -> str:
@@ -184,10 +146,6 @@ def short_model_name(model: str) -> str:
     return re.sub(_DATE_SUFFIX, "", model.removeprefix("claude-"))
 
 
-_TERMINAL_LIMIT = 20
-"""Sessions that are shown on a terminal unless somebody wants more."""
-
-
 @click.command("list", cls=QueryCommand)
 @click.argument(
     "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
@@ -206,7 +164,7 @@ _TERMINAL_LIMIT = 20
     "-n",
     "--limit",
     type=click.IntRange(min=1),
-    help=f"How many; {_TERMINAL_LIMIT} on a terminal, else all.",
+    help=f"How many; {TERMINAL_LIMIT} on a terminal, else all.",
 )
 @iso_option
 @archive_options
@@ -235,12 +193,12 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     \b
     bygones list --project . -n 50
     bygones list model:opus after:2w
-    bygones list --json | jq -r 'select(.agent_count > 3) | .session_id'
+    bygones list --json | jq -r .session_id
     """
     screen = Console.for_stdout(color, iso=iso)
     is_page = limit is None and screen.is_terminal and not as_json
     if is_page:
-        limit = _TERMINAL_LIMIT
+        limit = TERMINAL_LIMIT
     with open_current(options) as archive:
         found = _select(
             archive,

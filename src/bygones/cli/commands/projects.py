@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bygones.cli.commands.files import fit_lines
 from bygones.cli.context import (
     CommonOptions,
     archive_options,
@@ -16,9 +15,9 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, print_objects
-from bygones.cli.terminal import format_table
+from bygones.cli.output import Console, TextColumn, TextTable, print_objects
 from bygones.render.numbers import format_bytes, format_tokens
+from bygones.render.text.primitives import truncate_start
 from bygones.schema.summaries import ProjectObject
 
 if TYPE_CHECKING:
@@ -28,6 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["projects"]
 
 _OLDEST = datetime.min.replace(tzinfo=UTC)
+_COLUMNS = (
+    TextColumn("LAST"),
+    TextColumn("SESSIONS", is_right_aligned=True),
+    TextColumn("TOKENS", is_right_aligned=True),
+    TextColumn("SIZE", is_right_aligned=True),
+)
 
 
 @click.command("projects")
@@ -46,19 +51,24 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
         print_objects(rows)
         return
     screen = Console.for_stdout(iso=iso)
-    cells = [
-        (
-            screen.format_time(row.last_active_at),
-            f"{row.session_count:,}",
-            format_tokens(row.tokens.total),
-            format_bytes(row.source_bytes),
-            display_path(row.path) if row.path else f"? {' '.join(row.project_keys)}",
-        )
+    table = TextTable(
+        _COLUMNS,
+        [
+            (
+                screen.format_time(row.last_active_at),
+                f"{row.session_count:,}",
+                format_tokens(row.tokens.total),
+                format_bytes(row.source_bytes),
+            )
+            for row in rows
+        ],
+        width=screen.width,
+    )
+    paths = [
+        display_path(row.path) if row.path else f"? {' '.join(row.project_keys)}"
         for row in rows
     ]
-    head = ("LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT")
-    lines = format_table([head, *cells], align="lrrrl")
-    screen.print_lines(fit_lines(lines, screen, by_path=True))
+    screen.print_lines(table.lines(["PROJECT", *paths], truncate_start))
 
 
 def _project_objects(archive: Archive, *, empty: bool) -> list[ProjectObject]:

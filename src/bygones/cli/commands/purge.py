@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -19,6 +19,7 @@ from bygones.cli.context import (
     complete_sessions,
     display_path,
     json_option,
+    parse_time_option,
 )
 from bygones.cli.open_archive import open_indexed
 from bygones.cli.output import print_objects
@@ -144,7 +145,7 @@ def select_sessions(
     archive: Archive,
     names: Sequence[str],
     project: str | None,
-    before: datetime | None,
+    before: str | None,
 ) -> tuple[list[SessionSummary], list[SessionId]]:
     """Return the sessions that are meant, and those of them that are erased already."""
     if bool(names) == (project is not None or before is not None):
@@ -153,7 +154,8 @@ def select_sessions(
         found = dict(_resolve_session(archive, name) for name in names)
         known = [one for one in found.values() if one is not None]
         return known, [id_ for id_, one in found.items() if one is None]
-    until = _to_local_time(before) if before is not None else None
+    now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
+    until = parse_time_option("--before", before, now=now).end if before else None
     try:
         scope = resolve_project_scope(archive, project)
     except NotInArchive:
@@ -165,15 +167,6 @@ def select_sessions(
         for one in archive.sessions(project=scope, include_empty=True)
         if until is None or archive.last_active_at(one) < until
     ], []
-
-
-def _to_local_time(before: datetime) -> datetime:
-    try:
-        return before.astimezone()
-    except (OverflowError, ValueError):
-        raise click.UsageError(
-            f"no clock goes back to {before.date()}; name another day"
-        ) from None
 
 
 def _resolve_session(
@@ -207,9 +200,8 @@ def _resolve_session(
 )
 @click.option(
     "--before",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]),
-    metavar="DATE",
-    help="All sessions that ended before this day.",
+    metavar="TIME",
+    help="All sessions that ended before this time, such as 2026-01-31 or 400d.",
 )
 @click.option(
     "--mentions", is_flag=True, help="Also shared files that name them: the history."
@@ -222,7 +214,7 @@ def purge(  # noqa: PLR0913 (one parameter an option, all by name)
     names: tuple[str, ...],
     *,
     project: str | None,
-    before: datetime | None,
+    before: str | None,
     mentions: bool,
     yes: bool,
     dry_run: bool,

@@ -14,8 +14,8 @@ import click
 
 from bygones.cli.context import CommonOptions, archive_options, find_homes, json_option
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import print_objects
-from bygones.cli.terminal import StagedProgressBar, format_table
+from bygones.cli.output import TextColumn, TextTable, print_objects
+from bygones.cli.terminal import StagedProgressBar
 from bygones.config import PushSettings, get_machine_id, load_push_settings
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.render.numbers import format_bytes, pluralize
@@ -99,7 +99,8 @@ def _project_lines(report: PushReport) -> Iterator[str]:
         )
         for name, share in sorted(report.projects.items())
     ]
-    yield from (f"  {line}" for line in format_table(rows, align=" rrrr"))
+    columns = (TextColumn(), *(TextColumn(is_right_aligned=True) for _ in range(4)))
+    yield from (f"  {line}" for line in TextTable(columns, rows).lines())
 
 
 def push_report_object(report: PushReport, *, is_dry_run: bool) -> PushObject:

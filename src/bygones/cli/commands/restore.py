@@ -20,9 +20,15 @@ from bygones.cli.context import (
     open_without_ingest,
     path_type,
 )
-from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt, print_objects
+from bygones.cli.output import (
+    WRITE_INTERRUPTED,
+    TextColumn,
+    TextTable,
+    explain_interrupt,
+    print_objects,
+)
 from bygones.cli.resolve import ResolvedNames, resolve_names
-from bygones.cli.terminal import StagedProgressBar, format_table
+from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ExitCode
 from bygones.maintenance.relocate import cwd_rewriter
 from bygones.maintenance.restore import (
@@ -85,7 +91,10 @@ def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
         (_STATE_TEXTS[plan.state], format_bytes(plan.size), display_path(plan.path))
         for plan in plans
     ]
-    stream.writelines(f"{line}\n" for line in format_table(cells, align="lrl"))
+    table = TextTable(
+        (TextColumn(), TextColumn(is_right_aligned=True), TextColumn()), cells
+    )
+    stream.writelines(f"{line}\n" for line in table.lines())
     counts = {state: sum(1 for p in plans if p.state is state) for state in TargetState}
     sys.stderr.write(
         f"would write {pluralize(counts[TargetState.NEW], 'file')}; "

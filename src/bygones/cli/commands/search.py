@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import PurePosixPath
 
 import click
@@ -24,15 +24,8 @@ from bygones.cli.context import (
 )
 from bygones.cli.last_search import save_results
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import format_age, print_objects
-from bygones.cli.output import format_iso_time as iso
-from bygones.cli.terminal import (
-    ColorMode,
-    Style,
-    is_color_enabled,
-    output_width,
-    print_paged,
-)
+from bygones.cli.output import Console, print_objects, short_session_id
+from bygones.cli.terminal import output_width, print_paged
 from bygones.model.query import Part
 from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, SessionMatch
 from bygones.query.parser import parse_query
@@ -41,7 +34,6 @@ from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import display_width, sanitize, sanitize_line
 from bygones.render.text.primitives import sanitize_name as plain
 
-_ID_LENGTH = 8
 _INDENT = 4
 _PART_LABELS = {
     Part.PROMPT: "you",
@@ -59,15 +51,10 @@ _WordPieces = list[tuple[str, bool]]
 class SearchResultsPage(Struct, frozen=True, kw_only=True):
     """How to set what was found."""
 
-    now: datetime
-    is_iso: bool
-    width: int | None
-    """Columns of the terminal; ``None``: lines are not broken."""
-    style: Style
+    console: Console
     first_number: int = 1
-    """The number of the first session."""
+    """The number of the first match."""
     shows_scores: bool = False
-    """Whether to say how the order came about."""
 
     def lines(self, results: SearchResults) -> Iterator[str]:
         """Yield the lines of each session, with a blank one between them."""
@@ -77,17 +64,17 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             yield from self._match_lines(number, one)
 
     def _match_lines(self, number: int, match: SessionMatch) -> Iterator[str]:
-        mark = self.style.location(f"{number:>2}")
+        mark = self.console.style.location(f"{number:>2}")
         title = self._wrap(_split_excerpt(match.highlighted_title), is_title=True)
         for at, line in enumerate(title):
             yield f"{mark}  {line}" if at == 0 else " " * _INDENT + line
-        yield " " * _INDENT + self.style.dim(self._match_facts(match))
+        yield " " * _INDENT + self.console.style.dim(self._match_facts(match))
         for share in match.word_shares if self.shows_scores else ():
             counts = ", ".join(
                 f"{_PART_LABELS[part]} {n:,}" for part, n in share.record_counts
             )
             told = sanitize_line(f"{share.word} {share.share:.0%}: {counts}")
-            yield " " * _INDENT + self.style.dim(told)
+            yield " " * _INDENT + self.console.style.dim(told)
         for hit in match.hits:
             label, said = self._label(hit), _split_excerpt(hit.excerpt)
             if said and said[0] == [(sanitize(" ".join(hit.tool_names)), False)]:
@@ -101,15 +88,13 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         listed = match.summary
         path = (listed.project or "").replace("\\", "/")
         facts = [
-            listed.id[:_ID_LENGTH],
+            short_session_id(listed.id),
             PurePosixPath(path).name or path,
-            iso(listed.ended_at)
-            if self.is_iso
-            else format_age(listed.ended_at, self.now),
+            self.console.format_time(listed.ended_at),
             match.hit_count_bound.qualify(pluralize(match.hit_count, "hit"))
             if match.hit_count
             else "",
-            f"also in {', '.join(id_[:_ID_LENGTH] for id_ in match.duplicate_ids)}"
+            f"also in {', '.join(map(short_session_id, match.duplicate_ids))}"
             if match.duplicate_ids
             else "",
         ]
@@ -127,12 +112,16 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
     def _wrap(
         self, words: Sequence[_WordPieces], *, label: str = "", is_title: bool = False
     ) -> Iterator[str]:
-        room = None if self.width is None else max(self.width - _INDENT - 2, 20)
+        room = (
+            None
+            if self.console.width is None
+            else max(self.console.width - _INDENT - 2, 20)
+        )
         line: list[str] = []
         taken = 0
         for word in words:
             # Without colours a mark stands between signs.
-            signs = 0 if self.style.is_colored else 2
+            signs = 0 if self.console.style.is_colored else 2
             columns = sum(
                 display_width(piece) + signs * marked for piece, marked in word
             )
@@ -146,7 +135,7 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             yield " ".join(line)
 
     def _style_word(self, word: _WordPieces, *, is_label: bool, is_title: bool) -> str:
-        paint = self.style
+        paint = self.console.style
         plain = paint.dim if is_label else paint.heading if is_title else str
         return "".join(
             paint.highlight(piece) if marked else plain(piece) for piece, marked in word
@@ -259,7 +248,8 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     bygones search why does the login test fail
     bygones search '"reset by peer" tool:Bash after:2w'
     """
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    console = Console.for_stdout(color, iso=iso)
+    now = console.now
     text = join_query_words(unescape_words(words))
     query = parse_query(text, now=now, zone=now.astimezone().tzinfo or UTC)
     offset = (page - 1) * limit
@@ -274,15 +264,9 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
 
         print_objects(search_objects(text, found, offset))
         return
-    on_screen = sys.stdout.isatty()
-    setting = SearchResultsPage(
-        now=now,
-        is_iso=iso or not on_screen,
-        width=output_width(sys.stdout, os.environ) if on_screen else None,
-        style=Style(is_colored=is_color_enabled(ColorMode(color), sys.stdout)),
-        first_number=offset + 1,
-        shows_scores=explain,
+    page_layout = SearchResultsPage(
+        console=console, first_number=offset + 1, shows_scores=explain
     )
-    print_paged(setting.lines(found), is_terminal=on_screen)
+    console.print_lines(page_layout.lines(found))
     for line in () if options.quiet else result_notes(found, offset):
         sys.stderr.write(f"{plain(line)}\n")

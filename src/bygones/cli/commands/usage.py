@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
 import click
-from msgspec import Struct, structs
+from msgspec import structs
 
 from bygones.cli.context import (
     CommonOptions,
@@ -22,20 +21,20 @@ from bygones.cli.context import (
     display_path,
     join_query_words,
     json_option,
+    parse_time_option,
     unescape_words,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import print_objects
-from bygones.cli.resolve import resolve_session_id
-from bygones.cli.terminal import (
-    ColorMode,
-    Style,
-    is_color_enabled,
-    output_width,
-    print_paged,
+from bygones.cli.output import (
+    Console,
+    TextColumn,
+    TextTable,
+    print_objects,
+    short_session_id,
 )
+from bygones.cli.resolve import resolve_session_id
 from bygones.config import LocalTimezone
-from bygones.model.query import Query, TimeRange
+from bygones.model.query import Query
 from bygones.model.reports import (
     NANOS_PER_DOLLAR,
     ContextReport,
@@ -48,7 +47,6 @@ from bygones.model.reports import (
 )
 from bygones.model.usage import Cost
 from bygones.query.parser import and_terms, parse_query
-from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.numbers import (
     format_bytes,
     format_cost,
@@ -59,11 +57,9 @@ from bygones.render.numbers import (
     pluralize,
 )
 from bygones.render.text.primitives import (
-    display_width,
     sanitize_line,
     truncate_end,
     truncate_start,
-    wrap_line,
 )
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.usage import usage_objects
@@ -85,21 +81,10 @@ def build_query(
         sys.stderr.write(plain(f"note: {note.message}") + "\n")
     terms = [query.root] if query.root is not None else []
     if since is not None:
-        terms.append(_parse_period("--since", since, ReferenceTime(now, zone)))
+        terms.append(parse_time_option("--since", since, now=now, zone=zone))
     if until is not None:
-        terms.append(_parse_period("--until", until, ReferenceTime(now, zone)))
+        terms.append(parse_time_option("--until", until, now=now, zone=zone))
     return Query(and_terms(terms), query.notes)
-
-
-def _parse_period(option: str, text: str, now: ReferenceTime) -> TimeRange:
-    found = parse_period("after" if option == "--since" else "on", text, now)
-    if found is None:
-        raise click.BadParameter(
-            f"{text!r} is no time; times are like 2025-12-01, 2025-12, 7d, yesterday",
-            param_hint=option,
-        )
-    # All of the day that is named belongs to it.
-    return found if option == "--since" else TimeRange(end=found.end)
 
 
 _MONEY_FIELDS = frozenset({"cost", "estimated_cost", "cost_per_hour", "projected_cost"})
@@ -142,10 +127,7 @@ _MAX_BAR_WIDTH = 24
 _MIN_BAR_WIDTH = 6
 _MAX_KEY_WIDTH = 44
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_ID_LENGTH = 8
 _TOTAL_LABEL = "total"
-_MIN_COLUMNS = 2
-"""Columns that are never left out: what it is, and how much."""
 _MIN_TAIL_WIDTH = 24
 _MISSING_KEY_LABELS = {
     Grouping.PROJECT: "(no directory)",
@@ -154,101 +136,114 @@ _MISSING_KEY_LABELS = {
 }
 
 
+_Row = UsageRow | ToolRow | ContextRow
+
+
 class _UsageColumn(NamedTuple):
-    name: str
+    column: TextColumn
     format: Callable[..., str]
-    drop_order: int = 0
-    """Columns of a high rank are left out first."""
-    is_left_aligned: bool = False
 
 
-class UsageTable(Struct, frozen=True, kw_only=True):
-    """How to set usage: for a terminal of some width, or whole and without bars."""
+def _number_column(
+    name: str, format_cell: Callable[..., str], drop_order: int = 0
+) -> _UsageColumn:
+    return _UsageColumn(
+        TextColumn(name, is_right_aligned=True, drop_order=drop_order), format_cell
+    )
 
-    now: datetime
-    zone: tzinfo
-    width: int | None = None
-    style: Style
+
+class UsagePage(NamedTuple):
+    """A usage report as a table with bars; in a pipe without them."""
+
+    console: Console
 
     def lines(
         self, report: UsageReport | ContextReport, limit: int | None
     ) -> Iterator[str]:
-        """Yield a heading, a line for each row, a sum, and what there is to say."""
+        """Yield the header, the rows, the total and notes."""
         if isinstance(report, ContextReport):
             yield from self._context_lines(report, limit)
             return
         rows = limit_rows(report, limit)
         tools = [row for row in rows if isinstance(row, ToolRow)]
-        spent = [row for row in rows if isinstance(row, UsageRow)]
+        usages = [row for row in rows if isinstance(row, UsageRow)]
         if tools:
             yield from self._format_rows(
                 _TOOL_COLUMNS, tools, [row.bytes for row in tools]
             )
-        elif spent:
-            columns = self._columns(report.by)
-            weights = [row.cost or 0 for row in spent]
+        elif usages:
+            weights = [row.cost or 0 for row in usages]
             if not any(weights):
-                weights = [row.tokens for row in spent]
-            tail = self._tail(report.by)
+                weights = [row.tokens for row in usages]
             total = structs.replace(report.total, key=_TOTAL_LABEL)
-            yield from self._format_rows(columns, [*spent, total], weights, tail)
+            yield from self._format_rows(
+                self._columns(report.by),
+                [*usages, total],
+                weights,
+                self._tail(report.by),
+            )
         for note in _report_notes(report, len(rows)):
             yield from self._note_lines(note)
 
     def _context_lines(self, report: ContextReport, limit: int | None) -> Iterator[str]:
-        """Yield what was in context, turn by turn."""
+        """Yield the context of each turn."""
         columns = (
-            _UsageColumn("TURN", lambda row: f"{row.turn_number + 1}"),
-            _UsageColumn("TIME", lambda row: self._clock(row.measured_at), 3, True),
-            _UsageColumn("CONTEXT", lambda row: format_tokens(row.tokens)),
-            _UsageColumn("READ", lambda row: format_tokens(row.cache_read_tokens), 2),
-            _UsageColumn("WRITE", lambda row: format_tokens(row.cache_write_tokens), 4),
-            _UsageColumn("OUTPUT", lambda row: format_tokens(row.output_tokens), 5),
-            _UsageColumn("ANSWERS", lambda row: f"{row.answers or ''}", 6),
+            _number_column("TURN", lambda row: f"{row.turn_number + 1}"),
+            _UsageColumn(
+                TextColumn("TIME", drop_order=3),
+                lambda row: self._clock(row.measured_at),
+            ),
+            _number_column("CONTEXT", lambda row: format_tokens(row.tokens)),
+            _number_column("READ", lambda row: format_tokens(row.cache_read_tokens), 2),
+            _number_column(
+                "WRITE", lambda row: format_tokens(row.cache_write_tokens), 4
+            ),
+            _number_column("OUTPUT", lambda row: format_tokens(row.output_tokens), 5),
+            _number_column("ANSWERS", lambda row: f"{row.answers or ''}", 6),
         )
-        tail = _UsageColumn("", _event_cell)
+        tail = _UsageColumn(TextColumn(), _event_cell)
         rows = [r for r in limit_rows(report, limit) if isinstance(r, ContextRow)]
-        title = sanitize_line(report.title)
-        yield self.style.heading(
-            truncate_end(title, self.width) if self.width else title
-        )
+        title = self.console.truncate(sanitize_line(report.title))
+        yield self.console.style.heading(title)
         weights = [row.tokens or row.compacted_from or 0 for row in rows]
         yield from self._format_rows(columns, rows, weights, tail) if rows else ()
-        told = (
+        yield from self._note_lines(
             f"at most {format_tokens(report.peak_tokens)} tokens in context; "
             f"{report.cache_hit_rate:.0%} of all input came from the cache; "
             f"{pluralize(report.compaction_count, 'compaction')}"
         )
-        yield from self._note_lines(told)
 
     def _note_lines(self, note: str) -> Iterator[str]:
-        lines = wrap_line(note, self.width) if self.width else (note,)
-        yield from map(self.style.dim, lines)
+        yield from map(self.console.style.dim, self.console.wrap(note))
 
     def _columns(self, by: Grouping) -> Sequence[_UsageColumn]:
-        name = "START" if by is Grouping.BLOCK else by.value.upper()
-        found = [
-            _UsageColumn(name, lambda row: self._key(by, row), is_left_aligned=True),
-            _UsageColumn("ANSWERS", lambda row: f"{row.answers:,}", 5),
-            _UsageColumn("INPUT", lambda row: format_tokens(row.input_tokens), 4),
-            _UsageColumn("WRITE", lambda row: format_tokens(_cache_writes(row)), 3),
-            _UsageColumn("READ", lambda row: format_tokens(row.cache_read_tokens), 3),
-            _UsageColumn("OUTPUT", lambda row: format_tokens(row.output_tokens), 2),
-            _UsageColumn("TOKENS", lambda row: format_tokens(row.tokens), 1),
-            _UsageColumn("COST", _cost_cell),
+        width = self.console.width
+        key = TextColumn(
+            "START" if by is Grouping.BLOCK else by.value.upper(),
+            max_width=min(_MAX_KEY_WIDTH, width // 2) if width else None,
+            truncate=truncate_start if by is Grouping.PROJECT else truncate_end,
+        )
+        columns = [
+            _UsageColumn(key, lambda row: self._key(by, row)),
+            _number_column("ANSWERS", lambda row: f"{row.answers:,}", 5),
+            _number_column("INPUT", lambda row: format_tokens(row.input_tokens), 4),
+            _number_column("WRITE", lambda row: format_tokens(_cache_writes(row)), 3),
+            _number_column("READ", lambda row: format_tokens(row.cache_read_tokens), 3),
+            _number_column("OUTPUT", lambda row: format_tokens(row.output_tokens), 2),
+            _number_column("TOKENS", lambda row: format_tokens(row.tokens), 1),
+            _number_column("COST", _cost_cell),
         ]
         if by is Grouping.BLOCK:
-            found.append(_UsageColumn("PER HOUR", _hourly_cost_cell, 2))
-        return found
+            columns.append(_number_column("PER HOUR", _hourly_cost_cell, 2))
+        return columns
 
     def _tail(self, by: Grouping) -> _UsageColumn | None:
+        """Return the column after the bars."""
         if by is Grouping.BLOCK:
-            return _UsageColumn("", self._block_state)
-        return (
-            _UsageColumn("TITLE", lambda row: row.title)
-            if by is Grouping.SESSION
-            else None
-        )
+            return _UsageColumn(TextColumn(), self._block_state)
+        if by is Grouping.SESSION:
+            return _UsageColumn(TextColumn("TITLE"), lambda row: row.title)
+        return None
 
     def _key(self, by: Grouping, row: UsageRow) -> str:
         if row.block is not None:
@@ -258,91 +253,71 @@ class UsageTable(Struct, frozen=True, kw_only=True):
         if row.key is _TOTAL_LABEL:
             return row.key
         if by is Grouping.SESSION:
-            return row.key[:_ID_LENGTH] if self.width else row.key
+            return short_session_id(row.key) if self.console.width else row.key
         return display_path(row.key) if by is Grouping.PROJECT else row.key
 
     def _clock(self, time: datetime | None) -> str:
-        return format_time(time, self.zone) if time else ""
+        return format_time(time, self.console.zone) if time else ""
 
     def _block_state(self, row: UsageRow) -> str:
         block = row.block
         if block is None or not block.is_active:
             return ""
-        left = format_duration(block.ends_at - self.now)
+        left = format_duration(block.ends_at - self.console.now)
         return f"{left} left, then about {format_usd(block.projected_cost or 0)}"
 
     def _format_rows(
         self,
         columns: Sequence[_UsageColumn],
-        rows: Sequence[object],
+        rows: Sequence[_Row],
         weights: Sequence[int],
         tail: _UsageColumn | None = None,
     ) -> Iterator[str]:
-        """Yield lines; rows beyond the weights are sums and have no bar.
+        """Yield the lines of a table; rows beyond the weights are totals without bars.
 
-        The tail stands behind the bar and has what room there is left.
+        The tail comes after the bar and gets the remaining width.
         """
-        chosen = [self._cells(column, rows) for column in columns]
-        ends = self._cells(tail, rows).texts if tail else []
-        ends = ends if any(ends[1:]) else []
-        least = _MIN_TAIL_WIDTH + _MIN_BAR_WIDTH + 2 if ends else 0
-        while len(chosen) > _MIN_COLUMNS and self._remaining_width(chosen) < least:
-            chosen.remove(max(chosen, key=lambda cells: cells.column.drop_order))
-        left = self._remaining_width(chosen)
-        longest = (
-            min(left - _MIN_TAIL_WIDTH - 2, _MAX_BAR_WIDTH // 2)
-            if ends
-            else min(left, _MAX_BAR_WIDTH)
+        tails = _cells(tail, rows) if tail else []
+        if not any(tails[1:]):
+            tails = []
+        table = TextTable(
+            [column.column for column in columns],
+            [[sanitize_line(column.format(row)) for column in columns] for row in rows],
+            width=self.console.width,
+            min_rest_width=_MIN_TAIL_WIDTH + _MIN_BAR_WIDTH + 2 if tails else 0,
         )
-        is_drawn = self.width is not None and longest >= _MIN_BAR_WIDTH
-        bars = _draw_bars(weights, longest) if is_drawn else []
+        bar_width = (
+            min(table.rest_width - _MIN_TAIL_WIDTH - 2, _MAX_BAR_WIDTH // 2)
+            if tails
+            else min(table.rest_width, _MAX_BAR_WIDTH)
+        )
+        has_bars = self.console.width is not None and bar_width >= _MIN_BAR_WIDTH
+        bars = ["", *_draw_bars(weights, bar_width)] if has_bars else []
+        style = self.console.style
         for number in range(len(rows) + 1):
-            cells = [cells.padded(number) for cells in chosen]
-            if is_drawn:
-                bar = bars[number - 1] if 0 < number <= len(bars) else ""
-                cells.append(self.style.location(bar) + " " * (longest - len(bar)))
-            if ends:
-                over = left - (longest + 2 if is_drawn else 0)
-                cells.append(
-                    truncate_end(ends[number], over) if self.width else ends[number]
-                )
+            cells = table.padded_cells(number)
+            if has_bars:
+                bar = bars[number] if number < len(bars) else ""
+                cells.append(style.location(bar) + " " * (bar_width - len(bar)))
+            if tails:
+                room = table.rest_width - (bar_width + 2 if has_bars else 0)
+                cells.append(truncate_end(tails[number], room))
             line = "  ".join(cells).rstrip()
             if number == 0:
-                line = self.style.dim(line)
-            yield self.style.heading(line) if number > len(weights) else line
-
-    def _cells(self, column: _UsageColumn, rows: Sequence[object]) -> _UsageCells:
-        texts = [column.name, *(sanitize_line(column.format(row)) for row in rows)]
-        if self.width is not None and column.is_left_aligned:
-            cut = truncate_start if column.name == "PROJECT" else truncate_end
-            texts = [cut(text, min(_MAX_KEY_WIDTH, self.width // 2)) for text in texts]
-        return _UsageCells(column, texts, max(map(display_width, texts)))
-
-    def _remaining_width(self, columns: Sequence[_UsageCells]) -> int:
-        """Return the room behind some columns; enough where nobody looks."""
-        if self.width is None:
-            return _MAX_KEY_WIDTH
-        return self.width - sum(cells.width + 2 for cells in columns)
+                line = style.dim(line)
+            yield style.heading(line) if number > len(weights) else line
 
 
-class _UsageCells(NamedTuple):
-    column: _UsageColumn
-    texts: list[str]
-    width: int
-
-    def padded(self, number: int) -> str:
-        """Return a cell as wide as all of them."""
-        text = self.texts[number]
-        blank = " " * (self.width - display_width(text))
-        return text + blank if self.column.is_left_aligned else blank + text
+def _cells(column: _UsageColumn, rows: Sequence[_Row]) -> list[str]:
+    return [column.column.name, *(sanitize_line(column.format(row)) for row in rows)]
 
 
-_TOOL_COLUMNS: tuple[_UsageColumn, ...] = (
-    _UsageColumn("TOOL", lambda row: row.key, is_left_aligned=True),
-    _UsageColumn("RESULTS", lambda row: f"{row.calls:,}", 2),
-    _UsageColumn("SIZE", lambda row: format_bytes(row.bytes)),
-    _UsageColumn("~TOKENS", lambda row: format_tokens(row.tokens)),
-    _UsageColumn(
+_TOOL_COLUMNS = (
+    _UsageColumn(TextColumn("TOOL", max_width=_MAX_KEY_WIDTH), lambda row: row.key),
+    _number_column("RESULTS", lambda row: f"{row.calls:,}", 2),
+    _number_column("SIZE", lambda row: format_bytes(row.bytes)),
+    _number_column("~TOKENS", lambda row: format_tokens(row.tokens)),
+    _number_column(
         "~EACH", lambda row: format_tokens(row.tokens // max(row.calls, 1)), 1
     ),
 )
@@ -515,7 +490,9 @@ def usage(  # noqa: PLR0913 (one parameter an option, all by name)
         raise click.UsageError("--csv and --json exclude each other")
     if context is not None and (query or since or until or by != Grouping.DAY):
         raise click.UsageError("--context is about all of one session, by turn")
-    place, now = parse_zone(zone), datetime.now(UTC)  # noqa: TID251 (a face knows it)
+    place = parse_zone(zone)
+    console = Console.for_stdout(color, zone=place)
+    now = console.now
     wanted = build_query(
         unescape_words(query), since=since, until=until, now=now, zone=place
     )
@@ -534,14 +511,8 @@ def usage(  # noqa: PLR0913 (one parameter an option, all by name)
         rows = limit_rows(report, limit)
         print_objects(usage_objects(report, rows)) if as_json else print_csv(rows)
         return
-    on_screen = sys.stdout.isatty()
-    table = UsageTable(
-        now=now,
-        zone=place,
-        width=output_width(sys.stdout, os.environ) if on_screen else None,
-        style=Style(is_colored=is_color_enabled(ColorMode(color), sys.stdout)),
-    )
-    lines = table.lines(report, limit or (_TERMINAL_LIMIT if on_screen else None))
-    print_paged(lines, is_terminal=on_screen)
+    if limit is None and console.is_terminal:
+        limit = _TERMINAL_LIMIT
+    console.print_lines(UsagePage(console).lines(report, limit))
     if not report.rows:
         sys.stderr.write("nothing was spent\n")

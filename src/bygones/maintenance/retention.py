@@ -1,0 +1,71 @@
+"""How long Claude Code keeps transcripts, and which it deletes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
+from bygones.model.base import SourceFile, SourceKind
+from bygones.schema.commands import ExpiringSessionObject, RetentionObject
+from bygones.sources.walk import discover_sources
+
+
+def find_source_files(homes: Iterable[Path]) -> list[SourceFile]:
+    """Return the files that are in some homes now."""
+    found = (source for home in homes for source in discover_sources(home))
+    return [source for source in found if isinstance(source, SourceFile)]
+
+
+def read_retention_periods(
+    files: Sequence[SourceFile], homes: Sequence[Path]
+) -> list[RetentionObject]:
+    """Return the retention period of each home, as its settings say."""
+    periods = []
+    for home in homes:
+        own = [source for source in files if source.home == home.as_posix()]
+        days = read_cleanup_days(home)
+        periods.append(
+            RetentionObject(
+                home=str(home),
+                file_count=len(own),
+                size_bytes=sum(source.size for source in own),
+                days=DEFAULT_CLEANUP_DAYS if days is None else days,
+                is_configured=days is not None,
+                settings_path=str(home / "settings.json"),
+            )
+        )
+    return periods
+
+
+def find_expiring_sessions(
+    files: Sequence[SourceFile],
+    periods: Sequence[RetentionObject],
+    titles: Mapping[str, str] | None,
+    now: datetime,
+) -> list[ExpiringSessionObject]:
+    """Return the sessions that Claude Code will delete, the next one first.
+
+    With `titles` only the sessions in it are returned.
+    """
+    days_by_home = {Path(period.home).as_posix(): period.days for period in periods}
+    expiring: dict[str, ExpiringSessionObject] = {}
+    for source in files:
+        session_id = source.session_id
+        if (
+            source.kind is not SourceKind.SESSION
+            or session_id is None
+            or source.home not in days_by_home
+            or (titles is not None and session_id not in titles)
+        ):
+            continue
+        written_at = datetime.fromtimestamp(source.mtime_ns / 1e9, UTC)
+        left = written_at + timedelta(days=days_by_home[source.home]) - now
+        expiring[session_id] = ExpiringSessionObject(
+            session_id=session_id,
+            title=titles[session_id] if titles is not None else "",
+            home=source.home,
+            days_left=max(left.days, 0),
+        )
+    return sorted(expiring.values(), key=lambda session: session.days_left)
