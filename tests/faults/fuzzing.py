@@ -33,7 +33,6 @@ from bygones.render.html.markdown_html import render_markdown
 from bygones.render.text.primitives import (
     sanitize,
     sanitize_json,
-    sanitize_line,
     sanitize_name,
 )
 from bygones.sources.lines import read_at, read_line_blocks, read_lines
@@ -148,7 +147,7 @@ def terminal(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     for made in (
         sanitize(text),
-        sanitize_line(text),
+        sanitize(text, newlines="space"),
         sanitize_name(text),
         sanitize_json(text),
     ):

@@ -15,7 +15,6 @@ from bygones.render.text.primitives import (
     EMOJI_RANGES,
     sanitize,
     sanitize_json,
-    sanitize_line,
     sanitize_name,
 )
 
@@ -57,14 +56,14 @@ def test_no_text_leaves_a_sign_that_is_not_seen(text: str) -> None:
     }
 
     assert kept <= {"\n", "\t"}
-    line = JOINED.sub("", sanitize_line(text))
+    line = JOINED.sub("", sanitize(text, newlines="space"))
     assert not {s for s in line if unicodedata.category(s) in UNSEEN}
 
 
 @pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "🐦‍⬛"])
 def test_an_emoji_made_of_several_stays_one(text: str) -> None:
     assert sanitize(f"a {text} b") == f"a {text} b"
-    assert sanitize_line(text) == sanitize_name(text) == text
+    assert sanitize(text, newlines="space") == sanitize_name(text) == text
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,11 @@ def test_an_emoji_made_of_several_stays_one(text: str) -> None:
     ],
 )
 def test_what_joins_no_emoji_is_seen(text: str) -> None:
-    for shown in (sanitize(text), sanitize_line(text), sanitize_name(text)):
+    for shown in (
+        sanitize(text),
+        sanitize(text, newlines="space"),
+        sanitize_name(text),
+    ):
         assert "\u200d" not in shown
         assert "\\u200d" in shown
 
@@ -109,7 +112,7 @@ def test_words_stay_and_colours_go(text: str, shown: str) -> None:
 
 
 def test_one_line_is_one_line() -> None:
-    assert sanitize_line("  cd x\n\tmake\x1b[0m  ") == "cd x make"
+    assert sanitize("  cd x\n\tmake\x1b[0m  ", newlines="space") == "cd x make"
     assert sanitize_name("a\nb") == r"a\nb"
 
 

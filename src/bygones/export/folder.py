@@ -38,7 +38,7 @@ from bygones.render.html.page import (
 )
 from bygones.render.html.session import HtmlFragment, render_fragments
 from bygones.render.numbers import format_time, format_tokens, pluralize
-from bygones.render.text.primitives import sanitize_line
+from bygones.render.text.primitives import sanitize
 from bygones.render.walk import SessionView
 
 _MAX_SEARCH_CHARS = 2_000
@@ -70,11 +70,11 @@ class ExportedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def summarize_session(session: Session, page: str) -> ExportedSession:
     prompts = session.prompts
-    typed = "\n".join(sanitize_line(prompt.preview) for prompt in prompts)
+    typed = "\n".join(sanitize(prompt.preview, newlines="space") for prompt in prompts)
     return ExportedSession(
         page=page,
-        title=sanitize_line(session.title.text) or session.id,
-        project=sanitize_line(session.project or ""),
+        title=sanitize(session.title.text, newlines="space") or session.id,
+        project=sanitize(session.project or "", newlines="space"),
         started=session.started_at,
         ended=session.ended_at,
         prompt_count=len(prompts),
@@ -99,7 +99,7 @@ def render_session_pages(
     """
     view = options.view
     branch = next(b for b in session.branches if b.number == view.branch)
-    title = sanitize_line(session.title.text) or session.id
+    title = sanitize(session.title.text, newlines="space") or session.id
     fragments = render_fragments(session, view, options.html_options)
     base_name = stem.rpartition("/")[2]
     number, first_turn = 1, view.first_turn

@@ -28,7 +28,7 @@ from bygones.render.text.primitives import (
     StyledLine,
     StyledSpan,
     display_width,
-    sanitize_line,
+    sanitize,
     styled_line,
     truncate_end,
 )
@@ -47,7 +47,7 @@ def render_header(
     cost: Cost | None = None,
 ) -> Iterator[StyledLine]:
     """Yield the title and the facts above a session; ``cost`` is shown if given."""
-    title = sanitize_line(session.title.text) or session.id
+    title = sanitize(session.title.text, newlines="space") or session.id
     yield styled_line(
         StyledSpan(
             title if max_width is None else truncate_end(title, max_width),
@@ -178,7 +178,9 @@ def _abbreviate_list(names: Sequence[str]) -> str:
 def wrap_facts(facts: Sequence[str], max_width: int | None) -> Iterator[str]:
     """Yield facts separated by dots, on as many lines as they need."""
     line = ""
-    for fact in filter(None, map(sanitize_line, facts)):
+    for fact in (sanitize(fact, newlines="space") for fact in facts):
+        if not fact:
+            continue
         longer = f"{line} · {fact}" if line else fact
         if max_width is not None and display_width(longer) > max_width and line:
             yield line
@@ -211,7 +213,7 @@ def describe_branch(branch: Branch | BranchSummary) -> str:
     else:
         prompts = branch.prompts
         count, preview = len(prompts), prompts[0].preview if prompts else ""
-    quote = truncate_end(sanitize_line(preview), _QUOTE_WIDTH)
+    quote = truncate_end(sanitize(preview, newlines="space"), _QUOTE_WIDTH)
     facts = [
         pluralize(count, "prompt") + (f" (“{quote}”)" if quote else ""),
         f"{format_tokens(branch.usage.total)} tokens" if branch.usage.total else "",

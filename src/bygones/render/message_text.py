@@ -24,7 +24,7 @@ from bygones.model.records import (
 from bygones.model.sessions import Message
 from bygones.model.summary import RecordRef
 from bygones.render.numbers import format_bytes, format_tokens, pluralize
-from bygones.render.text.primitives import sanitize_line
+from bygones.render.text.primitives import sanitize
 
 TextParser = Callable[[str], UserText]
 """Separates what a person typed in a user message: `parse_user_text`."""
@@ -173,15 +173,17 @@ def describe_notification(message: Message, text_parser: TextParser) -> str:
     """Describe what happened to a background task, on one line."""
     notification = message.notification
     summary = notification.summary if notification else ""
-    line = sanitize_line(summary or system_text(message, text_parser))
+    line = sanitize(summary or system_text(message, text_parser), newlines="space")
     if not line and notification is not None:
-        return sanitize_line(f"task {notification.task_id} {notification.status}")
+        return sanitize(
+            f"task {notification.task_id} {notification.status}", newlines="space"
+        )
     return line
 
 
 def describe_orphan_result(message: Message) -> str:
     """Describe a tool result that belongs to no known call."""
-    preview = sanitize_line(message.preview)
+    preview = sanitize(message.preview, newlines="space")
     return f"• a result that answers no known call{': ' if preview else ''}{preview}"
 
 
@@ -196,7 +198,11 @@ def describe_compaction(message: Message) -> str:
     triggers = {"auto": "automatically", "manual": "by the user"}
     words = ["compacted"]
     if facts is not None and facts.trigger:
-        words.append(triggers.get(facts.trigger, f"({sanitize_line(facts.trigger)})"))
+        words.append(
+            triggers.get(
+                facts.trigger, f"({sanitize(facts.trigger, newlines='space')})"
+            )
+        )
     if facts is not None and facts.tokens_before is not None:
         after = (
             f" → {format_tokens(facts.tokens_after)}"
@@ -214,5 +220,8 @@ def describe_notice(message: Message, text_parser: TextParser) -> tuple[str, boo
     if subtype in {"away_summary", "informational"}:
         name = ""
     is_failure = message.is_error or "error" in subtype
-    parts = (sanitize_line(name), sanitize_line(system_text(message, text_parser)))
+    parts = (
+        sanitize(name, newlines="space"),
+        sanitize(system_text(message, text_parser), newlines="space"),
+    )
     return ": ".join(filter(None, parts)), is_failure

@@ -33,7 +33,7 @@ from bygones.render.text.primitives import (
     StyledLine,
     StyledSpan,
     display_width,
-    sanitize_line,
+    sanitize,
     styled_line,
     truncate_end,
 )
@@ -333,7 +333,7 @@ def render_tree_line(
     """Render a line with its facts at the right, as far as they have room."""
     bars = "│ " * min(line.depth, _MAX_BARS)
     symbol, style = _line_symbol(line)
-    text = sanitize_line(line.text) or "…"
+    text = sanitize(line.text, newlines="space") or "…"
     if line.kind is TreeLineKind.BRANCH:
         text = f"branch {line.branch + 1}, rewound: {text}"
     elif line.kind is TreeLineKind.OTHER:

@@ -30,7 +30,7 @@ from bygones.render.text.primitives import (
     StyledLine,
     StyledSpan,
     display_width,
-    sanitize_line,
+    sanitize,
     styled_line,
     truncate_end,
     truncate_start,
@@ -504,19 +504,19 @@ def render_tool_line(line: ToolCallLine, max_width: int | None) -> Iterator[Styl
     """Yield the line of a call, its extra lines and its error."""
     width = max_width or _MAX_LINE_WIDTH
     status = _status_spans(line)
-    name = truncate_end(sanitize_line(line.name), width // 2)
+    name = truncate_end(sanitize(line.name, newlines="space"), width // 2)
     used = 2 + display_width(name) + sum(display_width(span.text) for span in status)
-    subject = sanitize_line(line.subject)
+    subject = sanitize(line.subject, newlines="space")
     if subject:
         truncate = truncate_start if line.is_path else truncate_end
         subject = " " + truncate(subject, max(width - used - 1, _MIN_SUBJECT_WIDTH))
     yield styled_line("  ", StyledSpan(name, SpanStyle.TOOL), subject, *status)
     for text in line.extra_lines:
         extra_width = width - 4 if max_width else None
-        for span in wrap_markdown(sanitize_line(text), extra_width):
+        for span in wrap_markdown(sanitize(text, newlines="space"), extra_width):
             yield styled_line("    ", span)
     if line.error:
-        error = truncate_end(sanitize_line(line.error), width - 6)
+        error = truncate_end(sanitize(line.error, newlines="space"), width - 6)
         yield styled_line(
             StyledSpan("    ╰ ", SpanStyle.META), StyledSpan(error, SpanStyle.WARNING)
         )
@@ -524,7 +524,7 @@ def render_tool_line(line: ToolCallLine, max_width: int | None) -> Iterator[Styl
 
 def _status_spans(line: ToolCallLine) -> list[StyledSpan]:
     spans = []
-    facts = [sanitize_line(fact) for fact in line.facts]
+    facts = [sanitize(fact, newlines="space") for fact in line.facts]
     is_highlighted = line.state is not ToolCallState.DONE
     has_exit_code = line.state is ToolCallState.FAILED and any(
         fact.startswith("exit ") for fact in facts

@@ -17,7 +17,7 @@ from bygones.render.html.markup import (
     render_facts,
     tag,
 )
-from bygones.render.text.primitives import sanitize_line
+from bygones.render.text.primitives import sanitize
 from tests.render.html.outline import attributes, tags
 
 
@@ -33,7 +33,7 @@ def test_no_text_is_markup(value: str) -> None:
 
 @given(st.text(st.sampled_from("a&<>\"' \u00e9;"), max_size=150))
 def test_words_and_values_are_escaped_as_python_does_it(value: str) -> None:
-    line = sanitize_line(value)
+    line = sanitize(value, newlines="space")
 
     assert escape_line(value) == escape(line)
     assert tag("p", title=line) == (

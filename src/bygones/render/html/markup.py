@@ -1,8 +1,8 @@
-"""Markup that is known to be harmless, told apart from text by its type.
+"""Build HTML from escaped text.
 
-Whatever comes from a transcript becomes markup in two places: here, where it is
-escaped, and in :mod:`~bygones.render.html.markdown_html`, where Markdown is read. Nothing
-takes a text where it wants :data:`Html`, and the type checker keeps that.
+Text from transcripts becomes HTML in two places only: here, where it is escaped, and in
+`markdown_html`. HTML has its own type, so the type checker finds text that was not
+escaped.
 """
 
 from __future__ import annotations
@@ -19,69 +19,67 @@ from pygments.lexer import Lexer
 from pygments.lexers import LEXERS, get_lexer_by_name
 from pygments.token import Token, _TokenType
 
-from bygones.render.text.primitives import sanitize, sanitize_line
+from bygones.render.text.primitives import sanitize
 
 Html = NewType("Html", str)
-"""Markup of ours; no text of a transcript is in it unless it was escaped."""
+"""HTML in which all text from transcripts is escaped."""
 EMPTY_HTML = Html("")
 
 _SIMPLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _SPECIAL_CHARS = re.compile("[&<>\"']")
 _SHORT_LENGTH = 100
-"""Signs up to which looking for those that tell something is faster than five times
-exchanging them."""
+"""In shorter texts, searching for special characters first is faster."""
 
 
 def _escape_attribute(value: str) -> str:
-    """Return a text as markup, as :func:`html.escape` does."""
+    """Escape like `html.escape`, but faster for short texts without special characters."""
     if len(value) < _SHORT_LENGTH and not _SPECIAL_CHARS.search(value):
         return value
     return escape(value)
 
 
 def escape_text(value: str) -> Html:
-    """Return a text as the content of an element, every sign of it seen.
+    """Sanitize and escape a text for the content of an element.
 
-    Quotes mean nothing there and stay, as outputs are full of them; what stands in an
-    attribute is escaped by :func:`tag` or :func:`words`.
+    Quotes are not escaped, so the result must not be used in an attribute.
     """
     return escape_sanitized(sanitize(value))
 
 
 def escape_sanitized(value: str) -> Html:
-    """Return a text whose signs are all seen as the content of an element."""
+    """Escape a sanitized text for the content of an element."""
     return Html(escape(value, quote=False))
 
 
 def escape_line(value: str) -> Html:
-    """Return a text on one line as markup that shows it."""
-    return Html(_escape_attribute(sanitize_line(value)))
+    """Sanitize and escape a text on one line, for elements and attributes."""
+    return Html(_escape_attribute(sanitize(value, newlines="space")))
 
 
 def join_html(parts: Iterable[Html], separator: str = "") -> Html:
-    """Return markup behind each other; empty parts are left out."""
+    """Join HTML; empty parts are left out."""
     return Html(_escape_attribute(separator).join(filter(None, parts)))
 
 
 def tag(name: str, content: Html = EMPTY_HTML, **attributes: str) -> Html:
-    """Return an element; ``kind`` stands for its class, values are escaped."""
-    told = ""
+    """Return an element. Attribute values are escaped; ``kind`` is the class."""
+    rendered = ""
     for key, value in attributes.items():
         if value:
-            written = "class" if key == "kind" else key.replace("_", "-")
-            told += f' {written}="{_escape_attribute(value)}"'
-    return Html(f"<{name}{told}>{content}</{name}>")
+            attribute = "class" if key == "kind" else key.replace("_", "-")
+            rendered += f' {attribute}="{_escape_attribute(value)}"'
+    return Html(f"<{name}{rendered}>{content}</{name}>")
 
 
 def render_facts(values: Iterable[str]) -> Html:
-    """Return facts behind each other, parted by dots."""
-    return join_html((escape_line(one) for one in values if one), " · ")
+    """Return facts separated by dots; empty ones are left out."""
+    return join_html((escape_line(value) for value in values if value), " · ")
 
 
 def render_details(
     summary: Html, content: Html, css_class: str = "", *, is_open: bool = False
 ) -> Html:
-    """Return content that folds away under a summary, without any script."""
+    """Return a <details> element."""
     state = " open" if is_open else ""
     return Html(
         f'<details class="{escape(css_class)}"{state}><summary>{summary}</summary>'
@@ -90,14 +88,14 @@ def render_details(
 
 
 def make_element_id(prefix: str, id_: str) -> str:
-    """Return a name for a place on the page; an odd id gives way to its hash."""
+    """Return an element id; an unusual id is replaced by its hash."""
     if not _SIMPLE_ID.match(id_):
         id_ = sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     return f"{prefix}-{id_}"
 
 
 _MAX_CODE_LENGTH = 6_000
-"""Signs of a piece of code beyond which it is shown as it is."""
+"""Longer code is not highlighted."""
 _TOKEN_CLASSES = (
     (Token.Comment, "c"),
     (Token.Keyword, "k"),
@@ -114,14 +112,13 @@ _TOKEN_CLASSES = (
     (Token.Generic.Heading, "k"),
 )
 HIGHLIGHT_CLASSES = frozenset(name for _, name in _TOKEN_CLASSES)
-"""The classes that a word of code can have."""
 _PLAIN_LANGUAGES = frozenset(
     ("", "text", "txt", "plain", "plaintext", "output", "none")
 )
 
 
 def highlight_code(code: str, language: str) -> str:
-    """Return code as markup, its words in classes; plain where nothing knows it."""
+    """Highlight code; code in an unknown language is only escaped."""
     name = language.strip().lower()
     if name in _PLAIN_LANGUAGES or len(code) > _MAX_CODE_LENGTH:
         return escape_sanitized(code)
@@ -132,9 +129,9 @@ _MARKDOWN_LANGUAGES = frozenset(("markdown", "md"))
 _MARKDOWN_SYNTAX = re.compile(
     r"(?m)^(#{1,6} .*)$|^([ \t]*(?:[-*+>]|\d{1,3}[.)]))(?= )|(`[^`\n]+`)"
 )
-"""Headings, points and code of Markdown.
+"""Headings, list markers and code in Markdown.
 
-Pygments knows more of it, and for that loads music and Lisp: three megabytes.
+The lexer of Pygments highlights more, but imports many others: three megabytes.
 """
 
 
@@ -146,46 +143,43 @@ def _highlight(code: str, name: str) -> str:
     if lexer is None:
         return escape_sanitized(code)
     parts: list[str] = []
-    last, run = "", ""
-    for kind, value in lexer.get_tokens(code):
-        found = _token_class(kind) if value.strip() else last
-        if found == last:
-            run += value
+    last_class, pending = "", ""
+    for token_type, value in lexer.get_tokens(code):
+        css_class = _token_class(token_type) if value.strip() else last_class
+        if css_class == last_class:
+            pending += value
             continue
-        parts.append(_span(run, last))
-        last, run = found, value
-    parts.append(_span(run, last))
+        parts.append(_span(pending, last_class))
+        last_class, pending = css_class, value
+    parts.append(_span(pending, last_class))
     return "".join(parts)
 
 
 def _highlight_markdown(code: str) -> str:
-    kinds = cycle(("", "k", "k", "s"))
+    classes = cycle(("", "k", "k", "s"))
     return "".join(
-        _span(part or "", kind)
-        for part, kind in zip(_MARKDOWN_SYNTAX.split(code), kinds, strict=False)
+        _span(part or "", css_class)
+        for part, css_class in zip(_MARKDOWN_SYNTAX.split(code), classes, strict=False)
     )
 
 
-def _span(value: str, kind: str) -> str:
-    if not value:
-        return ""
-    return (
-        f'<span class="{kind}">{escape_sanitized(value)}</span>'
-        if kind
-        else escape_sanitized(value)
-    )
+def _span(text: str, css_class: str) -> str:
+    if not text or not css_class:
+        return escape_sanitized(text)
+    return f'<span class="{css_class}">{escape_sanitized(text)}</span>'
 
 
 @lru_cache(maxsize=256)
-def _token_class(kind: _TokenType) -> str:
-    return next(
-        (name for over, name in _TOKEN_CLASSES if kind[: len(over)] == tuple(over)), ""
-    )
+def _token_class(token_type: _TokenType) -> str:
+    for parent, css_class in _TOKEN_CLASSES:
+        if token_type[: len(parent)] == tuple(parent):
+            return css_class
+    return ""
 
 
 @lru_cache(maxsize=128)
 def _lexer(name: str) -> Lexer | None:
-    # Of a name that it does not know, Pygments would ask all that is installed.
+    # For an unknown name, Pygments would load all plug-ins.
     if name not in _known_languages():
         return None
     return get_lexer_by_name(name, stripnl=False, ensurenl=False)

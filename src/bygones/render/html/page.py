@@ -1,4 +1,4 @@
-"""Pages: what stands around the pieces of a session, in one file or beside others."""
+"""Render complete HTML pages around the fragments of a session."""
 
 from __future__ import annotations
 
@@ -28,25 +28,13 @@ from bygones.render.html.session import (
     render_fragments,
 )
 from bygones.render.numbers import pluralize
-from bygones.render.text.primitives import sanitize_line
+from bygones.render.text.primitives import sanitize
 from bygones.render.walk import SHOW_ALL, SessionView, describe_turn_range
 
-__all__ = [
-    "STATIC_FILES",
-    "PageFrame",
-    "group_into_sections",
-    "load_static_file",
-    "render_html_page",
-    "render_session_header",
-    "render_session_page",
-    "render_table_of_contents",
-]
-
 STATIC_FILES = ("style.css", "page.js", "find.js")
-"""The files that pages use: they lie in the package, beside this module."""
 _MAX_TITLE_LENGTH = 90
 _SECTION_SIZE = 60
-"""Messages and turns that are laid out together."""
+"""Messages and turns per section; browsers lay out visible sections only."""
 _KEYBOARD_HELP = (
     "Keys: j and k go through messages, n and p through prompts, o folds, t changes "
     "the theme."
@@ -54,26 +42,22 @@ _KEYBOARD_HELP = (
 
 
 class PageFrame(Struct, frozen=True, kw_only=True):
-    """What surrounds a page."""
+    """What surrounds the content of a page."""
 
     assets_url: str = ""
-    """The address of the folder with :data:`STATIC`; none if all is in the page."""
+    """Folder with the static files; empty if they are embedded in the page."""
     index_url: str = ""
-    """The address of the list that the page is in."""
     footer: Html = EMPTY_HTML
     previous_url: str = ""
-    """The address of the page before."""
     next_url: str = ""
     sidebar: Html = EMPTY_HTML
-    """What stands beside the page where there is room: a list of what is on it."""
     scripts: tuple[str, ...] = ()
-    """Files of :data:`STATIC` that run besides the usual."""
+    """Static files to run in addition to ``page.js``."""
 
 
 @cache
 def load_static_file(name: str) -> str:
-    """Return one of the files that pages use."""
-    # Asking the package for it would load what nothing else here needs.
+    # importlib.resources would import much that nothing else here needs.
     return (Path(__file__).parent / "static" / name).read_text("utf-8")
 
 
@@ -83,38 +67,38 @@ def render_session_page(
     options: HtmlOptions | None = None,
     frame: PageFrame | None = None,
 ) -> Iterator[Html]:
-    """Yield a session as one page, piece by piece, as it is walked."""
+    """Yield a session as one page, in parts."""
     options, frame = options or HtmlOptions(), frame or PageFrame()
     branch = next(b for b in session.branches if b.number == view.branch)
     main = group_into_sections(render_fragments(session, view, options))
-    title = sanitize_line(session.title.text) or session.id
-    top = render_session_header(
+    title = sanitize(session.title.text, newlines="space") or session.id
+    header = render_session_header(
         session, branch, options, describe_turn_range(branch, view)
     )
     return render_html_page(
         title,
-        top,
+        header,
         main,
         structs.replace(frame, sidebar=render_table_of_contents(branch, view)),
     )
 
 
 def group_into_sections(fragments: Iterable[HtmlFragment]) -> Iterator[Html]:
-    """Yield pieces in parts of a few dozen messages, which a browser lays out apart.
+    """Group fragments into sections of a few dozen messages.
 
-    What is off the screen is not laid out. Were each message such a part, watching
-    fifty thousand of them would take longer than laying them out.
+    Browsers lay out only sections on the screen. With one section per message,
+    observing 50,000 of them would take longer than laying them out.
     """
     count = 0
-    for piece in fragments:
-        if piece.message_anchor or piece.turn_number is not None:
+    for fragment in fragments:
+        if fragment.message_anchor or fragment.turn_number is not None:
             if count % _SECTION_SIZE == 0:
                 yield Html(f"{'</section>' if count else ''}{_SECTION_START}")
             count += 1
         elif not count:
             yield _SECTION_START
             count = 1
-        yield piece.html
+        yield fragment.html
     if count:
         yield Html("</section>")
 
@@ -125,17 +109,19 @@ _SECTION_START = Html('<section class="part">')
 def render_html_page(
     title: str, header: Html, main: Iterable[Html], frame: PageFrame
 ) -> Iterator[Html]:
-    """Yield a whole page: what it is about, and what is on it.
+    """Yield a complete page.
 
-    Nothing on it may load anything from elsewhere, nor run a script but ours: a policy
-    says so even where a piece of text got past every other guard.
+    A content security policy forbids external resources and other scripts, in case a
+    text got past the escaping.
     """
     yield _render_head(title, frame)
-    up = Html(f'<p class="up"><a href="{escape(frame.index_url)}">All sessions</a></p>')
+    index_link = (
+        f'<p class="up"><a href="{escape(frame.index_url)}">All sessions</a></p>'
+    )
     wide = " wide" if frame.sidebar else ""
     yield Html(
         f'<body><a class="skip" href="#main">To the conversation</a>'
-        f'<div class="page{wide}"><header class="top">{up if frame.index_url else ""}'
+        f'<div class="page{wide}"><header class="top">{index_link if frame.index_url else ""}'
         f'{header}<div class="bar">{_THEME_SWITCH}</div></header>{frame.sidebar}<main id="main">'
     )
     yield from main
@@ -149,21 +135,21 @@ def render_html_page(
 def render_session_header(
     session: Session, branch: Branch, options: HtmlOptions, turn_range: str = ""
 ) -> Html:
-    """Return what one wants to know of a session before reading it.
+    """Render title and facts of a session.
 
-    ``turns`` are words for those that are on the page, if not all are.
+    ``turn_range`` describes the turns on the page, if not all are.
     """
     title = escape_line(session.title.text) or escape_line(session.id)
     cost = (
         options.usage_pricer(session.message_usages) if options.usage_pricer else None
     )
     lines = [
-        tag("p", render_facts(told))
-        for told in (
+        tag("p", render_facts(facts))
+        for facts in (
             *session_header_facts(session, branch, options.zone, cost),
             [turn_range],
         )
-        if any(told)
+        if any(facts)
     ]
     return join_html((tag("h1", title), *lines))
 
@@ -171,9 +157,9 @@ def render_session_header(
 def render_table_of_contents(
     branch: Branch, view: SessionView = SHOW_ALL, *, page_url: str = ""
 ) -> Html:
-    """Return the list of prompts on a branch, each a link; nothing if there is one.
+    """Render links to the prompts of a branch; empty if there is only one.
 
-    ``page`` is where they are, if not on this page.
+    ``page_url`` is the page of the prompts, if it is another one.
     """
     prompts = [
         message
@@ -186,9 +172,9 @@ def render_table_of_contents(
     if len(prompts) <= 1:
         return EMPTY_HTML
     lines = (
-        f'<li><a href="{escape(page_url)}#{make_element_id("m", one.id)}">'
-        f"{escape_line(one.preview[:_MAX_TITLE_LENGTH]) or '…'}</a></li>"
-        for one in prompts
+        f'<li><a href="{escape(page_url)}#{make_element_id("m", prompt.id)}">'
+        f"{escape_line(prompt.preview[:_MAX_TITLE_LENGTH]) or '…'}</a></li>"
+        for prompt in prompts
     )
     count = escape_line(pluralize(len(prompts), "prompt"))
     return Html(
@@ -203,26 +189,27 @@ _THEME_SWITCH = Html(
     + "".join(
         f'<label><input type="radio" name="theme" id="theme-{name}" value="{name}" '
         f'autocomplete="off"'
-        f"{' checked' if name == 'auto' else ''}><span>{told}</span></label>"
-        for name, told in (("auto", "Auto"), ("light", "Light"), ("dark", "Dark"))
+        f"{' checked' if name == 'auto' else ''}><span>{label}</span></label>"
+        for name, label in (("auto", "Auto"), ("light", "Light"), ("dark", "Dark"))
     )
     + "</fieldset>"
 )
 
 
 def _render_head(title: str, frame: PageFrame) -> Html:
-    own = ("page.js", *frame.scripts)
+    scripts = ("page.js", *frame.scripts)
     if frame.assets_url:
         style = f'<link rel="stylesheet" href="{escape(frame.assets_url)}style.css">'
-        styles = "'self'"
+        style_source = "'self'"
     else:
         style = f"<style>{load_static_file('style.css')}</style>"
-        styles = _csp_hash("style.css")
-    # A page that lies in a folder has no origin: its own script is named by its hash.
-    run = " ".join(map(_csp_hash, own))
-    beside = " 'self'" if frame.scripts else ""
+        style_source = _csp_hash("style.css")
+    # A page opened from a folder has no origin, so scripts are allowed by hash.
+    script_sources = " ".join(map(_csp_hash, scripts))
+    if frame.scripts:
+        script_sources += " 'self'"
     policy = (
-        f"default-src 'none'; style-src {styles}; script-src {run}{beside}; "
+        f"default-src 'none'; style-src {style_source}; script-src {script_sources}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     return Html(
@@ -244,9 +231,9 @@ def _render_scripts(frame: PageFrame) -> str:
     index = ""
     if frame.scripts and frame.assets_url:
         index = f'<script src="{escape(frame.assets_url)}index.js"></script>'
-    own = ("page.js", *frame.scripts)
     return index + "".join(
-        f'<script type="module">{load_static_file(name)}</script>' for name in own
+        f'<script type="module">{load_static_file(name)}</script>'
+        for name in ("page.js", *frame.scripts)
     )
 
 
@@ -254,10 +241,8 @@ def _render_pager(frame: PageFrame) -> str:
     if not frame.previous_url and not frame.next_url:
         return ""
     links = (
-        f'<a href="{escape(address)}" rel="{rel}">{told}</a>'
-        if address
-        else "<span></span>"
-        for address, rel, told in (
+        f'<a href="{escape(url)}" rel="{rel}">{label}</a>' if url else "<span></span>"
+        for url, rel, label in (
             (frame.previous_url, "prev", "← Earlier"),
             (frame.next_url, "next", "Later →"),
         )

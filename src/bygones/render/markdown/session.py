@@ -49,7 +49,7 @@ from bygones.render.step_renderer import (
     StepRenderer,
     SystemMessageRenderer,
 )
-from bygones.render.text.primitives import sanitize, sanitize_line
+from bygones.render.text.primitives import sanitize
 from bygones.render.tool_detail import (
     TodoItem,
     format_json,
@@ -94,17 +94,17 @@ def escape_markdown(text: str) -> str:
     'a \\*b\\* &lt;c>'
     """
     return _SPECIAL_CHARS.sub(
-        r"\\\1", sanitize_line(text).replace("&", "&amp;")
+        r"\\\1", sanitize(text, newlines="space").replace("&", "&amp;")
     ).replace("<", "&lt;")
 
 
 def escape_summary(text: str) -> str:
     """Return a text on one line for an HTML element that contains no Markdown."""
-    return escape(sanitize_line(text), quote=False)
+    return escape(sanitize(text, newlines="space"), quote=False)
 
 
 def inline_code(text: str) -> str:
-    line = sanitize_line(text)
+    line = sanitize(text, newlines="space")
     fence = "`" * (_longest_backtick_run(line) + 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{space}{line}{space}{fence}" if line else ""

@@ -1,7 +1,7 @@
-"""Text from transcripts made harmless for whatever shows it.
+"""Sanitize, style, measure and wrap text.
 
-A transcript may hold anything: sequences that steer a terminal, marks that turn the
-direction of writing, signs that nobody sees. None of it reaches a reader as it is.
+A transcript may contain anything: terminal escape sequences, marks that change the
+writing direction, invisible characters. Text has to be sanitized before it is shown.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 _INVISIBLE_CHARS = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for the tab and the newline
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and newline
     "\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Signs that are not simply seen: controls, formats, fillers, tags, half pairs.
+"""Control and format characters, fillers, tags, lone surrogates.
 
-The two selectors that choose between an emoji and a letter stay: they stand behind
-half of all emoji, and hide nothing.
+The two variation selectors that choose between emoji and text are not included: they
+follow half of all emoji and hide nothing.
 """
 EMOJI_RANGES = "\u2194\u2195\u2600-\u27bf\u2b1b\U0001f000-\U0001faff"
-"""Signs of which several can be joined to one."""
+"""Characters that can be joined to one emoji."""
 _JOINER = f"(?<=[{EMOJI_RANGES}\ufe0f])\u200d(?=[{EMOJI_RANGES}])"
-"""What makes one emoji of two, of a woman and a laptop; elsewhere nobody sees it."""
+"""A joiner between two emoji; elsewhere it is invisible."""
 _SELECTORS = frozenset("\ufe0e\ufe0f")
 _STRAY_SELECTOR = "[\ufe0e\ufe0f](?<![^\\s\ufe0e\ufe0f].)"
-"""A selector that selects nothing, as in a text hidden in a row of them."""
+"""A variation selector without a base, such as in text hidden in a row of them."""
 _SAFE_ASCII = bytes((*b"\t\n", *range(0x20, 0x7F)))
 _COLOR_SEQUENCE = re.compile(r"\x1b\[[0-9;:]*m")
 _WHITESPACE = re.compile(r"\s+")
@@ -40,7 +40,7 @@ _WHITESPACE = re.compile(r"\s+")
 
 @cache
 def _invisible_pattern() -> re.Pattern[str]:
-    # So many signs take a while to compile, and most texts have none of them.
+    # Compiling takes a while, and most texts contain none of these characters.
     return re.compile(f"(?!{_JOINER})[{_INVISIBLE_CHARS}]")
 
 
@@ -54,20 +54,27 @@ def _joiner_pattern() -> re.Pattern[str]:
     return re.compile(_JOINER)
 
 
-def sanitize(text: str) -> str:
-    r"""Return text of which every sign is seen; tabs and newlines stay.
+def sanitize(text: str, newlines: Literal["keep", "space", "escape"] = "keep") -> str:
+    r"""Return a text without invisible characters.
 
-    Colours are taken out; any other control becomes visible as ``\x1b`` and the like.
+    Color sequences are removed; other control characters become visible, such as
+    ``\x1b``. With ``newlines="space"``, all whitespace collapses to single spaces.
+    With ``newlines="escape"``, nothing is removed: tabs, newlines and color sequences
+    are escaped too, so that a name stays recognisable on one line.
 
-    >>> safe("a\x1b[31mb\x1b[0m \x1b]0;title\x07\u202e")
+    >>> sanitize("a\x1b[31mb\x1b[0m \x1b]0;title\x07\u202e")
     'ab \\x1b]0;title\\x07\\u202e'
     """
+    if newlines == "space":
+        return _sanitize_line(text)
+    if newlines == "escape":
+        return _escape_unprintable(text)
     if text.isprintable() and text.isascii():
         return text
     rest = text.encode("utf-8", "surrogatepass").translate(None, _SAFE_ASCII)
     if not rest:
         return text
-    # Looking for a sign is fast where replacing one of hundreds is not.
+    # Finding these characters is fast, replacing any of hundreds is not.
     rare = set(_rare_pattern().findall(rest.decode("utf-8", "surrogatepass")))
     if not rare:
         return text
@@ -75,15 +82,14 @@ def sanitize(text: str) -> str:
     if "\u200d" in rare:
         text = _invisible_pattern().sub(_escape, text)
     else:
-        for sign in rare - _SELECTORS:
-            text = text.replace(sign, sign.encode("unicode_escape").decode("ascii"))
+        for char in rare - _SELECTORS:
+            text = text.replace(char, char.encode("unicode_escape").decode("ascii"))
     return (
         text if rare.isdisjoint(_SELECTORS) else re.sub(_STRAY_SELECTOR, _escape, text)
     )
 
 
-def sanitize_line(text: str) -> str:
-    """Return text on one line of which every sign is seen; space is one blank."""
+def _sanitize_line(text: str) -> str:
     if text.isprintable() and text.isascii():
         return " ".join(text.split()) if "  " in text else text.strip()
     return sanitize(_WHITESPACE.sub(" ", _COLOR_SEQUENCE.sub("", text)).strip())
@@ -95,25 +101,29 @@ def truncate_line(text: str, max_chars: int) -> str:
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
-def sanitize_name(text: str) -> str:
-    r"""Return a name with everything escaped that is not a printable sign.
-
-    A line end becomes ``\n``: a name stays the same name, on one line.
-    """
+def _escape_unprintable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        sign
-        if sign.isprintable() or _joiner_pattern().match(text, at)
-        else sign.encode("unicode_escape").decode("ascii")
-        for at, sign in enumerate(text)
+        char
+        if char.isprintable() or _joiner_pattern().match(text, at)
+        else char.encode("unicode_escape").decode("ascii")
+        for at, char in enumerate(text)
     )
 
 
-def sanitize_json(text: str) -> str:
-    r"""Return JSON in which unseen signs are escaped; its meaning stays the same.
+def sanitize_name(text: str) -> str:
+    return sanitize(text, newlines="escape")
 
-    They can stand in strings only, where JSON knows ``\u001b`` for them.
+
+def sanitize_line(text: str) -> str:
+    return sanitize(text, newlines="space")
+
+
+def sanitize_json(text: str) -> str:
+    r"""Escape invisible characters in JSON without changing its meaning.
+
+    They can only appear in strings, where JSON has escapes such as ``\u001b``.
     """
     return _invisible_pattern().sub(_escape_json, text)
 
@@ -130,20 +140,19 @@ def _escape_json(match: re.Match[str]) -> str:
 
 
 class SpanStyle(StrEnum):
-    """What a text is, for whoever chooses how that looks."""
+    """What a text is; the output decides how that looks."""
 
     PLAIN = "plain"
     TITLE = "title"
     META = "fact"
-    """What stands around the rest: times, counts, hints."""
+    """Times, counts, hints."""
     PROMPT = "prompt"
     HEADING = "heading"
     CODE = "code"
     THINKING = "thinking"
     TOOL = "tool"
-    """The name of a tool."""
     OUTPUT = "output"
-    """What a tool or a command printed."""
+    """Output of a tool or a command."""
     WARNING = "alert"
     ADDED = "added"
     REMOVED = "removed"
@@ -152,23 +161,22 @@ class SpanStyle(StrEnum):
 
 
 class StyledSpan(NamedTuple):
-    """Some text of one style, harmless already."""
+    """Sanitized text of one style."""
 
     text: str
     style: SpanStyle = SpanStyle.PLAIN
 
 
 StyledLine = tuple[StyledSpan, ...]
-"""One line of text, without its end."""
+"""One line without its line end."""
 
 
 def styled_line(*spans: StyledSpan | str) -> StyledLine:
-    """Return the spans as a row; a bare text is plain."""
+    """Return a line; strings become plain spans."""
     return tuple(StyledSpan(span) if isinstance(span, str) else span for span in spans)
 
 
 def plain_text(spans: Iterable[StyledSpan]) -> str:
-    """Return what the spans say, without their styles."""
     return "".join(span.text for span in spans).rstrip()
 
 
@@ -181,15 +189,15 @@ _CLUSTER = f"{_EMOJI}(?:\u200d{_EMOJI})+|[{EMOJI_RANGES}][{_SKIN_TONES}]|(?s:.)"
 
 
 def display_width(text: str) -> int:
-    """Return how many columns a plain text takes on a terminal."""
+    """Return the number of columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(map(_cluster_width, _clusters(text)))
 
 
 def _clusters(text: str) -> Sequence[str]:
-    """Return signs, and emoji that are made of several as one."""
-    is_joined = any(sign in text for sign in _JOINERS)
+    """Split a text into characters; an emoji of several characters is one item."""
+    is_joined = any(joiner in text for joiner in _JOINERS)
     return re.findall(_CLUSTER, text) if is_joined else text
 
 
@@ -208,7 +216,7 @@ def _cluster_width(cluster: str) -> int:
 
 
 def truncate_end(text: str, max_width: int) -> str:
-    """Return text that takes at most ``room`` columns, its end cut off if need be."""
+    """Cut off the end of a text that is wider than ``max_width`` columns."""
     if len(text) * 2 <= max_width or display_width(text) <= max_width:
         return text
     if max_width <= 0:
@@ -217,7 +225,7 @@ def truncate_end(text: str, max_width: int) -> str:
 
 
 def truncate_start(text: str, max_width: int) -> str:
-    """Return text that takes at most ``room`` columns, its beginning cut off."""
+    """Cut off the start of a text that is wider than ``max_width`` columns."""
     if len(text) * 2 <= max_width or display_width(text) <= max_width:
         return text
     if max_width <= 0:
@@ -226,10 +234,10 @@ def truncate_start(text: str, max_width: int) -> str:
 
 
 def _take_width(parts: Sequence[str], max_width: int) -> Sequence[str]:
-    taken = 0
+    width = 0
     for at, part in enumerate(parts):
-        taken += _cluster_width(part)
-        if taken > max_width:
+        width += _cluster_width(part)
+        if width > max_width:
             return parts[:at]
     return parts
 
@@ -237,43 +245,43 @@ def _take_width(parts: Sequence[str], max_width: int) -> Sequence[str]:
 def wrap_line(
     text: str, max_width: int, *, subsequent_indent: str = ""
 ) -> Iterator[str]:
-    """Yield one line as lines of at most ``room`` columns; later ones begin with hang.
+    """Wrap a line at ``max_width`` columns.
 
-    Lines break between words, and anywhere among signs of double width. A word that
-    is too long (an address, say) stays whole: a terminal breaks it, and a copy of it
-    works.
+    Lines break between words, and anywhere between characters of double width. A word
+    that is too long, such as a URL, is not broken: the terminal does that, and the word
+    can be copied.
     """
     if display_width(text) <= max_width:
         yield text
         return
-    line, taken = "", 0
+    line, width = "", 0
     for word in _split_words(text):
-        columns = display_width(word)
-        if taken and taken + columns > max_width and not word.isspace():
+        word_width = display_width(word)
+        if width and width + word_width > max_width and not word.isspace():
             yield line.rstrip()
-            line, taken = subsequent_indent, display_width(subsequent_indent)
+            line, width = subsequent_indent, display_width(subsequent_indent)
         if not (word.isspace() and line == subsequent_indent and subsequent_indent):
             line += word
-            taken += columns
+            width += word_width
     if line.strip():
         yield line.rstrip()
 
 
 def _split_words(text: str) -> Iterator[str]:
-    """Yield words, the spaces between them, and signs of double width alone."""
-    for found in _WORD.finditer(text):
-        word = found[0]
+    """Yield words, the spaces between them, and single characters of double width."""
+    for match in _WORD.finditer(text):
+        word = match[0]
         if word.isascii() or display_width(word) == len(word):
             yield word
             continue
         pending, is_wide = "", False
-        for sign in _clusters(word):
-            columns = _cluster_width(sign)
-            if pending and (columns == 2 or (columns and is_wide)):  # noqa: PLR2004 (double width)
+        for char in _clusters(word):
+            width = _cluster_width(char)
+            if pending and (width == _DOUBLE_WIDTH or (width and is_wide)):
                 yield pending
                 pending = ""
-            is_wide = columns == 2 if not pending else is_wide  # noqa: PLR2004
-            pending += sign
+            is_wide = width == _DOUBLE_WIDTH if not pending else is_wide
+            pending += char
         if pending:
             yield pending
 
@@ -282,39 +290,40 @@ _FENCE = re.compile(r"\s*(```+|~~~+)")
 _HANGING_INDENT = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)]|>+)\s+|\s+")
 _HEADING = re.compile(r"#{1,6}\s")
 _TAB_WIDTH = 4
+_DOUBLE_WIDTH = 2
 
 
 def wrap_markdown(
     text: str, max_width: int | None, style: SpanStyle = SpanStyle.PLAIN
 ) -> Iterator[StyledSpan]:
-    """Yield the lines of a text, harmless, at most ``room`` wide where they may wrap.
+    """Yield the sanitized lines of a text, wrapped at ``max_width`` columns.
 
-    Code and tables keep their lines. Without room nothing is wrapped.
+    Code and tables are not wrapped; nothing is if there is no width.
     """
     fence = ""
     for line in sanitized_lines(text, keep_tabs=max_width is None):
-        mark = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
             yield StyledSpan(line, SpanStyle.CODE)
-            if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+            if match and match[1].startswith(fence) and not line[match.end() :].strip():
                 fence = ""
-        elif mark:
-            fence = mark[1]
+        elif match:
+            fence = match[1]
             yield StyledSpan(line, SpanStyle.CODE)
         else:
-            heading = style is SpanStyle.PLAIN and _HEADING.match(line)
-            own = SpanStyle.HEADING if heading else style
-            for part in _wrap_line(line, max_width):
-                yield StyledSpan(part, own)
+            is_heading = style is SpanStyle.PLAIN and _HEADING.match(line)
+            line_style = SpanStyle.HEADING if is_heading else style
+            for part in _wrap_markdown_line(line, max_width):
+                yield StyledSpan(part, line_style)
 
 
 def sanitized_lines(text: str, *, keep_tabs: bool = True) -> Iterator[str]:
-    """Yield the lines of a text, harmless; tabs are blanks where widths count."""
+    """Yield the sanitized lines of a text, with tabs or spaces instead of them."""
     for line in sanitize(text).split("\n"):
         yield line if keep_tabs else line.expandtabs(_TAB_WIDTH)
 
 
-def _wrap_line(line: str, max_width: int | None) -> Iterator[str]:
+def _wrap_markdown_line(line: str, max_width: int | None) -> Iterator[str]:
     if (
         max_width is None
         or display_width(line) <= max_width
@@ -322,10 +331,10 @@ def _wrap_line(line: str, max_width: int | None) -> Iterator[str]:
     ):
         yield line
         return
-    hanging = _HANGING_INDENT.match(line)
-    hang = " " * display_width(hanging[0]) if hanging else ""
-    if hanging and ">" in hanging[0]:
-        hang = hanging[0]
-    yield from wrap_line(
-        line, max_width, subsequent_indent=hang if len(hang) * 2 < max_width else ""
-    )
+    match = _HANGING_INDENT.match(line)
+    indent = " " * display_width(match[0]) if match else ""
+    if match and ">" in match[0]:
+        indent = match[0]
+    if len(indent) * 2 >= max_width:
+        indent = ""
+    yield from wrap_line(line, max_width, subsequent_indent=indent)

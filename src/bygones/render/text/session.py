@@ -23,7 +23,7 @@ from bygones.render.text.primitives import (
     StyledSpan,
     display_width,
     plain_text,
-    sanitize_line,
+    sanitize,
     styled_line,
     wrap_line,
     wrap_markdown,
@@ -174,7 +174,11 @@ class _TextRenderer(StepRenderer[StyledLine]):
             thinking = (block.thinking or "").strip("\n")
             spans = list(wrap_markdown(thinking, width, SpanStyle.THINKING))
         else:
-            spans = [StyledSpan(sanitize_line(describe_block(block)), SpanStyle.META)]
+            spans = [
+                StyledSpan(
+                    sanitize(describe_block(block), newlines="space"), SpanStyle.META
+                )
+            ]
         if any(span.text for span in spans):
             yield from self._emit("text", map(styled_line, spans))
 
@@ -196,7 +200,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
     def _render_agent(self, step: AgentStep) -> Iterator[StyledLine]:
         run = step.run
         if step.is_resumed:
-            note = f"  ╰ goes on with agent {sanitize_line(run.id)}"
+            note = f"  ╰ goes on with agent {sanitize(run.id, newlines='space')}"
             line = styled_line(StyledSpan(note, SpanStyle.META))
             yield from self._emit("call", [line], is_compact=True)
             return
@@ -214,7 +218,9 @@ class _TextRenderer(StepRenderer[StyledLine]):
         name = agent_name(run)
         if step.call is None:
             yield styled_line(
-                "  ", StyledSpan("Agent ", SpanStyle.TOOL), sanitize_line(name)
+                "  ",
+                StyledSpan("Agent ", SpanStyle.TOOL),
+                sanitize(name, newlines="space"),
             )
         elif len(step.call.agents) > 1:
             # The line of the call names a single agent, but not one of several.
