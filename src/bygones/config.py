@@ -1,6 +1,6 @@
-"""What is set for this user: the archive, the homes to take in, what to hide.
+"""Locations and user settings, from the settings file and environment variables.
 
-Only faces read settings; everything below is told.
+Only interfaces (command line, web, MCP, hub) read settings; they pass values on.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from bygones.errors import HomeNotFound, InvalidSettings, PathNotFound
 from bygones.sources.paths import find_homes, resolve_home, symlinked_projects
@@ -20,13 +23,13 @@ from bygones.sources.paths import find_homes, resolve_home, symlinked_projects
 ARCHIVE_ENV = "BYGONES_ARCHIVE"
 HOME_ENV = "BYGONES_HOME"
 MACHINE_ID_FILE = Path("/etc/machine-id")
-"""Where Linux keeps what tells a host from others."""
+"""Contains a unique id on Linux."""
 PRICES_ENV = "BYGONES_PRICES"
 SETTINGS_ENV = "BYGONES_SETTINGS"
 TOKEN_ENV = "BYGONES_HUB_TOKEN"  # noqa: S105 (its name)
 _APP_NAME = "bygones"
 DEFAULT_CLEANUP_DAYS = 30
-"""After how many days Claude Code deletes what it wrote, unless it is told."""
+"""Claude Code deletes transcripts after this many days by default."""
 
 
 def resolve_archive_location(
@@ -35,12 +38,12 @@ def resolve_archive_location(
     user_home: Path,
     platform: str = sys.platform,
 ) -> Path:
-    """Return the archive's folder: as given, as set, or where this system puts it."""
+    """Return the archive's location: the override, the setting, or the default."""
     configured = environ.get(ARCHIVE_ENV, "").strip()
     if override is None and not configured:
         configured = load_settings(environ, user_home, platform).archive or ""
     if is_store_url(str(override or configured)):
-        # A team's store: an address that is no path in any folder.
+        # The URL of a team's store is not a path.
         return override or Path(configured)
     if override is not None or configured:
         return _absolute(_expand_user(override or Path(configured), user_home))
@@ -53,7 +56,7 @@ def _default_data_dir(
     if platform == "win32":
         local = environ.get("LOCALAPPDATA", "").strip()
         return Path(local) if local else user_home / "AppData" / "Local"
-    # Whoever sets the variable means it, on whatever system.
+    # Respected on every system if it is set.
     share = environ.get("XDG_DATA_HOME", "").strip()
     if share and Path(share).is_absolute():
         return Path(share)
@@ -65,10 +68,7 @@ def _default_data_dir(
 def find_prices_file(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Path:
-    """Return where a user's own prices are, if there are any: as set, or as usual.
-
-    A file that was set and is not there is an error.
-    """
+    """Return the path of the user's price file; the default one need not exist."""
     configured = environ.get(PRICES_ENV, "").strip()
     if configured:
         path = _absolute(_expand_user(Path(configured), user_home))
@@ -89,7 +89,7 @@ def _config_dir(environ: Mapping[str, str], user_home: Path, platform: str) -> P
 def find_state_dir(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Path:
-    """Return where this system puts what a program remembers and may forget."""
+    """Return the folder for state that can be deleted at any time."""
     state = environ.get("XDG_STATE_HOME", "").strip()
     if state and Path(state).is_absolute():
         return Path(state) / _APP_NAME
@@ -104,11 +104,11 @@ def resolve_homes(
     user_home: Path,
     platform: str = sys.platform,
 ) -> tuple[Path, ...]:
-    """Return the homes to take in, each whole: as given, as set, or those found.
+    """Return the homes to import: the overrides, the setting, or the default ones.
 
-    ``BYGONES_HOME`` may name several, parted as in ``PATH``. A home that was asked
-    for and is not there is an error; so is having none at all. A ``projects`` folder
-    stands for the home around it; where it is a link, what it leads to is taken in too.
+    `BYGONES_HOME` may name several, separated as in `PATH`. Raises `PathNotFound` for a
+    missing home, and `HomeNotFound` if there is none at all. For a `projects` folder the
+    home is its parent. If `projects` is a symbolic link, its target is imported too.
     """
     configured = [
         Path(part.strip())
@@ -116,57 +116,54 @@ def resolve_homes(
         if part.strip()
     ]
     if not overrides and not configured:
-        told = load_settings(environ, user_home, platform).homes
-        configured = [Path(one) for one in told]
-    asked = [
+        settings = load_settings(environ, user_home, platform)
+        configured = [Path(home) for home in settings.homes]
+    requested = [
         _absolute(_expand_user(path, user_home)) for path in overrides or configured
     ]
-    for path in asked:
+    for path in requested:
         if not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
             raise PathNotFound(path)
-    found = [resolve_home(one) for one in asked]
-    found = found or [_absolute(path) for path in find_homes(environ, user_home)]
-    if not found:
+    homes = [resolve_home(path) for path in requested]
+    homes = homes or [_absolute(path) for path in find_homes(environ, user_home)]
+    if not homes:
         raise HomeNotFound
-    # A home may be asked for by its name and by a link to it, and lie in two places.
-    by_place: dict[str, Path] = {}
-    for path in chain(found, *map(symlinked_projects, found)):
-        by_place.setdefault(os.path.realpath(path), path)
-    return tuple(by_place.values())
+    # The same home may be given by its name and by a symbolic link.
+    by_real_path: dict[str, Path] = {}
+    for path in chain(homes, *map(symlinked_projects, homes)):
+        by_real_path.setdefault(os.path.realpath(path), path)
+    return tuple(by_real_path.values())
 
 
 class RedactSettings(NamedTuple):
-    """What a user wants hidden besides what is always: ``[redact]`` in the settings."""
+    """What exports hide in addition: `[redact]` in the settings."""
 
     names: tuple[str, ...] = ()
-    """Names of people, customers, machines: hidden where they stand alone."""
+    """Names of people, customers or machines, hidden as whole words."""
     patterns: Mapping[str, str] = {}
-    """RE2 expressions by the name that is shown instead of what they find."""
+    """RE2 expressions, by the name that replaces a match."""
 
 
 def load_redact_settings(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> RedactSettings:
-    """Return what the user's settings want hidden; nothing where there are none.
-
-    :raises SettingsUnreadable: if the file is not what it should be.
-    """
+    """Return the `[redact]` settings. Raises `InvalidSettings`."""
     return load_settings(environ, user_home, platform).redact
 
 
 class PushSettings(NamedTuple):
-    """Where a user's sessions go, and which: ``[push]`` in the settings."""
+    """Which sessions to push to a hub: `[push]` in the settings."""
 
     hub: str = ""
-    """The address of a hub."""
+    """The URL of the hub."""
     token: str = ""
-    """Who this is, to the hub; ``BYGONES_HUB_TOKEN`` is stronger."""
+    """Authenticates the user; `BYGONES_HUB_TOKEN` takes precedence."""
     projects: tuple[str, ...] = ()
-    """Directories: what was begun in them or below may be sent, and nothing else."""
+    """Directories: only sessions that started in or below them are pushed."""
 
 
 class Settings(NamedTuple):
-    """What a user has set, in a file or by variables; ``None`` where nothing is."""
+    """User settings; `None` means not set."""
 
     archive: str | None = None
     homes: tuple[str, ...] = ()
@@ -179,7 +176,7 @@ class Settings(NamedTuple):
 
 
 class SettingSpec(NamedTuple):
-    """A setting's name, what it is and what it does, and an example."""
+    """Name, type, description and example of a setting."""
 
     name: str
     kind: str
@@ -188,7 +185,7 @@ class SettingSpec(NamedTuple):
 
     @property
     def env_variable(self) -> str:
-        """The variable that sets it as well, and is stronger than the file."""
+        """The environment variable that overrides the file."""
         name = "HOME" if self.name == "homes" else self.name.upper()
         return "" if self.kind == "table" else f"BYGONES_{name}"
 
@@ -216,46 +213,47 @@ _BOOLEANS = {
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 PATH_SETTINGS = {"archive", "homes"}
-"""What is looked up where it is needed."""
+"""Settings that have functions of their own."""
 
 
 def load_settings(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Settings:
-    """Return what the user has set; a variable is stronger than the file.
+    """Return the user settings; environment variables override the file.
 
-    :raises SettingsUnreadable: if the file or a variable is not what it should be.
-    :raises PathMissing: if the file was named and is not there.
+    Raises `InvalidSettings`, or `PathNotFound` if `BYGONES_SETTINGS` names a missing file.
     """
     path = find_settings_file(environ, user_home, platform)
     if environ.get(SETTINGS_ENV, "").strip() and not os.path.exists(path):  # noqa: PTH110 (Path.exists may raise)
         raise PathNotFound(path)
     try:
-        told = _validated(_read_toml(path))
+        values = _validated(_read_toml(path))
     except (ValueError, OSError) as error:
         raise InvalidSettings(path, " ".join(str(error).split())) from error
-    return Settings(**told | _settings_from_env(environ))
+    return Settings(**values | _settings_from_env(environ))
 
 
 def _settings_from_env(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what variables set, each of its kind as in the file; empty means not set.
+    """Return the settings in environment variables, with the types of the file.
 
-    Only that no pager is wanted can be said with nothing.
+    Empty means not set, except that an empty pager means no pager.
     """
-    told: dict[str, Any] = {}
-    for one in SETTINGS:
-        value = environ.get(one.env_variable)
-        if one.name in PATH_SETTINGS or value is None:
+    values: dict[str, Any] = {}
+    for spec in SETTINGS:
+        text = environ.get(spec.env_variable)
+        if spec.name in PATH_SETTINGS or text is None:
             continue
-        value = value.strip()
-        if value or one.name == "pager":
-            is_switch = one.kind == "true or false"
-            told[one.name] = _BOOLEANS.get(value.lower(), value) if is_switch else value
-            try:
-                _check_value(one, told[one.name])
-            except ValueError as error:
-                raise InvalidSettings(one.env_variable, str(error)) from error
-    return told
+        text = text.strip()
+        if not text and spec.name != "pager":
+            continue
+        is_boolean = spec.kind == "true or false"
+        value = _BOOLEANS.get(text.lower(), text) if is_boolean else text
+        try:
+            _check_value(spec, value)
+        except ValueError as error:
+            raise InvalidSettings(spec.env_variable, str(error)) from error
+        values[spec.name] = value
+    return values
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -269,25 +267,24 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _validated(values: dict[str, Any]) -> dict[str, Any]:
-    """Return settings of which each is known, and is of its kind."""
-    known = {one.name: one for one in SETTINGS}
+    """Return the fields of `Settings`; raises `ValueError` for invalid values."""
+    specs = {spec.name: spec for spec in SETTINGS}
     for name, value in values.items():
-        if name not in known:
+        if name not in specs:
             raise ValueError(f"nothing is called {name!r}")
-        _check_value(known[name], value)
-    told = dict(values)
-    if "homes" in told:
-        told["homes"] = tuple(told["homes"])
-    if "redact" in told:
-        told["redact"] = _parse_redact(told["redact"])
-    if "push" in told:
-        told["push"] = _parse_push(told["push"])
-    return told
+        _check_value(specs[name], value)
+    fields = dict(values)
+    if "homes" in fields:
+        fields["homes"] = tuple(fields["homes"])
+    if "redact" in fields:
+        fields["redact"] = _parse_redact(fields["redact"])
+    if "push" in fields:
+        fields["push"] = _parse_push(fields["push"])
+    return fields
 
 
 def _check_value(spec: SettingSpec, value: object) -> None:
-    """Refuse a value that is not of its setting's kind."""
-    fits = {
+    is_valid = {
         "text": isinstance(value, str),
         "true or false": isinstance(value, bool),
         "list of texts": _is_string_list(value),
@@ -295,19 +292,19 @@ def _check_value(spec: SettingSpec, value: object) -> None:
     }
     if spec.name == "color" and value not in _COLORS:
         raise ValueError("color has an odd value, not auto, always or never")
-    if not fits[spec.kind]:
+    if not is_valid[spec.kind]:
         kind = spec.kind if spec.kind == "true or false" else f"a {spec.kind}"
         raise ValueError(f"{spec.name} has an odd value, not {kind}")
 
 
 def _is_string_list(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _parse_redact(table: Mapping[str, Any]) -> RedactSettings:
-    strange = set(table) - {"names", "patterns"}
-    if strange:
-        raise ValueError(f"nothing is called {min(strange)!r}")
+    unknown = set(table) - {"names", "patterns"}
+    if unknown:
+        raise ValueError(f"nothing is called {min(unknown)!r}")
     names, patterns = table.get("names", []), table.get("patterns", {})
     texts = [*patterns.values()] if isinstance(patterns, dict) else [0]
     if not _is_string_list(names) or not all(isinstance(text, str) for text in texts):
@@ -316,9 +313,9 @@ def _parse_redact(table: Mapping[str, Any]) -> RedactSettings:
 
 
 def _parse_push(table: Mapping[str, Any]) -> PushSettings:
-    strange = set(table) - set(PushSettings._fields)
-    if strange:
-        raise ValueError(f"nothing is called {min(strange)!r}")
+    unknown = set(table) - set(PushSettings._fields)
+    if unknown:
+        raise ValueError(f"nothing is called {min(unknown)!r}")
     projects = table.get("projects", [])
     texts = (table.get("hub", ""), table.get("token", ""))
     if not _is_string_list(projects) or not all(
@@ -331,21 +328,17 @@ def _parse_push(table: Mapping[str, Any]) -> PushSettings:
 def load_push_settings(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> PushSettings:
-    """Return where the user's settings have sessions go; nowhere unless they say.
-
-    :raises SettingsUnreadable: if the file is not what it should be.
-    """
-    told = load_settings(environ, user_home, platform).push
-    whole = (_absolute(_expand_user(Path(one), user_home)) for one in told.projects)
-    token = environ.get(TOKEN_ENV, "").strip() or told.token
-    projects = tuple(str(path) for path in whole)
-    return told._replace(token=token, projects=projects)
+    """Return the `[push]` settings with absolute paths. Raises `InvalidSettings`."""
+    push = load_settings(environ, user_home, platform).push
+    token = environ.get(TOKEN_ENV, "").strip() or push.token
+    projects = (_absolute(_expand_user(Path(p), user_home)) for p in push.projects)
+    return push._replace(token=token, projects=tuple(map(str, projects)))
 
 
 def find_settings_file(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Path:
-    """Return where the user's settings are: as set, or where this system puts them."""
+    """Return the path of the settings file, which need not exist."""
     configured = environ.get(SETTINGS_ENV, "").strip()
     if configured:
         return _absolute(_expand_user(Path(configured), user_home))
@@ -353,20 +346,16 @@ def find_settings_file(
 
 
 def read_cleanup_days(home: Path) -> int | None:
-    """Return after how many days a home's own settings have Claude Code delete.
-
-    Only this one number is taken from Claude Code's settings, and nothing is written.
-    """
-    import msgspec
-
-    class Told(msgspec.Struct):
-        days: int | None = msgspec.field(name="cleanupPeriodDays", default=None)
-
+    """Return `cleanupPeriodDays` of Claude Code's settings, if it is set."""
     try:
         raw = (home / "settings.json").read_bytes()
-        return msgspec.json.decode(raw, type=Told).days
+        return msgspec.json.decode(raw, type=_ClaudeSettings).days
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+class _ClaudeSettings(msgspec.Struct):
+    days: int | None = msgspec.field(name="cleanupPeriodDays", default=None)
 
 
 def _expand_user(path: Path, user_home: Path) -> Path:
@@ -374,63 +363,59 @@ def _expand_user(path: Path, user_home: Path) -> Path:
 
 
 def _absolute(path: Path) -> Path:
-    # "a/../b" is "b" only where "a" is no link.
+    # "a/../b" is "b" only if "a" is not a symbolic link.
     return Path(os.path.realpath(path)) if ".." in path.parts else path.absolute()
 
 
 class LocalTimezone(tzinfo):
-    """The clock of this machine, with its summers and winters."""
+    """The time zone of this machine, with daylight saving time."""
 
     def utcoffset(self, when: datetime | None, /) -> timedelta:
-        """Return how far the clock is ahead when it shows this."""
-        shown = when or datetime(1970, 1, 1)  # noqa: DTZ001 (a clock on the wall)
-        return shown.replace(tzinfo=None).astimezone().utcoffset() or timedelta()
+        local = when or datetime(1970, 1, 1)  # noqa: DTZ001 (local time)
+        return local.replace(tzinfo=None).astimezone().utcoffset() or timedelta()
 
     def dst(self, _when: datetime | None, /) -> timedelta | None:
-        """Return nothing: what the clock shows is all that counts."""
         return None
 
     def tzname(self, _when: datetime | None, /) -> str:
-        """Return what to call it."""
         return str(self)
 
     def fromutc(self, when: datetime, /) -> datetime:
-        """Return what the clock shows at a moment."""
         local = when.replace(tzinfo=UTC).astimezone()
-        shown = local.replace(tzinfo=self)
-        # An hour that the clock shows twice is the second one where the first is not.
-        is_first = shown.utcoffset() == local.utcoffset()
-        return shown if is_first else shown.replace(fold=1)
+        result = local.replace(tzinfo=self)
+        # At the end of daylight saving time an hour is repeated: fold=1 is the second.
+        is_first = result.utcoffset() == local.utcoffset()
+        return result if is_first else result.replace(fold=1)
 
     def __str__(self) -> str:
         return "local time"
 
 
 def get_machine_id() -> str:
-    """Return what tells this host from others, if anything does for good."""
-    import uuid
-
+    """Return a stable id of this machine, empty if there is none."""
     try:
-        found = MACHINE_ID_FILE.read_text("ascii", "replace").strip()
+        machine_id = MACHINE_ID_FILE.read_text("ascii", "replace").strip()
     except OSError:
-        found = ""
-    node = uuid.getnode() if not found else 0
-    # Where no address of a network card is found, one is drawn, and marked as such.
-    return found or ("" if node >> 40 & 1 else f"{node:012x}")
+        machine_id = ""
+    if machine_id:
+        return machine_id
+    node = uuid.getnode()
+    # Without a MAC address, getnode returns a random number with the multicast bit set.
+    return "" if node >> 40 & 1 else f"{node:012x}"
 
 
 _STORE_SCHEMES = ("postgres:/", "postgresql:/", "clickhouse:/", "chdb:/")
-"""One slash is enough: a path keeps no more of them."""
-_PASSWORD_PATTERN = r"(?<=:/)(/?[^/:@?]*):[^/@?]*@"  # noqa: S105 (where one stands)
+"""With one slash: `Path` collapses several."""
+_PASSWORD_PATTERN = r"(?<=:/)(/?[^/:@?]*):[^/@?]*@"  # noqa: S105 (a pattern)
 
 
 def is_store_url(location: str) -> bool:
-    """Whether a name is that of a team's store."""
+    """Whether a location is the URL of a team's store."""
     return location.startswith(_STORE_SCHEMES)
 
 
 def strip_password(location: str) -> str:
-    """Return an address as it can be shown; what is no address, as it is."""
+    """Return a location without the password, if it is a URL."""
     return (
         re.sub(_PASSWORD_PATTERN, r"\1@", location, count=1)
         if is_store_url(location)

@@ -1,4 +1,4 @@
-"""The class of a file, from what its records say."""
+"""Counts of what transcripts contain, and the class of each file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ _WARMUP_PROMPT = "Warmup"
 
 
 def classify_transcript(facts: FileFacts) -> FileClass:
-    """Return the class of a file with these facts.
-
-    A name alone decides nothing: a file named like an agent that holds an ordinary
-    conversation is a conversation, and the other way round.
-    """
+    """Return the class of a file, by its records rather than by its name."""
     if not _record_count(facts) + facts.unknown:
         return FileClass.UNKNOWN if facts.problems else FileClass.EMPTY
     if _is_agent(facts):
@@ -62,7 +58,7 @@ def _metadata_class(facts: FileFacts) -> FileClass:
 
 def _is_agent(facts: FileFacts) -> bool:
     if facts.messages:
-        # Old versions wrote agent runs into the session's own file, among the rest.
+        # Old versions wrote agent runs into the session's file.
         return facts.sidechains == facts.messages
     return facts.is_named_like_agent
 
@@ -77,14 +73,11 @@ def _agent_class(facts: FileFacts) -> FileClass:
     return FileClass.AGENT_TASK
 
 
-"""What decoding raises for input of any kind."""
-
-
 def parse_known_line(line: Line) -> LocatedRecord | None:
-    """Return the sketch of a sound line on which all is known, ``None`` for any other.
+    """Return the record of a valid line without unknown fields, `None` for all others.
 
-    It says what :func:`~bygones.parse.sketch_line` says, and that there are no
-    :func:`strange_fields`.
+    The result is that of `parse_line_light`, and `unknown_fields` would return nothing.
+    Without this decoder `inspect` takes 0.43 s instead of 0.24 s for 49 MB.
     """
     try:
         return LocatedRecord(_decode_known(line.raw), line.position, line.raw)
@@ -93,7 +86,7 @@ def parse_known_line(line: Line) -> LocatedRecord | None:
 
 
 def find_unknown_fields(raw: bytes) -> tuple[str, ...]:
-    """Return the names of a record's unknown fields; none if they cannot be read."""
+    """Return the names of a record's unknown fields; empty if it cannot be decoded."""
     try:
         return unknown_fields(raw)
     except DECODE_ERRORS:
@@ -115,10 +108,10 @@ def _closed_struct(
     *,
     type_name: str | None = None,
 ) -> type[Struct]:
-    """Return a struct like ``open_kind`` whose fields are exactly the known ones.
+    """Return a struct like `open_kind` that accepts exactly the known fields.
 
-    Known fields that ``open_kind`` does not have stay raw. Fields of ``open_kind``
-    that are not known have their default, and cannot be decoded.
+    Known fields that `open_kind` does not have are decoded as `Raw`. Fields of `open_kind`
+    that are not known are constants with their default.
     """
     hints = hints or get_type_hints(open_kind, include_extras=True)
     own = [field for field in fields(open_kind) if field.encode_name in known]
@@ -154,13 +147,13 @@ _decode_known: Callable[[bytes], LightRecord] = msgspec.json.Decoder(_SHAPES).de
 
 
 ProblemCallback = Callable[[ProblemRow], None]
-"""Takes a problem as soon as it is met."""
+"""Receives each problem as soon as it is found."""
 
 RecordKey = tuple[str, str | None, str | None]
-"""Type and subtype of a record, and the version that wrote it."""
+"""Type and subtype of a record, and the version of Claude Code."""
 
 DriftKey = tuple[DriftKind, str, str | None]
-"""What has not been met before, its name, and the version that wrote it."""
+"""Kind and name of something unknown, and the version of Claude Code."""
 
 _MAX_NAMES = 20_000
 _MAX_IDS = 200_000
@@ -172,7 +165,7 @@ _MESSAGE_TYPES = ("user", "assistant")
 _SNAPSHOT_TYPES = ("file-history-snapshot", "file-history-delta")
 _TREE_TYPES = RECORDS_BY_TYPE.keys() - METADATA_BY_TYPE.keys()
 _UNKNOWN_TYPE = ""
-"""Stands for all unknown types where they need not be told apart."""
+"""Represents all unknown types."""
 _PAYLOAD_FIELDS = {"attachment": "attachment", "progress": "data"}
 _EMPTY = Raw()
 _LIST_START = ord("[")
@@ -185,7 +178,7 @@ class _PayloadType(Struct, frozen=True, gc=False):
 
 
 class _InnerBlock(Struct, frozen=True, gc=False):
-    """A block inside a tool's result."""
+    """A block inside a tool result."""
 
     type: str = ""
     source: Raw = Raw()
@@ -197,7 +190,7 @@ _decode_inner_blocks = msgspec.json.Decoder(list[_InnerBlock]).decode
 
 
 class BoundedCounter(Generic[K]):
-    """Numbers and bytes by name, for a limited number of names."""
+    """Counts and bytes by name, for a limited number of names."""
 
     def __init__(self, limit: int) -> None:
         self.totals: dict[K, list[int]] = {}
@@ -205,7 +198,6 @@ class BoundedCounter(Generic[K]):
         self.overflow = 0
 
     def add(self, name: K, size: int = 0) -> None:
-        """Count one more of this name."""
         sums = self.totals.get(name)
         if sums is not None:
             sums[0] += 1
@@ -217,7 +209,7 @@ class BoundedCounter(Generic[K]):
 
 
 class ContentSizes(Struct):
-    """Bytes by content kind, under the names of the kinds."""
+    """Bytes by `ContentKind`."""
 
     text: int = 0
     thinking: int = 0
@@ -235,7 +227,7 @@ class ContentSizes(Struct):
 
 
 class FileStats:
-    """What is known of a file while it is read."""
+    """Counts of one file while it is read."""
 
     def __init__(self, source: SourceFile) -> None:
         self.source = source
@@ -247,21 +239,20 @@ class FileStats:
         self.begins_with_summary: bool | None = None
         self.first_prompt: str | None = None
 
-    def add_record(self, sketch: LightRecord) -> None:
-        """Take in the next record of the file."""
-        kind = sketch.type if sketch.type in RECORDS_BY_TYPE else _UNKNOWN_TYPE
+    def add_record(self, record: LightRecord) -> None:
+        kind = record.type if record.type in RECORDS_BY_TYPE else _UNKNOWN_TYPE
         if self.begins_with_summary is None and kind in _TREE_TYPES:
             self.begins_with_summary = "summary" in self.types
         self.types[kind] = self.types.get(kind, 0) + 1
         if kind in _MESSAGE_TYPES:
-            self.sidechains += sketch.is_sidechain
-            if self.first_prompt is None and kind == "user" and not sketch.is_meta:
-                self.first_prompt = _first_prompt(sketch)
-        if sketch.agent_id:
-            self.agent_id = sketch.agent_id
+            self.sidechains += record.is_sidechain
+            if self.first_prompt is None and kind == "user" and not record.is_meta:
+                self.first_prompt = _first_prompt(record)
+        if record.agent_id:
+            self.agent_id = record.agent_id
 
     def to_facts(self) -> FileFacts:
-        """Return what the class of the file depends on."""
+        """Return the facts that determine the class of the file."""
         types = self.types
         outside = sum(types[kind] for kind in types if kind in METADATA_BY_TYPE)
         summaries = types.get("summary", 0)
@@ -283,7 +274,7 @@ class FileStats:
 
 
 class TranscriptStats:
-    """Everything that is counted, over all files."""
+    """Counts over all files."""
 
     def __init__(self, on_problem: ProblemCallback | None) -> None:
         self.on_problem = on_problem
@@ -301,17 +292,16 @@ class TranscriptStats:
         self.last_time: datetime | None = None
 
     def add_unread_file(self, source: SourceFile) -> None:
-        """Count a file that is not read."""
         self.unread_files.add(source.kind, source.size)
 
     def finish_file(self, file: FileStats) -> None:
-        """Count a file whose lines have all been counted."""
+        """Count a file after all its lines."""
         self.classes.add(classify_transcript(file.to_facts()), file.size)
         if file.agent_id:
             self.agents.add(file.agent_id[:_MAX_NAME_LENGTH])
 
     def add_problem(self, problem: Problem, number: int | None) -> None:
-        """Count a problem on the line of this number, or with a whole file."""
+        """Count a problem on a line, or with a whole file."""
         position = problem.position
         row = ProblemRow(
             kind=problem.kind,
@@ -329,13 +319,13 @@ class TranscriptStats:
             self.on_problem(row)
 
     def add_line(self, line: Line, number: int, file: FileStats) -> None:
-        """Count a line: its records, or why it has none."""
+        """Count a line: its records and problems."""
         self.lines += 1
         file.size += len(line.raw) + line.has_newline
-        fitting = parse_known_line(line)
-        if fitting:
-            self._add_record(fitting)
-            file.add_record(fitting.record)
+        located = parse_known_line(line)
+        if located:
+            self._add_record(located)
+            file.add_record(located.record)
             self.sizes.envelope += line.has_newline
         else:
             self._add_unusual_line(line, number, file)
@@ -362,20 +352,20 @@ class TranscriptStats:
             self.sizes.unread += len(line.raw) + line.has_newline
 
     def _add_record(self, part: LocatedRecord) -> None:
-        sketch, length = part.record, part.position.length
-        kind = (sketch.type or "")[:_MAX_NAME_LENGTH]
+        record, length = part.record, part.position.length
+        kind = (record.type or "")[:_MAX_NAME_LENGTH]
         payload = _payload(kind, part.raw)
         self.records += 1
-        self.kinds.add((kind, _subtype(sketch, payload), _version(sketch)), length)
-        if sketch.session_id:
-            self.sessions.add(sketch.session_id[:_MAX_NAME_LENGTH])
-        if sketch.agent_id:
-            self.agents.add(sketch.agent_id[:_MAX_NAME_LENGTH])
-        if sketch.timestamp:
-            self._add_time(sketch.timestamp)
-        # Where bytes had to be mended, what is decoded need not fit into them.
-        is_whole = len(part.raw) == length
-        used = self._count_content(sketch, len(payload), length) if is_whole else 0
+        self.kinds.add((kind, _subtype(record, payload), _version(record)), length)
+        if record.session_id:
+            self.sessions.add(record.session_id[:_MAX_NAME_LENGTH])
+        if record.agent_id:
+            self.agents.add(record.agent_id[:_MAX_NAME_LENGTH])
+        if record.timestamp:
+            self._add_time(record.timestamp)
+        # Repaired bytes need not have the length of the original.
+        is_original = len(part.raw) == length
+        used = self._count_content(record, len(payload), length) if is_original else 0
         self.sizes.envelope += length - used
 
     def _add_time(self, time: datetime) -> None:
@@ -384,14 +374,14 @@ class TranscriptStats:
         if self.last_time is None or time > self.last_time:
             self.last_time = time
 
-    def _add_drift(self, kind: DriftKind, name: str, sketch: LightRecord) -> None:
-        self.drift.add((kind, name[:_MAX_NAME_LENGTH], _version(sketch)))
+    def _add_drift(self, kind: DriftKind, name: str, record: LightRecord) -> None:
+        self.drift.add((kind, name[:_MAX_NAME_LENGTH], _version(record)))
 
-    def _count_content(self, sketch: LightRecord, payload: int, length: int) -> int:
+    def _count_content(self, record: LightRecord, payload: int, length: int) -> int:
         """Count the bytes of a record that are not envelope, and return how many."""
-        kind, sizes = sketch.type, self.sizes
+        kind, sizes = record.type, self.sizes
         if kind in _MESSAGE_TYPES:
-            return self._count_message(sketch)
+            return self._count_message(record)
         if kind == "progress":
             sizes.progress += payload
         elif kind == "attachment":
@@ -407,25 +397,25 @@ class TranscriptStats:
             return length
         return payload
 
-    def _count_message(self, sketch: LightRecord) -> int:
-        used = len(sketch.tool_use_result)
+    def _count_message(self, record: LightRecord) -> int:
+        used = len(record.tool_use_result)
         self.sizes.outcome += used
-        content = sketch.message.content if sketch.message else None
+        content = record.message.content if record.message else None
         if isinstance(content, str):
             size = _utf8_size(content)
             self.sizes.text += size
             return used + size
         for block in content or ():
-            used += self._count_block(block, sketch)
+            used += self._count_block(block, record)
         return used
 
-    def _count_block(self, block: LightBlock, sketch: LightRecord) -> int:
+    def _count_block(self, block: LightBlock, record: LightRecord) -> int:
         sizes = self.sizes
         if block.type not in BLOCKS_BY_TYPE:
-            self._add_drift(DriftKind.BLOCK, block.type, sketch)
+            self._add_drift(DriftKind.BLOCK, block.type, record)
         text, thinking = _utf8_size(block.text), _utf8_size(block.thinking)
         source, call, answer = len(block.source), len(block.input), len(block.content)
-        inner = self._count_media(block.content, sketch) if answer else 0
+        inner = self._count_media(block.content, record) if answer else 0
         sizes.text += text
         sizes.thinking += thinking
         sizes.input += call
@@ -433,7 +423,7 @@ class TranscriptStats:
         sizes.image += source + inner
         return text + thinking + source + call + answer
 
-    def _count_media(self, content: Raw, sketch: LightRecord) -> int:
+    def _count_media(self, content: Raw, record: LightRecord) -> int:
         """Return the bytes of images and documents inside a tool's result."""
         if memoryview(content)[0] != _LIST_START:
             return 0
@@ -443,12 +433,12 @@ class TranscriptStats:
             return 0
         for block in blocks:
             if block.type not in BLOCKS_BY_TYPE:
-                self._add_drift(DriftKind.BLOCK, block.type, sketch)
+                self._add_drift(DriftKind.BLOCK, block.type, record)
         return sum(len(block.source) for block in blocks)
 
 
 def _payload(kind: str, raw: bytes) -> Raw:
-    """Return the part of a record that is an attachment or tells of progress."""
+    """Return the attachment or the progress data of a record."""
     if kind not in _PAYLOAD_FIELDS:
         return _EMPTY
     try:
@@ -457,8 +447,8 @@ def _payload(kind: str, raw: bytes) -> Raw:
         return _EMPTY
 
 
-def _subtype(sketch: LightRecord, payload: Raw) -> str | None:
-    subtype = sketch.subtype if sketch.type == "system" else None
+def _subtype(record: LightRecord, payload: Raw) -> str | None:
+    subtype = record.subtype if record.type == "system" else None
     if payload:
         try:
             subtype = _decode_payload_type(payload).type
@@ -467,13 +457,13 @@ def _subtype(sketch: LightRecord, payload: Raw) -> str | None:
     return subtype[:_MAX_NAME_LENGTH] if subtype else None
 
 
-def _version(sketch: LightRecord) -> str | None:
-    return sketch.version[:_MAX_NAME_LENGTH] if sketch.version else None
+def _version(record: LightRecord) -> str | None:
+    return record.version[:_MAX_NAME_LENGTH] if record.version else None
 
 
-def _first_prompt(sketch: LightRecord) -> str | None:
-    """Return how the text of a user record begins; ``None`` where a tool answers."""
-    content = sketch.message.content if sketch.message else None
+def _first_prompt(record: LightRecord) -> str | None:
+    """Return the beginning of a user text; `None` for a tool result."""
+    content = record.message.content if record.message else None
     if content is None or isinstance(content, str):
         return content and content[:_MAX_NAME_LENGTH]
     if any(block.tool_use_id for block in content):
