@@ -46,7 +46,7 @@ def files_by_path(put: Set) -> None:
     def files(visit: RequestContext) -> Response:
         path = Path(visit.query_param("path"))
         is_file = "\0" not in str(path) and path.is_file()
-        return Response(path.read_bytes()) if is_file else api.files(visit)
+        return Response(path.read_bytes()) if is_file else api.list_files(visit)
 
     _reroute(put, "/api/files", files)
 

@@ -149,7 +149,7 @@ def test_every_value_that_is_described_is_given_hostile_names(page: Asking) -> N
     known = {route.path: parameters(as_usual(page), route) for route in limited()}
 
     for row in ROUTES:
-        declared = PARAMETERS.get(row.handler.__name__, ()) if row.is_api else ()
+        declared = PARAMETERS.get(row.name, ()) if row.is_api else ()
         assert {one.name for one in declared} <= known[row.path], row.path
 
 

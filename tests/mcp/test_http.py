@@ -18,7 +18,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.mcp.http import PATH, bind_local_socket
+from bygones.mcp.http import HOST, PATH
+from bygones.sockets import bind_socket
 from tests.build import Home, prompt, reply, session_id, thread
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ended with a signal")
@@ -51,7 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 def port(home: Home) -> Iterator[int]:
     """Return where the command serves."""
     assert home.path.exists()
-    with bind_local_socket(0) as free:
+    with bind_socket(HOST, 0) as free:
         port = int(free.getsockname()[1])
     words = [sys.executable, "-m", "bygones", "mcp", "--http", "--port", str(port)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as started:
@@ -98,7 +99,7 @@ def test_what_is_new_is_taken_in_behind_an_answer(
 def test_a_port_that_is_taken_is_told_in_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with bind_local_socket(0) as taken:
+    with bind_socket(HOST, 0) as taken:
         port = taken.getsockname()[1]
         assert main(["mcp", "--http", "--port", str(port)]) == ExitCode.FAILURE
 
@@ -106,7 +107,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(
 
 
 def test_accepted_connections_send_at_once() -> None:
-    with bind_local_socket(0) as place, socket.create_connection(place.getsockname()):
+    with bind_socket(HOST, 0) as place, socket.create_connection(place.getsockname()):
         accepted, _ = place.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

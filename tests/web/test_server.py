@@ -18,7 +18,7 @@ from tests.web.places import furnished
 def test_who_is_cut_off_when_a_server_ends_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(server, "_SHUTDOWN_TIMEOUT", 0)
+    monkeypatch.setattr(server, "_SHUTDOWN_SECONDS", 0)
     monkeypatch.setattr(EventBroadcaster, "close", lambda _: None)
     links: list[str] = []
     serving = WebServer(ServerConfig(folder=furnished(tmp_path).folder), links.append)

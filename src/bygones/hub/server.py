@@ -39,6 +39,7 @@ from bygones.hub.uploads import UploadHandler, parse_request
 from bygones.mcp.http import PATH, create_shared_mcp_app
 from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
+from bygones.sockets import bind_socket
 from bygones.store.protocols import StoreReader
 from bygones.team.access import AccessToken, NoteStore, TokenStore
 from bygones.team.blobs import ExternalBlobStore
@@ -66,7 +67,7 @@ from bygones.web.security import (
     is_loopback,
     is_trusted_origin,
 )
-from bygones.web.server import bind_socket, create_server
+from bygones.web.server import create_server
 from bygones.web.warmup import warm_up
 
 HUB_COOKIE = "bygones-hub"

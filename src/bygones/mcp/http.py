@@ -19,14 +19,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from bygones import __version__
-from bygones.errors import SystemFailure
 from bygones.mcp.server import JsonRpcError, McpDispatcher
 from bygones.mcp.tools import INSTRUCTIONS
 
 __all__ = [
     "HOST",
     "PATH",
-    "bind_local_socket",
     "create_mcp_app",
     "create_shared_mcp_app",
     "serve_http",
@@ -34,8 +32,6 @@ __all__ = [
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
-_BACKLOG = 64
-"""Connections that may wait to be taken."""
 
 _Scope = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -62,25 +58,6 @@ def serve_http(
 
     config = uvicorn.Config(resting, log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets=[sock])
-
-
-def bind_local_socket(port: int) -> socket.socket:
-    """Return a socket that listens on this machine.
-
-    :raises SystemRefused: if the system has none for us.
-    """
-    place = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    # Whoever accepts inherits it; else a short answer waits for the reader's nod.
-    place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        place.bind((HOST, port))
-        place.listen(_BACKLOG)
-    except OSError as error:
-        place.close()
-        reason = (error.strerror or str(error)).lower()
-        raise SystemFailure(f"{HOST} port {port}: {reason}") from error
-    return place
 
 
 def create_mcp_app(dispatcher: McpDispatcher, token: str) -> _App:

@@ -47,23 +47,6 @@ from bygones.web.pages.home import SessionFilters, load_projects, load_summaries
 from bygones.web.pages.search import run_search
 from bygones.web.pages.usage import usage_report
 
-__all__ = [
-    "PARAMETERS",
-    "RESPONSE_TYPES",
-    "AnnotationChange",
-    "Parameter",
-    "annotate",
-    "check_parameters",
-    "files",
-    "json_response",
-    "problems",
-    "projects",
-    "search",
-    "session",
-    "sessions",
-    "usage",
-]
-
 _DEFAULT_LIMIT = 50
 _MAX_LIMIT = 500
 _DEFAULT_TURNS = 20
@@ -83,7 +66,7 @@ class Parameter(NamedTuple):
 
 def check_parameters(context: RequestContext, route: str) -> None:
     """Reject parameters that a route does not have, so that a typo is noticed."""
-    known = {one.name for one in PARAMETERS.get(route, ())}
+    known = {parameter.name for parameter in PARAMETERS.get(route, ())}
     for name in context.request.query_params:
         if name not in known:
             allowed = ", ".join(sorted(known)) or "none"
@@ -98,7 +81,7 @@ def json_response(items: Iterable[Struct]) -> Response:
     )
 
 
-def sessions(context: RequestContext) -> Response:
+def list_sessions(context: RequestContext) -> Response:
     """List sessions, newest first, as `bygones list --json` does."""
     filters = SessionFilters.from_request(context)
     offset, limit = (
@@ -114,7 +97,7 @@ def sessions(context: RequestContext) -> Response:
     )
 
 
-def session(context: RequestContext) -> Response:
+def get_session(context: RequestContext) -> Response:
     """Return turns of a session, as `bygones show --json` does."""
     first = context.query_int("first", 1, 1)
     view = SessionView(
@@ -125,12 +108,12 @@ def session(context: RequestContext) -> Response:
         include_thinking=context.query_flag("thinking"),
         include_tools=context.query_flag("tools"),
     )
-    listed = context.pool.session_summary(context.path_param("id"))
-    if listed.message_count <= MAX_ASSEMBLED_MESSAGES:
-        with context.pool.session(listed.id, listed) as held:
-            return _session_response(context, listed, held.session, view)
+    summary = context.pool.session_summary(context.path_param("id"))
+    if summary.message_count <= MAX_ASSEMBLED_MESSAGES:
+        with context.pool.session(summary.id, summary) as open_session:
+            return _session_response(context, summary, open_session.session, view)
     with _LARGE_SESSION_LOCK, context.pool.archive() as archive:
-        return _session_response(context, listed, archive.session(listed.id), view)
+        return _session_response(context, summary, archive.session(summary.id), view)
 
 
 def _session_response(
@@ -148,26 +131,25 @@ def _session_response(
     )
 
 
-def annotate(context: RequestContext) -> Response:
-    """Change the tags, the note or the star of a session; what is left out stays."""
+def annotate_session(context: RequestContext) -> Response:
+    """Change the tags, the note or the star of a session; omitted ones stay."""
     change = _parse_change(context.body)
     with context.pool.archive() as archive:
-        listed = archive.session_summary(context.path_param("id"))
-        changed = archive.annotate([listed.id], change.apply_to)
+        session = archive.session_summary(context.path_param("id")).id
+        changed = archive.annotate([session], change.apply_to)
     context.pool.invalidate()
-    annotations = changed.get(listed.id, Annotations())
-    return json_response([AnnotationsObject.from_annotations(listed.id, annotations)])
+    annotations = changed.get(session, Annotations())
+    return json_response([AnnotationsObject.from_annotations(session, annotations)])
 
 
 class AnnotationChange(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be changed of a session's annotations."""
+    """The annotations of a session that a request changes."""
 
     tags: tuple[str, ...] | UnsetType = UNSET
     note: str | UnsetType = UNSET
     is_starred: bool | UnsetType = UNSET
 
     def apply_to(self, annotations: Annotations) -> Annotations:
-        """Return what a session is to have."""
         changed = {
             name: value
             for name in self.__struct_fields__
@@ -185,9 +167,9 @@ def _parse_change(body: bytes) -> AnnotationChange:
         raise BadRequest(f"the change cannot be read: {error}") from None
     tags = change.tags if isinstance(change.tags, tuple) else ()
     if len(tags) > _MAX_TAGS or any(not _is_valid_tag(tag) for tag in tags):
-        raise BadRequest("a tag is one word of at most 100 signs, all of them seen")
+        raise BadRequest("a tag is one word of at most 100 printable characters")
     if isinstance(change.note, str) and not _is_valid_note(change.note):
-        raise BadRequest("the note holds what cannot be kept")
+        raise BadRequest("the note contains control characters")
     return change
 
 
@@ -200,16 +182,16 @@ def _is_valid_tag(tag: str) -> bool:
 
 
 def _is_valid_note(note: str) -> bool:
-    return all(sign.isprintable() or sign in "\n\t" for sign in note)
+    return all(char.isprintable() or char in "\n\t" for char in note)
 
 
-def projects(context: RequestContext) -> Response:
-    """List projects, the one last worked on first."""
+def list_projects(context: RequestContext) -> Response:
+    """List projects, most recently active first."""
     found = context.pool.cached("projects", load_projects)
     return json_response(map(ProjectObject.from_project, found))
 
 
-def search(context: RequestContext) -> Response:
+def search_sessions(context: RequestContext) -> Response:
     """Find sessions, as `bygones search --json` does."""
     text = context.query_param("q")
     sort = context.query_param("sort") or "best"
@@ -226,13 +208,13 @@ def search(context: RequestContext) -> Response:
     return json_response(search_objects(text, found, offset))
 
 
-def usage(context: RequestContext) -> Response:
+def get_usage(context: RequestContext) -> Response:
     """Return tokens and costs, as `bygones usage --json` does."""
     report = usage_report(context)
     return json_response(usage_objects(report, report.rows))
 
 
-def files(context: RequestContext) -> Response:
+def list_files(context: RequestContext) -> Response:
     """List what a session changed, or which sessions changed a file."""
     name, path = context.query_param("session"), context.query_param("path")
     if not name and not path:
@@ -242,8 +224,8 @@ def files(context: RequestContext) -> Response:
     return json_response(summarize_edits(edits))
 
 
-def problems(context: RequestContext) -> Response:
-    """List what is odd about files, and what this version does not know."""
+def list_problems(context: RequestContext) -> Response:
+    """List problems of files, and types and fields that are not known."""
     found = context.pool.cached("problems", load_problems)
     drift = context.pool.cached("drift", load_drift)
     return json_response(
@@ -267,16 +249,16 @@ RESPONSE_TYPES: dict[str, tuple[type[Struct], ...]] = {
     "problems": (ProblemRow, DriftRow),
     "annotate": (AnnotationsObject,),
 }
-"""The objects that a response may contain, by the name of its handler."""
+"""The objects that a response may contain, by the name of the route."""
 
 _FILTER_PARAMETERS = (
     Parameter("q", "A query, in the language of `bygones search --syntax`."),
     Parameter("project", "A directory, which includes all below it, or a project key."),
     Parameter("model", "Part of the name of a model."),
     Parameter("tool", "The name of a tool that was called."),
-    Parameter("text", "Words of the title; the last may be the beginning of one."),
+    Parameter("text", "Words of the title; the last may be a prefix."),
     Parameter("on", "A day, as in 2026-01-31."),
-    Parameter("days", "Ended in the last so many days.", "integer"),
+    Parameter("days", "Ended in the last N days.", "integer"),
     Parameter("all", "Also sessions without a message.", "boolean"),
 )
 _QUERY_PARAMETER = Parameter(
@@ -285,26 +267,28 @@ _QUERY_PARAMETER = Parameter(
 PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "sessions": (
         *_FILTER_PARAMETERS,
-        Parameter("offset", "How many to pass over.", "integer"),
-        Parameter("limit", "How many, 500 at most.", "integer"),
+        Parameter("offset", "How many to skip.", "integer"),
+        Parameter("limit", "How many to return, 500 at most.", "integer"),
     ),
     "session": (
         Parameter("branch", "The number of a branch; 1 is the live one.", "integer"),
         Parameter("first", "The number of the first turn, from 1.", "integer"),
         Parameter(
             "last",
-            f"The number of the last turn; {_DEFAULT_TURNS} turns where it is left out.",
+            f"The number of the last turn; by default {_DEFAULT_TURNS} turns are returned.",
             "integer",
         ),
-        Parameter("agents", "Whether agents are given whole.", "boolean"),
-        Parameter("thinking", "Whether Claude's reasoning is given.", "boolean"),
-        Parameter("tools", "Whether calls are given whole.", "boolean"),
+        Parameter("agents", "Whether to include the messages of agents.", "boolean"),
+        Parameter("thinking", "Whether to include thinking.", "boolean"),
+        Parameter(
+            "tools", "Whether to include inputs and results of tools.", "boolean"
+        ),
     ),
     "search": (
         _QUERY_PARAMETER,
         Parameter("sort", "best, newest or oldest."),
-        Parameter("offset", "How many to pass over.", "integer"),
-        Parameter("limit", "How many, 50 at most.", "integer"),
+        Parameter("offset", "How many to skip.", "integer"),
+        Parameter("limit", "How many to return, 50 at most.", "integer"),
     ),
     "usage": (
         Parameter("by", "day, week, month, block, project, session, model and more."),
@@ -312,8 +296,8 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
         _QUERY_PARAMETER,
     ),
     "files": (
-        Parameter("session", "An id, or the beginning of one."),
-        Parameter("path", "A file, a folder, or how its path ends."),
+        Parameter("session", "An id, or a prefix of one."),
+        Parameter("path", "A file, a folder, or the end of its path."),
     ),
 }
-"""What can be asked for, by the name of the function that answers."""
+"""The query parameters of a route, by its name."""

@@ -1,12 +1,10 @@
-"""The application: the table of routes, and what happens to every answer."""
+"""The ASGI application: the route table, threads and error pages."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from html import escape
-from typing import NamedTuple
 
 import anyio
 from starlette.applications import Starlette
@@ -18,18 +16,17 @@ from starlette.routing import Route
 from bygones.errors import (
     AmbiguousSelector,
     ArchiveError,
-    ArchiveInUse,
     BadRequest,
     BygonesError,
     NotInArchive,
     QueryError,
 )
-from bygones.render.html.markup import Html, escape_line, tag
+from bygones.render.html.markup import escape_line, tag
 from bygones.web import api
-from bygones.web.context import AppState, RequestContext
-from bygones.web.layout import ASSETS, PageMeta, load_asset, render_page
+from bygones.web.context import AppState, RequestContext, RouteSpec
+from bygones.web.layout import ASSETS, PageMeta, link, load_asset, render_page
 from bygones.web.live import live_events
-from bygones.web.openapi import openapi
+from bygones.web.openapi import openapi_document
 from bygones.web.pages import (
     about,
     files,
@@ -43,64 +40,49 @@ from bygones.web.pages import (
 __all__ = ["ROUTES", "RouteSpec", "create_app"]
 
 _MAX_CONCURRENT_REQUESTS = 4
-"""Answers that are made at once: each keeps a core busy, so more would only wait."""
+"""Each request keeps a core busy, so more at once would only slow each other down."""
 _MAX_CONCURRENT_SESSION_PAGES = 2
-"""Of pages of sessions, which are short work: more would keep each other from it."""
-
-
-class RouteSpec(NamedTuple):
-    """A path, what answers there, and how it may be asked."""
-
-    path: str
-    handler: Callable[[RequestContext], Response]
-    method: str = "GET"
-
-    @property
-    def is_session_page(self) -> bool:
-        """Whether that is the page of a session, or of an agent run in it."""
-        return self.handler is session.session_page
-
-    @property
-    def is_api(self) -> bool:
-        """Whether programs ask here, who want JSON also when something is wrong."""
-        return self.path.startswith("/api/")
+"""Session pages are short work and should not wait for each other."""
 
 
 def static_file(context: RequestContext) -> Response:
-    """Answer with a file that pages load; its address changes when it does."""
+    """Return a static file; its URL contains a hash, so browsers may keep it."""
     name = context.path_param("name")
     if name not in ASSETS:
         raise HTTPException(404)
-    kind = "text/css" if name.endswith(".css") else "text/javascript"
-    forever = {"Cache-Control": "private, max-age=31536000, immutable"}
-    return Response(load_asset(name), media_type=kind, headers=forever)
+    media_type = "text/css" if name.endswith(".css") else "text/javascript"
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(load_asset(name), media_type=media_type, headers=headers)
 
 
-def favicon(context: RequestContext) -> Response:  # noqa: ARG001 (whoever asks)
-    """Answer that there is no picture, for browsers that show what is no page."""
+def favicon(_context: RequestContext) -> Response:
     return Response(status_code=204)
 
 
+_CONVERSATION_ROUTES = {
+    "/window": session.message_window,
+    "/message": session.full_message,
+    "/picture/{name}": session.message_image,
+    "/outline": session.session_outline,
+    "/raw": session.raw_records,
+    "/markdown": session.session_markdown,
+    "/find": session.find_in_session,
+}
 ROUTES = (
     RouteSpec("/", home.home_page),
     RouteSpec("/more", home.older_sessions),
-    RouteSpec("/session/{id}", session.session_page),
-    RouteSpec("/session/{id}/window", session.message_window),
-    RouteSpec("/session/{id}/message", session.full_message),
-    RouteSpec("/session/{id}/picture/{name}", session.message_image),
-    RouteSpec("/session/{id}/outline", session.session_outline),
-    RouteSpec("/session/{id}/raw", session.raw_records),
-    RouteSpec("/session/{id}/markdown", session.session_markdown),
-    RouteSpec("/session/{id}/find", session.find_in_session),
+    *(
+        route
+        for path in ("/session/{id}", "/session/{id}/agent/{agent}")
+        for route in (
+            RouteSpec(path, session.session_page, is_session_page=True),
+            *(
+                RouteSpec(path + end, handler)
+                for end, handler in _CONVERSATION_ROUTES.items()
+            ),
+        )
+    ),
     RouteSpec("/session/{id}/map", session_map.session_map_page),
-    RouteSpec("/session/{id}/agent/{agent}", session.session_page),
-    RouteSpec("/session/{id}/agent/{agent}/window", session.message_window),
-    RouteSpec("/session/{id}/agent/{agent}/message", session.full_message),
-    RouteSpec("/session/{id}/agent/{agent}/picture/{name}", session.message_image),
-    RouteSpec("/session/{id}/agent/{agent}/outline", session.session_outline),
-    RouteSpec("/session/{id}/agent/{agent}/raw", session.raw_records),
-    RouteSpec("/session/{id}/agent/{agent}/markdown", session.session_markdown),
-    RouteSpec("/session/{id}/agent/{agent}/find", session.find_in_session),
     RouteSpec("/search", search.search_page),
     RouteSpec("/search/answer", search.search_results),
     RouteSpec("/search/facets", search.search_facets),
@@ -113,23 +95,25 @@ ROUTES = (
     RouteSpec("/about", about.about_page),
     RouteSpec("/static/{version}/{name}", static_file),
     RouteSpec("/favicon.ico", favicon),
-    RouteSpec("/api/openapi.json", openapi),
-    RouteSpec("/api/sessions", api.sessions),
-    RouteSpec("/api/sessions/{id}", api.session),
-    RouteSpec("/api/sessions/{id}/annotations", api.annotate, "POST"),
-    RouteSpec("/api/projects", api.projects),
-    RouteSpec("/api/search", api.search),
-    RouteSpec("/api/usage", api.usage),
-    RouteSpec("/api/files", api.files),
-    RouteSpec("/api/problems", api.problems),
+    RouteSpec("/api/openapi.json", openapi_document),
+    RouteSpec("/api/sessions", api.list_sessions, name="sessions"),
+    RouteSpec("/api/sessions/{id}", api.get_session, name="session"),
+    RouteSpec(
+        "/api/sessions/{id}/annotations", api.annotate_session, "POST", "annotate"
+    ),
+    RouteSpec("/api/projects", api.list_projects, name="projects"),
+    RouteSpec("/api/search", api.search_sessions, name="search"),
+    RouteSpec("/api/usage", api.get_usage, name="usage"),
+    RouteSpec("/api/files", api.list_files, name="files"),
+    RouteSpec("/api/problems", api.list_problems, name="problems"),
 )
 
 
 def create_app(app_state: AppState) -> Starlette:
-    """Return the application, without its gate."""
+    """Return the application, without the security middleware."""
 
     @asynccontextmanager
-    async def living(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         app_state.broadcaster.start()
         app.state.limiter = anyio.CapacityLimiter(_MAX_CONCURRENT_REQUESTS)
         app.state.pages = anyio.CapacityLimiter(_MAX_CONCURRENT_SESSION_PAGES)
@@ -137,39 +121,39 @@ def create_app(app_state: AppState) -> Starlette:
         app_state.broadcaster.close()
         app_state.pool.close()
 
-    def route(row: RouteSpec) -> Route:
+    def make_route(spec: RouteSpec) -> Route:
         async def endpoint(request: Request) -> Response:
-            body = await request.body() if row.method != "GET" else b""
-            visit = RequestContext(
+            body = await request.body() if spec.method != "GET" else b""
+            context = RequestContext(
                 request=request, app_state=app_state, now=app_state.clock(), body=body
             )
             state = request.app.state
-            # Whoever has rooms of their own, as a hub, may have one bound for all.
-            pages = getattr(state, "pages", state.limiter)
-            limiter = pages if row.is_session_page else state.limiter
+            limiter = state.pages if spec.is_session_page else state.limiter
             return await anyio.to_thread.run_sync(
-                _handle_request, row, visit, limiter=limiter
+                _handle_request, spec, context, limiter=limiter
             )
 
-        return Route(row.path, endpoint, methods=[row.method], name=row.path)
+        return Route(spec.path, endpoint, methods=[spec.method], name=spec.path)
 
-    routes = [*map(route, ROUTES), Route("/api/live", live_events, name="/api/live")]
     app = Starlette(
-        routes=routes,
-        lifespan=living,
+        routes=[
+            *map(make_route, ROUTES),
+            Route("/api/live", live_events, name="/api/live"),
+        ],
+        lifespan=lifespan,
         exception_handlers={HTTPException: _handle_http_error},
     )
     app.router.redirect_slashes = False
     app.state.app_state = app_state
-    app.state.rows = ROUTES
+    app.state.routes = ROUTES
     return app
 
 
 def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
-    """Answer, with a sentence where that cannot be done."""
+    """Call the handler of a route; errors become pages, or JSON for the API."""
     try:
         if route.is_api:
-            api.check_parameters(context, route.handler.__name__)
+            api.check_parameters(context, route.name)
         return route.handler(context)
     except HTTPException:
         raise
@@ -180,9 +164,11 @@ def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
     except Exception:
         if os.environ.get("BYGONES_DEBUG"):
             raise
-        sentence = "This should not have happened."
         return _error_response(
-            route.is_api, 500, sentence, "start with BYGONES_DEBUG=1 to see why"
+            route.is_api,
+            500,
+            "This should not have happened.",
+            "start with BYGONES_DEBUG=1 to see why",
         )
 
 
@@ -192,8 +178,6 @@ def _status_code(error: BygonesError) -> int:
             return 404
         case QueryError() | BadRequest() | AmbiguousSelector():
             return 400
-        case ArchiveInUse():
-            return 503
         case ArchiveError():
             return 503
         case _:
@@ -207,21 +191,19 @@ def _error_response(is_api: bool, status: int, message: str, hint: str) -> Respo
     main = (
         tag("h1", escape_line(message)),
         tag("p", escape_line(hint), kind="note"),
-        Html(f'<p><a href="/">{escape("All sessions")}</a></p>'),
+        tag("p", link("/", escape_line("All sessions"))),
     )
     return render_page(
         PageMeta(title=message[:80], css_class="plain lost"), main, status
     )
 
 
-_ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
-
-
 async def _handle_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    sentence = {404: "There is nothing here.", 405: "That cannot be done here."}
-    is_api = request.url.path.startswith("/api/")
-    hint = "the list of sessions is a good place to begin"
+    messages = {404: "There is no such page.", 405: "This method is not allowed here."}
     return _error_response(
-        is_api, status, sentence.get(status, "That went wrong."), hint
+        request.url.path.startswith("/api/"),
+        status,
+        messages.get(status, "The request failed."),
+        "start from the list of sessions",
     )

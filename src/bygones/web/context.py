@@ -1,14 +1,15 @@
-"""A visit: what a page is asked for, and by what it can answer."""
+"""What a request handler receives, and the entries of the route table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from starlette.requests import Request
+from starlette.responses import Response
 
 from bygones.config import LocalTimezone
 from bygones.errors import BadRequest
@@ -18,22 +19,20 @@ from bygones.web.pool import ArchivePool
 if TYPE_CHECKING:
     from bygones.usage.prices import Prices
 
-__all__ = ["AppState", "RequestContext"]
-
 
 class AppState(Struct, frozen=True, kw_only=True):
-    """What all visits share."""
+    """What all requests share."""
 
     pool: ArchivePool
     broadcaster: EventBroadcaster
     homes: tuple[Path, ...] = ()
-    """The homes that are watched; none if the archive is shown as it is."""
+    """The homes that are watched; empty if the archive is not updated."""
     prices: Prices | None = None
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # noqa: TID251 (interfaces read the clock)
 
 
 class RequestContext(Struct, frozen=True, kw_only=True):
-    """One request, decoded as far as all pages need it."""
+    """One request, with helpers that decode its parameters."""
 
     request: Request
     app_state: AppState
@@ -42,42 +41,61 @@ class RequestContext(Struct, frozen=True, kw_only=True):
 
     @property
     def zone(self) -> tzinfo:
-        """In which days begin: where this machine is."""
+        """The time zone in which days start."""
         return LocalTimezone()
 
     @property
     def pool(self) -> ArchivePool:
-        """The readers of the archive."""
         return self.app_state.pool
 
     def path_param(self, name: str) -> str:
-        """Return a part of the path."""
         return str(self.request.path_params[name])
 
+    @property
+    def agent(self) -> str:
+        """The agent run that the path names; empty for the session itself."""
+        return str(self.request.path_params.get("agent", ""))
+
     def query_param(self, name: str, max_length: int = 2000) -> str:
-        """Return a value of the query, cut and without blanks around it."""
+        """Return a query parameter, truncated and stripped; empty if it is missing."""
         return self.request.query_params.get(name, "")[:max_length].strip()
 
     def query_flag(self, name: str) -> bool:
-        """Whether a value of the query is there and does not say no."""
+        """Return whether a query parameter is set and not `0` or `false`."""
         return self.query_param(name) not in {"", "0", "false"}
 
     def query_int(
         self, name: str, default: int, minimum: int = 0, maximum: int = 10**9
     ) -> int:
-        """Return a number of the query, brought into its bounds."""
-        told = self.query_param(name, 20)
-        if not told:
+        """Return a number of the query, limited to a range."""
+        text = self.query_param(name, 20)
+        if not text:
             return default
         try:
-            return min(max(int(told), minimum), maximum)
+            return min(max(int(text), minimum), maximum)
         except ValueError:
             raise BadRequest(f"{name} has to be a number") from None
 
     def query_date(self, name: str) -> date | None:
         """Return a day of the query."""
-        told = self.query_param(name, 20)
+        text = self.query_param(name, 20)
         try:
-            return date.fromisoformat(told) if told else None
+            return date.fromisoformat(text) if text else None
         except ValueError:
             raise BadRequest(f"{name} has to be a day, as in 2026-01-31") from None
+
+
+class RouteSpec(NamedTuple):
+    """A path and the function that handles it."""
+
+    path: str
+    handler: Callable[[RequestContext], Response]
+    method: str = "GET"
+    name: str = ""
+    """The OpenAPI operation; only described routes have one."""
+    is_session_page: bool = False
+
+    @property
+    def is_api(self) -> bool:
+        """Whether errors are JSON, too."""
+        return self.path.startswith("/api/")

@@ -1,4 +1,4 @@
-"""What happens now: told by the watch, passed on to every page that listens."""
+"""Live updates: a thread imports changes, and open pages receive events."""
 
 from __future__ import annotations
 
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
     from bygones.model.progress import IngestReport
     from bygones.web.pool import ArchivePool
 
-__all__ = ["ArchiveWatcher", "EventBroadcaster", "SessionUpdate", "live_events"]
-
 _MAX_SUBSCRIBERS = 64
-"""Pages that may listen at once."""
+"""Event streams that may be open at once."""
 _KEEPALIVE_SECONDS = 15.0
-"""Seconds after which a page is told that nothing happened."""
+"""How often an idle stream sends a comment."""
 _QUEUE_SIZE = 256
-"""News that may wait for a page; one that is slower is told to ask anew."""
+"""Events that may wait for a page; a slower page is told to reload."""
 
 
 class SessionUpdate(Struct, frozen=True, kw_only=True, tag="grown", tag_field="row"):
-    """A session that has grown."""
+    """The event that a session has new messages."""
 
     id: SessionId
     title: str
@@ -45,7 +43,6 @@ class SessionUpdate(Struct, frozen=True, kw_only=True, tag="grown", tag_field="r
 
     @classmethod
     def from_summary(cls, summary: SessionSummary) -> SessionUpdate:
-        """Return what is told of a session."""
         return cls(
             id=summary.id,
             title=summary.title.text,
@@ -56,24 +53,26 @@ class SessionUpdate(Struct, frozen=True, kw_only=True, tag="grown", tag_field="r
 
 
 class EventBroadcaster:
-    """Passes news from the thread that watches on to those who listen."""
+    """Sends events from the watcher thread to all subscribers."""
 
     def __init__(self) -> None:
         self._subscribers: set[asyncio.Queue[bytes]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Remember the loop in which pages listen."""
+        """Remember the event loop of the subscribers."""
         self._loop = asyncio.get_running_loop()
 
     def publish(self, updates: Iterable[SessionUpdate]) -> None:
-        """Tell everybody who listens, from any thread."""
-        lines = [b"data: " + msgspec.json.encode(one) + b"\n\n" for one in updates]
+        """Send updates to all subscribers; may be called from any thread."""
+        lines = [
+            b"data: " + msgspec.json.encode(update) + b"\n\n" for update in updates
+        ]
         if self._loop is not None and lines:
             self._loop.call_soon_threadsafe(self._send_to_subscribers, b"".join(lines))
 
     def close(self) -> None:
-        """Let those who listen go."""
+        """End all streams."""
         for queue in self._subscribers:
             _enqueue(queue, b"")
 
@@ -83,30 +82,30 @@ class EventBroadcaster:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more pages can listen."""
+        """Whether there can be no more subscribers."""
         return len(self._subscribers) >= _MAX_SUBSCRIBERS
 
     async def subscribe(self) -> AsyncIterator[bytes]:
-        """Yield what happens from now on, as server-sent events."""
+        """Yield new events in the format of server-sent events."""
         queue: asyncio.Queue[bytes] = asyncio.Queue(_QUEUE_SIZE)
         self._subscribers.add(queue)
         try:
             yield b"retry: 2000\n\n"
             while True:
                 try:
-                    told = await asyncio.wait_for(queue.get(), _KEEPALIVE_SECONDS)
+                    event = await asyncio.wait_for(queue.get(), _KEEPALIVE_SECONDS)
                 except TimeoutError:
-                    told = b": nothing new\n\n"
-                if not told:
+                    event = b": nothing new\n\n"
+                if not event:
                     return
-                yield told
+                yield event
         finally:
             self._subscribers.discard(queue)
 
 
 def _enqueue(queue: asyncio.Queue[bytes], event: bytes) -> None:
     if queue.full():
-        # It missed too much to catch up bit by bit.
+        # The page has missed too much to catch up event by event.
         while not queue.empty():
             queue.get_nowait()
         event = b"event: missed\ndata: {}\n\n"
@@ -114,15 +113,15 @@ def _enqueue(queue: asyncio.Queue[bytes], event: bytes) -> None:
 
 
 async def live_events(request: Request) -> Response:
-    """Answer with what happens from now on."""
-    herald: EventBroadcaster = request.app.state.app_state.broadcaster
-    if herald.is_full:
-        return PlainTextResponse("Too many pages listen.\n", status_code=503)
-    return StreamingResponse(herald.subscribe(), media_type="text/event-stream")
+    """Stream events to a page."""
+    broadcaster: EventBroadcaster = request.app.state.app_state.broadcaster
+    if broadcaster.is_full:
+        return PlainTextResponse("Too many pages are open.\n", status_code=503)
+    return StreamingResponse(broadcaster.subscribe(), media_type="text/event-stream")
 
 
 class ArchiveWatcher:
-    """A thread that takes in what is written, and tells of it."""
+    """A thread that imports changes of the homes and publishes them."""
 
     def __init__(
         self,
@@ -140,11 +139,10 @@ class ArchiveWatcher:
         self._thread = Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Watch from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching, and wait for what is being taken in."""
+        """Stop, and wait for an import that is running."""
         self._stop.set()
         self._thread.join(10)
 
@@ -163,11 +161,11 @@ class ArchiveWatcher:
 
     def _publish_changes(self, report: IngestReport) -> None:
         self._pool.invalidate()
-        grown = []
+        updates = []
         with self._pool.archive() as archive:
             for id_ in report.updated_sessions:
-                with suppress(NotInArchive):  # it was purged since
-                    grown.append(
+                with suppress(NotInArchive):  # purged in the meantime
+                    updates.append(
                         SessionUpdate.from_summary(archive.session_summary(id_))
                     )
-        self._broadcaster.publish(grown)
+        self._broadcaster.publish(updates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,20 +14,15 @@ from starlette.responses import Response
 from bygones import __version__
 from bygones.schema.encoding import SCHEMA_VERSION
 from bygones.web import api
-from bygones.web.context import RequestContext
-
-if TYPE_CHECKING:
-    from bygones.web.app import RouteSpec
-
-__all__ = ["build_openapi", "openapi"]
+from bygones.web.context import RequestContext, RouteSpec
 
 _REF = "#/components/schemas/{name}"
 _Schema = dict[str, Any]
 
 
-def openapi(context: RequestContext) -> Response:
+def openapi_document(context: RequestContext) -> Response:
     """Return the OpenAPI description of this API."""
-    description = build_openapi(context.request.app.state.rows)
+    description = build_openapi(context.request.app.state.routes)
     return Response(json.dumps(description), media_type="application/json")
 
 
@@ -51,16 +46,16 @@ def build_openapi(routes: Iterable[RouteSpec]) -> _Schema:
             "print with `--json`. Every request needs the cookie of an opened page.",
         },
         "paths": {
-            row.path: {row.method.lower(): _operation(row)}
-            for row in routes
-            if row.is_api and row.handler.__name__ != "openapi"
+            route.path: {route.method.lower(): _operation(route)}
+            for route in routes
+            if route.name
         },
         "components": {"schemas": components},
     }
 
 
 def _operation(route: RouteSpec) -> _Schema:
-    name = route.handler.__name__
+    name = route.name
     parameters = [
         {
             "name": part,
@@ -73,12 +68,12 @@ def _operation(route: RouteSpec) -> _Schema:
     ]
     parameters += [
         {
-            "name": one.name,
+            "name": parameter.name,
             "in": "query",
-            "description": one.description,
-            "schema": {"type": one.type},
+            "description": parameter.description,
+            "schema": {"type": parameter.type},
         }
-        for one in api.PARAMETERS.get(name, ())
+        for parameter in api.PARAMETERS.get(name, ())
     ]
     operation: _Schema = {
         "operationId": name,

@@ -1,7 +1,7 @@
-"""Readers of the archive: one at a time for each thread, sessions kept open.
+"""A pool of open archives, open sessions and cached results.
 
-What an archive gives opens its text later, through the connection it came from. So an
-archive, and a session with it, is lent to one thread at a time.
+Values from an archive load their text later, through the connection that they came
+from. Therefore an archive, and each session from it, is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -20,48 +20,40 @@ from bygones.memory import trim_heap
 from bygones.model.sessions import Conversation, Session
 from bygones.model.summary import SessionSummary
 
-__all__ = ["ArchivePool", "OpenSession"]
-
 T = TypeVar("T")
 _GcPause = Callable[[], AbstractContextManager[None]]
 
 _MAX_AGE = 20.0
-"""Seconds after which an archive is looked at anew though nobody told of a change."""
-_MAX_CACHED_ANSWERS = 200
-"""Answers that are kept."""
+"""Seconds after which an archive is refreshed even if no change was reported."""
+_MAX_CACHED_RESULTS = 200
 _PAGE_CACHE_BYTES = 48 * 1024 * 1024
-"""Of pages that are kept."""
 _MAX_IDLE = 4
-"""Archives that are kept open though nobody reads them now: of answers, of sessions."""
+"""Idle archives that stay open; a limit for each of the two free lists."""
 _MAX_OPEN_SESSIONS = 24
-"""Sessions that are kept open."""
 _MAX_OPEN_MESSAGES = 40_000
-"""Messages of all sessions that are kept whole; one is, whatever its size.
+"""Messages of all open sessions together, at two or three kilobytes each.
 
-A message takes two or three kilobytes.
+One session stays open whatever its size.
 """
 _TRIM_INTERVAL = 64
-"""Answers after which memory that is free is given back to the system."""
+"""Number of leases after which free memory is returned to the system."""
 _GC_INTERVAL = 16
-"""Sessions that are made before litter is looked for among what was long there."""
+"""Number of loaded sessions after which frozen objects are collected, too."""
 
 
 class _CacheEntry(NamedTuple):
-    """What an archive said, and when: by what was taken in, and by the clock."""
-
     data_version: int
     created_at: float
     value: Any
 
     def is_stale(self, data_version: int) -> bool:
-        """Whether it is too old for who came at a moment."""
         return (
             self.data_version < data_version or monotonic() - self.created_at > _MAX_AGE
         )
 
 
 class _Lease:
-    """An archive that is open, and how much of what came since it has seen."""
+    """An open archive, and the version of the data that it has seen."""
 
     def __init__(
         self, archive: Archive, data_version: int, free_list: list[_Lease]
@@ -73,7 +65,7 @@ class _Lease:
 
 
 class OpenSession:
-    """A session that is kept open, and the reader that opens its text."""
+    """A session that stays open, with the archive that loads its text."""
 
     def __init__(
         self, summary: SessionSummary, lease: _Lease, gc_paused: _GcPause
@@ -83,9 +75,9 @@ class OpenSession:
         self.lease = lease
         self.lock = Lock()
         self.is_released = False
-        """Whether its archive is lent to others by now."""
+        """Whether other requests use its archive now."""
         self.cache: dict[str, object] = {}
-        """What was worked out about it, by name."""
+        """Values computed from it, by name."""
         self._gc_paused = gc_paused
         self._conversation: Conversation | None = None
 
@@ -108,9 +100,9 @@ class OpenSession:
             return self._conversation.agent(agent)
 
     def release(self) -> None:
-        """Let go of all that was made of it: nobody reads it, and nobody will.
+        """Drop everything that was loaded.
 
-        What was worked out about it names it in turn, and would keep it.
+        The cached values refer to this object, so the cycle has to be broken.
         """
         self.is_released = True
         self.cache.clear()
@@ -124,7 +116,7 @@ class OpenSession:
 
 
 class ArchivePool:
-    """Lends archives, each to one thread at a time: a folder's, or as told."""
+    """Gives out archives of a folder, or from `open_archive`, to one thread each."""
 
     def __init__(
         self,
@@ -143,27 +135,25 @@ class ArchivePool:
         )
         self._idle: list[_Lease] = []
         self._idle_unsearched: list[_Lease] = []
-        """Those of sessions that were let go: they never searched, which takes memory
-        in proportion to the archive."""
+        """Archives of closed sessions. They have never searched, which takes memory in
+        proportion to the archive."""
         self._lock = Lock()
         self._open_sessions: OrderedDict[str, OpenSession] = OrderedDict()
         self._cache: dict[str, _CacheEntry] = {}
-        """Answers, by the name of the question."""
         self._cache_lock = Lock()
-        """Is had by whoever asks for an answer that is kept."""
+        """Held while a cached result is computed."""
         self._page_cache: OrderedDict[str, tuple[object, bytes]] = OrderedDict()
-        """Pages that were made, and what they were made of, by their addresses."""
+        """By URL: the version of a page, and its content."""
         self._page_cache_size = 0
         self._active_loads = 0
-        """How many sessions are being made."""
+        """How many sessions are being loaded."""
         self._loads_since_gc = 0
-        """How many were, since litter was last looked for everywhere."""
         self._lease_count = 0
         self.data_version = 0
-        """Counts up when something was taken in."""
+        """Counts the changes of the archive."""
 
     def invalidate(self) -> None:
-        """Let everybody who comes from now on see what was taken in."""
+        """Make the newest data visible to all requests from now on."""
         with self._lock:
             self.data_version += 1
         self._close_idle()
@@ -174,20 +164,20 @@ class ArchivePool:
             stale = [*self._idle, *self._idle_unsearched]
             self._idle.clear()
             self._idle_unsearched.clear()
-        for one in stale:
-            one.archive.close()
+        for lease in stale:
+            lease.archive.close()
 
     @contextmanager
     def archive(self) -> Iterator[Archive]:
-        """Lend an archive."""
-        lent = self._acquire(self._idle)
+        """Use an archive for the duration of a ``with`` block."""
+        lease = self._acquire(self._idle)
         try:
-            with lent.archive.read_transaction():
-                yield lent.archive
+            with lease.archive.read_transaction():
+                yield lease.archive
         except BaseException:
-            with lent.archive:  # closed, and asked what it is that is damaged
+            with lease.archive:  # closes it and translates errors of damaged files
                 raise
-        self._release(lent)
+        self._release(lease)
 
     def _release(self, lease: _Lease) -> None:
         self._lease_count += 1
@@ -201,68 +191,67 @@ class ArchivePool:
         lease.archive.close()
 
     def cached(self, key: str, compute: Callable[[Archive], T]) -> T:
-        """Return what an archive says, asked once until something is taken in.
+        """Return a result that is computed once for each version of the data.
 
-        For what is the same for everybody and costs more than a moment. Such answers
-        are made one at a time: each takes memory in proportion to the archive, and who
-        comes while another asks the same has it from them.
+        Results are computed one at a time, as each may take memory in proportion to the
+        archive. Requests that wait for the same result share it.
         """
         with self._lock:
-            moment = self.data_version
-            found = self._cache.get(key)
-        if found is None or found.is_stale(moment):
-            del found  # before there is another: it may be large
+            data_version = self.data_version
+            entry = self._cache.get(key)
+        if entry is None or entry.is_stale(data_version):
+            del entry  # it may be large: free it before the new one is computed
             with self._cache_lock:
-                found = self._compute_cached(key, moment, compute)
-        answer: T = found.value
-        return answer
+                entry = self._compute_cached(key, data_version, compute)
+        result: T = entry.value
+        return result
 
     def _compute_cached(
         self, key: str, data_version: int, compute: Callable[[Archive], T]
     ) -> _CacheEntry:
         with self._lock:
-            found = self._cache.get(key)
-            if found is not None and not found.is_stale(data_version):
-                return found  # of who asked before
+            entry = self._cache.get(key)
+            if entry is not None and not entry.is_stale(data_version):
+                return entry  # computed by the request before
             data_version = self.data_version
             self._cache.pop(key, None)
-        del found
+        del entry
         with self.archive() as archive:
-            found = _CacheEntry(data_version, monotonic(), compute(archive))
+            entry = _CacheEntry(data_version, monotonic(), compute(archive))
         with self._lock:
-            if len(self._cache) >= _MAX_CACHED_ANSWERS:
+            if len(self._cache) >= _MAX_CACHED_RESULTS:
                 self._cache.clear()
-            self._cache[key] = found
+            self._cache[key] = entry
         trim_heap()
-        return found
+        return entry
 
     def _acquire(self, free_list: list[_Lease]) -> _Lease:
         with self._lock:
-            moment = self.data_version
-            lent = free_list.pop() if free_list else None
-        if lent is None:
-            return _Lease(self._open_archive(), moment, free_list)
-        if monotonic() - lent.refreshed_at > _MAX_AGE:
-            lent.archive.refresh()
-            lent.refreshed_at = monotonic()
-        return lent
+            data_version = self.data_version
+            lease = free_list.pop() if free_list else None
+        if lease is None:
+            return _Lease(self._open_archive(), data_version, free_list)
+        if monotonic() - lease.refreshed_at > _MAX_AGE:
+            lease.archive.refresh()
+            lease.refreshed_at = monotonic()
+        return lease
 
-    def session_summary(self, name: str) -> SessionSummary:
-        """Return a session's line by its id, or by a beginning that only it has."""
+    def session_summary(self, id_or_prefix: str) -> SessionSummary:
+        """Return the summary of a session by its id or a unique prefix."""
         with self.archive() as archive:
-            return archive.session_summary(name)
+            return archive.session_summary(id_or_prefix)
 
     def cached_page(self, key: str, version: object) -> bytes | None:
-        """Return what was made under a name, if it was made of the same."""
+        """Return a page from the cache if it has this version."""
         with self._lock:
-            found = self._page_cache.get(key)
-            if found is None or found[0] != version:
+            entry = self._page_cache.get(key)
+            if entry is None or entry[0] != version:
                 return None
             self._page_cache.move_to_end(key)
-            return found[1]
+            return entry[1]
 
     def cache_page(self, key: str, version: object, content: bytes) -> None:
-        """Keep what was made, and what it was made of; the oldest gives way."""
+        """Add a page to the cache; the least recently used ones are dropped."""
         with self._lock:
             old = self._page_cache.pop(key, None)
             self._page_cache_size += len(content) - (len(old[1]) if old else 0)
@@ -270,52 +259,54 @@ class ArchivePool:
             while (
                 self._page_cache_size > _PAGE_CACHE_BYTES and len(self._page_cache) > 1
             ):
-                _, (_, gone) = self._page_cache.popitem(last=False)
-                self._page_cache_size -= len(gone)
+                _, (_, dropped) = self._page_cache.popitem(last=False)
+                self._page_cache_size -= len(dropped)
 
     @contextmanager
     def session(
-        self, name: str, summary: SessionSummary | None = None
+        self, id_or_prefix: str, summary: SessionSummary | None = None
     ) -> Iterator[OpenSession]:
-        """Lend a session, by its id or a beginning that only it has.
+        """Use a session for the duration of a ``with`` block.
 
-        Whoever has just looked at its line hands that in.
+        Pass its summary if you have just loaded it.
         """
         while True:
-            held = self._get_open_session(summary or self.session_summary(name))
-            with held.lock:
-                if held.is_released:
+            open_session = self._get_open_session(
+                summary or self.session_summary(id_or_prefix)
+            )
+            with open_session.lock:
+                if open_session.is_released:
                     continue
                 try:
-                    with held.archive.read_transaction():
-                        yield held
+                    with open_session.archive.read_transaction():
+                        yield open_session
                 except BaseException:
-                    self._discard_session(held)
-                    with held.archive:  # closed, and asked what it is that is damaged
+                    self._discard_session(open_session)
+                    # Closes it and translates errors of damaged files.
+                    with open_session.archive:
                         raise
             with self._lock:
-                is_kept = self._open_sessions.get(held.summary.id) is held
-            if not is_kept:  # it gave way to another while it was read
-                self._release_session(held)
+                current = self._open_sessions.get(open_session.summary.id)
+            if current is not open_session:  # it was replaced in the meantime
+                self._release_session(open_session)
             return
 
     def _get_open_session(self, summary: SessionSummary) -> OpenSession:
         with self._lock:
-            held = self._open_sessions.get(summary.id)
-            if held is not None and held.summary == summary:
+            known = self._open_sessions.get(summary.id)
+            if known is not None and known.summary == summary:
                 self._open_sessions.move_to_end(summary.id)
-                return held
-        held = OpenSession(
-            summary, self._acquire(self._idle_unsearched), self._gc_paused
-        )
+                return known
+        lease = self._acquire(self._idle_unsearched)
+        open_session = OpenSession(summary, lease, self._gc_paused)
         with self._lock:
-            gone = [self._open_sessions.pop(summary.id, None)]
-            self._open_sessions[summary.id] = held
+            dropped = [self._open_sessions.pop(summary.id, None)]
+            self._open_sessions[summary.id] = open_session
             while self._is_full():
-                gone.append(self._open_sessions.popitem(last=False)[1])
-        for one in filter(None, gone):
-            self._release_session(one)
-        return held
+                dropped.append(self._open_sessions.popitem(last=False)[1])
+        for old_session in filter(None, dropped):
+            self._release_session(old_session)
+        return open_session
 
     def _discard_session(self, open_session: OpenSession) -> None:
         open_session.release()
@@ -324,9 +315,9 @@ class ArchivePool:
                 del self._open_sessions[open_session.summary.id]
 
     def _release_session(self, open_session: OpenSession) -> None:
-        """Lend the archive of a session to others, unless somebody is reading it."""
+        """Make the archive of a session available, unless a request uses it."""
         if not open_session.lock.acquire(blocking=False):
-            return  # whoever reads it does this in the end
+            return  # that request releases it in the end
         is_first = not open_session.is_released
         open_session.release()
         open_session.lock.release()
@@ -335,10 +326,10 @@ class ArchivePool:
 
     @contextmanager
     def _gc_paused(self) -> Iterator[None]:
-        """Look for no litter while many values are made: two fifths of the time.
+        """Pause the garbage collector while a session is loaded.
 
-        What was made stays as long as somebody holds it, and is not looked through but
-        now and then: what was litter among it would stay for good.
+        It would take two fifths of the time. What was loaded stays for long, so it is
+        frozen, and only every now and then collected.
         """
         with self._lock:
             self._active_loads += 1
@@ -362,16 +353,16 @@ class ArchivePool:
         if count <= 1 or count > self._max_open_sessions:
             return count > 1
         return (
-            sum(one.loaded_messages for one in self._open_sessions.values())
+            sum(session.loaded_messages for session in self._open_sessions.values())
             > _MAX_OPEN_MESSAGES
         )
 
     def close(self) -> None:
-        """Close all that nobody is reading."""
+        """Close all archives that are not in use."""
         with self._lock:
-            held = list(self._open_sessions.values())
+            open_sessions = list(self._open_sessions.values())
             self._open_sessions.clear()
-        for one in held:
-            self._release_session(one)
+        for open_session in open_sessions:
+            self._release_session(open_session)
         self._close_idle()
         self._search_stats.close()

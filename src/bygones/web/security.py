@@ -1,8 +1,8 @@
-"""The gate: every request passes it, and nothing behind it asks again.
+"""The security middleware: checks every request before the application sees it.
 
-What is not let in on purpose is kept out, in this order: a foreign ``Host`` (a name
-that somebody made point at this machine), a request from another page, a caller
-without the cookie, too much at once. All that goes out carries the same headers.
+It rejects, in this order: a foreign ``Host`` (DNS rebinding), requests from other web
+sites, requests that are too large or too many, and requests without the login cookie.
+Every response gets the same security headers.
 """
 
 from __future__ import annotations
@@ -21,20 +21,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = [
-    "LOGIN_PATH",
-    "SECURITY_HEADERS",
-    "LoginKeys",
-    "RequestLimits",
-    "SecurityMiddleware",
-    "allowed_hosts",
-    "error_response",
-    "is_loopback",
-    "is_trusted_origin",
-]
-
 LOGIN_PATH = "/enter"
-"""Where a link that was printed is exchanged for the cookie."""
+"""The path of a login link; it is exchanged for the cookie."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -50,7 +38,7 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""On every answer; ``Cache-Control: no-store`` too, unless it says otherwise."""
+"""On every response, with ``Cache-Control: no-store`` unless it has its own."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _OWN_SITES = frozenset({"same-origin", "none"})
@@ -58,23 +46,19 @@ _WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 (compared with, not
 
 
 class RequestLimits:
-    """How much is let in at once, and how often somebody may fail."""
-
     max_body_bytes = 64 * 1024
-    """Bytes of what is sent."""
     max_url_bytes = 8 * 1024
-    """Bytes of a path with its query."""
+    """Path and query."""
     max_concurrent_requests = 400
-    """Requests that are being answered."""
     max_failed_logins = 20
-    """Wrong keys in a minute, after which all are refused for a while."""
+    """Wrong keys in a minute, after which all logins are rejected for a while."""
 
 
 class LoginKeys:
-    """The one-time key in a link, and the lasting one in the cookie.
+    """The one-time key of a login link, and the lasting key in the cookie.
 
-    A link works once: it may stand in a history, or in a list of what is running. When
-    it is used, ``told`` gets the next.
+    A link works once, as it may be visible in a shell history or a process list. When it
+    is used, `on_new_key` receives the next key.
     """
 
     def __init__(
@@ -86,11 +70,10 @@ class LoginKeys:
         self.one_time_key = secrets.token_urlsafe(32)
 
     def is_valid_cookie(self, key: str) -> bool:
-        """Whether this is what the cookie holds."""
         return hmac.compare_digest(key.encode(), self.cookie_key.encode())
 
     def redeem(self, key: str) -> bool:
-        """Whether this is the key of the link; if so, it was."""
+        """Return whether a key is the one-time key, and replace it if so."""
         if not hmac.compare_digest(key.encode(), self.one_time_key.encode()):
             return False
         self.one_time_key = secrets.token_urlsafe(32)
@@ -100,7 +83,7 @@ class LoginKeys:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine and can be reached from no other."""
+    """Return whether a host can only be reached from this machine."""
     if host == "localhost":
         return True
     try:
@@ -110,7 +93,7 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_hosts(host: str, port: int) -> frozenset[str]:
-    """Return the values of ``Host`` under which a server at an address is meant."""
+    """Return the ``Host`` headers that are valid for a server at an address."""
     names = {"localhost", "127.0.0.1", "[::1]"}
     if host not in _WILDCARD_HOSTS:
         names.add(f"[{host}]" if ":" in host else host)
@@ -118,7 +101,7 @@ def allowed_hosts(host: str, port: int) -> frozenset[str]:
 
 
 class SecurityMiddleware:
-    """Lets in whoever has the key, asks from here, and does not ask for too much."""
+    """Passes on requests that have the key, come from our pages and are not too large."""
 
     def __init__(self, app: ASGIApp, keys: LoginKeys, *, host: str, port: int) -> None:
         self._app = app
@@ -132,73 +115,70 @@ class SecurityMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on what is let in."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
-            # There are no web sockets here, so none is ever accepted.
+            # There are no web sockets.
             await send({"type": "websocket.close", "code": 1008})
         else:
-            refused = self._check_request(scope)
-            if refused is not None:
-                await refused(scope, receive, _with_security_headers(send))
+            rejection = self._check_request(scope)
+            if rejection is not None:
+                await rejection(scope, receive, _with_security_headers(send))
                 return
             self._active_requests += 1
             try:
-                most = self._max_body_bytes(scope)
-                await self._app(
-                    scope, _with_body_limit(receive, most), _with_security_headers(send)
-                )
+                limited = _with_body_limit(receive, self._max_body_bytes(scope))
+                await self._app(scope, limited, _with_security_headers(send))
             finally:
                 self._active_requests -= 1
 
     def _check_request(self, scope: Scope) -> Response | None:
-        """Return why a request is not let in; ``None`` if it is."""
+        """Return the error response for a request; ``None`` if it is allowed."""
         headers = Headers(scope=scope)
-        told = [value for name, value in headers.items() if name == "host"]
-        if len(told) != 1 or not self._is_allowed_host(told[0]):
-            return error_response(421, "This is not the host that was asked for.")
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_allowed_host(hosts[0]):
+            return error_response(421, "This server does not have that host name.")
         if (
             len(scope["path"]) + len(scope["query_string"])
             > RequestLimits.max_url_bytes
         ):
-            return error_response(414, "The address is too long.")
-        if not self._is_trusted_origin(scope["method"], headers, told[0]):
-            return error_response(403, "Another page asked for this.")
+            return error_response(414, "The URL is too long.")
+        if not self._is_trusted_origin(scope["method"], headers, hosts[0]):
+            return error_response(403, "The request comes from another web site.")
         if _content_length(headers) > self._max_body_bytes(scope):
-            return error_response(413, "That is too much.")
+            return error_response(413, "The request is too large.")
         if self._active_requests >= RequestLimits.max_concurrent_requests:
-            return error_response(503, "Too many at once.", {"Retry-After": "1"})
+            return error_response(503, "Too many requests.", {"Retry-After": "1"})
         return self._check_access(scope, headers)
 
     def _max_body_bytes(self, _scope: Scope) -> int:
-        """Return how many bytes may be sent."""
         return RequestLimits.max_body_bytes
 
     def _check_access(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return why somebody has no right to ask; ``None`` if they have."""
-        given = cookie_parser(headers.get("cookie", "")).get(self._keys.cookie_name, "")
-        if given and self._keys.is_valid_cookie(given):
+        """Return the error response for a request without a valid cookie or key."""
+        cookies = cookie_parser(headers.get("cookie", ""))
+        key = cookies.get(self._keys.cookie_name, "")
+        if key and self._keys.is_valid_cookie(key):
             return None
         if self._is_locked_out():
             return error_response(429, "Too many wrong keys.", {"Retry-After": "60"})
         if scope["path"] == LOGIN_PATH and scope["method"] == "GET":
             return self._log_in(scope)
-        if given:
+        if key:
             self._failed_logins.append(monotonic())
         return error_response(401, _LOGIN_REQUIRED)
 
     def _log_in(self, scope: Scope) -> Response:
         """Exchange the key of a link for the cookie."""
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        if not self._keys.redeem(asked.get("key", [""])[0]):
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        if not self._keys.redeem(query.get("key", [""])[0]):
             self._failed_logins.append(monotonic())
             return error_response(401, _LOGIN_REQUIRED)
-        # A redirect would count as coming from wherever the link stood.
-        to = safe_redirect_path(asked.get("to", ["/"])[0])
+        # With a redirect, the browser would not send the SameSite cookie.
+        target = safe_redirect_path(query.get("to", ["/"])[0])
         return Response(
             "<!doctype html><title>Bygones</title>"
-            f'<meta http-equiv="refresh" content="0;url={to}">',
+            f'<meta http-equiv="refresh" content="0;url={target}">',
             media_type="text/html",
             headers={
                 "Set-Cookie": f"{self._keys.cookie_name}={self._keys.cookie_key}; "
@@ -207,8 +187,8 @@ class SecurityMiddleware:
         )
 
     def _is_locked_out(self) -> bool:
-        full = len(self._failed_logins) == RequestLimits.max_failed_logins
-        return full and monotonic() - self._failed_logins[0] < 60  # noqa: PLR2004 (a minute)
+        is_full = len(self._failed_logins) == RequestLimits.max_failed_logins
+        return is_full and monotonic() - self._failed_logins[0] < 60  # noqa: PLR2004 (a minute)
 
     def _is_trusted_origin(self, method: str, headers: Headers, host: str) -> bool:
         return is_trusted_origin(method, headers, f"http://{host}")
@@ -218,7 +198,7 @@ class SecurityMiddleware:
             return True
         if not self._is_wildcard_bind:
             return False
-        # Only a name can be made to point elsewhere; an address is what it is.
+        # DNS rebinding needs a name; an address cannot be rebound.
         name, _, port = host.rpartition(":")
         try:
             ip_address(name.strip("[]"))
@@ -237,22 +217,20 @@ _SAFE_PATH_CHARS = frozenset(
 
 
 def safe_redirect_path(path: str) -> str:
-    """Return a path of ours as it was given, and the home page for anything else.
+    """Return a path of this site unchanged, and the home page for anything else.
 
-    It may say at which record to open a session.
+    The only query it may have is `at`, the record at which to open a session.
     """
-    way, _, record = path.partition("?at=")
-    is_plain = way.startswith("/") and set(way + record) <= _SAFE_PATH_CHARS
-    return path if is_plain and not way.startswith("//") else "/"
+    route, _, record = path.partition("?at=")
+    is_plain = route.startswith("/") and set(route + record) <= _SAFE_PATH_CHARS
+    return path if is_plain and not route.startswith("//") else "/"
 
 
 def is_trusted_origin(method: str, headers: Headers, *origins: str) -> bool:
-    """Whether a request comes from one of our pages, or from no page at all.
+    """Return whether a request comes from our own origins, or from no web page.
 
-    ``own`` are the origins that are ours.
-
-    Other pages may lead here, and that is all. Whoever changes something has to say
-    where it comes from.
+    Other sites may link here, nothing else. State-changing requests have to name their
+    origin.
     """
     site = headers.get("sec-fetch-site")
     origin = headers.get("origin")
@@ -266,26 +244,23 @@ def is_trusted_origin(method: str, headers: Headers, *origins: str) -> bool:
 
 
 def _content_length(headers: Headers) -> int:
-    told = headers.get("content-length", "0")
-    return int(told) if told.isdecimal() else sys.maxsize
+    length = headers.get("content-length", "0")
+    return int(length) if length.isdecimal() else sys.maxsize
 
 
 def error_response(
     status: int, message: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Return what somebody is told who is not let in."""
     return PlainTextResponse(message + "\n", status_code=status, headers=headers)
 
 
 def _with_security_headers(send: Send) -> Send:
-    """Return a sender that gives every answer our headers."""
-
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             _add_headers(MutableHeaders(scope=message), SECURITY_HEADERS.items())
         await send(message)
 
-    return sending
+    return send_with_headers
 
 
 def _add_headers(headers: MutableHeaders, extra: Iterable[tuple[str, str]]) -> None:
@@ -295,16 +270,16 @@ def _add_headers(headers: MutableHeaders, extra: Iterable[tuple[str, str]]) -> N
 
 
 def _with_body_limit(receive: Receive, max_bytes: int) -> Receive:
-    """Return a receiver that ends where somebody sends more than was announced."""
-    taken = 0
+    """Return a receiver that disconnects when the body is longer than allowed."""
+    received = 0
 
-    async def receiving() -> Message:
-        nonlocal taken
+    async def receive_limited() -> Message:
+        nonlocal received
         message = await receive()
         if message["type"] == "http.request":
-            taken += len(message.get("body", b""))
-            if taken > max_bytes:
+            received += len(message.get("body", b""))
+            if received > max_bytes:
                 return {"type": "http.disconnect"}
         return message
 
-    return receiving
+    return receive_limited

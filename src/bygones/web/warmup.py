@@ -1,8 +1,8 @@
-"""Before there are threads: what pages need is loaded, and every type is known.
+"""Load everything that pages need before there are threads.
 
-No page is the first to need a language or a rule of Markdown, and to wait for it. And
-msgspec looks at a type when it is first decoded. Whoever decodes it in another thread
-at that moment meets with half of what it will know, and the process crashes.
+No page then waits for a lexer or a Markdown rule. It also avoids a crash: msgspec
+inspects a type when it is first decoded, and a second thread that decodes the same type
+at that moment uses half-initialized data.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from bygones.memory import limit_malloc_arenas
 from bygones.render.html.markdown_html import render_markdown
 from bygones.render.html.markup import highlight_code
 
-__all__ = ["warm_up"]
-
 _PACKAGES = (
     "assemble",
     "export",
@@ -37,7 +35,7 @@ _PACKAGES = (
     "redact",
     "usage",
 )
-"""What is loaded elsewhere when it is first asked for, all of it."""
+"""Packages that are imported late elsewhere; all their modules are loaded."""
 _HIGHLIGHT_LANGUAGES = (
     "python",
     "bash",
@@ -50,28 +48,28 @@ _HIGHLIGHT_LANGUAGES = (
 _MARKDOWN_SAMPLE = (
     "# a\n\n**b** `c` [d](https://e.f) *g*\n\n- h\n\n| i |\n|---|\n| j |\n"
 )
-"""Something of all that answers usually have: what reads it is made at first use."""
+"""Contains what replies usually contain; parts of the parser are created on use."""
 
 
 def warm_up() -> None:
-    """Load what pages need, and have every type looked at, by one thread."""
+    """Import all modules, create all decoders, and freeze the heap."""
     limit_malloc_arenas()
-    for stage in _PACKAGES:
-        package = import_module(f"bygones.{stage}")
+    for name in _PACKAGES:
+        package = import_module(f"bygones.{name}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
-    for kind in _iter_subclasses(Struct):
-        with suppress(TypeError, NameError):  # of what is never decoded
-            msgspec.msgpack.Decoder(kind)
+    for struct_type in _iter_subclasses(Struct):
+        with suppress(TypeError, NameError):  # types that are never decoded
+            msgspec.msgpack.Decoder(struct_type)
     render_markdown(_MARKDOWN_SAMPLE)
     for language in _HIGHLIGHT_LANGUAGES:
         highlight_code("k", language)
-    # All of this stays: looking for litter in it takes longer than to make a page.
+    # All of this stays. Collecting it would take longer than rendering a page.
     gc.collect()
     gc.freeze()
 
 
 def _iter_subclasses(base: type[Struct]) -> Iterator[type[Struct]]:
-    for one in base.__subclasses__():
-        yield one
-        yield from _iter_subclasses(one)
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _iter_subclasses(subclass)

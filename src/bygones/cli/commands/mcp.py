@@ -121,9 +121,10 @@ def _background_ingester(options: CommonOptions) -> Callable[[], None]:
 def _serve_http(speaker: McpDispatcher, port: int, on_idle: Callable[[], None]) -> None:
     import secrets
 
-    from bygones.mcp.http import HOST, PATH, bind_local_socket, serve_http
+    from bygones.mcp.http import HOST, PATH, serve_http
+    from bygones.sockets import bind_socket
 
-    place = bind_local_socket(port)
+    place = bind_socket(HOST, port)
 
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
