@@ -138,10 +138,10 @@ def _translate(error: Exception) -> BygonesError | None:
         return SystemFailure("there is not enough memory")
     if type(error).__module__ != "apsw":
         return None
-    # Whoever has such an error has loaded the engine already.
-    from bygones.store.connect import translate_error
+    # Only a command that has loaded the archive can raise such an error.
+    from bygones.archive import translate_database_error
 
-    return translate_error(error)
+    return translate_database_error(error)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -11,7 +11,6 @@ from bygones.archive import Archive
 from bygones.cli.context import display_path, find_homes, open_without_ingest
 from bygones.cli.output import (
     INDEX_INTERRUPTED,
-    count_stored_bytes,
     explain_interrupt,
     ingest_interrupted_message,
     ingest_report_lines,
@@ -157,7 +156,7 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
     target = plain(display_path(folder))
     sys.stderr.write(f"no archive yet: taking in {places}, once, into {target}\n")
     with explain_interrupt(
-        lambda: ingest_interrupted_message(count_stored_bytes(folder))
+        lambda: ingest_interrupted_message(Archive.stored_bytes(folder))
     ):
         report = _ingest(folder, homes)
     _print_report(report)

@@ -30,8 +30,6 @@ from bygones.render.text.primitives import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from msgspec import Struct
 
     from bygones.model.base import Problem
@@ -109,18 +107,6 @@ def explain_interrupt(message: str | Callable[[], str]) -> Iterator[None]:
         raise KeyboardInterrupt(
             message if isinstance(message, str) else message()
         ) from None
-
-
-def count_stored_bytes(folder: Path) -> int:
-    """Return how many bytes of sources the archive in a folder keeps."""
-    from bygones.errors import ArchiveNotFound
-    from bygones.store.archive_dir import ArchiveDir
-
-    try:
-        with ArchiveDir(folder) as vault:
-            return vault.byte_store.count_generations()[1]
-    except ArchiveNotFound:
-        return 0
 
 
 def ingest_interrupted_message(gained: int) -> str:

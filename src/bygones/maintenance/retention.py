@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
-from bygones.model.base import SourceFile, SourceKind
+from bygones.model.base import SessionId, SourceFile, SourceKind
 from bygones.schema.commands import ExpiringSessionObject, RetentionObject
 from bygones.sources.walk import discover_sources
 
@@ -42,7 +42,7 @@ def read_retention_periods(
 def find_expiring_sessions(
     files: Sequence[SourceFile],
     periods: Sequence[RetentionObject],
-    titles: Mapping[str, str] | None,
+    titles: Mapping[SessionId, str] | None,
     now: datetime,
 ) -> list[ExpiringSessionObject]:
     """Return the sessions that Claude Code will delete, the next one first.

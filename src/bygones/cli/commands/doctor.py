@@ -6,7 +6,6 @@ import os
 import platform
 import stat
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +27,6 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
 from bygones.config import (
-    DEFAULT_CLEANUP_DAYS,
     PATH_SETTINGS,
     PRICES_ENV,
     SETTINGS,
@@ -37,7 +35,6 @@ from bygones.config import (
     find_settings_file,
     is_store_url,
     load_settings,
-    read_cleanup_days,
 )
 from bygones.errors import (
     BygonesError,
@@ -45,20 +42,23 @@ from bygones.errors import (
     PathNotFound,
     UnsupportedOnTeamStore,
 )
-from bygones.model.base import SourceFile, SourceKind
+from bygones.maintenance.retention import (
+    find_expiring_sessions,
+    find_source_files,
+    read_retention_periods,
+)
 from bygones.render.headers import describe_verification
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.text.primitives import sanitize_line, truncate_end, wrap_line
+from bygones.render.text.primitives import sanitize_line, truncate_end
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.commands import (
     DoctorObject,
     ExpiringSessionObject,
     RetentionObject,
 )
-from bygones.sources.walk import discover_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 _VARIABLE_PREFIX = "BYGONES_"
@@ -174,68 +174,6 @@ def _sort_versions(versions: set[str]) -> tuple[str, ...]:
     return tuple(sorted(versions, key=parts))
 
 
-def list_current_sources(
-    archive: Archive | None, homes: Sequence[Path]
-) -> list[SourceFile]:
-    """Return the files of homes: as last looked at, or as a walk finds them now."""
-    if archive is not None:
-        return [kept.source for kept in archive.sources() if kept.gone_ns is None]
-    found = (one for home in homes for one in discover_sources(home))
-    return [one for one in found if isinstance(one, SourceFile)]
-
-
-def read_retention_periods(
-    files: Sequence[SourceFile], homes: Sequence[Path]
-) -> list[RetentionObject]:
-    """Return how long each home is kept, as far as its own settings say."""
-    rows = []
-    for home in homes:
-        here = [one for one in files if one.home == home.as_posix()]
-        days = read_cleanup_days(home)
-        rows.append(
-            RetentionObject(
-                home=str(home),
-                file_count=len(here),
-                size_bytes=sum(one.size for one in here),
-                days=DEFAULT_CLEANUP_DAYS if days is None else days,
-                is_configured=days is not None,
-                settings_path=str(home / "settings.json"),
-            )
-        )
-    return rows
-
-
-def find_expiring_sessions(
-    archive: Archive | None,
-    files: Sequence[SourceFile],
-    retention_rows: Sequence[RetentionObject],
-    now: datetime,
-) -> list[ExpiringSessionObject]:
-    """Return the sessions that Claude Code will delete, the next one first.
-
-    Without an archive nobody knows what they are called, nor which are empty.
-    """
-    periods = {Path(row.home).as_posix(): row.days for row in retention_rows}
-    titles: dict[str | None, str] = {one.session_id: "" for one in files}
-    if archive is not None:
-        lines = archive.sessions() if archive.has_index else ()
-        titles = {one.id: one.title.text for one in lines}
-    left: dict[str, ExpiringSessionObject] = {}
-    for one in files:
-        known = one.session_id in titles and one.home in periods
-        if one.kind is not SourceKind.SESSION or one.session_id is None or not known:
-            continue
-        written = datetime.fromtimestamp(one.mtime_ns / 1e9, UTC)
-        until = written + timedelta(days=periods[one.home]) - now
-        left[one.session_id] = ExpiringSessionObject(
-            session_id=one.session_id,
-            title=titles[one.session_id],
-            home=one.home,
-            days_left=max(until.days, 0),
-        )
-    return sorted(left.values(), key=lambda row: row.days_left)
-
-
 def find_known_homes(
     given: Sequence[Path], settings_errors: list[str]
 ) -> tuple[Path, ...]:
@@ -262,17 +200,6 @@ _TITLE_COLUMN = 32
 _HANGING_INDENT = "      "
 
 
-def wrap_lines(lines: Iterable[str], width: int) -> Iterator[str]:
-    """Yield lines on as many as they need: a path that is cut is of no use."""
-    for line in lines:
-        # Nothing that is coloured is too long.
-        yield from (
-            (line,)
-            if "\x1b" in line
-            else wrap_line(line, width, subsequent_indent=_HANGING_INDENT)
-        )
-
-
 def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
     """Yield what this program is, and what is wrong with what was set."""
     engines = " · ".join(
@@ -283,13 +210,9 @@ def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
         plain(display_path(state.settings_path)) if state.settings_path else "none"
     )
     yield f"settings: {settings}"
-    for one in map(plain, state.settings_errors):
-        told = (
-            wrap_line(one, console.width, subsequent_indent=_HANGING_INDENT)
-            if console.width
-            else (one,)
-        )
-        yield from map(console.style.warning, told)
+    for error in map(plain, state.settings_errors):
+        lines = console.wrap(error, indent=_HANGING_INDENT)
+        yield from map(console.style.warning, lines)
 
 
 def archive_lines(
@@ -420,9 +343,15 @@ def _print_report(
         else nullcontext() as archive
     ):
         found = collect_state(archive, homes, settings_errors)
-        files = list_current_sources(archive, homes)
+        if archive is None:
+            files, titles = find_source_files(homes), None
+        else:
+            stored = archive.sources()
+            files = [kept.source for kept in stored if kept.gone_ns is None]
+            listed = archive.sessions() if archive.has_index else ()
+            titles = {summary.id: summary.title.text for summary in listed}
         periods = read_retention_periods(files, homes)
-        going = find_expiring_sessions(archive, files, periods, console.now)
+        going = find_expiring_sessions(files, periods, titles, console.now)
     if as_json:
         print_objects((found, *periods, *going))
         return
@@ -432,6 +361,11 @@ def _print_report(
         *home_lines(periods, console),
         *deletion_lines(found, periods, going, console),
     ]
+    # Coloured lines are short; wrapping would count their escape codes.
     console.print_lines(
-        lines if console.width is None else wrap_lines(lines, console.width)
+        part
+        for line in lines
+        for part in (
+            (line,) if "\x1b" in line else console.wrap(line, indent=_HANGING_INDENT)
+        )
     )

@@ -17,7 +17,6 @@ from bygones.cli.context import (
     resolve_archive_folder,
 )
 from bygones.cli.output import (
-    count_stored_bytes,
     explain_interrupt,
     ingest_interrupted_message,
     ingest_report_lines,
@@ -52,10 +51,10 @@ def ingest(
     bygones ingest --home ~/.claude --home /mnt/old/.claude
     """
     folder, paths = resolve_archive_folder(archive), find_homes(homes)
-    before = count_stored_bytes(folder)
+    before = Archive.stored_bytes(folder)
     with (
         explain_interrupt(
-            lambda: ingest_interrupted_message(count_stored_bytes(folder) - before)
+            lambda: ingest_interrupted_message(Archive.stored_bytes(folder) - before)
         ),
         StagedProgressBar() as bar,
     ):
